@@ -1,0 +1,252 @@
+/* weft: short jobs, run now.
+ *
+ * A pool of worker threads, tasks with their payload stored in the queue itself, and groups to wait for them.
+ *
+ *     weft_pool *pool;
+ *     weft_group group = WEFT_GROUP_INIT;
+ *     if (weft_pool_create(&pool, NULL) != WEFT_OK) ...
+ *     weft_submit(pool, &group, fn, &payload, sizeof payload);
+ *     weft_wait(pool, &group);
+ *     weft_pool_destroy(&pool);
+ *
+ * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
+ * the group's own error when a task failed. Every function may be called from any thread unless its comment says otherwise.
+ * Sizes are in bytes; times say their unit in their name.
+ *
+ * Copyright the weft authors. MIT licence, see LICENSE.
+ */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+/* One list for the codes and their texts: name, value, text. */
+#define WEFT_ERROR_LIST(X)                                                                                                  \
+    X(WEFT_OK, 0, "success")                                                                                                \
+    X(WEFT_EINVAL, -1, "an argument is NULL, zero or out of range")                                                         \
+    X(WEFT_ENOMEM, -2, "out of memory")                                                                                     \
+    X(WEFT_EAGAIN, -3, "the system or the pool has no thread left to give")                                                 \
+    X(WEFT_ESHUTDOWN, -4, "the pool is being destroyed")                                                                    \
+    X(WEFT_EDEADLK, -5, "the call would wait for its own caller")                                                           \
+    X(WEFT_EFORK, -6, "the pool belongs to the parent process")                                                             \
+    X(WEFT_ETIMEDOUT, -7, "the deadline passed")                                                                            \
+    X(WEFT_EFULL, -8, "the bounded queue is full")                                                                          \
+    X(WEFT_ECANCELED, -9, "the group was cancelled")
+
+enum weft_error {
+#define WEFT_ERROR_ENUM(name, value, text) name = (value),
+    WEFT_ERROR_LIST(WEFT_ERROR_ENUM)
+#undef WEFT_ERROR_ENUM
+};
+
+/* The text of a WEFT_* code; a fixed text for any other number. Never NULL; static storage. */
+WEFT_API const char *weft_strerror(int error);
+
+/* The library's version as "major.minor.patch"; static storage. */
+WEFT_API const char *weft_version(void);
+
+/* ---- the pool ----------------------------------------------------------------------------------------------------- */
+
+typedef struct weft_pool weft_pool;     /* worker threads, lanes and groups; opaque */
+typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque, passed to each task */
+
+/* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
+ * submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will report
+ * (use positive numbers to tell yours from weft's). */
+typedef int (*weft_fn)(void *payload, weft_worker *self);
+
+/* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. */
+typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
+
+/* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
+#define WEFT_INLINE_MAX 1008u
+/* The largest payload. */
+#define WEFT_PAYLOAD_MAX ((size_t)1 << 30)
+/* The most workers one pool can have. */
+#define WEFT_WORKERS_MAX 512u
+
+/* What weft_submit does when `queue_max` tasks are waiting to start. */
+enum weft_full {
+    WEFT_FULL_BLOCK = 0, /* wait until one has started (a task of this pool runs its new task inline instead) */
+    WEFT_FULL_RUN = 1,   /* run the new task on the calling thread before returning */
+    WEFT_FULL_ERROR = 2  /* return WEFT_EFULL; nothing was queued */
+};
+
+/* weft_config.flags */
+#define WEFT_ORDERED 1u /* a submitter's tasks start in the order of submission, whatever their groups; waits do not help */
+#define WEFT_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
+
+/* `spin_ns` of a pool whose workers park at once. */
+#define WEFT_SPIN_NONE (-1)
+
+/* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
+typedef struct weft_config {
+    size_t struct_size;   /* sizeof(weft_config) */
+    uint32_t workers;     /* threads; 0: min(CPUs this thread may use, the cgroup's CPU quota rounded up) */
+    uint32_t spares;      /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
+    const char *name;     /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
+    const char *cpus;     /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
+    size_t stack_size;    /* of each worker, bytes; 0: the system's default; at least 16384 */
+    int64_t spin_ns;      /* how long an idle worker looks for work before it parks; 0: default; WEFT_SPIN_NONE: not at all */
+    uint32_t flags;       /* WEFT_ORDERED, WEFT_NO_HELP */
+    uint32_t full;        /* enum weft_full, used when queue_max is set */
+    uint64_t queue_max;   /* tasks that may wait to start; 0: no bound */
+    void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
+    void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
+    void (*data_free)(void *data); /* destroys what tasks left in *weft_worker_data; called in destroy, after every stop hook */
+    weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
+    void *context;                 /* passed to start, stop and clean */
+} weft_config;
+
+/* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
+WEFT_API int weft_config_init(weft_config *config);
+
+/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX. Nothing else in weft
+ * reads the environment. A value that does not parse: WEFT_EINVAL, and *config is as before. `cpus` then points into the
+ * environment. Not while another thread changes the environment. */
+WEFT_API int weft_config_from_env(weft_config *config);
+
+/* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
+ * zero; returns the length it would have without a limit, or WEFT_EINVAL for NULL config, or for NULL text with a size. */
+WEFT_API int weft_config_format(const weft_config *config, char *text, size_t size);
+
+/* The CPU count a pool with workers = 0 would take now: min(affinity, cgroup v1/v2 quota over all ancestors, rounded up). >= 1. */
+WEFT_API unsigned weft_cpu_count(void);
+
+/* Creates a pool and starts its workers. `config` NULL: defaults. The caller owns *pool and ends it with weft_pool_destroy or
+ * weft_pool_abort. Returns WEFT_OK; WEFT_EINVAL (nothing created, *pool NULL); WEFT_ENOMEM; WEFT_EAGAIN when not one thread
+ * could be started. When only some could, the pool runs with those: weft_pool_workers tells. Blocks until every worker has
+ * run its start hook. */
+WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
+
+/* Runs what is queued, and what those tasks submit, then ends the workers, calls data_free, frees the pool, sets *pool NULL.
+ * WEFT_EINVAL for NULL or an already NULL *pool; WEFT_EDEADLK from a task of this pool (nothing happens); WEFT_EFORK in a
+ * forked child, where the pool's memory is released without touching the parent's threads. From its start on, weft_submit
+ * from outside returns WEFT_ESHUTDOWN; no outside call on this pool may begin after it returned. Blocks. */
+WEFT_API int weft_pool_destroy(weft_pool **pool);
+
+/* As destroy, but tasks that have not started never run: each payload goes to `clean` (may be NULL) once, with `context`, on
+ * the calling thread or a worker. Tasks already running finish. */
+WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context);
+
+/* The configuration in force, every default replaced by its value. Strings belong to the pool. WEFT_EINVAL for NULL. */
+WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
+
+/* Worker threads running (spares not counted); 0 for NULL. */
+WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
+
+/* ---- tasks and groups --------------------------------------------------------------------------------------------- */
+
+/* What one waits for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. Touched by nobody once every wait on it has
+ * returned, so it may then be reused or freed. Do not copy one that has tasks. */
+typedef struct weft_group {
+    uint64_t id;    /* weft's */
+    uint32_t flags; /* WEFT_CANCEL_ON_ERROR or 0; set before the first submit */
+    uint32_t zero;  /* must be 0 */
+} weft_group;
+
+#define WEFT_GROUP_INIT                                                                                                     \
+    {                                                                                                                       \
+        0, 0, 0                                                                                                             \
+    }
+
+/* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do). */
+#define WEFT_CANCEL_ON_ERROR 1u
+
+/* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
+ * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. The group of a task
+ * submitted inside a task lies below that task's group: waiting for the upper one helps it.
+ * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
+ * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL; WEFT_EFORK;
+ * WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_ECANCELED: the group is cancelled, the
+ * payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the queue has to grow
+ * or size > WEFT_INLINE_MAX. */
+WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
+
+/* How a wait helps, weft_wait_until's `help`. */
+enum weft_help {
+    WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it */
+    WEFT_HELP_ANY = 1,   /* runs any task of the pool */
+    WEFT_HELP_NONE = 2   /* runs none */
+};
+
+/* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks of
+ * the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
+ * Returns WEFT_OK; the error of the failed task that was submitted first; WEFT_ECANCELED when cancelled and no task failed;
+ * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group; WEFT_EFORK in a forked child. `group` NULL waits for
+ * the pool's own group. */
+WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
+
+/* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are still
+ * unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread already
+ * runs is finished first, so it may return late. */
+WEFT_API int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+
+/* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group
+ * still has to be waited for; that wait ends the cancellation. WEFT_OK, also when nothing was queued; WEFT_EINVAL; WEFT_EFORK. */
+WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
+
+/* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
+WEFT_API int weft_cancelled(const weft_worker *self);
+
+/* ---- inside a task ------------------------------------------------------------------------------------------------ */
+
+/* A pointer for the thread's own use, NULL at first, kept from task to task. Never NULL itself; `self` must be a task's. */
+WEFT_API void **weft_worker_data(weft_worker *self);
+
+/* 0 .. WEFT_WORKERS_MAX * 2 + outside threads; workers come first, then spares, then outside threads that help. */
+WEFT_API unsigned weft_worker_index(const weft_worker *self);
+
+/* The pool of a worker. */
+WEFT_API weft_pool *weft_worker_pool(const weft_worker *self);
+
+/* Between begin and end the calling task may block (I/O, a lock, another task's signal): a spare worker stands in, and tasks
+ * this worker had claimed go to others. begin and end pair up; nesting counts. WEFT_OK; WEFT_EAGAIN from begin when every
+ * spare is in use or none could be started (the section still counts: call end); WEFT_EINVAL for NULL or an unpaired end. */
+WEFT_API int weft_block_begin(weft_worker *self);
+WEFT_API int weft_block_end(weft_worker *self);
+
+/* ---- what happened ------------------------------------------------------------------------------------------------ */
+
+/* Sums over all threads since the pool was created. Counted without synchronisation: exact when the pool is quiet. */
+typedef struct weft_stats {
+    size_t struct_size;      /* set by the caller to sizeof(weft_stats) */
+    uint64_t tasks_run;      /* task functions called */
+    uint64_t tasks_dropped;  /* payloads handed to clean, or dropped without one */
+    uint64_t claims;         /* successful claims, each of one or more tasks */
+    uint64_t claims_revoked; /* claims whose unstarted rest another worker took */
+    uint64_t helped;         /* tasks run by waiting threads */
+    uint64_t parks;          /* times a thread went to sleep */
+    uint64_t wakes;          /* wake-ups sent */
+    uint64_t heap_payloads;  /* payloads over WEFT_INLINE_MAX */
+    uint64_t queue_bytes;    /* memory of the lanes now */
+    uint32_t workers;        /* worker threads */
+    uint32_t spares_started; /* spare threads ever started */
+    uint32_t spares_peak;    /* blocking sections open at once, at most */
+    uint32_t lanes;          /* lanes ever made */
+} weft_stats;
+
+/* Fills *stats up to its struct_size. WEFT_OK or WEFT_EINVAL. */
+WEFT_API int weft_pool_stats(const weft_pool *pool, weft_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

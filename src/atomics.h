@@ -1,0 +1,73 @@
+/* atomics.h: atomic operations with the order in the name. Layer 0.
+ *
+ * Every ordered operation takes a tag first, an identifier such as L1. The tag names a row of the ordering table in the file's
+ * head, which says what the operation pairs with and what breaks without it. In ordinary builds a tag costs nothing. In the
+ * explore build (WEFT_EXPLORE) each operation is a scheduling point of a model of the C11 memory model, and one tag at a time
+ * can be weakened: a check must fail for each (`make mutants`).
+ *
+ * Relaxed operations take no tag: nothing but the value itself is meant to travel through them.
+ *
+ * Variables are declared ATOMIC(type), so that a plain access does not compile. */
+#ifndef WEFT_ATOMICS_H
+#define WEFT_ATOMICS_H
+
+#include "base.h"
+
+#define ATOMIC(type)                                                                                                        \
+    struct {                                                                                                                \
+        type raw;                                                                                                           \
+    }
+
+#if defined(WEFT_EXPLORE)
+#include "explore_atomics.h"
+#else
+
+#define load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
+#define load_acq(tag, a) __atomic_load_n(&(a)->raw, __ATOMIC_ACQUIRE)
+#define store_rlx(a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define store_rel(tag, a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELEASE)
+
+/* Compare and swap, strong: returns whether *a was *expected and is now v; otherwise *expected is what was found (relaxed). */
+#define cas_rlx(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#define cas_acq(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define cas_rel(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define cas_acq_rel(tag, a, expected, v)                                                                                    \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
+#define cas_sc(tag, a, expected, v)                                                                                         \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+
+/* Read-modify-writes; each returns the value before. */
+#define add_rlx(a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define add_acq(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQUIRE)
+#define add_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELEASE)
+#define add_acq_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQ_REL)
+#define add_sc(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_SEQ_CST)
+#define or_rlx(a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define or_acq_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_ACQ_REL)
+#define or_sc(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_SEQ_CST)
+#define and_rlx(a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define and_acq_rel(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQ_REL)
+#define and_sc(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_SEQ_CST)
+#define xchg_acq_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQ_REL)
+#define xchg_sc(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_SEQ_CST)
+
+/* A full fence: orders flags only, payload always travels by release and acquire. */
+#define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* A condition read again after a fence, which closes a race; a mutant reads it as `otherwise`, the answer that lets the race
+ * happen. */
+#define recheck(tag, condition, otherwise) (condition)
+
+/* Ordinary memory shared by release and acquire, shown to the explorer: about to be read, about to be written. */
+#define plain_read(p, size) ((void)0)
+#define plain_write(p, size) ((void)0)
+
+#endif
+
+/* The asymmetric pair, light on the frequent side and heavy on the rare one, together as strong as two fence_sc, is
+ * os_fence_light(tag) and os_fence_heavy(tag) in os.h. */
+
+#endif

@@ -1,0 +1,33 @@
+/* base.h: attributes, bits and assertions. Layer 0.
+ *
+ * Nothing here touches memory that another thread may touch. */
+#ifndef WEFT_BASE_H
+#define WEFT_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CACHE_LINE 64
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define NOINLINE __attribute__((noinline))
+#define INLINE static inline __attribute__((always_inline))
+#define ALIGNED(n) __attribute__((aligned(n)))
+
+/* A programmer's error inside weft. Checked builds (WEFT_CHECKED) stop at once; release builds keep the expression out. */
+#if defined(WEFT_CHECKED)
+void weft_panic(const char *what, const char *file, int line) __attribute__((noreturn));
+#define ASSERT(x) (LIKELY(x) ? (void)0 : weft_panic(#x, __FILE__, __LINE__))
+#else
+#define ASSERT(x) ((void)sizeof((x) ? 1 : 0))
+#endif
+
+INLINE uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+INLINE uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* `n` rounded up to a multiple of `unit`, a power of two. */
+INLINE size_t round_up(size_t n, size_t unit) { return (n + unit - 1) & ~(unit - 1); }
+
+#endif

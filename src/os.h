@@ -1,0 +1,160 @@
+/* os.h: everything weft asks of the machine. Layer 1.
+ *
+ * os_linux.c serves it in ordinary builds; the schedule explorer serves the same functions with mocks (verify/os_explore.c), so
+ * nothing above this layer calls libc or the kernel for memory pages, threads, sleeping, time or "who am I" by itself.
+ *
+ * No function sets errno on purpose; results are stated at each. */
+#ifndef WEFT_OS_H
+#define WEFT_OS_H
+
+#include "atomics.h"
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+/* `bytes` (a multiple of the page size) of zeroed memory, aligned to a page, not touched yet; NULL when there is none. */
+void *os_map(size_t bytes);
+/* Gives back exactly what os_map gave. */
+void os_unmap(void *memory, size_t bytes);
+/* Lets the system take the pages back; the range stays mapped and reads as zeros. */
+void os_purge(void *memory, size_t bytes);
+size_t os_page_size(void);
+
+/* malloc and free; the allocator that big payloads use. NULL when there is none. */
+void *os_alloc(size_t bytes);
+void os_free(void *memory);
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+typedef struct os_thread {
+    uintptr_t handle;
+} os_thread;
+
+typedef struct os_thread_options {
+    size_t stack_size;  /* 0: the system's default */
+    const char *name;   /* at most 15 characters, copied; or NULL */
+    const void *cpus;   /* an os_cpuset, or NULL for the creator's */
+} os_thread_options;
+
+/* Starts `entry(argument)` with all signals blocked. 0, or a positive errno value. */
+int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+void os_thread_join(os_thread thread);
+
+/* ---- sleeping ----------------------------------------------------------------------------------------------------- */
+
+typedef ATOMIC(uint32_t) os_word;
+
+enum os_wait_result { OS_WOKEN = 0, OS_TIMEDOUT = 1 };
+
+/* Sleeps while *word == value, until woken or until `deadline_ns` (CLOCK_MONOTONIC; 0: none). OS_WOKEN also for a signal, a
+ * spurious return or a word that differs: look again. */
+enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns);
+/* Wakes at most `count` threads that sleep on the word. */
+void os_wake(os_word *word, int count);
+
+/* A lock for slow paths. Zero is unlocked. Not recursive. */
+typedef struct os_mutex {
+    os_word word;
+} os_mutex;
+void os_lock(os_mutex *mutex);
+void os_unlock(os_mutex *mutex);
+
+/* One turn of a spin loop. */
+#if defined(WEFT_EXPLORE)
+void os_pause(void);
+#elif defined(__x86_64__) || defined(__i386__)
+INLINE void os_pause(void) { __builtin_ia32_pause(); }
+#elif defined(__aarch64__)
+INLINE void os_pause(void) { __asm__ volatile("isb" ::: "memory"); }
+#else
+INLINE void os_pause(void) { __asm__ volatile("" ::: "memory"); }
+#endif
+
+/* Lets another runnable thread have this CPU. */
+void os_yield(void);
+
+/* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
+
+/* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the light
+ * side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's loads
+ * after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels, WEFT_FENCE=full at
+ * create) both are full fences, which os_fence_is_asymmetric tells. */
+#if defined(WEFT_EXPLORE)
+#define os_fence_light(tag) explore_fence_light(#tag)
+#define os_fence_heavy(tag) explore_fence_heavy(#tag)
+bool os_fence_is_asymmetric(void);
+#else
+extern bool os_fence_asymmetric; /* written once, before the first pool exists */
+INLINE bool os_fence_is_asymmetric(void) { return os_fence_asymmetric; }
+#define os_fence_light(tag)                                                                                                 \
+    (LIKELY(os_fence_asymmetric) ? __atomic_signal_fence(__ATOMIC_SEQ_CST) : __atomic_thread_fence(__ATOMIC_SEQ_CST))
+#define os_fence_heavy(tag) os_fence_heavy_slow()
+void os_fence_heavy_slow(void);
+#endif
+
+/* Finds out what the machine has. Called by each pool's creation; cheap after the first. */
+void os_init(void);
+
+/* ---- time --------------------------------------------------------------------------------------------------------- */
+
+/* CLOCK_MONOTONIC, nanoseconds. */
+uint64_t os_now_ns(void);
+
+/* A counter that is cheap to read and rises steadily; compare differences. os_ticks_per_us ticks make a microsecond. */
+#if defined(WEFT_EXPLORE)
+uint64_t os_ticks(void);
+#elif defined(__x86_64__)
+INLINE uint64_t os_ticks(void) { return __builtin_ia32_rdtsc(); }
+#elif defined(__aarch64__)
+INLINE uint64_t os_ticks(void) {
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+}
+#else
+INLINE uint64_t os_ticks(void) { return os_now_ns(); }
+#endif
+uint64_t os_ticks_per_us(void);
+
+/* ---- who am I ----------------------------------------------------------------------------------------------------- */
+
+/* What a thread remembers: its places in pools. `pool_id` and `worker` are the pool it used last, the fast path of every
+ * submit; `places` is the slow path's list (pool.c). Never shared with another thread. */
+typedef struct os_self {
+    uint64_t pool_id; /* 0: none */
+    void *worker;
+    void *places;
+} os_self;
+
+#if defined(WEFT_EXPLORE)
+os_self *os_self_get(void);
+#else
+extern __thread os_self os_self_of_thread __attribute__((tls_model("initial-exec")));
+INLINE os_self *os_self_get(void) { return &os_self_of_thread; }
+#endif
+
+/* Has `on_exit(self)` called when the calling thread ends. Once per thread is enough. 0 or a positive errno value. */
+int os_self_watch(void (*on_exit)(os_self *self));
+
+/* Counts fork()s seen by this process as a child: a pool made at another value is the parent's. In the child every thread's
+ * os_self is cleared. */
+uint64_t os_fork_count(void);
+
+/* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */
+
+#define OS_CPUS_MAX 4096
+typedef struct os_cpuset {
+    uint64_t bits[OS_CPUS_MAX / 64];
+} os_cpuset;
+
+/* Parses "0-3,8". false: not a CPU list, or empty. */
+bool os_cpuset_parse(os_cpuset *set, const char *text);
+/* The CPUs the calling thread may use; false when the system does not say. */
+bool os_cpuset_current(os_cpuset *set);
+unsigned os_cpuset_count(const os_cpuset *set);
+/* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and `mountinfo`
+ * are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */
+uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
+/* min(affinity, quota rounded up), at least 1. */
+unsigned os_cpu_count(void);
+
+#endif
