@@ -98,21 +98,22 @@ enum weft_full {
 
 /* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
 typedef struct weft_config {
-    size_t struct_size;   /* sizeof(weft_config) */
-    uint32_t workers;     /* threads; 0: min(CPUs this thread may use, the cgroup's CPU quota rounded up) */
-    uint32_t spares;      /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
-    const char *name;     /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
-    const char *cpus;     /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
-    size_t stack_size;    /* of each worker, bytes; 0: the system's default; at least 16384 */
-    int64_t spin_ns;      /* how long an idle worker looks for work before it parks; 0: default; WEFT_SPIN_NONE: not at all */
-    uint32_t flags;       /* WEFT_ORDERED, WEFT_NO_HELP */
-    uint32_t full;        /* enum weft_full, used when queue_max is set */
-    uint64_t queue_max;   /* tasks that may wait to start; 0: no bound */
+    size_t struct_size; /* sizeof(weft_config) */
+    uint32_t workers;   /* threads; 0: min(CPUs this thread may use, the cgroup's CPU quota rounded up) */
+    uint32_t spares;    /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
+    const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
+    const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
+    size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
+    int64_t spin_ns;    /* how long an idle worker looks for work before it parks; 0: default; WEFT_SPIN_NONE: not at all */
+    uint32_t flags;     /* WEFT_ORDERED, WEFT_NO_HELP */
+    uint32_t full;      /* enum weft_full, used when queue_max is set */
+    uint64_t queue_max; /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
-    void (*data_free)(void *data); /* destroys what tasks left in *weft_worker_data; called in destroy, after every stop hook */
-    weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
-    void *context;                 /* passed to start, stop and clean */
+    void (*data_free)(
+        void *data);     /* destroys what tasks left in *weft_worker_data; called in destroy, after the stop hooks */
+    weft_clean_fn clean; /* payloads of cancelled tasks; or NULL */
+    void *context;       /* passed to start, stop and clean */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
@@ -163,9 +164,7 @@ typedef struct weft_group {
 } weft_group;
 
 #define WEFT_GROUP_INIT                                                                                                     \
-    {                                                                                                                       \
-        0, 0, 0                                                                                                             \
-    }
+    { 0, 0, 0 }
 
 /* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do). */
 #define WEFT_CANCEL_ON_ERROR 1u

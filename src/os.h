@@ -30,9 +30,9 @@ typedef struct os_thread {
 } os_thread;
 
 typedef struct os_thread_options {
-    size_t stack_size;  /* 0: the system's default */
-    const char *name;   /* at most 15 characters, copied; or NULL */
-    const void *cpus;   /* an os_cpuset, or NULL for the creator's */
+    size_t stack_size; /* 0: the system's default */
+    const char *name;  /* at most 15 characters, copied; or NULL */
+    const void *cpus;  /* an os_cpuset, or NULL for the creator's */
 } os_thread_options;
 
 /* Starts `entry(argument)` with all signals blocked. 0, or a positive errno value. */

@@ -1,0 +1,55 @@
+# The commands of the project. Each first makes sure that the Debian packages it needs are there (packages.txt).
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+PRESETS := release asan tsan explore
+
+build = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; cmake --build build/$(1) -j $(JOBS)
+
+help:
+	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
+	@echo 'make x264      the x264 part of the race alone'
+	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
+	@echo 'make lint      the rules of the code that a script can check'
+	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
+	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
+	@echo 'make clean     removes build/'
+
+build:
+	@mkdir -p build
+
+race: build
+	@scripts/need build race x264
+	@$(call build,release)
+	@build/release/tools/weft race
+
+x264: build
+	@scripts/need build race x264
+	@$(call build,release)
+	@build/release/tools/weft race --workload x264
+
+test: build
+	@scripts/need build test
+	@for preset in $(PRESETS); do echo "== $$preset"; $(call build,$$preset) || exit 1; done
+	@scripts/test $(PRESETS)
+
+lint: build
+	@scripts/need build test lint
+	@$(call build,release,--log-level=WARNING)
+	@cmake --preset dev >build/dev.log 2>&1 || { cat build/dev.log; exit 1; }
+	@scripts/lint
+
+mutants: build
+	@scripts/need build
+	@$(call build,explore)
+	@cmake --build build/explore --target mutants
+
+install: build
+	@scripts/need build
+	@$(call build,release,-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build
+
+.PHONY: help race x264 test lint mutants install clean

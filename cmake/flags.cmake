@@ -1,0 +1,33 @@
+# Compiler flags. weft_flags is linked by everything of this project and by nothing outside it.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+if((CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 11)
+   OR (CMAKE_C_COMPILER_ID STREQUAL "Clang" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 14))
+    message(FATAL_ERROR "weft needs gcc 11 or clang 14, or later")
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(weft_flags INTERFACE)
+target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>)
+if(WEFT_WERROR)
+    target_compile_options(weft_flags INTERFACE -Werror)
+endif()
+if(WEFT_NATIVE)
+    target_compile_options(weft_flags INTERFACE -march=native)
+endif()
+if(WEFT_SANITIZE)
+    set(sanitize -fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(weft_flags INTERFACE ${sanitize})
+    target_link_options(weft_flags INTERFACE ${sanitize})
+    if(WEFT_SANITIZE MATCHES "thread" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        # ThreadSanitizer does not model fences. weft's fences order flags only, so nothing is hidden by this.
+        target_compile_options(weft_flags INTERFACE -Wno-tsan)
+    endif()
+endif()

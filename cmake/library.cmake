@@ -1,0 +1,41 @@
+# The library: one set of objects, a shared and a static form of it. Tests link the objects, so that they reach internals.
+
+add_library(weft_objects OBJECT ${WEFT_SOURCES})
+set_target_properties(weft_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+target_include_directories(weft_objects PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(weft_objects PUBLIC Threads::Threads PRIVATE weft_flags)
+target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes)
+if(WEFT_CHECKED)
+    target_compile_definitions(weft_objects PUBLIC WEFT_CHECKED)
+endif()
+
+add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
+set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}
+                      LINKER_LANGUAGE C EXPORT_NAME weft)
+target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_flags>)
+if(NOT WEFT_SANITIZE)
+    # clang leaves a sanitizer's own symbols to the program.
+    target_link_options(weft_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+# The static library is one object whose hidden symbols are local: internal names cannot clash with a program's.
+set(weft_object ${CMAKE_CURRENT_BINARY_DIR}/weft.o)
+add_custom_command(OUTPUT ${weft_object}
+                   COMMAND ${CMAKE_LINKER} -r -o ${weft_object} $<TARGET_OBJECTS:weft_objects>
+                   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${weft_object}
+                   DEPENDS weft_objects $<TARGET_OBJECTS:weft_objects> COMMAND_EXPAND_LISTS VERBATIM)
+add_library(weft_static STATIC ${weft_object})
+set_source_files_properties(${weft_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft LINKER_LANGUAGE C)
+
+foreach(form weft_shared weft_static)
+    target_include_directories(${form} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+endforeach()
+target_link_libraries(weft_static INTERFACE Threads::Threads)
+
+add_library(weft::weft_static ALIAS weft_static)
+if(BUILD_SHARED_LIBS)
+    add_library(weft::weft ALIAS weft_shared)
+else()
+    add_library(weft::weft ALIAS weft_static)
+endif()
