@@ -110,10 +110,9 @@ typedef struct weft_config {
     uint64_t queue_max; /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
-    void (*data_free)(
-        void *data);     /* destroys what tasks left in *weft_worker_data; called in destroy, after the stop hooks */
-    weft_clean_fn clean; /* payloads of cancelled tasks; or NULL */
-    void *context;       /* passed to start, stop and clean */
+    void (*data_free)(void *data); /* destroys *weft_worker_data; called in destroy, after every stop hook */
+    weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
+    void *context;                 /* passed to start, stop and clean */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
