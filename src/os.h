@@ -35,8 +35,10 @@ typedef struct os_thread_options {
     const void *cpus;  /* an os_cpuset, or NULL for the creator's */
 } os_thread_options;
 
-/* Starts `entry(argument)` with all signals blocked. 0, or a positive errno value. */
+/* Starts `entry(argument)` with signals blocked, except those that a fault in the thread itself raises and SIGPROF. 0, or a
+ * positive errno value: nothing was started. */
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+/* Waits for the thread's end. Once for each thread started; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
@@ -76,17 +78,18 @@ void os_yield(void);
 
 /* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the light
  * side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's loads
- * after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels, WEFT_FENCE=full at
- * create) both are full fences, which os_fence_is_asymmetric tells. */
+ * after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels, WEFT_FENCE=full in
+ * the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
 #if defined(WEFT_EXPLORE)
 #define os_fence_light(tag) explore_fence_light(#tag)
 #define os_fence_heavy(tag) explore_fence_heavy(#tag)
 bool os_fence_is_asymmetric(void);
 #else
-extern bool os_fence_asymmetric; /* written once, before the first pool exists */
-INLINE bool os_fence_is_asymmetric(void) { return os_fence_asymmetric; }
+typedef ATOMIC(bool) os_flag;
+extern os_flag os_fence_asymmetric; /* written by os_init, and cleared for good should membarrier stop working */
+INLINE bool os_fence_is_asymmetric(void) { return load_rlx(&os_fence_asymmetric); }
 #define os_fence_light(tag)                                                                                                 \
-    (LIKELY(os_fence_asymmetric) ? __atomic_signal_fence(__ATOMIC_SEQ_CST) : __atomic_thread_fence(__ATOMIC_SEQ_CST))
+    (LIKELY(load_rlx(&os_fence_asymmetric)) ? __atomic_signal_fence(__ATOMIC_SEQ_CST) : __atomic_thread_fence(__ATOMIC_SEQ_CST))
 #define os_fence_heavy(tag) os_fence_heavy_slow()
 void os_fence_heavy_slow(void);
 #endif
@@ -135,8 +138,8 @@ INLINE os_self *os_self_get(void) { return &os_self_of_thread; }
 /* Has `on_exit(self)` called when the calling thread ends. Once per thread is enough. 0 or a positive errno value. */
 int os_self_watch(void (*on_exit)(os_self *self));
 
-/* Counts fork()s seen by this process as a child: a pool made at another value is the parent's. In the child every thread's
- * os_self is cleared. */
+/* Counts fork()s seen by this process as a child, from the first os_init on: a pool made at another value is the parent's. In the
+ * child every thread's os_self is cleared. */
 uint64_t os_fork_count(void);
 
 /* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */
@@ -146,7 +149,7 @@ typedef struct os_cpuset {
     uint64_t bits[OS_CPUS_MAX / 64];
 } os_cpuset;
 
-/* Parses "0-3,8". false: not a CPU list, or empty. */
+/* Parses "0-3,8"; blanks may stand around commas. false, *set undefined: not a CPU list, empty, or a CPU of OS_CPUS_MAX or more. */
 bool os_cpuset_parse(os_cpuset *set, const char *text);
 /* The CPUs the calling thread may use; false when the system does not say. */
 bool os_cpuset_current(os_cpuset *set);

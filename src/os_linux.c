@@ -1,0 +1,405 @@
+/* os_linux.c: the machine, on Linux with pthreads. Layer 1; the contracts are in os.h.
+ *
+ * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it.
+ *
+ * The asymmetric fence needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the environment (read by
+ * os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child of fork() inherits the
+ * registration with the address space. A membarrier that worked and then fails (a seccomp filter installed late) leaves light
+ * fences under way that order nothing: see fence_degrade.
+ *
+ * os_mutex: 0 unlocked, 1 locked, 2 locked and somebody may sleep. Setting 2 without a sleeper costs a futile wake; leaving 1
+ * with a sleeper would lose one, so whoever has slept locks with 2.
+ *
+ * Ordering table
+ * O1  os_lock, cas               acquire   O3  the holder would not see what the holder before it wrote
+ * O2  os_lock_slow, exchange     acquire   O3  the same, for a holder that slept
+ * O3  os_unlock, exchange        release   O1, O2  the next holder would not see what this one wrote
+ * O4  os_fence_heavy_slow, fence seq_cst   the light fences  without membarrier: both sides could miss each other's store
+ */
+#define _GNU_SOURCE
+#include "os.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+void *os_map(size_t bytes) {
+    int saved = errno;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void os_unmap(void *memory, size_t bytes) {
+    int saved = errno;
+    int failed = munmap(memory, bytes);
+    ASSERT(failed == 0);
+    (void)failed;
+    errno = saved;
+}
+
+void os_purge(void *memory, size_t bytes) {
+    int saved = errno;
+    /* Locked memory (mlockall, usual in real-time programs) cannot be given back; it must still read as zeros. */
+    if (madvise(memory, bytes, MADV_DONTNEED) != 0) memset(memory, 0, bytes);
+    errno = saved;
+}
+
+size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+void *os_alloc(size_t bytes) {
+    int saved = errno;
+    void *memory = malloc(bytes);
+    errno = saved;
+    return memory;
+}
+
+void os_free(void *memory) {
+    int saved = errno; /* free keeps it only since glibc 2.33 */
+    free(memory);
+    errno = saved;
+}
+
+/* ---- who am I ----------------------------------------------------------------------------------------------------- */
+
+__thread os_self os_self_of_thread __attribute__((tls_model("initial-exec")));
+
+enum key_state { KEY_NONE, KEY_LIVE, KEY_GONE };
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key_of_exit;
+static ATOMIC(int) key_state;
+static int key_error;
+
+/* The key's value is the function to call, so that no table of watchers is needed. */
+static void thread_ends(void *value) {
+    void (*on_exit)(os_self *) = (void (*)(os_self *))(uintptr_t)value;
+    on_exit(os_self_get());
+}
+
+static void key_make(void) {
+    key_error = pthread_key_create(&key_of_exit, thread_ends);
+    if (key_error == 0) store_rlx(&key_state, KEY_LIVE);
+}
+
+/* A library that is closed must leave no destructor behind that points into it. */
+__attribute__((destructor)) static void key_drop(void) {
+    if (load_rlx(&key_state) == KEY_LIVE) {
+        store_rlx(&key_state, KEY_GONE);
+        pthread_key_delete(key_of_exit);
+    }
+}
+
+int os_self_watch(void (*on_exit)(os_self *self)) {
+    pthread_once(&key_once, key_make);
+    if (key_error != 0) return key_error;
+    if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads do not end one by one any more */
+    return pthread_setspecific(key_of_exit, (const void *)(uintptr_t)on_exit);
+}
+
+static ATOMIC(uint64_t) fork_count;
+static ATOMIC(bool) forks_watched;
+
+/* Only the thread that called fork() goes on in the child, so clearing its os_self clears them all. */
+static void fork_child(void) {
+    add_rlx(&fork_count, 1);
+    memset(os_self_get(), 0, sizeof(os_self));
+}
+
+static void forks_watch(void) { store_rlx(&forks_watched, pthread_atfork(NULL, NULL, fork_child) == 0); }
+
+uint64_t os_fork_count(void) { return load_rlx(&fork_count); }
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+/* os_thread.handle points to one of these; it lives until the join, so the new thread need not free it (a first free() would
+ * make the C library set up an arena for a thread that may never allocate). */
+typedef struct thread_record {
+    pthread_t thread;
+    void (*entry)(void *);
+    void *argument;
+    uint64_t fork_count; /* of the process that started it */
+    char name[16];       /* empty: inherit the creator's */
+} thread_record;
+
+static void *thread_main(void *value) {
+    const thread_record *record = value;
+    if (record->name[0] != 0) pthread_setname_np(pthread_self(), record->name);
+    record->entry(record->argument);
+    return NULL;
+}
+
+/* Faults a thread causes itself stay open, for crash handlers and sanitizers; so does the profiler's timer. */
+static void signals_to_block(sigset_t *set) {
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) sigdelset(set, open[i]);
+}
+
+/* A new thread inherits the mask of its creator. */
+static int create_with_signals_blocked(thread_record *record, const pthread_attr_t *attr) {
+    sigset_t blocked, before;
+    signals_to_block(&blocked);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int error = pthread_create(&record->thread, attr, thread_main, record);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* glibc takes the static TLS of all loaded libraries out of the stack and answers EINVAL when too little is left. The caller
+ * asked for a stack it can use, so the size doubles up to STACK_RETRY_MAX before giving up. */
+#define STACK_RETRY_MAX ((size_t)1 << 20)
+
+static int create_with_stack(thread_record *record, pthread_attr_t *attr, size_t stack_size) {
+    if (stack_size == 0) return create_with_signals_blocked(record, attr);
+    if (stack_size > SIZE_MAX / 2) return EINVAL;
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    size_t size = round_up(max_u64(stack_size, (uint64_t)(least > 0 ? least : PTHREAD_STACK_MIN)), os_page_size());
+    int error;
+    do {
+        error = pthread_attr_setstacksize(attr, size);
+        if (error == 0) error = create_with_signals_blocked(record, attr);
+        size *= 2;
+    } while (error == EINVAL && size <= STACK_RETRY_MAX);
+    return error;
+}
+
+static int create_with_options(thread_record *record, const os_thread_options *options) {
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error != 0) return error;
+    if (options->cpus != NULL) error = pthread_attr_setaffinity_np(&attr, sizeof(os_cpuset), options->cpus);
+    if (error == 0) error = create_with_stack(record, &attr, options->stack_size);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+static void name_copy(char *to, size_t size, const char *from) {
+    size_t length = from == NULL ? 0 : strnlen(from, size - 1);
+    if (length != 0) memcpy(to, from, length);
+    to[length] = 0;
+}
+
+int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    int saved = errno;
+    thread_record *record = os_alloc(sizeof *record);
+    if (record == NULL) return ENOMEM;
+    record->entry = entry;
+    record->argument = argument;
+    record->fork_count = os_fork_count();
+    name_copy(record->name, sizeof record->name, options->name);
+    int error = create_with_options(record, options);
+    if (error != 0)
+        os_free(record);
+    else
+        thread->handle = (uintptr_t)record;
+    errno = saved;
+    return error;
+}
+
+void os_thread_join(os_thread thread) {
+    int saved = errno;
+    thread_record *record = (thread_record *)thread.handle;
+    if (record->fork_count == os_fork_count()) {
+        int error = pthread_join(record->thread, NULL);
+        ASSERT(error == 0);
+        (void)error;
+    }
+    os_free(record);
+    errno = saved;
+}
+
+/* ---- sleeping ----------------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(time_t) == sizeof(long), "SYS_futex takes a timespec of longs");
+
+enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
+    int saved = errno;
+    struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    /* BITSET, because only it takes an absolute time; the plain one would drift when a signal interrupts it. */
+    long result = syscall(SYS_futex, &word->raw, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
+                          deadline_ns == 0 ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+    enum os_wait_result outcome = result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
+    errno = saved;
+    return outcome;
+}
+
+void os_wake(os_word *word, int count) {
+    int saved = errno;
+    syscall(SYS_futex, &word->raw, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+    errno = saved;
+}
+
+static NOINLINE void os_lock_slow(os_mutex *mutex) {
+    while (xchg_acq_rel(O2, &mutex->word, 2u) != 0) os_wait(&mutex->word, 2, 0);
+}
+
+void os_lock(os_mutex *mutex) {
+    uint32_t found = 0;
+    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, 1u))) os_lock_slow(mutex);
+}
+
+void os_unlock(os_mutex *mutex) {
+    /* The next holder may already have freed the lock's memory when the wake runs: it takes the address only. */
+    if (UNLIKELY(xchg_acq_rel(O3, &mutex->word, 0u) == 2)) os_wake(&mutex->word, 1);
+}
+
+void os_yield(void) {
+    int saved = errno;
+    sched_yield();
+    errno = saved;
+}
+
+/* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
+
+os_flag os_fence_asymmetric;
+
+/* Whether heavy fences still try membarrier. Cleared later than os_fence_asymmetric, see fence_degrade. */
+static os_flag membarrier_used;
+
+/* Far longer than any store waits in a processor's buffer, or any thread takes to see another's store. */
+#define DEGRADE_NS 10000000
+
+/* membarrier worked and works no more. Light fences become full ones first; those that read the flag before that are compiler
+ * barriers only, but after DEGRADE_NS whatever they ordered has long become visible. Heavy fences that find membarrier failing
+ * meanwhile each wait themselves; those that find membarrier_used cleared meet full fences on the other side. */
+static NOINLINE void fence_degrade(void) {
+    store_rlx(&os_fence_asymmetric, false);
+    struct timespec left = {0, DEGRADE_NS};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+    store_rlx(&membarrier_used, false);
+}
+
+static long membarrier_call(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+void os_fence_heavy_slow(void) {
+    int saved = errno;
+    if (LIKELY(load_rlx(&membarrier_used))) {
+        if (LIKELY(membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)) {
+            errno = saved;
+            return;
+        }
+        fence_degrade();
+    }
+    fence_sc(O4);
+    errno = saved;
+}
+
+static void fence_init(void) {
+    const char *wish = getenv("WEFT_FENCE");
+    if (wish != NULL && strcmp(wish, "full") == 0) return;
+    long commands = membarrier_call(MEMBARRIER_CMD_QUERY);
+    if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+    if (membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return;
+    /* A filter may let the registration through and not the barrier itself. */
+    if (membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) return;
+    store_rlx(&membarrier_used, true);
+    store_rlx(&os_fence_asymmetric, true);
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------------- */
+
+uint64_t os_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#if defined(__x86_64__)
+/* The rate is measured between os_init and the call: no call waits longer than CALIBRATE_NS_MIN, and the figure stays once the
+ * span has reached CALIBRATE_NS_MAX (a longer one gains nothing and may hold a suspended machine). */
+#define CALIBRATE_NS_MIN 200000
+#define CALIBRATE_NS_MAX 1000000000
+
+static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
+static uint64_t ticks_at_start, ns_at_start;
+static ATOMIC(uint64_t) ticks_per_us; /* 0: not settled */
+
+static void ticks_start(void) {
+    ns_at_start = os_now_ns();
+    ticks_at_start = os_ticks();
+}
+
+uint64_t os_ticks_per_us(void) {
+    uint64_t settled = load_rlx(&ticks_per_us);
+    if (settled != 0) return settled;
+    pthread_once(&ticks_once, ticks_start);
+    uint64_t now_ns = os_now_ns();
+    while (now_ns - ns_at_start < CALIBRATE_NS_MIN) now_ns = os_now_ns();
+    int64_t ticks = (int64_t)(os_ticks() - ticks_at_start);
+    /* A counter that stands still or runs backwards (not invariant, reset by a virtual machine) must not give 0. */
+    uint64_t rate = ticks <= 0 ? 1 : max_u64(1, (uint64_t)((double)ticks * 1000.0 / (double)(now_ns - ns_at_start) + 0.5));
+    if (now_ns - ns_at_start >= CALIBRATE_NS_MAX) store_rlx(&ticks_per_us, rate);
+    return rate;
+}
+
+static void ticks_init(void) { pthread_once(&ticks_once, ticks_start); }
+
+#elif defined(__aarch64__)
+uint64_t os_ticks_per_us(void) {
+    uint64_t ticks_per_s;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(ticks_per_s));
+    return max_u64(1, (ticks_per_s + 500000) / 1000000);
+}
+
+static void ticks_init(void) {}
+
+#else
+uint64_t os_ticks_per_us(void) { return 1000; }
+
+static void ticks_init(void) {}
+#endif
+
+/* ---- start -------------------------------------------------------------------------------------------------------- */
+
+static pthread_once_t init_once = PTHREAD_ONCE_INIT;
+
+static void init(void) {
+    fence_init();
+    ticks_init();
+    forks_watch();
+}
+
+void os_init(void) {
+    int saved = errno;
+    pthread_once(&init_once, init);
+    if (UNLIKELY(!load_rlx(&forks_watched))) forks_watch(); /* there was no memory for it: again */
+    errno = saved;
+}
+
+#if defined(WEFT_CHECKED)
+static void panic_write(const char *text) {
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+}
+
+void weft_panic(const char *what, const char *file, int line) {
+    char digits[12];
+    size_t at = sizeof digits;
+    digits[--at] = 0;
+    do {
+        digits[--at] = (char)('0' + line % 10);
+        line /= 10;
+    } while (line != 0 && at != 0);
+    panic_write("weft: assertion failed: ");
+    panic_write(what);
+    panic_write(" at ");
+    panic_write(file);
+    panic_write(":");
+    panic_write(digits + at);
+    panic_write("\n");
+    abort();
+}
+#endif
