@@ -1,8 +1,8 @@
 /* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups. Layer 1; the contracts are in os.h.
  *
- * The quota of a process is the least over its own group and all groups above it. /proc/self/cgroup names the own group, one line
- * per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a hierarchy is
- * mounted, and which of its groups is the mount's root, which in a container need not be "/". See cgroups(7), proc(5).
+ * The quota of a process is the least over its own group and all groups above it. /proc/self/cgroup names the own group, one
+ * line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a
+ * hierarchy is mounted, and which of its groups is the mount's root: in a container often not "/". See cgroups(7), proc(5).
  *
  * Nothing here fails: what cannot be read or does not parse sets no limit. */
 #define _GNU_SOURCE
@@ -117,7 +117,7 @@ static bool reader_fill(reader *in) {
     return got > 0;
 }
 
-/* The next line of at most TEXT_MAX - 1 bytes, without its newline; longer ones (overlay mounts) are passed over. false: no more. */
+/* The next line of less than TEXT_MAX bytes, without its newline; longer ones (overlay mounts) are passed over. false: none. */
 static bool reader_line(reader *in, char line[TEXT_MAX]) {
     size_t length = 0;
     for (;;) {

@@ -1,7 +1,7 @@
 /* os.h: everything weft asks of the machine. Layer 1.
  *
- * os_linux.c serves it in ordinary builds; the schedule explorer serves the same functions with mocks (verify/os_explore.c), so
- * nothing above this layer calls libc or the kernel for memory pages, threads, sleeping, time or "who am I" by itself.
+ * os_linux.c serves it in ordinary builds; the schedule explorer serves the same functions with mocks (verify/os_explore.c),
+ * so nothing above this layer calls libc or the kernel for memory pages, threads, sleeping, time or "who am I" by itself.
  *
  * No function sets errno on purpose; results are stated at each. */
 #ifndef WEFT_OS_H
@@ -38,7 +38,7 @@ typedef struct os_thread_options {
 /* Starts `entry(argument)` with signals blocked, except those that a fault in the thread itself raises and SIGPROF. 0, or a
  * positive errno value: nothing was started. */
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-/* Waits for the thread's end. Once for each thread started; in a forked child it only releases what a parent's thread held. */
+/* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
@@ -76,10 +76,10 @@ void os_yield(void);
 
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
 
-/* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the light
- * side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's loads
- * after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels, WEFT_FENCE=full in
- * the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
+/* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the
+ * light side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's
+ * loads after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels,
+ * WEFT_FENCE=full in the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
 #if defined(WEFT_EXPLORE)
 #define os_fence_light(tag) explore_fence_light(#tag)
 #define os_fence_heavy(tag) explore_fence_heavy(#tag)
@@ -89,7 +89,8 @@ typedef ATOMIC(bool) os_flag;
 extern os_flag os_fence_asymmetric; /* written by os_init, and cleared for good should membarrier stop working */
 INLINE bool os_fence_is_asymmetric(void) { return load_rlx(&os_fence_asymmetric); }
 #define os_fence_light(tag)                                                                                                 \
-    (LIKELY(load_rlx(&os_fence_asymmetric)) ? __atomic_signal_fence(__ATOMIC_SEQ_CST) : __atomic_thread_fence(__ATOMIC_SEQ_CST))
+    (LIKELY(load_rlx(&os_fence_asymmetric)) ? __atomic_signal_fence(__ATOMIC_SEQ_CST)                                       \
+                                            : __atomic_thread_fence(__ATOMIC_SEQ_CST))
 #define os_fence_heavy(tag) os_fence_heavy_slow()
 void os_fence_heavy_slow(void);
 #endif
@@ -138,8 +139,8 @@ INLINE os_self *os_self_get(void) { return &os_self_of_thread; }
 /* Has `on_exit(self)` called when the calling thread ends. Once per thread is enough. 0 or a positive errno value. */
 int os_self_watch(void (*on_exit)(os_self *self));
 
-/* Counts fork()s seen by this process as a child, from the first os_init on: a pool made at another value is the parent's. In the
- * child every thread's os_self is cleared. */
+/* Counts fork()s seen by this process as a child, from the first os_init on: a pool made at another value is the parent's.
+ * In the child every thread's os_self is cleared. */
 uint64_t os_fork_count(void);
 
 /* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */
@@ -149,13 +150,13 @@ typedef struct os_cpuset {
     uint64_t bits[OS_CPUS_MAX / 64];
 } os_cpuset;
 
-/* Parses "0-3,8"; blanks may stand around commas. false, *set undefined: not a CPU list, empty, or a CPU of OS_CPUS_MAX or more. */
+/* Parses "0-3,8"; blanks may stand around commas. false, and *set undefined: not a CPU list, empty, or a CPU too high. */
 bool os_cpuset_parse(os_cpuset *set, const char *text);
 /* The CPUs the calling thread may use; false when the system does not say. */
 bool os_cpuset_current(os_cpuset *set);
 unsigned os_cpuset_count(const os_cpuset *set);
-/* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and `mountinfo`
- * are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */
+/* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and
+ * `mountinfo` are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
 /* min(affinity, quota rounded up), at least 1. */
 unsigned os_cpu_count(void);

@@ -2,19 +2,19 @@
  *
  * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it.
  *
- * The asymmetric fence needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the environment (read by
- * os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child of fork() inherits the
- * registration with the address space. A membarrier that worked and then fails (a seccomp filter installed late) leaves light
- * fences under way that order nothing: see fence_degrade.
+ * The asymmetric fence needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the environment (read
+ * by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child of fork()
+ * inherits the registration with the address space. A membarrier that worked and then fails (a seccomp filter installed
+ * late) leaves light fences under way that order nothing: see fence_degrade.
  *
- * os_mutex: 0 unlocked, 1 locked, 2 locked and somebody may sleep. Setting 2 without a sleeper costs a futile wake; leaving 1
- * with a sleeper would lose one, so whoever has slept locks with 2.
+ * os_mutex: 0 unlocked, 1 locked, 2 locked and somebody may sleep. Setting 2 without a sleeper costs a futile wake; leaving
+ * 1 with a sleeper would lose one, so whoever has slept locks with 2.
  *
  * Ordering table
- * O1  os_lock, cas               acquire   O3  the holder would not see what the holder before it wrote
- * O2  os_lock_slow, exchange     acquire   O3  the same, for a holder that slept
- * O3  os_unlock, exchange        release   O1, O2  the next holder would not see what this one wrote
- * O4  os_fence_heavy_slow, fence seq_cst   the light fences  without membarrier: both sides could miss each other's store
+ * O1  os_lock, cas  acquire  O3  a holder would not see what the holder before it wrote
+ * O2  os_lock_slow, exchange  acquire  O3  the same, for a holder that slept
+ * O3  os_unlock, exchange  release  O1, O2  the next holder would not see what this one wrote
+ * O4  os_fence_heavy_slow, fence  seq_cst  every os_fence_light  without membarrier each side could miss the other's store
  */
 #define _GNU_SOURCE
 #include "os.h"
@@ -272,9 +272,10 @@ static os_flag membarrier_used;
 /* Far longer than any store waits in a processor's buffer, or any thread takes to see another's store. */
 #define DEGRADE_NS 10000000
 
-/* membarrier worked and works no more. Light fences become full ones first; those that read the flag before that are compiler
- * barriers only, but after DEGRADE_NS whatever they ordered has long become visible. Heavy fences that find membarrier failing
- * meanwhile each wait themselves; those that find membarrier_used cleared meet full fences on the other side. */
+/* membarrier worked and works no more. Light fences become full ones first; those that read the flag before that are
+ * compiler barriers only, but after DEGRADE_NS whatever they ordered has long become visible. Heavy fences that find
+ * membarrier failing meanwhile each wait themselves; those that find membarrier_used cleared meet full fences on the other
+ * side. */
 static NOINLINE void fence_degrade(void) {
     store_rlx(&os_fence_asymmetric, false);
     struct timespec left = {0, DEGRADE_NS};
@@ -318,8 +319,8 @@ uint64_t os_now_ns(void) {
 }
 
 #if defined(__x86_64__)
-/* The rate is measured between os_init and the call: no call waits longer than CALIBRATE_NS_MIN, and the figure stays once the
- * span has reached CALIBRATE_NS_MAX (a longer one gains nothing and may hold a suspended machine). */
+/* The rate is measured between os_init and the call: no call waits longer than CALIBRATE_NS_MIN, and the figure stays once
+ * the span has reached CALIBRATE_NS_MAX (a longer one gains nothing and may hold a suspended machine). */
 #define CALIBRATE_NS_MIN 200000
 #define CALIBRATE_NS_MAX 1000000000
 
