@@ -1,0 +1,121 @@
+"""Ordering tables and the tags of ordered accesses in src/.
+
+A file with ordered accesses has in its head comment a section that starts with `Ordering table`, with one row per tag:
+
+     * L1  lane_push, tail  release  L2  a taker would read an unwritten cell
+
+The columns, with two spaces or more between them: tag, site, order, the tags it pairs with, what breaks without it. Deeper lines
+continue a row. ` x2 ` says that two accesses bear the tag, ` xN ` any number.
+Run as a program it prints `tag file line operation` for each access.
+"""
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TAG = r"[A-Z][A-Za-z]*[0-9]+[a-z]?"
+
+
+@dataclass
+class Row:
+    tag: str
+    file: str
+    line: int
+    text: str
+
+    def sites_wanted(self):
+        match = re.search(r"\bx(\d+|N)\b", self.text)
+        return None if match and match[1] == "N" else int(match[1]) if match else 1
+
+
+@dataclass
+class Site:
+    tag: str
+    file: str
+    line: int
+    operation: str
+
+
+@dataclass
+class Table:
+    rows: list = field(default_factory=list)
+    sites: list = field(default_factory=list)
+
+    def problems(self):
+        found = []
+        known = {(row.file, row.tag) for row in self.rows}
+        names = [row.tag for row in self.rows]
+        for site in self.sites:
+            if not re.fullmatch(TAG, site.tag):
+                found.append(f"{site.file}:{site.line}: {site.operation} without a tag")
+            elif (site.file, site.tag) not in known:
+                found.append(f"{site.file}:{site.line}: {site.tag} has no row in the ordering table of this file")
+        for row in self.rows:
+            where = f"{row.file}:{row.line}"
+            sites = [site for site in self.sites if (site.file, site.tag) == (row.file, row.tag)]
+            wanted = row.sites_wanted()
+            if not sites:
+                found.append(f"{where}: no access bears {row.tag}")
+            elif wanted is not None and len(sites) != wanted:
+                found.append(f"{where}: {len(sites)} accesses bear {row.tag}, the row says {wanted}")
+            if names.count(row.tag) > 1:
+                found.append(f"{where}: {row.tag} has more than one row")
+            columns = re.split(r"\s{2,}", row.text.strip())
+            if len(columns) < 4:
+                found.append(f"{where}: {row.tag} needs: tag, site, order, pairs with, what breaks (two spaces between)")
+            else:
+                found += [f"{where}: {row.tag} pairs with {other}, which has no row"
+                          for other in re.findall(rf"\b{TAG}\b", columns[2]) if other not in names]
+        return found
+
+
+def without_comments(text):
+    """The text with comments and literals blanked; lines keep their numbers."""
+    def blank(match):
+        return match[0][0] + " " if match[0][0] in "\"'" else re.sub(r"[^\n]", " ", match[0])
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+def operations(root):
+    """The macros whose first parameter is a tag."""
+    text = "".join((root / "src" / name).read_text() for name in ("atomics.h", "os.h"))
+    return set(re.findall(r"^#define (\w+)\(tag\b", text, re.M))
+
+
+def rows_of(name, text):
+    head = re.match(r"\s*/\*.*?\*/", text, re.S)
+    inside, row = False, None
+    for number, line in enumerate(head[0].splitlines() if head else (), 1):
+        if re.match(r" \* Ordering table", line):
+            inside = True
+        elif inside:
+            match = re.match(rf" \* ({TAG})\s(.*)", line)
+            if match:
+                row = Row(match[1], name, number, match[2])
+                yield row
+            elif re.match(r" \* {3,}\S", line) and row:
+                row.text += "  " + line[3:].strip()
+            else:
+                row = None
+
+
+def sites_of(name, text, names):
+    code = re.sub(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", lambda match: re.sub(r"[^\n]", " ", match[0]), without_comments(text),
+                  flags=re.M) if Path(name).name in ("atomics.h", "os.h") else without_comments(text)
+    for match in re.finditer(rf"\b({'|'.join(sorted(names))})\(\s*([^,()\s]*)", code):
+        yield Site(match[2], name, code.count("\n", 0, match.start()) + 1, match[1])
+
+
+def read(root):
+    table, names = Table(), operations(root)
+    for path in sorted((root / "src").glob("*.[ch]")):
+        name, text = f"src/{path.name}", path.read_text()
+        table.rows += rows_of(name, text)
+        table.sites += sites_of(name, text, names)
+    return table
+
+
+if __name__ == "__main__":
+    for site in read(Path(__file__).resolve().parent.parent).sites:
+        print(site.tag, site.file, site.line, site.operation)
+    sys.exit(0)
