@@ -1,0 +1,124 @@
+/* lane.h: the queue that is its tasks' allocator. Layer 3. The protocol stands in lane.c.
+ *
+ * One thread, the owner, pushes; any thread claims from the head. A task lies in one or more cells side by side in a segment
+ * of SEGMENT_CELLS cells, and stays there while it runs. */
+#ifndef WEFT_LANE_H
+#define WEFT_LANE_H
+
+#include "store.h"
+#include "weft.h"
+
+#ifndef SEGMENT_CELLS
+#define SEGMENT_CELLS 64u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
+#endif
+#ifndef SEGMENT_CHUNK
+#define SEGMENT_CHUNK 256u /* segments made at once */
+#endif
+#define SEGMENTS_MAX (1u << PILE_INDEX_BITS)
+
+#define CELL_BYTES 64u
+#define CELL_PAYLOAD 48u
+
+/* A task's first cell. Payload that needs more runs on into the next cells. */
+struct cell {
+    weft_fn fn;
+    ATOMIC(uint64_t) meta; /* what the task is, below; read by takers before they own it */
+    unsigned char payload[CELL_PAYLOAD];
+};
+
+/* meta: record index (20 bits) | payload bytes (11) | kind (2) | sequence number within its group and submitter (31) */
+enum cell_kind { CELL_INLINE = 0, CELL_NO_PAYLOAD = 1, CELL_HEAP = 2, CELL_FILLER = 3 };
+#define META_SEQUENCE_MAX 0x7fffffffu
+
+INLINE uint64_t meta_make(uint32_t record, uint32_t bytes, enum cell_kind kind, uint32_t sequence) {
+    return (uint64_t)record << 44 | (uint64_t)bytes << 33 | (uint64_t)kind << 31 | sequence;
+}
+INLINE uint32_t meta_record(uint64_t meta) { return (uint32_t)(meta >> 44); }
+INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> 33) & 0x7ff; }
+INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 31) & 3); }
+INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
+/* Cells a payload of that many bytes takes; a filler stores its cells in `bytes` directly. */
+INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }
+INLINE uint32_t meta_cells(uint64_t meta) {
+    return meta_kind(meta) == CELL_FILLER ? meta_bytes(meta) : cells_of(meta_bytes(meta));
+}
+
+/* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header. */
+struct segment {
+    struct pile_item item;
+    struct cell *cells;
+    uint32_t older_next;   /* owner: index of the next newer of the lane's segments */
+    bool purged;           /* its pages went back to the system; known to whoever holds the segment */
+    ATOMIC(uint32_t) next; /* index of the segment after this one in its lane; written once per use, before the tail passes */
+    ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
+};
+
+/* Makes an empty pile of segments for one pool. false: no memory. */
+bool segments_init(struct pile *segments, struct store *store);
+/* After the last user has gone: gives the cells back (headers belong to the store). */
+void segments_end(struct pile *segments);
+/* Lets the system take the pages of the free segments. Any thread. */
+void segments_purge(struct pile *segments);
+/* Bytes of cells made. */
+uint64_t segments_bytes(const struct pile *segments);
+
+struct lane {
+    /* the owner's */
+    struct pile *segments;
+    struct segment *current; /* where the tail is */
+    uint64_t position;       /* the tail */
+    uint64_t limit;          /* position after the last cell of `current` */
+    uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
+    uint32_t in_use;         /* how many */
+    uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
+    void *record;            /* and that group's record and line (task.c's) */
+    void *line;
+    ATOMIC(struct lane *) next; /* the seat's next lane; written before the lane is published */
+
+    /* published by the owner */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task */
+
+    /* the takers' */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
+    ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (sched.c) */
+};
+
+#define LANE_NO_GROUP UINT64_MAX
+#define LANE_POSITION_MASK ((UINT64_C(1) << 40) - 1)
+
+/* Part of a segment that one thread has for itself: tasks from `begin` to before `end`. */
+struct piece {
+    struct segment *segment;
+    uint32_t begin; /* slots */
+    uint32_t end;
+};
+
+/* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
+bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
+
+/* Owner: room for a task of `cells` cells in the current segment? */
+INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return lane->position + cells <= lane->limit; }
+/* Owner: the cell where the next task will lie; after lane_fits. */
+INLINE struct cell *lane_cell(const struct lane *lane) { return &lane->current->cells[lane->position % SEGMENT_CELLS]; }
+/* Owner: makes room for `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
+bool lane_extend(struct lane *lane, uint32_t cells);
+/* Owner: publishes the task of `cells` cells written at lane_cell. */
+void lane_publish(struct lane *lane, uint32_t cells);
+/* Owner: gives finished segments beyond the current one back to the pool. */
+void lane_trim(struct lane *lane);
+
+/* Unclaimed cells, at a recent moment. Any thread. */
+uint64_t lane_backlog(const struct lane *lane);
+INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
+
+/* May this task be taken? Asked with the meta word of a lane's first unclaimed task, perhaps a stale one: must be harmless. */
+typedef bool (*lane_filter)(const void *context, uint64_t meta);
+
+/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts the first. Any thread. Returns how
+ * many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
+uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
+
+/* The cells from piece->begin to before piece->end have run; they may be written again by the lane's owner at once. */
+void piece_done(const struct piece *piece);
+
+#endif

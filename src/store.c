@@ -1,0 +1,115 @@
+/* store.c: see store.h. Blocks of pages, carved from the front; piles, whose free items form a stack.
+ *
+ * The stack is R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986) with a count of changes beside
+ * the index of its top: an item that was popped and pushed again in between does not fool a late CAS (40 bits of changes
+ * would have to pass during one pop).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   S1  pile_pop: load free_top   acquire  S2  the link below the top, and the last use of the item, are not seen
+ *   S2  pile_put: CAS free_top    release  S1  see S1; not atomic: an item is lost
+ *   S3  pile_pop: CAS free_top    acquire  S2  the item's last use is not over; not atomic: two owners. survives acq: S1 has read
+ *                                              the same value with acquire
+ *   S4  pile_make: store chunk    release  S5  an item is read before it is made
+ *   S5  pile_at: load chunk       acquire  S4  see S4
+ */
+#include "store.h"
+
+#define STORE_BLOCK_BYTES ((size_t)64 * 1024)
+
+struct store_block {
+    struct store_block *next;
+    size_t bytes;
+};
+
+static bool store_grow(struct store *store, size_t bytes) {
+    size_t size = round_up(bytes + CACHE_LINE, STORE_BLOCK_BYTES);
+    struct store_block *block = os_map(size);
+    if (block == NULL) return false;
+    block->next = store->blocks;
+    block->bytes = size;
+    store->blocks = block;
+    store->used = round_up(sizeof *block, CACHE_LINE);
+    return true;
+}
+
+void *store_get(struct store *store, size_t bytes) {
+    bytes = round_up(bytes, CACHE_LINE);
+    os_lock(&store->lock);
+    void *memory = NULL;
+    if ((store->blocks != NULL && store->used + bytes <= store->blocks->bytes) || store_grow(store, bytes)) {
+        memory = (char *)store->blocks + store->used;
+        store->used += bytes;
+    }
+    os_unlock(&store->lock);
+    return memory;
+}
+
+void store_end(struct store *store) {
+    while (store->blocks != NULL) {
+        struct store_block *block = store->blocks;
+        store->blocks = block->next;
+        os_unmap(block, block->bytes);
+    }
+    store->used = 0;
+}
+
+bool pile_init(struct pile *pile, const struct pile *shape) {
+    *pile = *shape;
+    pile->chunks = store_get(pile->store, (pile->items_max + pile->chunk_items - 1) / pile->chunk_items * sizeof *pile->chunks);
+    store_rlx(&pile->made, 0);
+    store_rlx(&pile->free_top, 0);
+    return pile->chunks != NULL;
+}
+
+void *pile_at(const struct pile *pile, uint32_t index) {
+    if (index >= pile->items_max) return NULL;
+    char *chunk = load_acq(S5, &pile->chunks[index / pile->chunk_items]);
+    return chunk == NULL ? NULL : chunk + (size_t)(index % pile->chunk_items) * pile->item_bytes;
+}
+
+void pile_put(struct pile *pile, void *item) {
+    struct pile_item *link = item;
+    uint64_t top = load_rlx(&pile->free_top);
+    uint64_t fresh;
+    do {
+        store_rlx(&link->free_next, (uint32_t)top & PILE_INDEX_MASK);
+        fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | link->index;
+    } while (!cas_rel(S2, &pile->free_top, &top, fresh));
+}
+
+void *pile_pop(struct pile *pile) {
+    for (;;) {
+        uint64_t top = load_acq(S1, &pile->free_top);
+        uint32_t index = (uint32_t)top & PILE_INDEX_MASK;
+        if (index == PILE_NONE) return NULL;
+        struct pile_item *item = pile_at(pile, index);
+        uint64_t fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | load_rlx(&item->free_next);
+        if (cas_acq(S3, &pile->free_top, &top, fresh)) return item;
+    }
+}
+
+/* Makes a chunk, keeps one of its items for the caller and puts the others on the stack. Index 0 means none, so the very
+ * first item is never used. */
+static void *pile_make(struct pile *pile) {
+    uint32_t made = load_rlx(&pile->made);
+    if (made + pile->chunk_items > pile->items_max) return NULL;
+    char *chunk = store_get(pile->store, pile->chunk_items * pile->item_bytes);
+    if (chunk == NULL) return NULL;
+    for (uint32_t i = 0; i < pile->chunk_items; i++) ((struct pile_item *)(void *)(chunk + i * pile->item_bytes))->index = made + i;
+    if (pile->make != NULL && !pile->make(chunk, pile->chunk_items)) return NULL;
+    store_rel(S4, &pile->chunks[made / pile->chunk_items], (void *)chunk);
+    store_rlx(&pile->made, made + pile->chunk_items);
+    uint32_t first = made == 0 ? 1 : 0;
+    for (uint32_t i = pile->chunk_items - 1; i > first; i--) pile_put(pile, chunk + i * pile->item_bytes);
+    return chunk + first * pile->item_bytes;
+}
+
+void *pile_get(struct pile *pile) {
+    void *item = pile_pop(pile);
+    if (item != NULL) return item;
+    os_lock(&pile->lock);
+    item = pile_pop(pile);
+    if (item == NULL) item = pile_make(pile);
+    os_unlock(&pile->lock);
+    return item;
+}
