@@ -31,7 +31,7 @@ x264: build
 test: build
 	@scripts/need build test
 	@for preset in $(PRESETS); do echo "== $$preset"; $(call build,$$preset) || exit 1; done
-	@scripts/test $(PRESETS)
+	@JOBS=$(JOBS) scripts/test $(PRESETS)
 
 lint: build
 	@scripts/need build test lint
