@@ -117,7 +117,7 @@ static bool reader_fill(reader *in) {
     return got > 0;
 }
 
-/* The next line of less than TEXT_MAX bytes, without its newline; longer ones (overlay mounts) are passed over. false: none. */
+/* The next line of less than TEXT_MAX bytes, without its newline; longer ones (overlay mounts) are skipped. false: none. */
 static bool reader_line(reader *in, char line[TEXT_MAX]) {
     size_t length = 0;
     for (;;) {
@@ -214,9 +214,14 @@ static const char *path_below(const char *path, const char *top) {
     size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(path, top, length) != 0 || (path[length] != 0 && path[length] != '/')) return NULL;
     const char *rest = path + length;
-    if (strcmp(rest, "/") == 0) return "";
     /* "/.." leads out of the mount: a group outside the own cgroup namespace. */
     return strncmp(rest, "/..", 3) == 0 && (rest[3] == 0 || rest[3] == '/') ? NULL : rest;
+}
+
+/* Whether a mount root is "/..", "/../.." and so on: it holds all groups of the own namespace, under a name unknown here. */
+static bool is_above_namespace(const char *mount_root) {
+    while (strncmp(mount_root, "/..", 3) == 0) mount_root += 3;
+    return *mount_root == 0;
 }
 
 /* Appends to s->path. false, with the path as it was, when it does not fit. */
@@ -232,8 +237,7 @@ static void walk_mount(search *s, enum version version, const char *root, const 
     if (s->own[version][0] == 0) return;
     const char *below = path_below(s->own[version], mount_root);
     if (below == NULL) {
-        /* A mount root above the own namespace still holds all groups in it, whatever the own one is called there. */
-        if (strncmp(mount_root, "/..", 3) != 0 || strncmp(s->own[version], "/..", 3) == 0) return;
+        if (!is_above_namespace(mount_root) || strncmp(s->own[version], "/..", 3) == 0) return;
         below = "";
     }
     s->path[0] = 0;
@@ -289,7 +293,7 @@ static void own_line(search *s, char *line) {
     if (rest == NULL) return;
     char *controllers = next_field(&rest, ':');
     if (rest == NULL || rest[0] != '/') return;
-    if (controllers[0] == 0 && strcmp(id, "0") == 0)
+    if (strcmp(id, "0") == 0)
         memcpy(s->own[V2], rest, strlen(rest) + 1);
     else if (lists_cpu(controllers))
         memcpy(s->own[V1], rest, strlen(rest) + 1);
@@ -354,5 +358,5 @@ unsigned os_cpu_count(void) {
     uint64_t millicpus = os_quota_millicpus("/proc/self/cgroup", "/proc/self/mountinfo", "");
     if (millicpus != 0) count = min_u64(count, (millicpus + 999) / 1000);
     errno = saved;
-    return (unsigned)max_u64(1, count);
+    return (unsigned)count;
 }

@@ -1,0 +1,63 @@
+/* help.h: what several tests share. Assertions of cmocka work in the test's own thread and process only; code that runs
+ * elsewhere uses REQUIRE, which ends the process and names the line. */
+#ifndef WEFT_TESTS_HELP_H
+#define WEFT_TESTS_HELP_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define REQUIRE(x)                                                                                                          \
+    do {                                                                                                                    \
+        if (!(x)) {                                                                                                         \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #x);                                               \
+            _exit(99);                                                                                                      \
+        }                                                                                                                   \
+    } while (0)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED_ADDRESS 1
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZED_THREAD 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED_ADDRESS 1
+#elif __has_feature(thread_sanitizer)
+#define SANITIZED_THREAD 1
+#endif
+#endif
+
+#if defined(SANITIZED_ADDRESS) || defined(SANITIZED_THREAD)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* Ends a case that cannot run here, and says why. */
+#define SKIP(reason)                                                                                                        \
+    do {                                                                                                                    \
+        printf("skipped, %s: %s\n", __func__, reason);                                                                      \
+        skip();                                                                                                             \
+    } while (0)
+
+/* Runs a function in a forked child and returns its exit status; a child killed by a signal gives 1000 + the signal. */
+static inline int child_status(pid_t child) {
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+    return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static inline int in_child(int (*run)(void *), void *argument) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(run(argument));
+    return child_status(child);
+}
+
+#endif
