@@ -1,0 +1,6 @@
+// Stands for libvmaf's pool: two mallocs per job, a queue as long as there are threads, a broadcast per job.
+#include "queue_pool.hpp"
+
+using Pool = QueuePool<Memory::two_blocks, true, true>;
+
+extern "C" const entrant weft_entrant = Table<Pool>::entry("mutex-queue", "own: two mallocs per job, bounded at the thread count, broadcast", ENTRANT_BOUNDED);
