@@ -238,7 +238,7 @@ static const hierarchy hierarchies[] = {
      "0::/abc\n",
      "30 23 0:26 /ab /mnt rw - cgroup2 none rw\n",
      0,
-     {V2_GROUP("/mnt", "5 10")}},
+     {V2_GROUP("/mntc", "5 10"), V2_GROUP("/mnt", "5 10")}},
     {"v2, blanks in the mount's root",
      "0::/a b/c\n",
      "30 23 0:26 /a\\040b /mnt rw - cgroup2 none rw\n",
