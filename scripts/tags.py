@@ -2,10 +2,10 @@
 
 A file with ordered accesses has in its head comment a section that starts with `Ordering table`, with one row per tag:
 
-     * L1  lane_push, tail  release  L2  a taker would read an unwritten cell
+     *   L1  lane_push: store tail  release  L2  a taker would read an unwritten cell
 
-The columns, with two spaces or more between them: tag, site, order, the tags it pairs with, what breaks without it. Deeper lines
-continue a row. ` x2 ` says that two accesses bear the tag, ` xN ` any number.
+that is tag, site, order, the tags it pairs with (or words), what breaks without it. Deeper lines continue a row. ` x2 ` says that
+two accesses bear the tag, ` xN ` any number. The order is the one in the operation's name.
 Run as a program it prints `tag file line operation` for each access.
 """
 import re
@@ -14,6 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TAG = r"[A-Z][A-Za-z]*[0-9]+[a-z]?"
+# The order, then the tags it pairs with.
+ORDER = re.compile(rf"(?<!\S)(relaxed|acquire|release|acq_rel|sc|seq_cst|light|heavy|(?<=\s\s)-)\s+((?:{TAG}(?:,\s*|\s|$))*)")
+ORDERS = {"acq_rel": ("acq_rel", "acquire", "release"), "acq": ("acquire",), "rel": ("release",), "rlx": ("relaxed",),
+          "sc": ("sc", "seq_cst"), "light": ("light",), "heavy": ("heavy",)}
+
+
+def order_of(row):
+    """The order a row names, and the tags after it. A site's own words may look like an order: the one before tags counts."""
+    found = ORDER.findall(row.text)
+    return next((pair for pair in found if pair[1]), found[0] if found else None)
+
+
+def orders_of(operation):
+    """What a row may say of an operation; a recheck has no order."""
+    return next((words for ending, words in ORDERS.items() if operation.endswith(f"_{ending}")), ("-",))
 
 
 @dataclass
@@ -60,12 +75,14 @@ class Table:
                 found.append(f"{where}: {len(sites)} accesses bear {row.tag}, the row says {wanted}")
             if names.count(row.tag) > 1:
                 found.append(f"{where}: {row.tag} has more than one row")
-            columns = re.split(r"\s{2,}", row.text.strip())
-            if len(columns) < 4:
-                found.append(f"{where}: {row.tag} needs: tag, site, order, pairs with, what breaks (two spaces between)")
-            else:
-                found += [f"{where}: {row.tag} pairs with {other}, which has no row"
-                          for other in re.findall(rf"\b{TAG}\b", columns[2]) if other not in names]
+            order = order_of(row)
+            if order is None:
+                found.append(f"{where}: the row of {row.tag} names no order")
+                continue
+            found += [f"{where}: {row.tag} pairs with {other}, which has no row"
+                      for other in re.findall(TAG, order[1]) if other not in names]
+            found += [f"{site.file}:{site.line}: the row of {row.tag} says {order[0]}, the code {site.operation}"
+                      for site in sites if order[0] not in orders_of(site.operation)]
         return found
 
 
@@ -84,24 +101,25 @@ def operations(root):
 
 def rows_of(name, text):
     head = re.match(r"\s*/\*.*?\*/", text, re.S)
-    inside, row = False, None
+    inside, row, depth = False, None, None
     for number, line in enumerate(head[0].splitlines() if head else (), 1):
-        if re.match(r" \* Ordering table", line):
+        match = re.match(rf" \*( +)({TAG})\s+(.*)", line)
+        deeper = re.match(r" \*( +)(\S.*)", line)
+        if line.startswith(" * Ordering table"):
             inside = True
-        elif inside:
-            match = re.match(rf" \* ({TAG})\s(.*)", line)
-            if match:
-                row = Row(match[1], name, number, match[2])
-                yield row
-            elif re.match(r" \* {3,}\S", line) and row:
-                row.text += "  " + line[3:].strip()
-            else:
-                row = None
+        elif inside and match and depth in (None, len(match[1])):
+            row, depth = Row(match[2], name, number, match[3]), len(match[1])
+            yield row
+        elif row and deeper and len(deeper[1]) > depth:
+            row.text += " " + deeper[2]
+        else:
+            row = None
 
 
 def sites_of(name, text, names):
-    code = re.sub(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", lambda match: re.sub(r"[^\n]", " ", match[0]), without_comments(text),
-                  flags=re.M) if Path(name).name in ("atomics.h", "os.h") else without_comments(text)
+    code = without_comments(text)
+    if Path(name).name in ("atomics.h", "os.h"):  # these define the operations
+        code = re.sub(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", lambda match: re.sub(r"[^\n]", " ", match[0]), code, flags=re.M)
     for match in re.finditer(rf"\b({'|'.join(sorted(names))})\(\s*([^,()\s]*)", code):
         yield Site(match[2], name, code.count("\n", 0, match.start()) + 1, match[1])
 
