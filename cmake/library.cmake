@@ -6,7 +6,7 @@ target_include_directories(weft_objects PUBLIC ${PROJECT_SOURCE_DIR}/include)
 # Internal headers answer to quotes alone: <sched.h> is libc's.
 target_compile_options(weft_objects PUBLIC "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(weft_objects PUBLIC Threads::Threads PRIVATE weft_flags)
-target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes)
+target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition)
 if(WEFT_CHECKED)
     target_compile_definitions(weft_objects PUBLIC WEFT_CHECKED)
 endif()
