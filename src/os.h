@@ -81,9 +81,7 @@ void os_yield(void);
  * loads after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels,
  * WEFT_FENCE=full in the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
 #if defined(WEFT_EXPLORE)
-#define os_fence_light(tag) explore_fence_light(#tag)
-#define os_fence_heavy(tag) explore_fence_heavy(#tag)
-bool os_fence_is_asymmetric(void);
+bool os_fence_is_asymmetric(void); /* os_fence_light and os_fence_heavy: explore_atomics.h */
 #else
 typedef ATOMIC(bool) os_flag;
 extern os_flag os_fence_asymmetric; /* written by os_init, and cleared for good should membarrier stop working */

@@ -1,0 +1,192 @@
+/* engine.h: what the explorer's own files share. Drivers see explore.h alone.
+ *
+ *     fiber.c   coroutines
+ *     choose.c  every decision a schedule consists of: at random, by priorities, depth first
+ *     thread.c  model threads: ready, asleep, deadlock
+ *     model.c   the memory model
+ *     race.c    plain accesses, memory blocks and their lifetime
+ *     trace.c   the record of the last steps
+ *     explore.c command line, the loop over schedules */
+#ifndef WEFT_EXPLORE_ENGINE_H
+#define WEFT_EXPLORE_ENGINE_H
+
+#include "explore.h"
+#include "fiber.h"
+
+enum {
+    THREADS_MAX = 16,
+    HISTORY_MAX = 24,    /* stores kept of a location */
+    HISTORY_DROP = 8,    /* oldest ones dropped at once when full */
+    LOCATIONS_MAX = 4096,
+    STALE_READS_MAX = 4, /* reads in a row by one thread of one location that may miss its newest store */
+    STEPS_MAX_DEFAULT = 20000,
+    STREAK_MAX = 500     /* steps one thread may run while others are ready */
+};
+
+/* What a thread, or the message of a store, knows. */
+struct view {
+    int32_t clock[THREADS_MAX]; /* happens-before: the last known epoch of each thread */
+    uint32_t n;                 /* times in use; the others are 0 */
+    int32_t time[];             /* by location: the oldest store that may still be read */
+};
+
+struct line;
+
+struct write {
+    uint64_t value;
+    const struct view *message; /* what an acquiring reader learns; NULL: nothing */
+    int32_t time;        /* its place in the modification order */
+    uint8_t thread;
+    bool change; /* by a read-modify-write: nothing may come between it and the store before */
+};
+
+struct location {
+    uintptr_t address; /* 0: memory was written plainly or released since; another location took its place */
+    uint32_t size;
+    uint32_t count;
+    struct line *line;
+    uint32_t next_in_line;
+    struct write writes[HISTORY_MAX];
+    int32_t touched[THREADS_MAX]; /* epoch of each thread's last access, last write */
+    int32_t written[THREADS_MAX];
+};
+
+enum thread_state { THREAD_UNUSED, THREAD_READY, THREAD_ASLEEP, THREAD_DONE };
+enum sleep_kind { SLEEP_WORD, SLEEP_MUTEX, SLEEP_JOIN };
+
+struct thread {
+    struct fiber fiber;
+    uint32_t id;
+    enum thread_state state;
+    void (*entry)(void *);
+    void *argument;
+    struct view *now;              /* what it knows */
+    struct view *pending;          /* what it would know after an acquire fence */
+    const struct view *released;   /* what it knew at its last release fence; NULL: had none */
+    uint8_t stale[LOCATIONS_MAX];
+    enum sleep_kind sleeps;
+    const void *sleeps_on;
+    uint64_t deadline_ns; /* 0: none */
+    bool timed_out;
+    bool paused; /* wants another thread to run */
+    int32_t priority;
+    uint32_t streak;
+    os_self self;
+    void (*on_exit)(os_self *self);
+};
+
+enum mode { MODE_MIX, MODE_RANDOM, MODE_PCT, MODE_DFS };
+
+/* The schedule being run. */
+typedef struct run {
+    const explore_driver *driver;
+    uint64_t seed;
+    enum mode mode; /* never MODE_MIX */
+    uint64_t random;
+    struct thread *threads; /* THREADS_MAX */
+    uint32_t thread_count;
+    struct thread *current;
+    struct fiber engine;
+    uint32_t steps, steps_max;
+    uint64_t hash;
+    uint32_t observed;
+    bool failed, trace;
+    char failure[1024];
+    /* chances in 256, drawn for each schedule */
+    uint32_t switch_chance, stale_chance, insert_chance, timeout_chance;
+    uint32_t weak_budget, preempt_budget, spurious_budget, failure_budget;
+    uint32_t change_points[8];
+    int32_t priority_floor;
+    uint64_t now_ns, tick_ns;
+    bool asymmetric;
+    struct view *sc; /* the order of the sequentially consistent operations */
+} run;
+
+extern run R;
+
+/* choose.c */
+void choose_begin(uint64_t seed, enum mode mode);
+uint32_t choose(uint32_t n);          /* one of n equal options; depth first: 0 first */
+bool choose_rarely(uint32_t chance);  /* departs from the ordinary; in 256; depth first: while the budget lasts */
+struct thread *choose_thread(bool may_stay); /* among the ready ones; NULL: none is */
+void choose_first_dfs(void); /* before a driver's first schedule */
+bool choose_next_dfs(void);           /* the next schedule; false: all were run */
+void choose_set_preemptions(uint32_t preemptions, uint32_t departures);
+
+/* thread.c */
+void threads_init(void);
+void threads_begin(void);
+struct thread *thread_create(void (*entry)(void *), void *argument);
+void thread_sleep(enum sleep_kind kind, const void *on, uint64_t deadline_ns);
+uint32_t thread_wake(enum sleep_kind kind, const void *on, uint32_t count);
+void thread_run_schedule(void);
+/* Before each visible step: other threads may run. */
+void step_point(void);
+
+/* model.c */
+void model_init(void);
+void model_begin(void);
+void view_join(struct view *into, const struct view *from, bool clocks);
+const struct view *view_copy(const struct view *from);
+const struct view *model_release(struct thread *self); /* what self knows, for another thread to acquire; a new epoch begins */
+uint64_t model_newest(const void *address, size_t size); /* reads as the kernel does */
+void model_sc_fence(struct thread *self);
+void model_zero(uint32_t index); /* a store of 0, by os_purge */
+struct location *model_location(uint32_t index);
+void model_forget(struct location *l);
+
+/* race.c */
+struct granule {
+    uint32_t written;             /* epoch << 4 | mask of bytes */
+    uint32_t read[THREADS_MAX];
+    uint8_t writer;
+};
+
+struct line {
+    uintptr_t key; /* address / CACHE_LINE */
+    uint32_t generation;
+    uint32_t first_location; /* chain by next_in_line; NO_LOCATION ends it */
+    struct block *block;     /* NULL: not from os_map or os_alloc */
+    struct line *next_in_block;
+    struct granule granules[CACHE_LINE / 4];
+};
+
+#define NO_LOCATION UINT32_MAX
+
+void race_init(void);
+void race_begin(void);
+struct line *race_line(uintptr_t address);
+void race_atomic(const struct location *l, bool write);
+void *block_new(size_t bytes, size_t alignment);
+void block_free(void *memory, size_t bytes); /* bytes 0: not told */
+void block_purge(void *memory, size_t bytes);
+/* "b3+64" or the bare address. */
+void block_name(uintptr_t address, char *text, size_t size);
+
+/* os_explore.c */
+void os_begin(void);
+
+/* trace.c */
+typedef struct step {
+    const char *what;
+    const explore_site *site; /* or NULL */
+    uintptr_t address;
+    uint64_t value;
+    uint64_t value2;
+    int32_t time, newest; /* of the store read or written, and the newest of the location */
+    uint32_t thread;
+    uint32_t number;
+} step;
+
+void trace_begin(void);
+void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2, int32_t time,
+                int32_t newest);
+void trace_print(uint32_t last);
+
+/* A mark in the hash of the schedule. */
+INLINE void run_mix(uint64_t x) {
+    R.hash = (R.hash ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    R.hash ^= R.hash >> 29;
+}
+
+#endif

@@ -1,0 +1,403 @@
+/* explore.c: the command line, and the loop over schedules. */
+#define _DEFAULT_SOURCE
+#include "engine.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+extern explore_site *const __start_explore_sites[], *const __stop_explore_sites[];
+extern const explore_driver *const __start_explore_drivers[], *const __stop_explore_drivers[];
+
+enum { SEEN_MIN = 1 << 16, MUST_SEE_MIN = 10000, FAILURE_STEPS = 60 };
+
+static struct {
+    uint64_t schedules, seed;
+    enum mode mode;
+    bool trace, quiet, coverage;
+    uint32_t steps;
+    const char *drivers[64];
+    uint32_t driver_count;
+} options = {.schedules = 10000, .seed = 1, .mode = MODE_MIX};
+
+static const char *const mode_names[] = {"mix", "random", "pct", "dfs"};
+
+/* ---- distinct schedules ------------------------------------------------------------------------------------------- */
+
+static struct {
+    uint64_t *hashes;
+    size_t size, count;
+} seen;
+
+static bool seen_put(uint64_t *hashes, size_t size, uint64_t hash) {
+    size_t at = (size_t)(hash >> 7) & (size - 1);
+    while (hashes[at] != 0 && hashes[at] != hash) at = (at + 1) & (size - 1);
+    bool is_new = hashes[at] == 0;
+    hashes[at] = hash;
+    return is_new;
+}
+
+static void seen_grow(void) {
+    size_t size = seen.size == 0 ? SEEN_MIN : seen.size * 2;
+    uint64_t *hashes = calloc(size, sizeof *hashes);
+    if (hashes == NULL) {
+        fputs("explore: out of memory\n", stderr);
+        exit(2);
+    }
+    for (size_t i = 0; i < seen.size; i++)
+        if (seen.hashes[i] != 0) seen_put(hashes, size, seen.hashes[i]);
+    free(seen.hashes);
+    seen.hashes = hashes;
+    seen.size = size;
+}
+
+static void seen_add(uint64_t hash) {
+    if (seen.count * 2 >= seen.size) seen_grow();
+    seen.count += seen_put(seen.hashes, seen.size, hash | 1);
+}
+
+static void seen_clear(void) {
+    if (seen.size != 0) memset(seen.hashes, 0, seen.size * sizeof *seen.hashes);
+    seen.count = 0;
+}
+
+/* ---- one schedule ------------------------------------------------------------------------------------------------- */
+
+static sigjmp_buf crash_return;
+
+static void crashed(int signal) {
+    if (R.current == NULL) _exit(2);
+    snprintf(R.failure, sizeof R.failure, "crash: %s in T%u", strsignal(signal), R.current->id);
+    R.failed = true;
+    siglongjmp(crash_return, 1);
+}
+
+static void catch_crashes(void) {
+#if !defined(__SANITIZE_ADDRESS__)
+    static char stack[64 * 1024];
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = crashed, .sa_flags = SA_ONSTACK};
+    sigaltstack(&alternate, NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) sigaction(signals[i], &action, NULL);
+#else
+    (void)crashed;
+#endif
+}
+
+void explore_observe(unsigned outcome) { R.observed |= 1u << outcome; }
+
+static void run_schedule(const explore_driver *driver, uint64_t seed) {
+    R.driver = driver;
+    R.seed = seed;
+    R.steps = 0;
+    R.steps_max = options.steps != 0 ? options.steps : driver->steps_max != 0 ? driver->steps_max : STEPS_MAX_DEFAULT;
+    R.hash = 0x1234567;
+    R.failed = false;
+    threads_begin();
+    model_begin();
+    race_begin();
+    os_begin();
+    trace_begin();
+    choose_begin(seed, options.mode);
+    run_mix(R.asymmetric);
+    if (sigsetjmp(crash_return, 1) == 0) thread_run_schedule();
+}
+
+/* ---- the loop over schedules -------------------------------------------------------------------------------------- */
+
+typedef struct outcome {
+    uint64_t schedules, steps, seed;
+    uint32_t observed;
+    bool failed, exhausted;
+} outcome;
+
+static void explore_schedules(const explore_driver *driver, outcome *out) {
+    uint64_t skip = options.mode == MODE_DFS ? options.seed - 1 : 0;
+    uint64_t seed = options.mode == MODE_DFS ? 1 : options.seed;
+    for (; out->schedules < options.schedules; seed++) {
+        R.trace = options.trace && skip == 0;
+        run_schedule(driver, seed);
+        if (skip > 0) {
+            skip--;
+        } else {
+            out->schedules++;
+            out->steps += R.steps;
+            out->seed = seed;
+            out->observed |= R.observed;
+            seen_add(R.hash);
+            if (R.failed) break;
+        }
+        if (options.mode == MODE_DFS && !choose_next_dfs()) {
+            out->exhausted = true;
+            break;
+        }
+    }
+    out->failed = R.failed;
+}
+
+static void print_failure(const explore_driver *driver, const outcome *out) {
+    if (!options.trace) trace_print(FAILURE_STEPS);
+    printf("%s: FAILED in schedule %llu: %s\n", driver->name, (unsigned long long)out->schedules, R.failure);
+    printf("    replay: explore %s --seed %llu --mode %s --schedules 1 --trace\n", driver->name,
+           (unsigned long long)out->seed, mode_names[options.mode]);
+}
+
+/* Whether the driver did what it is for. */
+static bool judge(const explore_driver *driver, const outcome *out) {
+    if (driver->flags & EXPLORE_MUST_FAIL) {
+        bool as_told = out->failed && (driver->fails_with == NULL || strstr(R.failure, driver->fails_with) != NULL);
+        if (as_told)
+            printf("    its seeded fault was found: %s\n", R.failure);
+        else if (out->failed)
+            printf("%s: FAILED: its seeded fault should end in '%s', not: %s\n", driver->name, driver->fails_with, R.failure);
+        else
+            printf("%s: FAILED: its seeded fault was not found\n", driver->name);
+        return as_told;
+    }
+    if (out->failed) {
+        print_failure(driver, out);
+        return false;
+    }
+    uint32_t missing = driver->must_see & ~out->observed;
+    if (missing != 0 && out->schedules >= MUST_SEE_MIN) {
+        printf("%s: FAILED: allowed outcomes never seen: %#x\n", driver->name, missing);
+        return false;
+    }
+    return true;
+}
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t distinct_total;
+
+static bool explore_driver_run(const explore_driver *driver) {
+    outcome out = {0};
+    double start_s = now_s();
+    seen_clear();
+    choose_first_dfs();
+    R.observed = 0;
+    explore_schedules(driver, &out);
+    distinct_total += seen.count;
+    if (!options.quiet)
+        printf("%-28s %8llu schedules %8zu distinct %7.1f steps each %6.2f s%s\n", driver->name,
+               (unsigned long long)out.schedules, seen.count,
+               out.schedules == 0 ? 0.0 : (double)out.steps / (double)out.schedules, now_s() - start_s,
+               out.exhausted ? " (all there are)" : "");
+    return judge(driver, &out);
+}
+
+/* ---- sites and mutants -------------------------------------------------------------------------------------------- */
+
+static bool is_change(const explore_site *site) { return site->op >= EXPLORE_CAS && site->op <= EXPLORE_XCHG; }
+static bool is_fence(const explore_site *site) { return site->op >= EXPLORE_FENCE && site->op <= EXPLORE_HEAVY; }
+
+/* The ways to weaken a site, as words each followed by a blank. */
+static const char *mutants_of(const explore_site *site) {
+    if (site->op == EXPLORE_RECHECK) return "recheck ";
+    if (is_fence(site)) return "drop ";
+    bool change = is_change(site);
+    switch (site->order) {
+    case EXPLORE_RLX: return change ? "split " : "";
+    case EXPLORE_SC: return change ? "order sc split " : "order sc ";
+    case EXPLORE_ACQ_REL: return "order acq rel split ";
+    default: return change ? "order split " : "order ";
+    }
+}
+
+static bool weaken(explore_site *site, const char *kind) {
+    char word[32];
+    snprintf(word, sizeof word, "%s ", kind);
+    const char *found = strstr(mutants_of(site), word);
+    if (found == NULL || (found != mutants_of(site) && found[-1] != ' ')) return false;
+    if (strcmp(kind, "split") == 0) site->split = true;
+    if (strcmp(kind, "drop") == 0 || strcmp(kind, "recheck") == 0) site->dropped = true;
+    if (strcmp(kind, "order") == 0) site->order = EXPLORE_RLX;
+    if (strcmp(kind, "acq") == 0) site->order = EXPLORE_ACQ;
+    if (strcmp(kind, "rel") == 0) site->order = EXPLORE_REL;
+    if (strcmp(kind, "sc") == 0)
+        site->order = site->op == EXPLORE_LOAD ? EXPLORE_ACQ : site->op == EXPLORE_STORE ? EXPLORE_REL : EXPLORE_ACQ_REL;
+    return true;
+}
+
+static bool set_mutant(const char *text) {
+    char tag[64];
+    const char *slash = strchr(text, '/');
+    size_t length = slash == NULL ? strlen(text) : (size_t)(slash - text);
+    if (length >= sizeof tag) return false;
+    memcpy(tag, text, length);
+    tag[length] = 0;
+    bool any = false;
+    for (explore_site *const *at = __start_explore_sites; at < __stop_explore_sites; at++) {
+        explore_site *site = *at;
+        if (strcmp(site->tag, tag) != 0) continue;
+        const char *kind = slash != NULL ? slash + 1 : is_fence(site) ? "drop" : site->op == EXPLORE_RECHECK ? "recheck" : "order";
+        any |= weaken(site, kind);
+    }
+    return any;
+}
+
+/* One line for each tagged site: tag, file, line, the ways to weaken it; with hits when drivers have run. */
+static void print_sites(bool hits) {
+    for (explore_site *const *at = __start_explore_sites; at < __stop_explore_sites; at++) {
+        const explore_site *site = *at;
+        if (site->tag[0] == 0) continue;
+        if (hits)
+            printf("hits %s %s %d %llu\n", site->tag, site->file, site->line, (unsigned long long)site->hits);
+        else
+            printf("%s %s %d %s\n", site->tag, site->file, site->line, mutants_of(site));
+    }
+}
+
+/* ---- drivers ------------------------------------------------------------------------------------------------------ */
+
+enum { DRIVERS_MAX = 256 };
+
+static const explore_driver *drivers[DRIVERS_MAX];
+static size_t driver_count;
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const explore_driver *const *)a)->name, (*(const explore_driver *const *)b)->name);
+}
+
+static void find_drivers(void) {
+    for (const explore_driver *const *at = __start_explore_drivers; at < __stop_explore_drivers; at++)
+        if (driver_count < DRIVERS_MAX) drivers[driver_count++] = *at;
+    qsort(drivers, driver_count, sizeof drivers[0], by_name);
+}
+
+/* ---- command line ------------------------------------------------------------------------------------------------- */
+
+static int usage(void) {
+    fputs("explore --list                 drivers\n"
+          "explore --sites                tagged operations and the ways to weaken them\n"
+          "explore [DRIVER or PREFIX*]... runs them, or all; exit status 1 when one fails\n"
+          "    --schedules N              how many of each (10000)\n"
+          "    --seed N                   the first seed; with --mode dfs the number of the first schedule\n"
+          "    --mode mix|random|pct|dfs\n"
+          "    --preemptions N            depth first: at most so many (2)\n"
+          "    --departures N             depth first: late loads and the like, at most so many (1)\n"
+          "    --steps N                  a longer schedule is a livelock\n"
+          "    --mutant TAG[/KIND]        weakens one tag\n"
+          "    --trace                    prints every step\n"
+          "    --coverage                 prints how often each tagged operation ran\n"
+          "    --quiet                    prints failures only\n",
+          stderr);
+    return 2;
+}
+
+static bool matches(const char *pattern, const char *name) {
+    size_t n = strlen(pattern);
+    if (n > 0 && pattern[n - 1] == '*') return strncmp(pattern, name, n - 1) == 0;
+    return strcmp(pattern, name) == 0;
+}
+
+static bool is_chosen(const explore_driver *driver) {
+    for (uint32_t i = 0; i < options.driver_count; i++)
+        if (matches(options.drivers[i], driver->name)) return true;
+    return options.driver_count == 0;
+}
+
+static int list_drivers(void) {
+    for (size_t i = 0; i < driver_count; i++)
+        printf("%-28s %s\n", drivers[i]->name, drivers[i]->about != NULL ? drivers[i]->about : "");
+    return 0;
+}
+
+static bool set_mode(const char *name) {
+    for (size_t i = 0; i < sizeof mode_names / sizeof mode_names[0]; i++) {
+        if (strcmp(mode_names[i], name) != 0) continue;
+        options.mode = (enum mode)i;
+        return true;
+    }
+    return false;
+}
+
+static uint32_t dfs_preemptions = 2, dfs_departures = 1;
+
+/* An option with a value; false: unknown, or a bad value. */
+static bool set_option(const char *name, const char *value) {
+    char *end;
+    unsigned long long number = strtoull(value, &end, 0);
+    bool is_number = *value != 0 && *end == 0;
+    if (strcmp(name, "--mode") == 0) return set_mode(value);
+    if (strcmp(name, "--mutant") == 0) return set_mutant(value);
+    if (!is_number) return false;
+    if (strcmp(name, "--schedules") == 0)
+        options.schedules = number;
+    else if (strcmp(name, "--seed") == 0)
+        options.seed = number;
+    else if (strcmp(name, "--steps") == 0)
+        options.steps = (uint32_t)number;
+    else if (strcmp(name, "--preemptions") == 0)
+        dfs_preemptions = (uint32_t)number;
+    else if (strcmp(name, "--departures") == 0)
+        dfs_departures = (uint32_t)number;
+    else
+        return false;
+    return true;
+}
+
+static bool set_switch(const char *name) {
+    if (strcmp(name, "--trace") == 0) return options.trace = true;
+    if (strcmp(name, "--quiet") == 0) return options.quiet = true;
+    if (strcmp(name, "--coverage") == 0) return options.coverage = true;
+    return false;
+}
+
+static bool parse(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) {
+            if (options.driver_count == sizeof options.drivers / sizeof options.drivers[0]) return false;
+            options.drivers[options.driver_count++] = argv[i];
+        } else if (!set_switch(argv[i])) {
+            if (i + 1 == argc || !set_option(argv[i], argv[i + 1])) return false;
+            i++;
+        }
+    }
+    return options.seed > 0;
+}
+
+static int run_chosen(void) {
+    uint32_t ran = 0, failed = 0;
+    double start_s = now_s();
+    for (size_t i = 0; i < driver_count; i++) {
+        if (!is_chosen(drivers[i])) continue;
+        ran++;
+        failed += !explore_driver_run(drivers[i]);
+        fflush(stdout);
+    }
+    if (ran == 0) {
+        fputs("explore: no such driver\n", stderr);
+        return 2;
+    }
+    if (options.coverage) print_sites(true);
+    if (!options.quiet)
+        printf("%u drivers, %llu distinct schedules, %u failed, %.1f s\n", ran, (unsigned long long)distinct_total, failed,
+               now_s() - start_s);
+    return failed != 0;
+}
+
+int main(int argc, char **argv) {
+    find_drivers();
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) return list_drivers();
+    if (argc == 2 && strcmp(argv[1], "--sites") == 0) {
+        print_sites(false);
+        return 0;
+    }
+    if (!parse(argc, argv)) return usage();
+    choose_set_preemptions(dfs_preemptions, dfs_departures);
+    threads_init();
+    model_init();
+    race_init();
+    catch_crashes();
+    return run_chosen();
+}

@@ -1,0 +1,49 @@
+/* explore.h: how a driver is written. README.md tells the model and its limits.
+ *
+ * A driver is a small program over the internals of src/, run again and again, each time with another schedule. `setup` runs
+ * first, then one coroutine for each function of `threads`, and after their end `check`. setup and check see everything that
+ * happened before them. All shared memory of a driver that is not from os_map or os_alloc must be initialised by setup. */
+#ifndef WEFT_EXPLORE_DRIVER_H
+#define WEFT_EXPLORE_DRIVER_H
+
+#include "os.h"
+
+#define EXPLORE_DRIVER_THREADS 8
+
+/* explore_driver.flags */
+#define EXPLORE_MUST_FAIL 1u      /* a seeded fault: the run passes when a schedule fails */
+#define EXPLORE_NO_RESCUE 2u      /* a sleep that only its deadline ends, with nothing else to run, is a lost wake-up */
+#define EXPLORE_THREADS_FAIL 4u   /* os_thread_start may fail */
+#define EXPLORE_MEMORY_FAILS 8u   /* os_map and os_alloc may fail */
+#define EXPLORE_ALWAYS_FULL 16u   /* os_fence_light and os_fence_heavy are always full fences */
+#define EXPLORE_ALWAYS_LIGHT 32u  /* they are always the asymmetric pair */
+
+typedef struct explore_driver {
+    const char *name;
+    const char *about;
+    void (*setup)(void);
+    void (*threads[EXPLORE_DRIVER_THREADS])(void);
+    void (*check)(void);
+    uint32_t flags;
+    uint32_t must_see;  /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
+    uint32_t steps_max; /* a longer schedule is a livelock; 0: 20,000 */
+    const char *fails_with; /* a word of the report that a seeded fault must end in; NULL: any */
+} explore_driver;
+
+#define EXPLORE_DRIVER(id, ...)                                                                                             \
+    static const explore_driver driver_##id = {.name = #id, __VA_ARGS__};                                                   \
+    static const explore_driver *const driver_entry_##id __attribute__((section("explore_drivers"), used)) = &driver_##id
+
+/* A number below n, chosen by the seed: for a driver's parameters (where positions start, how many tasks, ...). */
+uint32_t explore_pick(uint32_t n);
+/* Notes that an outcome was seen; below 32. */
+void explore_observe(unsigned outcome);
+/* Lets other threads run for as long as they like. */
+void explore_step(void);
+/* The index of the running coroutine; 0 runs setup and check. */
+unsigned explore_self(void);
+void explore_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#define EXPECT(condition) ((condition) ? (void)0 : explore_fail("expected at %s:%d: %s", __FILE__, __LINE__, #condition))
+
+#endif

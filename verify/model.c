@@ -1,0 +1,410 @@
+/* model.c: C11's memory model, operationally, without out-of-thin-air values.
+ *
+ * A location keeps the last stores of its modification order, each with a time. A thread's view says for each location the
+ * oldest store it may still read, so a load may be served late by any store not older. A store may also come before stores
+ * in the modification order that ran earlier, as long as its thread has not seen them. A release store carries its thread's
+ * view and vector clock, a relaxed one those of the last release fence, and a read-modify-write passes on what it read from.
+ * The order of sequentially consistent operations is that in which they run: fences join one common view in both directions,
+ * loads and stores only their own location's entry in it, as C11 has it (a sequentially consistent store is no fence).
+ *
+ * What cannot happen here although C11 allows it: a load that reads a store later in the running order (load buffering),
+ * and a read-modify-write that reads anything but the newest store. */
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIME_STEP = 256, SLOTS = 16384, ARENA_BYTES = 64 * 1024 * 1024 };
+
+static struct {
+    struct location *locations;
+    uint32_t count;
+    struct {
+        uintptr_t address;
+        uint32_t generation, index;
+    } *slots;
+    uint32_t generation;
+    char *arena; /* messages */
+    size_t used;
+} M;
+
+void model_init(void) {
+    M.locations = malloc(LOCATIONS_MAX * sizeof *M.locations);
+    M.slots = calloc(SLOTS, sizeof *M.slots);
+    M.arena = malloc(ARENA_BYTES);
+    if (M.locations == NULL || M.slots == NULL || M.arena == NULL) {
+        fputs("explore: out of memory\n", stderr);
+        exit(2);
+    }
+}
+
+void model_begin(void) {
+    M.count = 0;
+    M.used = 0;
+    M.generation++;
+    R.sc->n = 0;
+}
+
+/* ---- views -------------------------------------------------------------------------------------------------------- */
+
+INLINE int32_t view_at(const struct view *v, uint32_t i) { return i < v->n ? v->time[i] : 0; }
+
+static void view_raise(struct view *v, uint32_t i, int32_t time) {
+    while (v->n <= i) v->time[v->n++] = 0;
+    if (v->time[i] < time) v->time[i] = time;
+}
+
+void view_join(struct view *into, const struct view *from, bool clocks) {
+    uint32_t common = from->n < into->n ? from->n : into->n;
+    for (uint32_t i = 0; i < common; i++) into->time[i] = into->time[i] < from->time[i] ? from->time[i] : into->time[i];
+    for (uint32_t i = common; i < from->n; i++) into->time[i] = from->time[i];
+    if (into->n < from->n) into->n = from->n;
+    if (!clocks) return;
+    for (uint32_t i = 0; i < THREADS_MAX; i++)
+        into->clock[i] = into->clock[i] < from->clock[i] ? from->clock[i] : into->clock[i];
+}
+
+const struct view *view_copy(const struct view *from) {
+    size_t bytes = round_up(sizeof *from + from->n * sizeof from->time[0], 16);
+    if (M.used + bytes > ARENA_BYTES) explore_fail("too many messages: shorten the driver");
+    void *copy = M.arena + M.used;
+    M.used += bytes;
+    memcpy(copy, from, sizeof *from + from->n * sizeof from->time[0]);
+    return copy;
+}
+
+const struct view *model_release(struct thread *self) {
+    const struct view *copy = view_copy(self->now);
+    self->now->clock[self->id]++;
+    return copy;
+}
+
+static const struct view *join_messages(const struct view *a, const struct view *b) {
+    if (a == NULL) return b;
+    if (b == NULL) return a;
+    struct view *joined = (struct view *)(uintptr_t)view_copy(a->n > b->n ? a : b);
+    view_join(joined, a->n > b->n ? b : a, true);
+    return joined;
+}
+
+/* ---- locations ---------------------------------------------------------------------------------------------------- */
+
+struct location *model_location(uint32_t index) { return &M.locations[index]; }
+
+static uint64_t raw_read(uintptr_t address, uint32_t size) {
+    switch (size) {
+    case 1: return *(const uint8_t *)address;
+    case 2: return *(const uint16_t *)address;
+    case 4: return *(const uint32_t *)address;
+    case 8: return *(const uint64_t *)address;
+    default: explore_fail("an atomic of %u bytes", size);
+    }
+}
+
+static void raw_write(uintptr_t address, uint32_t size, uint64_t value) {
+    switch (size) {
+    case 1: *(uint8_t *)address = (uint8_t)value; break;
+    case 2: *(uint16_t *)address = (uint16_t)value; break;
+    case 4: *(uint32_t *)address = (uint32_t)value; break;
+    default: *(uint64_t *)address = value; break;
+    }
+}
+
+INLINE struct write *newest_of(struct location *l) { return &l->writes[l->count - 1]; }
+
+static uint32_t location_new(uintptr_t address, uint32_t size) {
+    if (M.count == LOCATIONS_MAX) explore_fail("more than %d atomic locations", LOCATIONS_MAX);
+    struct line *line = race_line(address);
+    uint64_t value = raw_read(address, size);
+    uint32_t index = M.count++;
+    struct location *l = &M.locations[index];
+    l->address = address;
+    l->size = size;
+    l->line = line;
+    l->next_in_line = line->first_location;
+    line->first_location = index;
+    l->count = 1;
+    l->writes[0] = (struct write){.value = value, .message = NULL, .time = TIME_STEP, .thread = 0, .change = false};
+    memset(l->touched, 0, sizeof l->touched);
+    memset(l->written, 0, sizeof l->written);
+    return index;
+}
+
+void model_forget(struct location *l) { l->address = 0; }
+
+/* The index of the location at `address`, made of what memory holds when there is none, or when memory was written plainly
+ * since (an object that was initialised again). */
+static uint32_t locate(const void *pointer, size_t size) {
+    uintptr_t address = (uintptr_t)pointer;
+    uint32_t h = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % SLOTS;
+    while (M.slots[h].generation == M.generation && M.slots[h].address != address) h = (h + 1) % SLOTS;
+    if (M.slots[h].generation == M.generation) {
+        uint32_t index = M.slots[h].index;
+        struct location *l = &M.locations[index];
+        if (l->address == address) {
+            if (l->size != size) explore_fail("accesses of %u and %zu bytes at one address", l->size, size);
+            if (raw_read(address, l->size) == newest_of(l)->value) return index;
+            model_forget(l);
+        }
+    }
+    M.slots[h].address = address;
+    M.slots[h].generation = M.generation;
+    return M.slots[h].index = location_new(address, (uint32_t)size);
+}
+
+/* ---- reading and writing ------------------------------------------------------------------------------------------ */
+
+static void acquire(struct thread *self, const struct view *message, enum explore_order order) {
+    if (message == NULL) return;
+    if (order & EXPLORE_ACQ)
+        view_join(self->now, message, true);
+    else
+        view_join(self->pending, message, true);
+}
+
+/* Which store a load reads: mostly the newest, at times any other that the view still allows. `not_value`: not one that holds
+ * this (a failed compare and swap); the newest must then hold something else, or NULL is returned. */
+static struct write *choose_write(struct thread *self, uint32_t index, bool sc, const uint64_t *not_value) {
+    struct location *l = &M.locations[index];
+    int32_t oldest = view_at(self->now, index);
+    if (sc && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
+    uint32_t n = 1;
+    while (n < l->count && l->writes[l->count - 1 - n].time >= oldest) n++;
+    bool newest_fits = not_value == NULL || newest_of(l)->value != *not_value;
+    if (n > 1 && self->stale[index] < STALE_READS_MAX && choose_rarely(R.stale_chance)) {
+        uint32_t back = 1 + choose(n - 1);
+        struct write *w = &l->writes[l->count - 1 - back];
+        if (not_value == NULL || w->value != *not_value) {
+            self->stale[index]++;
+            return w;
+        }
+    }
+    self->stale[index] = 0;
+    return newest_fits ? newest_of(l) : NULL;
+}
+
+static void read_write(struct thread *self, uint32_t index, const struct write *w, enum explore_order order) {
+    struct location *l = &M.locations[index];
+    view_raise(self->now, index, w->time);
+    acquire(self, w->message, order);
+    if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
+    l->touched[self->id] = self->now->clock[self->id];
+}
+
+static struct write *append(struct location *l) {
+    if (l->count == HISTORY_MAX) {
+        memmove(l->writes, l->writes + HISTORY_DROP, (HISTORY_MAX - HISTORY_DROP) * sizeof l->writes[0]);
+        l->count -= HISTORY_DROP;
+    }
+    struct write *w = &l->writes[l->count++];
+    w->time = l->writes[l->count - 2].time + TIME_STEP;
+    return w;
+}
+
+/* A place for a store before stores that ran earlier; NULL: there is none. */
+static struct write *insert(struct location *l, int32_t oldest) {
+    uint32_t n = 0; /* gaps that would do, counted from the newest store */
+    while (n + 1 < l->count && l->writes[l->count - 1 - n].time > oldest && !l->writes[l->count - 1 - n].change) n++;
+    if (n == 0 || l->count == HISTORY_MAX) return NULL;
+    uint32_t at = l->count - 1 - choose(n);
+    int32_t before = l->writes[at - 1].time, after = l->writes[at].time;
+    if (l->writes[at].change || before < oldest || after - before < 2) return NULL;
+    memmove(l->writes + at + 1, l->writes + at, (l->count - at) * sizeof l->writes[0]);
+    l->count++;
+    l->writes[at].time = before + (after - before) / 2;
+    return &l->writes[at];
+}
+
+static void put(struct thread *self, uint32_t index, struct write *w, uint64_t value, enum explore_order order, const struct view *inherited) {
+    struct location *l = &M.locations[index];
+    w->value = value;
+    w->thread = (uint8_t)self->id;
+    l->touched[self->id] = l->written[self->id] = self->now->clock[self->id];
+    view_raise(self->now, index, w->time);
+    if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
+    w->message = join_messages((order & EXPLORE_REL) ? model_release(self) : self->released, inherited);
+    raw_write(l->address, l->size, newest_of(l)->value);
+}
+
+/* ---- the operations ----------------------------------------------------------------------------------------------- */
+
+static void begin_step(explore_site *site) {
+    site->hits++;
+    step_point();
+}
+
+static void note(const char *what, const explore_site *site, uint32_t index, uint64_t value, uint64_t value2, int32_t time) {
+    struct location *l = &M.locations[index];
+    run_mix((uint64_t)site->line << 32 | (uint64_t)index << 8 | R.current->id);
+    run_mix((uint64_t)(uint32_t)time);
+    trace_step(what, site, l->address, value, value2, time, newest_of(l)->time);
+}
+
+void *explore_load(explore_site *site, const void *address, size_t size, void *result) {
+    begin_step(site);
+    struct thread *self = R.current;
+    uint32_t index = locate(address, size);
+    race_atomic(&M.locations[index], false);
+    const struct write *w = choose_write(self, index, site->order == EXPLORE_SC, NULL);
+    note("load", site, index, w->value, 0, w->time);
+    memcpy(result, &w->value, size);
+    read_write(self, index, w, site->order);
+    return result;
+}
+
+void explore_store(explore_site *site, void *address, size_t size, const void *value) {
+    begin_step(site);
+    struct thread *self = R.current;
+    uint64_t bits = 0;
+    memcpy(&bits, value, size);
+    uint32_t index = locate(address, size);
+    struct location *l = &M.locations[index];
+    race_atomic(l, true);
+    int32_t oldest = view_at(self->now, index);
+    if (site->order == EXPLORE_SC && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
+    struct write *w = newest_of(l)->time > oldest && choose_rarely(R.insert_chance) ? insert(l, oldest) : NULL;
+    if (w == NULL) w = append(l);
+    w->change = false;
+    put(self, index, w, bits, site->order, NULL);
+    note("store", site, index, bits, 0, w->time);
+}
+
+/* The second half of a read-modify-write that read `from`. */
+static void change(struct thread *self, explore_site *site, uint32_t index, const struct write *from, uint64_t value) {
+    struct location *l = &M.locations[index];
+    uint64_t before = from->value;
+    if (site->split) {
+        /* A load and a store: others may come between. The store is like any other. */
+        read_write(self, index, from, site->order);
+        step_point();
+        struct write *w = append(l);
+        w->change = false;
+        put(self, index, w, value, site->order, NULL);
+        note("split", site, index, before, value, w->time);
+        return;
+    }
+    const struct view *inherited = from->message;
+    read_write(self, index, from, site->order);
+    struct write *w = append(l);
+    w->change = true;
+    put(self, index, w, value, site->order, inherited);
+    note("change", site, index, before, value, w->time);
+}
+
+bool explore_cas(explore_site *site, void *address, size_t size, void *expected, const void *value) {
+    begin_step(site);
+    struct thread *self = R.current;
+    uint64_t wanted = 0, bits = 0;
+    memcpy(&wanted, expected, size);
+    memcpy(&bits, value, size);
+    uint32_t index = locate(address, size);
+    struct location *l = &M.locations[index];
+    race_atomic(l, true);
+    const struct write *w = choose_write(self, index, false, &wanted);
+    if (w == NULL) {
+        change(self, site, index, newest_of(l), bits);
+        return true;
+    }
+    note("failed cas", site, index, w->value, wanted, w->time);
+    memcpy(expected, &w->value, size);
+    read_write(self, index, w, EXPLORE_RLX);
+    return false;
+}
+
+static uint64_t apply(enum explore_op op, uint64_t before, uint64_t operand) {
+    switch (op) {
+    case EXPLORE_ADD: return before + operand;
+    case EXPLORE_OR: return before | operand;
+    case EXPLORE_AND: return before & operand;
+    default: return operand;
+    }
+}
+
+void *explore_change(explore_site *site, void *address, size_t size, const void *operand, void *before) {
+    begin_step(site);
+    uint64_t bits = 0;
+    memcpy(&bits, operand, size);
+    uint32_t index = locate(address, size);
+    struct location *l = &M.locations[index];
+    race_atomic(l, true);
+    const struct write *from = newest_of(l);
+    memcpy(before, &from->value, size);
+    uint64_t mask = size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * size)) - 1;
+    change(R.current, site, index, from, apply(site->op, from->value, bits) & mask);
+    return before;
+}
+
+uint64_t model_newest(const void *address, size_t size) {
+    struct thread *self = R.current;
+    uint32_t index = locate(address, size);
+    struct location *l = &M.locations[index];
+    race_atomic(l, false);
+    self->stale[index] = 0;
+    read_write(self, index, newest_of(l), EXPLORE_RLX);
+    return newest_of(l)->value;
+}
+
+void model_zero(uint32_t index) {
+    struct location *l = &M.locations[index];
+    race_atomic(l, true);
+    struct write *w = append(l);
+    w->change = false;
+    put(R.current, index, w, 0, EXPLORE_RLX, NULL);
+}
+
+/* ---- fences ------------------------------------------------------------------------------------------------------- */
+
+void model_sc_fence(struct thread *self) {
+    view_join(self->now, self->pending, true);
+    view_join(self->now, R.sc, false);
+    view_join(R.sc, self->now, false);
+    self->released = model_release(self);
+}
+
+/* The part of a heavy fence that happens to another thread, wherever it stands: it orders what that thread stores and loads,
+ * but nothing that only a fence written in its code could order is taken as synchronised. */
+static void fence_other(struct thread *other) {
+    view_join(other->now, other->pending, false);
+    view_join(other->now, R.sc, false);
+    view_join(R.sc, other->now, false);
+}
+
+static void heavy_fence(void) {
+    struct thread *self = R.current;
+    model_sc_fence(self);
+    uint32_t start = choose(R.mode == MODE_DFS ? 1 : R.thread_count);
+    uint32_t count = R.thread_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct thread *other = &R.threads[(start + i) % count];
+        if (other == self) continue;
+        if (other->state != THREAD_DONE) step_point();
+        trace_step("fenced by another", NULL, 0, other->id, 0, 0, 0);
+        fence_other(other);
+    }
+    step_point();
+    model_sc_fence(self);
+}
+
+void explore_fence(explore_site *site) {
+    begin_step(site);
+    struct thread *self = R.current;
+    run_mix((uint64_t)site->line << 32 | UINT64_C(0xfe) << 24 | self->id);
+    trace_step("fence", site, 0, site->dropped, 0, 0, 0);
+    if (site->dropped) return;
+    if (site->op == EXPLORE_HEAVY && R.asymmetric) {
+        heavy_fence();
+    } else if (site->op == EXPLORE_LIGHT && R.asymmetric) {
+        /* A compiler barrier: orders nothing by itself. */
+    } else if (site->order == EXPLORE_SC) {
+        model_sc_fence(self);
+    } else {
+        if (site->order & EXPLORE_ACQ) view_join(self->now, self->pending, true);
+        if (site->order & EXPLORE_REL) self->released = model_release(self);
+    }
+}
+
+bool explore_recheck(explore_site *site) {
+    site->hits++;
+    return !site->dropped;
+}

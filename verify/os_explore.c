@@ -1,0 +1,165 @@
+/* os_explore.c: os.h as the explorer's mocks. Nothing here sleeps, and time passes only when somebody looks at it. */
+#include "engine.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { MUTEXES_MAX = 64, SPURIOUS_CHANCE = 24, FAILURE_CHANCE = 64, PAGE_BYTES = 4096 };
+
+static struct {
+    struct {
+        const os_mutex *address;
+        const struct view *released; /* what the last holder knew */
+        uint32_t holder;
+        bool held;
+    } mutexes[MUTEXES_MAX];
+    uint32_t mutex_count;
+} O;
+
+void os_begin(void) {
+    O.mutex_count = 0;
+    R.now_ns = 1000000;
+}
+
+static bool fails(uint32_t flag) {
+    if (!(R.driver->flags & flag) || R.failure_budget == 0 || !choose_rarely(FAILURE_CHANCE)) return false;
+    R.failure_budget--;
+    return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+void *os_map(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, PAGE_BYTES); }
+void os_unmap(void *memory, size_t bytes) { block_free(memory, bytes); }
+void os_purge(void *memory, size_t bytes) { block_purge(memory, bytes); }
+size_t os_page_size(void) { return PAGE_BYTES; }
+void *os_alloc(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, CACHE_LINE); }
+void os_free(void *memory) {
+    if (memory != NULL) block_free(memory, 0);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+int os_thread_start(os_thread *started, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    (void)options;
+    step_point();
+    if (fails(EXPLORE_THREADS_FAIL)) return EAGAIN;
+    struct thread *t = thread_create(entry, argument);
+    trace_step("thread started", NULL, 0, t->id, 0, 0, 0);
+    started->handle = (uintptr_t)t;
+    return 0;
+}
+
+void os_thread_join(os_thread joined) {
+    struct thread *t = (struct thread *)joined.handle;
+    step_point();
+    while (t->state != THREAD_DONE) thread_sleep(SLEEP_JOIN, t, 0);
+    view_join(R.current->now, t->released, true);
+    trace_step("joined", NULL, 0, t->id, 0, 0, 0);
+}
+
+/* ---- sleeping ----------------------------------------------------------------------------------------------------- */
+
+enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
+    step_point();
+    struct thread *self = R.current;
+    uint64_t found = model_newest(&word->raw, sizeof word->raw);
+    trace_step("sleep", NULL, (uintptr_t)word, value, found, 0, 0);
+    run_mix(UINT64_C(0x51) << 32 | (uint64_t)(found != value) << 8 | self->id);
+    if (found != value) return OS_WOKEN;
+    if (deadline_ns != 0 && R.now_ns >= deadline_ns) return OS_TIMEDOUT;
+    if (R.spurious_budget > 0 && choose_rarely(SPURIOUS_CHANCE)) {
+        R.spurious_budget--;
+        return OS_WOKEN;
+    }
+    thread_sleep(SLEEP_WORD, word, deadline_ns);
+    trace_step(self->timed_out ? "timed out" : "woken", NULL, (uintptr_t)word, 0, 0, 0, 0);
+    run_mix(UINT64_C(0x52) << 32 | (uint64_t)self->timed_out << 8 | self->id);
+    return self->timed_out ? OS_TIMEDOUT : OS_WOKEN;
+}
+
+void os_wake(os_word *word, int count) {
+    step_point();
+    uint32_t woken = thread_wake(SLEEP_WORD, word, count < 0 ? 0 : (uint32_t)count);
+    trace_step("wake", NULL, (uintptr_t)word, (uint64_t)count, woken, 0, 0);
+    run_mix(UINT64_C(0x53) << 32 | (uint64_t)woken << 8 | R.current->id);
+}
+
+static uint32_t mutex_of(os_mutex *mutex) {
+    model_newest(&mutex->word.raw, sizeof mutex->word.raw); /* notes who used the memory, and when */
+    for (uint32_t i = 0; i < O.mutex_count; i++)
+        if (O.mutexes[i].address == mutex) return i;
+    if (O.mutex_count == MUTEXES_MAX) explore_fail("more than %d mutexes", MUTEXES_MAX);
+    O.mutexes[O.mutex_count].address = mutex;
+    O.mutexes[O.mutex_count].released = NULL;
+    O.mutexes[O.mutex_count].held = false;
+    return O.mutex_count++;
+}
+
+void os_lock(os_mutex *mutex) {
+    step_point();
+    uint32_t i = mutex_of(mutex), self = R.current->id;
+    if (O.mutexes[i].held && O.mutexes[i].holder == self) explore_fail("a mutex is locked twice by T%u", self);
+    while (O.mutexes[i].held) thread_sleep(SLEEP_MUTEX, mutex, 0);
+    O.mutexes[i].held = true;
+    O.mutexes[i].holder = self;
+    if (O.mutexes[i].released != NULL) view_join(R.current->now, O.mutexes[i].released, true);
+    trace_step("lock", NULL, (uintptr_t)mutex, 0, 0, 0, 0);
+    run_mix(UINT64_C(0x54) << 32 | (uint64_t)i << 8 | self);
+}
+
+void os_unlock(os_mutex *mutex) {
+    step_point();
+    uint32_t i = mutex_of(mutex);
+    if (!O.mutexes[i].held || O.mutexes[i].holder != R.current->id) explore_fail("unlocked a mutex held by another");
+    O.mutexes[i].held = false;
+    O.mutexes[i].released = model_release(R.current);
+    trace_step("unlock", NULL, (uintptr_t)mutex, 0, 0, 0, 0);
+    thread_wake(SLEEP_MUTEX, mutex, 1);
+}
+
+void os_pause(void) {
+    R.current->paused = true;
+    trace_step("pause", NULL, 0, 0, 0, 0, 0);
+    step_point();
+}
+
+void os_yield(void) { os_pause(); }
+
+/* ---- the rest ----------------------------------------------------------------------------------------------------- */
+
+bool os_fence_is_asymmetric(void) { return R.asymmetric; }
+void os_init(void) {}
+
+uint64_t os_now_ns(void) { return R.now_ns += R.tick_ns; }
+uint64_t os_ticks(void) { return os_now_ns(); }
+uint64_t os_ticks_per_us(void) { return 1000; }
+
+os_self *os_self_get(void) { return &R.current->self; }
+int os_self_watch(void (*on_exit)(os_self *self)) {
+    R.current->on_exit = on_exit;
+    return 0;
+}
+uint64_t os_fork_count(void) { return 0; }
+
+bool os_cpuset_parse(os_cpuset *set, const char *text) {
+    (void)text;
+    return os_cpuset_current(set);
+}
+bool os_cpuset_current(os_cpuset *set) {
+    memset(set, 0, sizeof *set);
+    set->bits[0] = 3;
+    return true;
+}
+unsigned os_cpuset_count(const os_cpuset *set) { return (unsigned)__builtin_popcountll(set->bits[0]); }
+uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
+    (void)proc_cgroup, (void)mountinfo, (void)root;
+    return 0;
+}
+unsigned os_cpu_count(void) { return 2; }
+
+#if defined(WEFT_CHECKED)
+__attribute__((weak)) void weft_panic(const char *what, const char *file, int line) {
+    explore_fail("assertion at %s:%d: %s", file, line, what);
+}
+#endif

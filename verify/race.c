@@ -1,0 +1,244 @@
+/* race.c: plain accesses and memory blocks, checked by vector clocks. See engine.h.
+ *
+ * An access at epoch e of thread t happened before what thread u does now when u's clock for t has reached e. Making a block
+ * counts as a write of all of it, releasing it too. */
+#define _DEFAULT_SOURCE
+#include "engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) __asan_poison_memory_region(p, n)
+#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { LINES_MAX = 32768, BLOCKS_MAX = 1024, FILL_MAX = 64 * 1024, FREED_BYTE = 0xdb, PAGE_BYTES = 4096 };
+#define HEAP_BYTES ((size_t)1 << 30)
+/* A fixed place, so that a seed replays even what depends on addresses. */
+#define HEAP_ADDRESS ((void *)(uintptr_t)0x5e0000000000)
+
+struct block {
+    uintptr_t address;
+    size_t bytes;
+    struct line *lines;
+    int32_t epoch; /* of its making */
+    uint32_t thread;
+    bool freed;
+};
+
+static struct {
+    struct line *lines;
+    uint32_t line_count, generation;
+    struct block blocks[BLOCKS_MAX];
+    uint32_t block_count;
+    char *heap;
+    size_t used;
+} P;
+
+void race_init(void) {
+    P.lines = calloc(LINES_MAX, sizeof *P.lines);
+    P.heap = mmap(HEAP_ADDRESS, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (P.lines == NULL || P.heap == MAP_FAILED) {
+        fputs("explore: out of memory\n", stderr);
+        exit(2);
+    }
+}
+
+void race_begin(void) {
+    P.generation++;
+    P.line_count = 0;
+    P.block_count = 0;
+    P.used = 0;
+}
+
+/* ---- who knows what ----------------------------------------------------------------------------------------------- */
+
+INLINE bool happened(uint32_t of_thread, int32_t epoch) { return R.current->now->clock[of_thread] >= epoch; }
+
+void block_name(uintptr_t address, char *text, size_t size) {
+    for (uint32_t i = 0; i < P.block_count; i++) {
+        const struct block *b = &P.blocks[i];
+        if (address >= b->address && address < b->address + b->bytes) {
+            snprintf(text, size, "b%u+%zu", i, (size_t)(address - b->address));
+            return;
+        }
+    }
+    snprintf(text, size, "%#zx", (size_t)address);
+}
+
+__attribute__((noreturn)) static void fail_at(const char *what, uintptr_t address, uint32_t other) {
+    char name[64];
+    block_name(address, name, sizeof name);
+    explore_fail("%s: T%u at %s, against T%u", what, R.current->id, name, other);
+}
+
+static struct block *block_of(uintptr_t address) {
+    for (uint32_t i = P.block_count; i-- > 0;) {
+        struct block *b = &P.blocks[i];
+        if (address >= b->address && address < b->address + b->bytes) return b;
+    }
+    return NULL;
+}
+
+struct line *race_line(uintptr_t address) {
+    uintptr_t key = address / CACHE_LINE;
+    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % LINES_MAX;
+    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % LINES_MAX;
+    struct line *l = &P.lines[h];
+    if (l->generation == P.generation) return l;
+    if (++P.line_count > LINES_MAX / 2) explore_fail("too much memory used: shorten the driver");
+    memset(l, 0, sizeof *l);
+    l->key = key;
+    l->generation = P.generation;
+    l->first_location = NO_LOCATION;
+    l->block = block_of(address);
+    if (l->block != NULL) {
+        l->next_in_block = l->block->lines;
+        l->block->lines = l;
+    }
+    return l;
+}
+
+static void check_block(const struct line *l, uintptr_t address) {
+    const struct block *b = l->block;
+    if (b == NULL) return;
+    if (b->freed) fail_at("use after free", address, b->thread);
+    if (!happened(b->thread, b->epoch)) fail_at("race: memory used before its making is visible", address, b->thread);
+}
+
+void race_atomic(const struct location *l, bool write) {
+    check_block(l->line, l->address);
+    uint32_t first = (uint32_t)(l->address % CACHE_LINE) / 4;
+    uint32_t mask = l->size >= 4 ? 15u : ((1u << l->size) - 1) << (l->address % 4);
+    for (uint32_t i = first; i < first + (l->size + 3) / 4; i++) {
+        const struct granule *g = &l->line->granules[i];
+        if ((g->written & mask) != 0 && !happened(g->writer, (int32_t)(g->written >> 4)))
+            fail_at("race: atomic access, plain write", l->address, g->writer);
+        for (uint32_t t = 0; write && t < R.thread_count; t++)
+            if ((g->read[t] & mask) != 0 && !happened(t, (int32_t)(g->read[t] >> 4)))
+                fail_at("race: atomic write, plain read", l->address, t);
+    }
+}
+
+/* ---- plain accesses ----------------------------------------------------------------------------------------------- */
+
+static void check_granule(const struct granule *g, uintptr_t address, uint32_t mask, bool write) {
+    if ((g->written & mask) != 0 && !happened(g->writer, (int32_t)(g->written >> 4)))
+        fail_at(write ? "race: plain write, plain write" : "race: plain read, plain write", address, g->writer);
+    for (uint32_t t = 0; write && t < R.thread_count; t++)
+        if ((g->read[t] & mask) != 0 && !happened(t, (int32_t)(g->read[t] >> 4)))
+            fail_at("race: plain write, plain read", address, t);
+}
+
+static uint32_t with_mask(uint32_t before, int32_t epoch, uint32_t mask) {
+    bool same = (int32_t)(before >> 4) == epoch;
+    return (uint32_t)epoch << 4 | (same ? (before & 15u) : 0) | mask;
+}
+
+static void access_granule(struct line *l, uintptr_t address, uint32_t mask, bool write) {
+    struct granule *g = &l->granules[address % CACHE_LINE / 4];
+    uint32_t self = R.current->id;
+    int32_t epoch = R.current->now->clock[self];
+    check_granule(g, address, mask, write);
+    if (write) {
+        g->written = with_mask(g->writer == self ? g->written : 0, epoch, mask);
+        g->writer = (uint8_t)self;
+    } else {
+        g->read[self] = with_mask(g->read[self], epoch, mask);
+    }
+}
+
+/* A plain access of memory where an atomic variable lies, or lay: the whole life of that must be over, or not begun. */
+static void check_locations(struct line *l, uintptr_t begin, uintptr_t end, bool write) {
+    for (uint32_t i = l->first_location; i != NO_LOCATION;) {
+        struct location *at = model_location(i);
+        i = at->next_in_line;
+        if (at->address == 0 || at->address >= end || at->address + at->size <= begin) continue;
+        const int32_t *epochs = write ? at->touched : at->written;
+        for (uint32_t t = 0; t < R.thread_count; t++)
+            if (epochs[t] != 0 && !happened(t, epochs[t])) fail_at("race: plain access, atomic access", at->address, t);
+        if (write) model_forget(at);
+    }
+}
+
+void explore_plain(const void *pointer, size_t size, bool write, const char *file, int line_number) {
+    uintptr_t address = (uintptr_t)pointer, end = address + size;
+    struct line *l = NULL;
+    trace_step(write ? "plain write" : "plain read", NULL, address, size, (uint64_t)line_number, 0, 0);
+    (void)file;
+    while (address < end) {
+        if (l == NULL || address % CACHE_LINE == 0) {
+            l = race_line(address);
+            check_block(l, address);
+            uintptr_t line_end = (address / CACHE_LINE + 1) * CACHE_LINE;
+            check_locations(l, address, line_end < end ? line_end : end, write);
+        }
+        uintptr_t next = (address / 4 + 1) * 4;
+        if (next > end) next = end;
+        uint32_t mask = ((1u << (next - address)) - 1) << (address % 4);
+        access_granule(l, address, mask, write);
+        address = next;
+    }
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------- */
+
+void *block_new(size_t bytes, size_t alignment) {
+    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    bool large = bytes > FILL_MAX;
+    size_t at = round_up(P.used, large ? PAGE_BYTES : alignment);
+    size_t whole = round_up(bytes, CACHE_LINE) + CACHE_LINE;
+    if (at + whole > HEAP_BYTES) return NULL;
+    P.used = at + whole;
+    char *memory = P.heap + at;
+    UNPOISON(memory, bytes);
+    if (large)
+        madvise(memory, round_up(whole, PAGE_BYTES), MADV_DONTNEED);
+    else
+        memset(memory, 0, bytes);
+    uint32_t self = R.current->id;
+    P.blocks[P.block_count++] = (struct block){(uintptr_t)memory, bytes, NULL, R.current->now->clock[self], self, false};
+    POISON(memory + bytes, whole - bytes);
+    return memory;
+}
+
+static void check_released_line(struct line *l) {
+    uintptr_t address = l->key * CACHE_LINE;
+    for (uint32_t i = 0; i < CACHE_LINE / 4; i++) check_granule(&l->granules[i], address + 4 * i, 15, true);
+    check_locations(l, address, address + CACHE_LINE, true);
+}
+
+void block_free(void *memory, size_t bytes) {
+    struct block *b = block_of((uintptr_t)memory);
+    if (b == NULL || b->address != (uintptr_t)memory) explore_fail("release of memory that is not a block");
+    if (b->freed) explore_fail("memory released twice");
+    if (bytes != 0 && b->bytes != bytes) explore_fail("unmapped %zu bytes of a block of %zu", bytes, b->bytes);
+    if (!happened(b->thread, b->epoch)) fail_at("race: released before its making is visible", b->address, b->thread);
+    for (struct line *l = b->lines; l != NULL; l = l->next_in_block) check_released_line(l);
+    b->freed = true;
+    b->thread = R.current->id;
+    memset(memory, FREED_BYTE, b->bytes > FILL_MAX ? FILL_MAX : b->bytes);
+    POISON(memory, b->bytes);
+}
+
+/* The pages read as zeros from now on; readers of atomic variables there may come late. */
+void block_purge(void *memory, size_t bytes) {
+    uintptr_t begin = (uintptr_t)memory, end = begin + bytes;
+    struct block *b = block_of(begin);
+    if (b == NULL || b->freed) explore_fail("purge of memory that is not a block");
+    for (struct line *l = b->lines; l != NULL; l = l->next_in_block) {
+        uintptr_t address = l->key * CACHE_LINE;
+        if (address < begin || address >= end) continue;
+        for (uint32_t i = 0; i < CACHE_LINE / 4; i++) check_granule(&l->granules[i], address + 4 * i, 15, true);
+        for (uint32_t i = l->first_location; i != NO_LOCATION; i = model_location(i)->next_in_line)
+            if (model_location(i)->address != 0) model_zero(i);
+    }
+    memset(memory, 0, bytes);
+}
