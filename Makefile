@@ -47,7 +47,7 @@ mutants: build
 install: build
 	@scripts/need build
 	@$(call build,release,-DCMAKE_INSTALL_PREFIX=$(PREFIX))
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --install build/release --component library --prefix $(PREFIX)
 
 clean:
 	rm -rf build

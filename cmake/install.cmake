@@ -1,20 +1,20 @@
-# Header, both libraries, weft.pc and the CMake package. All of it can be moved to another prefix after.
+# Component `library`: header, both libraries, weft.pc and the CMake package. All of it can be moved to another prefix after.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(TARGETS weft_shared weft_static EXPORT weft-targets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
-install(EXPORT weft-targets NAMESPACE weft:: DESTINATION ${package_dir})
+install(EXPORT weft-targets NAMESPACE weft:: DESTINATION ${package_dir} COMPONENT library)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weft-config.cmake.in weft-config.cmake INSTALL_DESTINATION ${package_dir})
 # Before 1.0 each minor version may change the interface.
 write_basic_package_version_file(weft-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/weft-config-version.cmake
-        DESTINATION ${package_dir})
+        DESTINATION ${package_dir} COMPONENT library)
 
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in weft.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
