@@ -12,6 +12,7 @@ help:
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
+	@echo 'make aarch64   the tests on 64-bit Arm, under an emulator'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
 	@echo 'make clean     removes build/'
 
@@ -39,6 +40,11 @@ lint: build
 	@cmake --preset dev >build/dev.log 2>&1 || { cat build/dev.log; exit 1; }
 	@scripts/lint
 
+aarch64: build
+	@scripts/need build test aarch64
+	@$(call build,aarch64)
+	@JOBS=$(JOBS) scripts/test aarch64
+
 mutants: build
 	@scripts/need build
 	@$(call build,explore)
@@ -52,4 +58,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 test lint mutants install clean
+.PHONY: help race x264 test lint mutants aarch64 install clean
