@@ -1,0 +1,203 @@
+/* x264's thread pool on weft: stands in for common/threadpool.c of x264's tree and is compiled there, with x264's flags.
+ *
+ * What x264 relies on, and how it is kept:
+ *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
+ *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
+ *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough:
+ *    this pool has no more workers than there are CPUs.
+ *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
+ *  - Jobs keep their result until somebody waits for their argument, however long after.
+ *  - Delete drops what has not started, also with jobs that nobody waited for.
+ *  - Code of x264 assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
+ *
+ * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved
+ * it to STARTED until it moves it to FINISHED. */
+#include "common/common.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <weft.h>
+
+/* x264's jobs need more than 128 KiB, and the system's default may be less than that. */
+#define STACK_BYTES ((size_t)1 << 20)
+
+/* What a job that could not be queued returns: x264 takes a negative result for a failed encode. */
+#define RESULT_FAILED ((void *)(intptr_t)-1)
+
+enum job_state {
+    JOB_FREE,    /* the slot may be taken */
+    JOB_QUEUED,  /* in the queue; a permit is on its way */
+    JOB_STARTED, /* runs on a worker */
+    JOB_FINISHED /* has its result, nobody has asked for it yet */
+};
+
+typedef struct pool_job {
+    void *(*func)(void *);
+    void *arg;
+    void *result;
+    enum job_state state;
+    int awaited; /* somebody sleeps on `finished`: the slot is theirs */
+    pthread_cond_t finished;
+    struct pool_job *next; /* younger job of the queue */
+} pool_job;
+
+struct x264_threadpool_t {
+    weft_pool *workers;
+    pthread_mutex_t lock;
+    pthread_cond_t slot_freed;
+    pthread_cond_t job_added; /* for a wait that comes before its run */
+    pool_job *oldest;         /* the queue of JOB_QUEUED */
+    pool_job *youngest;
+    int slots;
+    pool_job job[];
+};
+
+/* ---- the queue: call with the lock held --------------------------------------------------------------------------- */
+
+static void queue_push(x264_threadpool_t *pool, pool_job *job) {
+    job->next = NULL;
+    if (pool->oldest)
+        pool->youngest->next = job;
+    else
+        pool->oldest = job;
+    pool->youngest = job;
+}
+
+static pool_job *queue_pop(x264_threadpool_t *pool) {
+    pool_job *job = pool->oldest;
+    pool->oldest = job->next;
+    return job;
+}
+
+static pool_job *queue_pop_youngest(x264_threadpool_t *pool) {
+    pool_job *job = pool->oldest, *before = NULL;
+    while (job->next) {
+        before = job;
+        job = job->next;
+    }
+    if (before)
+        before->next = NULL;
+    else
+        pool->oldest = NULL;
+    pool->youngest = before;
+    return job;
+}
+
+static void job_finish(pool_job *job, void *result) {
+    job->result = result;
+    job->state = JOB_FINISHED;
+    if (job->awaited) pthread_cond_signal(&job->finished);
+}
+
+/* ---- what a worker runs ------------------------------------------------------------------------------------------- */
+
+/* A weft task. There are never more permits than queued jobs, so the queue is not empty here. */
+REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
+    x264_threadpool_t *pool = *(x264_threadpool_t **)payload;
+    (void)self;
+    pthread_mutex_lock(&pool->lock);
+    pool_job *job = queue_pop(pool);
+    job->state = JOB_STARTED;
+    pthread_mutex_unlock(&pool->lock);
+
+    void *result = job->func(job->arg);
+
+    pthread_mutex_lock(&pool->lock);
+    job_finish(job, result);
+    pthread_mutex_unlock(&pool->lock);
+    return WEFT_OK;
+}
+
+/* ---- x264's four functions ---------------------------------------------------------------------------------------- */
+
+static int start_workers(x264_threadpool_t *pool, unsigned threads) {
+    weft_config config;
+    weft_config_init(&config);
+    unsigned cpus = weft_cpu_count();
+    config.workers = threads < cpus ? threads : cpus;
+    config.name = "x264";
+    config.stack_size = STACK_BYTES;
+    config.flags = WEFT_ORDERED | WEFT_NO_HELP;
+    return weft_pool_create(&pool->workers, &config);
+}
+
+static void pool_free(x264_threadpool_t *pool) {
+    for (int i = 0; i < pool->slots; i++) pthread_cond_destroy(&pool->job[i].finished);
+    pthread_cond_destroy(&pool->job_added);
+    pthread_cond_destroy(&pool->slot_freed);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
+    if (threads <= 0) return -1;
+    x264_threadpool_t *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof pool->job[0]);
+    if (!pool) return -1;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->slot_freed, NULL);
+    pthread_cond_init(&pool->job_added, NULL);
+    pool->slots = threads;
+    for (int i = 0; i < threads; i++) pthread_cond_init(&pool->job[i].finished, NULL);
+    if (start_workers(pool, (unsigned)threads) != WEFT_OK) {
+        pool_free(pool);
+        return -1;
+    }
+    *p_pool = pool;
+    return 0;
+}
+
+static pool_job *slot_take(x264_threadpool_t *pool) {
+    for (;;) {
+        for (int i = 0; i < pool->slots; i++)
+            if (pool->job[i].state == JOB_FREE) return &pool->job[i];
+        pthread_cond_wait(&pool->slot_freed, &pool->lock);
+    }
+}
+
+void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *arg) {
+    pthread_mutex_lock(&pool->lock);
+    pool_job *job = slot_take(pool);
+    job->func = func;
+    job->arg = arg;
+    job->state = JOB_QUEUED;
+    queue_push(pool, job);
+    pthread_cond_broadcast(&pool->job_added);
+    pthread_mutex_unlock(&pool->lock);
+
+    /* Outside the lock, or the worker that this wakes would at once wait for it. */
+    if (weft_submit(pool->workers, NULL, run_oldest, &pool, sizeof pool) == WEFT_OK) return;
+    pthread_mutex_lock(&pool->lock);
+    job_finish(queue_pop_youngest(pool), RESULT_FAILED);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* A job with this argument that nobody waits for: a finished one if there is any; or NULL. */
+static pool_job *job_find(x264_threadpool_t *pool, void *arg) {
+    pool_job *found = NULL;
+    for (int i = 0; i < pool->slots; i++) {
+        pool_job *job = &pool->job[i];
+        if (job->state == JOB_FREE || job->awaited || job->arg != arg) continue;
+        if (job->state == JOB_FINISHED) return job;
+        found = job;
+    }
+    return found;
+}
+
+void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
+    pool_job *job;
+    pthread_mutex_lock(&pool->lock);
+    while (!(job = job_find(pool, arg))) pthread_cond_wait(&pool->job_added, &pool->lock);
+    job->awaited = 1;
+    while (job->state != JOB_FINISHED) pthread_cond_wait(&job->finished, &pool->lock);
+    void *result = job->result;
+    job->awaited = 0;
+    job->state = JOB_FREE;
+    pthread_cond_signal(&pool->slot_freed);
+    pthread_mutex_unlock(&pool->lock);
+    return result;
+}
+
+void x264_threadpool_delete(x264_threadpool_t *pool) {
+    weft_pool_abort(&pool->workers, NULL, NULL);
+    pool_free(pool);
+}

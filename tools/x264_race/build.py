@@ -1,0 +1,83 @@
+"""x264's command-line program in three builds: stock, with the control pool, with weft.
+
+The variants are copies of the stock build with one file exchanged, so all else, flags included, is the same object code.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+from source import Unavailable, run
+
+# Only what encodes y4m, at 8 bits; everything else x264 would look for on the machine is left out.
+CONFIGURE = ["--bit-depth=8", "--disable-opencl"] + [
+    f"--disable-{name}" for name in ("lavf", "swscale", "avs", "ffms", "gpac", "lsmash")
+]
+
+POOL_FILE = "common/threadpool.c"
+MADE_OF_POOL = ("common/threadpool-8.o", "libx264.a", "x264")
+
+
+def make(tree, log, *variables):
+    jobs = os.environ.get("JOBS", str(len(os.sched_getaffinity(0))))
+    run(["make", "-j", jobs, "x264", *variables], log, cwd=tree)
+
+
+def build_stock(source, work):
+    """The program as Debian's source makes it, built once."""
+    program = os.path.join(work, "stock", "x264")
+    if os.path.exists(program):
+        return program
+    for tool in ("nasm", "make"):
+        if not shutil.which(tool):
+            raise Unavailable(f"no {tool} to build x264 with")
+    tree, log = os.path.join(work, "stock.part"), os.path.join(work, "stock.log")
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(source, tree, symlinks=True)
+    run(["./configure", *CONFIGURE], log, cwd=tree)
+    make(tree, log)
+    shutil.rmtree(os.path.dirname(program), ignore_errors=True)
+    os.rename(tree, os.path.dirname(program))
+    return program
+
+
+def build_variant(name, pool_file, work, link=None, include=None):
+    """The stock build with `pool_file` as its thread pool, linked to `link`. Made anew when one of them is newer."""
+    tree, log = os.path.join(work, name), os.path.join(work, f"{name}.log")
+    program = os.path.join(tree, "x264")
+    inputs = [path for path in (pool_file, link, os.path.join(work, "stock", "x264")) if path]
+    if os.path.exists(program) and os.path.getmtime(program) > max(os.path.getmtime(path) for path in inputs):
+        return program
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(os.path.join(work, "stock"), tree, symlinks=True)  # keeps times: make rebuilds nothing else
+    for made in MADE_OF_POOL:
+        os.remove(os.path.join(tree, made))
+    shutil.copyfile(pool_file, os.path.join(tree, POOL_FILE))
+    # x264's makefile appends these two to its own flags; it has them for profiling.
+    variables = [f"CFLAGSPROF=-I{include}"] if include else []
+    make(tree, log, *variables, *([f"LDFLAGSPROF={link}"] if link else []))
+    return program
+
+
+def build_all(source, work, root, library):
+    """{pool: program} of every build."""
+    adapters = os.path.join(root, "adapters", "x264")
+    return {
+        "stock": build_stock(source, work),
+        "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work),
+        "weft": build_variant("weft", os.path.join(adapters, "threadpool.c"), work, library, os.path.join(root, "include")),
+    }
+
+
+def describe(work):
+    """The compiler, x264's flags and its version, for the record."""
+    with open(os.path.join(work, "stock", "config.mak"), encoding="utf-8") as config:
+        settings = dict(line.rstrip("\n").split("=", 1) for line in config if re.match(r"\w+=", line))
+    compiler = subprocess.run([settings["CC"], "--version"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run([os.path.join(work, "stock", "x264"), "--version"], capture_output=True, text=True, check=False).stdout
+    return {
+        "x264": version.splitlines()[0] if version else "unknown",
+        "compiler": compiler.splitlines()[0] if compiler else settings["CC"],
+        "flags": settings["CFLAGS"],
+    }

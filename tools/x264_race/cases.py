@@ -1,0 +1,40 @@
+"""Which encodes a profile runs."""
+
+import os
+
+from measure import Case, Variant, realtime_allowed
+
+POOLS = ("stock", "control", "weft")
+MODES = ("sliced", "frame", "lookahead")
+LOOKAHEAD_THREADS = 4  # x264's threads in the lookahead experiment, as in the original
+
+
+def pool_cases(clips, modes, threads, quick):
+    """Stock, control and weft side by side."""
+    for clip, path in clips:
+        for mode in modes:
+            for count in threads:
+                if quick and len(threads) > 2 and "720p" in clip and count < 4:
+                    continue  # the slow encodes, where a pool has least to do
+                pools = POOLS if count > 1 else ("stock", "weft")  # one thread: x264 makes no pool
+                yield Case(clip, path, mode, count, tuple(Variant(pool) for pool in pools))
+
+
+def lookahead_cases(clips, quick):
+    """Serial against threaded lookahead: with all CPUs, with half of them, and stock with real-time priority."""
+    all_cpus = len(os.sched_getaffinity(0))
+    for clip, path in clips:
+        for cpus in dict.fromkeys((0, max(1, all_cpus // 2))):
+            kinds = [("stock", False), ("weft", False)]
+            if not quick and realtime_allowed():
+                kinds.append(("stock", True))
+            variants = [Variant(pool, serial, cpus, realtime) for pool, realtime in kinds for serial in (1, 0)]
+            yield Case(clip, path, "sliced", LOOKAHEAD_THREADS, tuple(variants))
+
+
+def cases(clips, modes, threads, quick):
+    """Every Case of the profile."""
+    found = list(pool_cases(clips, [mode for mode in modes if mode != "lookahead"], threads, quick))
+    if "lookahead" in modes:
+        found += lookahead_cases(clips, quick)
+    return found

@@ -1,0 +1,170 @@
+"""Encodes, and what each cost: frames per second, context switches, CPU time, and the hash of the bitstream."""
+
+import dataclasses
+import hashlib
+import os
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+HANG_SECONDS = 300  # an encode takes seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One way to encode: which build, and under which scheduling."""
+
+    pool: str
+    lookahead_threads: int = 0  # 0: x264's default
+    cpus: int = 0  # CPUs it may use; 0: all
+    realtime: bool = False  # SCHED_RR, priority 1
+
+    def row_pool(self):
+        return f"{self.pool}-rr" if self.realtime else self.pool
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Variants to run in turn on one clip, with one mode and number of threads."""
+
+    clip: str
+    path: str
+    mode: str  # "sliced" or "frame"
+    threads: int
+    variants: tuple
+
+    def arguments(self, variant, output):
+        words = ["--preset", "superfast", "--threads", str(self.threads), "--no-progress"]
+        words += ["--tune", "zerolatency"] if self.mode == "sliced" else []
+        words += ["--lookahead-threads", str(variant.lookahead_threads)] if variant.lookahead_threads else []
+        return [*words, "-o", output, self.path]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What one encode cost."""
+
+    fps: float
+    frames: int
+    context_switches: int
+    cpu_percent: float
+    digest: str
+
+
+class EncodeFailed(Exception):
+    """An encode crashed or hung; the text says which and how."""
+
+
+def use_scheduling(variant):
+    if variant.cpus:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: variant.cpus])
+    if variant.realtime:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
+def realtime_allowed():
+    """Whether this account may use SCHED_RR: tried in a child, so that this process keeps its own policy."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def hang(signum, frame):
+    raise EncodeFailed(f"no end after {HANG_SECONDS} s: it hangs")
+
+
+def run_and_account(command, variant, log):
+    """Runs a command to its end: (exit code, seconds, its rusage)."""
+    start = time.monotonic()
+    with open(log, "wb") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                 preexec_fn=lambda: use_scheduling(variant))
+        signal.signal(signal.SIGALRM, hang)
+        signal.alarm(HANG_SECONDS)
+        try:
+            status, usage = os.wait4(child.pid, 0)[1:]
+        except EncodeFailed:
+            child.kill()
+            child.wait()
+            raise
+        finally:
+            signal.alarm(0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, time.monotonic() - start, usage
+
+
+def encode(program, case, variant, work):
+    """One encode's Sample."""
+    output, log = os.path.join(work, "out.264"), os.path.join(work, "encode.log")
+    try:
+        code, seconds, usage = run_and_account([program, *case.arguments(variant, output)], variant, log)
+        with open(log, encoding="utf-8", errors="replace") as text:
+            said = text.read()
+        found = re.search(r"encoded (\d+) frames, ([\d.]+) fps", said)
+        if code or not found:
+            raise EncodeFailed(f"exit code {code}: {said.strip().splitlines()[-1:]}")
+    except EncodeFailed as error:
+        words = f"{case.clip} {case.mode} {case.threads} threads, {variant.row_pool()}"
+        raise EncodeFailed(f"{words}: {error}") from error
+    with open(output, "rb") as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()
+    return Sample(
+        fps=float(found[2]),
+        frames=int(found[1]),
+        context_switches=usage.ru_nvcsw + usage.ru_nivcsw,
+        cpu_percent=100 * (usage.ru_utime + usage.ru_stime) / seconds,
+        digest=digest,
+    )
+
+
+def stock_of(variant):
+    """The variant that this one is compared with: the stock pool under the same conditions."""
+    return dataclasses.replace(variant, pool="stock", realtime=False)
+
+
+def same_bits(case, variant, samples):
+    """Whether every bitstream is the stock pool's; None where stock itself is not stable (sliced, lookahead threads 1)."""
+    if case.mode == "sliced" and variant.lookahead_threads == 1:
+        return None
+    plain = dataclasses.replace(stock_of(variant), cpus=0)
+    reference = samples.get(plain) or samples[stock_of(variant)]
+    return {sample.digest for sample in samples[variant]} == {reference[0].digest}
+
+
+def spread(name, values):
+    return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
+
+
+def row(case, variant, samples):
+    """The figures of one variant. Ratios are taken round by round: what drifts hits both sides of a round."""
+    mine = samples[variant]
+    pairs = zip(mine, samples[stock_of(variant)])
+    values = {"clip": case.clip, "mode": case.mode, "threads": case.threads, "pool": variant.row_pool()}
+    values |= {"lookahead_threads": variant.lookahead_threads or None}
+    values |= {"cpus": variant.cpus or len(os.sched_getaffinity(0)), "rounds": len(mine), "frames": mine[0].frames}
+    values |= spread("fps", [sample.fps for sample in mine])
+    values |= spread("ratio_to_stock", [one.fps / stock.fps for one, stock in pairs])
+    serial = samples.get(dataclasses.replace(variant, lookahead_threads=1))
+    if serial and not variant.lookahead_threads:
+        values |= spread("ratio_to_serial_lookahead", [one.fps / other.fps for one, other in zip(mine, serial)])
+    values["context_switches_per_frame"] = statistics.median(sample.context_switches / sample.frames for sample in mine)
+    values["cpu_percent"] = statistics.median(sample.cpu_percent for sample in mine)
+    values["identical"] = same_bits(case, variant, samples)
+    return values
+
+
+def measure(case, programs, rounds, work, progress):
+    """The rows of one case: each round runs every variant once."""
+    samples = {variant: [] for variant in case.variants}
+    for _ in range(rounds):
+        for variant in case.variants:
+            progress(case, variant)
+            samples[variant].append(encode(programs[variant.pool], case, variant, work))
+    return [row(case, variant, samples) for variant in case.variants]

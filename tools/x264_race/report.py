@@ -1,0 +1,58 @@
+"""The rows as a table and as JSON, and the progress on a terminal."""
+
+import json
+import sys
+
+HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock", "of serial la.", "switches/frame", "CPU %", "bits")
+
+
+def with_range(row, name, digits):
+    if name not in row:
+        return ""
+    low, high = f"{row[name + '_min']:.{digits}f}", f"{row[name + '_max']:.{digits}f}"
+    return f"{row[name]:.{digits}f} ({low}-{high})"
+
+
+def cells(row):
+    return (
+        row["clip"],
+        row["mode"],
+        str(row["threads"]),
+        str(row["lookahead_threads"] or "default"),
+        str(row["cpus"]),
+        row["pool"],
+        with_range(row, "fps", 0),
+        with_range(row, "ratio_to_stock", 3),
+        with_range(row, "ratio_to_serial_lookahead", 3),
+        f"{row['context_switches_per_frame']:.1f}",
+        f"{row['cpu_percent']:.0f}",
+        {True: "same", False: "DIFFER", None: "-"}[row["identical"]],
+    )
+
+
+def table(rows):
+    lines = [HEAD, *(cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def write_json(path, rows, **about):
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({**about, "rows": rows}, out, indent=1)
+        out.write("\n")
+
+
+class Progress:
+    """Tells on a terminal how far the race is; silent elsewhere."""
+
+    def __init__(self, total):
+        self.total, self.done = total, 0
+
+    def __call__(self, case, variant):
+        self.done += 1
+        self.say(f"x264 {self.done}/{self.total}: {case.clip} {case.mode} {case.threads} threads, {variant.row_pool()}")
+
+    def say(self, text=""):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()

@@ -1,0 +1,100 @@
+"""Debian's source package x264: found through the machine's own apt sources, unpacked under the work directory.
+
+The machine's configuration is read, never written: the deb-src list, apt's package lists and its cache all live in the work
+directory.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+
+
+class Unavailable(Exception):
+    """What the race needs cannot be had here; the text says why."""
+
+
+def run(command, log, **options):
+    """Runs a command with its output in `log`; Unavailable with the log's last line when it fails."""
+    with open(log, "ab") as out:
+        try:
+            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **options).returncode
+        except OSError as error:
+            raise Unavailable(f"{command[0]}: {error.strerror}") from error
+    if code:
+        with open(log, encoding="utf-8", errors="replace") as text:
+            lines = [line.strip() for line in text if line.strip()]
+        raise Unavailable(f"{os.path.basename(command[0])} failed ({code}): {lines[-1] if lines else 'no output'}; see {log}")
+
+
+def source_list(text):
+    """A one-line-format apt list turned into its deb-src lines."""
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
+    return "".join("deb-src" + line[3:] + "\n" for line in lines if line.split()[:1] == ["deb"])
+
+
+def source_stanzas(text):
+    """A deb822 apt list turned into its enabled binary stanzas with Types: deb-src."""
+    kept = []
+    for stanza in text.split("\n\n"):
+        lines = [line for line in stanza.splitlines() if line.strip() and not line.startswith("#")]
+        fields = {line.split(":")[0].lower(): line.split(":", 1)[1].split() for line in lines if ":" in line and line[0] != " "}
+        if "deb" not in fields.get("types", []) or fields.get("enabled", ["yes"])[0].lower() in ("no", "false", "0"):
+            continue
+        kept.append("\n".join("Types: deb-src" if line.lower().startswith("types:") else line for line in lines) + "\n")
+    return "\n".join(kept)
+
+
+def write_sources(parts, etc="/etc/apt"):
+    """Writes the deb-src twin of every list under `etc` into the directory `parts`; how many had one."""
+    os.makedirs(parts, exist_ok=True)
+    count = 0
+    lists = [os.path.join(etc, "sources.list"), *sorted(glob.glob(os.path.join(etc, "sources.list.d", "*")))]
+    for path in lists:
+        convert = {".list": source_list, ".sources": source_stanzas}.get(os.path.splitext(path)[1])
+        if not convert or not os.path.isfile(path):
+            continue
+        with open(path, encoding="utf-8") as source:
+            text = convert(source.read())
+        if text:
+            with open(os.path.join(parts, os.path.basename(path)), "w", encoding="utf-8") as out:
+                out.write(text)
+            count += 1
+    return count
+
+
+def apt_options(apt):
+    """apt-get options that keep lists and cache in the directory `apt` and read only the sources put there."""
+    places = {
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": f"{apt}/sources.list.d",
+        "Dir::State::lists": f"{apt}/lists",
+        "Dir::Cache": f"{apt}/cache",
+        "Acquire::Languages": "none",
+    }
+    if os.geteuid() == 0:
+        places["APT::Sandbox::User"] = "root"  # apt's own user may not reach into this directory
+    return [word for name, value in places.items() for word in ("-o", f"{name}={value}")]
+
+
+def unpack(work):
+    """The path of Debian's unpacked x264 source under `work`, fetched at the first call."""
+    done = os.path.join(work, "source")
+    if os.path.isdir(done):
+        return done
+    if not shutil.which("apt-get"):
+        raise Unavailable("no apt-get: this is not a Debian machine")
+    apt = os.path.join(work, "apt")
+    for name in ("lists/partial", "cache/archives/partial", "unpack"):
+        os.makedirs(os.path.join(apt, name), exist_ok=True)
+    if not write_sources(f"{apt}/sources.list.d"):
+        raise Unavailable("no apt source to derive a deb-src line from")
+    log = os.path.join(work, "source.log")
+    apt_get = ["apt-get", "-q", *apt_options(apt)]
+    run([*apt_get, "update"], log)
+    run([*apt_get, "source", "x264"], log, cwd=f"{apt}/unpack")
+    trees = glob.glob(f"{apt}/unpack/x264-*/configure")
+    if not trees:
+        raise Unavailable(f"apt-get source x264 left no source tree; see {log}")
+    os.rename(os.path.dirname(trees[0]), done)
+    return done
