@@ -8,7 +8,7 @@ build = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; e
 
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
-	@echo 'make x264      the x264 part of the race alone'
+	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it, X264=--help for its options'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
@@ -25,9 +25,9 @@ race: build
 	@build/release/tools/weft race
 
 x264: build
-	@scripts/need build race x264
-	@$(call build,release)
-	@build/release/tools/weft race --workload x264
+	@scripts/need build x264
+	@$(call build,release) --target weft_static
+	@python3 tools/x264_race $(X264)
 
 test: build
 	@scripts/need build test
