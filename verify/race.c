@@ -224,7 +224,7 @@ void block_free(void *memory, size_t bytes) {
     for (struct line *l = b->lines; l != NULL; l = l->next_in_block) check_released_line(l);
     b->freed = true;
     b->thread = R.current->id;
-    memset(memory, FREED_BYTE, b->bytes > FILL_MAX ? FILL_MAX : b->bytes);
+    if (b->bytes <= FILL_MAX) memset(memory, FREED_BYTE, b->bytes);
     POISON(memory, b->bytes);
 }
 

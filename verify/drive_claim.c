@@ -1,0 +1,95 @@
+/* drive_claim.c: claims of several tasks whose unstarted rest others take. Each task must run once, whoever runs it. */
+#include "claim.h"
+#include "explore.h"
+
+#include <string.h>
+
+enum { TASKS = 3, ROUNDS = 2, THIEF_TRIES = 2 };
+
+static struct {
+    struct claim claim;
+    struct segment segment[ROUNDS];
+    struct cell cells[ROUNDS][SEGMENT_CELLS];
+    uint32_t run[ROUNDS][SEGMENT_CELLS]; /* the test's own */
+    uint32_t payload[ROUNDS][SEGMENT_CELLS];
+} world;
+
+static void claim_setup(void) {
+    memset(&world, 0, sizeof world);
+    for (int i = 0; i < ROUNDS; i++) world.segment[i].cells = world.cells[i];
+    if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
+}
+
+static void run_slot(const struct segment *segment, uint32_t slot) {
+    size_t round = (size_t)(segment - world.segment);
+    EXPECT(round < ROUNDS && slot >= 1 && slot <= TASKS);
+    plain_read(&world.payload[round][slot], sizeof(uint32_t));
+    EXPECT(world.payload[round][slot] == slot);
+    EXPECT(++world.run[round][slot] == 1);
+}
+
+/* The runner's life of a claim, with a blocking section inside the task of slot `blocks` (0: none). */
+static void run_claim(uint32_t round, uint32_t blocks) {
+    struct piece piece = {&world.segment[round], 1, 1 + TASKS};
+    for (uint32_t slot = 1; slot <= TASKS; slot++) {
+        plain_write(&world.payload[round][slot], sizeof(uint32_t));
+        world.payload[round][slot] = slot;
+    }
+    claim_open(&world.claim, &piece, 2);
+    for (uint32_t slot = 1; slot < piece.end; slot++) {
+        if (slot > 1 && !claim_start(&world.claim, &piece, slot, slot + 1)) break;
+        run_slot(piece.segment, slot);
+        if (slot != blocks) continue;
+        if (claim_offer(&world.claim)) os_pause();
+        claim_unoffer(&world.claim);
+    }
+    claim_close(&world.claim, &piece);
+    piece_done(&piece);
+}
+
+static void runner(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 0);
+}
+static void runner_that_blocks(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round);
+}
+static void runner_once(void) { run_claim(0, 0); }
+
+static void steal(bool force) {
+    struct piece piece;
+    if (!claim_has_rest(&world.claim) || !claim_revoke(&world.claim, force, &piece)) return;
+    EXPECT(piece.begin < piece.end);
+    for (uint32_t slot = piece.begin; slot < piece.end; slot++) run_slot(piece.segment, slot);
+    piece_done(&piece);
+}
+
+static void thief(void) {
+    for (int i = 0; i < THIEF_TRIES; i++) steal(true);
+}
+static void thief_of_offers(void) {
+    for (int i = 0; i < THIEF_TRIES; i++) steal(false);
+}
+
+static void check_round(uint32_t round) {
+    for (uint32_t slot = 1; slot <= TASKS; slot++) EXPECT(world.run[round][slot] == 1);
+    uint32_t slot = 1;
+    while (slot <= TASKS) {
+        uint32_t cells = load_rlx(&world.segment[round].done[slot]);
+        EXPECT(cells > 0);
+        slot += cells;
+    }
+    EXPECT(slot == TASKS + 1);
+}
+static void all_run(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) check_round(round);
+}
+static void first_run(void) { check_round(0); }
+
+EXPLORE_DRIVER(claim_revoked, .about = "a thief takes the rest of a claim", .setup = claim_setup, .threads = {runner, thief},
+               .check = all_run);
+EXPLORE_DRIVER(claim_two_thieves, .about = "two thieves want the rest of a claim", .setup = claim_setup,
+               .threads = {runner_that_blocks, thief, thief}, .check = all_run);
+EXPLORE_DRIVER(claim_offered, .about = "a runner about to block offers the rest", .setup = claim_setup,
+               .threads = {runner_that_blocks, thief_of_offers, thief}, .check = all_run);
+EXPLORE_DRIVER(claim_short, .about = "one claim, one thief, for depth first", .setup = claim_setup,
+               .threads = {runner_once, thief}, .check = first_run);

@@ -1,0 +1,178 @@
+/* drive_lane.c: lanes under every kind of claim: growth, positions that wrap, tasks of several cells, segments that go from one
+ * lane to another, an owner that leaves. Built with segments of four cells. */
+#include "explore.h"
+#include "lane.h"
+
+#include <string.h>
+
+enum { LANES = 2, ITEMS_MAX = 16 };
+
+static struct {
+    struct store store;
+    struct pile segments;
+    struct lane lane[LANES];
+    ATOMIC(uint32_t) handed_over;
+    uint32_t pushed;          /* items of all lanes; the test's own, like the next two */
+    uint32_t run[ITEMS_MAX];  /* how often */
+    uint32_t last_run[LANES]; /* the greatest item claimed of each lane */
+} world;
+
+/* Where positions start: at 0, or so that they wrap within a few tasks. */
+static uint64_t pick_position(void) { return explore_pick(2) == 0 ? 0 : (LANE_POSITION_MASK + 1) - 2 * SEGMENT_CELLS; }
+
+static void lane_setup(void) {
+    memset(&world, 0, sizeof world);
+    EXPECT(segments_init(&world.segments, &world.store));
+    for (int i = 0; i < LANES; i++) EXPECT(lane_init(&world.lane[i], &world.segments, pick_position()));
+}
+
+static int task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+
+/* One task of `cells` cells whose payload is its number; the lane is in the record's place. */
+static void push(uint32_t l, uint32_t cells) {
+    struct lane *lane = &world.lane[l];
+    uint32_t item = ++world.pushed;
+    EXPECT(item < ITEMS_MAX);
+    if (!lane_fits(lane, cells)) EXPECT(lane_extend(lane, cells));
+    struct cell *cell = lane_cell(lane);
+    cell->fn = task;
+    plain_write(cell->payload, CELL_PAYLOAD);
+    memcpy(cell->payload, &item, sizeof item);
+    uint32_t bytes = cells == 1 ? (uint32_t)sizeof item : (cells - 1) * CELL_BYTES + CELL_PAYLOAD;
+    store_rlx(&cell->meta, meta_make(l, bytes, CELL_INLINE, item));
+    lane_publish(lane, cells);
+}
+
+static void run_task(uint32_t l, const struct cell *cell) {
+    plain_read(&cell->fn, sizeof cell->fn);
+    EXPECT(cell->fn == task);
+    uint32_t item;
+    plain_read(cell->payload, CELL_PAYLOAD);
+    memcpy(&item, cell->payload, sizeof item);
+    EXPECT(item > 0 && item <= world.pushed);
+    EXPECT(item == meta_sequence(load_rlx(&cell->meta)));
+    EXPECT(++world.run[item] == 1);
+    EXPECT(meta_record(load_rlx(&cell->meta)) == l);
+}
+
+/* Claims and runs up to `max` tasks; how many it found. */
+static uint32_t claim_and_run(uint32_t l, uint32_t max, lane_filter filter) {
+    struct piece piece;
+    uint32_t tasks = lane_claim(&world.lane[l], max, filter, NULL, &piece);
+    EXPECT(tasks <= max);
+    if (tasks == 0) return 0;
+    uint32_t seen = 0, slot = piece.begin;
+    while (slot < piece.end) {
+        const struct cell *cell = &piece.segment->cells[slot];
+        uint64_t meta = load_rlx(&cell->meta);
+        if (meta_kind(meta) != CELL_FILLER) {
+            run_task(l, cell);
+            seen++;
+        }
+        slot += meta_cells(meta);
+    }
+    EXPECT(seen == tasks);
+    piece_done(&piece);
+    return tasks;
+}
+
+static void all_run(void) {
+    for (uint32_t l = 0; l < LANES; l++)
+        while (claim_and_run(l, 3, NULL) > 0) continue;
+    for (uint32_t item = 1; item <= world.pushed; item++) EXPECT(world.run[item] == 1);
+    for (uint32_t l = 0; l < LANES; l++) {
+        EXPECT(lane_is_empty(&world.lane[l]));
+        lane_trim(&world.lane[l]);
+        EXPECT(world.lane[l].in_use <= 2);
+    }
+    segments_end(&world.segments);
+    store_end(&world.store);
+}
+
+static void taker_of_one(void) {
+    for (int i = 0; i < 4; i++) claim_and_run(0, 1, NULL);
+}
+static void taker_of_three(void) {
+    for (int i = 0; i < 3; i++) claim_and_run(0, 3, NULL);
+}
+
+static void owner_seven(void) {
+    for (int i = 0; i < 7; i++) push(0, 1);
+}
+EXPLORE_DRIVER(lane_grow, .about = "one lane grows while two take", .setup = lane_setup,
+               .threads = {owner_seven, taker_of_one, taker_of_three}, .check = all_run);
+
+static void owner_short(void) {
+    push(0, 1);
+    push(0, 1);
+    claim_and_run(0, 1, NULL);
+    push(0, 1);
+}
+EXPLORE_DRIVER(lane_short, .about = "few tasks, for depth first", .setup = lane_setup, .threads = {owner_short, taker_of_one},
+               .check = all_run);
+
+static void owner_wide(void) {
+    push(0, 2);
+    push(0, 3);
+    push(0, 1);
+    push(0, 2);
+    push(0, 3);
+}
+EXPLORE_DRIVER(lane_wide, .about = "tasks of several cells, fillers between", .setup = lane_setup,
+               .threads = {owner_wide, taker_of_one, taker_of_three}, .check = all_run);
+
+static void owner_reuses(void) {
+    for (int i = 0; i < 5; i++) {
+        push(0, 1);
+        push(0, 1);
+        claim_and_run(0, 2, NULL);
+    }
+}
+static void owner_of_second(void) {
+    for (int i = 0; i < 4; i++) {
+        push(1, 1);
+        claim_and_run(1, 1, NULL);
+        lane_trim(&world.lane[1]);
+    }
+}
+static void taker_of_both(void) {
+    for (int i = 0; i < 3; i++) {
+        claim_and_run(0, 2, NULL);
+        claim_and_run(1, 1, NULL);
+    }
+}
+EXPLORE_DRIVER(lane_reuse, .about = "finished segments are written again under late takers", .setup = lane_setup,
+               .threads = {owner_reuses, taker_of_one}, .check = all_run);
+EXPLORE_DRIVER(lane_two, .about = "segments go from one lane to another", .setup = lane_setup,
+               .threads = {owner_reuses, owner_of_second, taker_of_both}, .check = all_run);
+
+static void purger(void) {
+    segments_purge(&world.segments);
+    segments_purge(&world.segments);
+}
+EXPLORE_DRIVER(lane_purge, .about = "pages of free segments go back under late takers", .setup = lane_setup,
+               .threads = {owner_of_second, taker_of_both, purger}, .check = all_run);
+
+static bool is_odd(const void *context, uint64_t meta) {
+    (void)context;
+    return meta_sequence(meta) % 2 == 1;
+}
+static void taker_of_odd(void) {
+    for (int i = 0; i < 4; i++) claim_and_run(0, 1, is_odd);
+}
+EXPLORE_DRIVER(lane_filtered, .about = "a taker that does not take all", .setup = lane_setup,
+               .threads = {owner_seven, taker_of_odd, taker_of_one}, .check = all_run);
+
+static void owner_leaves(void) {
+    for (int i = 0; i < 3; i++) push(0, 1);
+    store_rel(drive_lane_leave, &world.handed_over, 1);
+}
+static void owner_adopts(void) {
+    while (load_acq(drive_lane_adopt, &world.handed_over) == 0) os_pause();
+    for (int i = 0; i < 3; i++) push(0, 1);
+}
+EXPLORE_DRIVER(lane_adopted, .about = "an owner leaves, another thread goes on", .setup = lane_setup,
+               .threads = {owner_leaves, owner_adopts, taker_of_three}, .check = all_run);
