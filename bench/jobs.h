@@ -1,0 +1,69 @@
+/* jobs.h: what the race's jobs do, and the proof that each ran exactly once.
+ *
+ * The functions stand in a translation unit of their own, so no pool sees into them. A job adds to a counter of the thread that
+ * runs it, two cache lines apart from any other thread's; only job_shared uses one that all share. */
+#ifndef WEFT_BENCH_JOBS_H
+#define WEFT_BENCH_JOBS_H
+
+#include "entrant.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Threads that ever run jobs in one process, at most; the program ends when there are more. */
+#define JOB_THREADS_MAX 4096u
+
+struct job_totals {
+    uint64_t count;
+    uint64_t sum;   /* of the jobs' numbers */
+    uint64_t check; /* of what each job computes from its payload, see job_check */
+};
+
+/* Both only while no job is under way. */
+void jobs_reset(void);
+struct job_totals jobs_total(void);
+
+/* Payload: the job's number, a uint32_t. */
+int job_int(void *payload, struct weft_worker *self);
+/* The same with one atomic counter for all threads; it gives count and sum no number of their own, check alone. */
+int job_shared(void *payload, struct weft_worker *self);
+
+/* A payload of 8 bytes or more: number, size, ..., and in its last four bytes the number scrambled. */
+struct job_block_head {
+    uint32_t number;
+    uint32_t size;
+};
+int job_block(void *payload, struct weft_worker *self);
+
+struct job_fib_payload {
+    uint32_t number;
+    uint16_t n;
+    uint16_t times;
+};
+int job_fib(void *payload, struct weft_worker *self);
+uint64_t job_fib_value(unsigned n); /* by iteration */
+
+/* Work, count one latch down, work, count another down. A latch number is below JOB_LATCHES; JOB_NO_LATCH: none. */
+#define JOB_LATCHES 4u
+#define JOB_NO_LATCH JOB_LATCHES
+struct job_work_payload {
+    uint32_t number;
+    uint32_t iterations_before;
+    uint32_t iterations_after;
+    uint16_t latch_before;
+    uint16_t latch_after;
+};
+int job_work(void *payload, struct weft_worker *self);
+void job_spin(uint32_t iterations);
+
+void latch_set(unsigned latch, unsigned count);
+void latch_wait(unsigned latch); /* until it has been counted down to zero */
+
+/* What job_int, job_shared, job_block and job_work add to (job_shared) or mix into `check` for a number. */
+uint32_t job_scramble(uint32_t number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,33 @@
+// workload.hpp: one case of one workload, run against one entrant in its own process.
+#ifndef WEFT_BENCH_WORKLOAD_HPP
+#define WEFT_BENCH_WORKLOAD_HPP
+
+#include "jobs.h"
+
+#include <memory>
+#include <string>
+
+struct WorkloadConfig {
+    std::string workload;
+    std::string name; // of the case
+    unsigned slices; // of a frame of x264-shape
+    unsigned iterations_per_us; // of job_spin on this machine
+};
+
+class Workload {
+  public:
+    virtual ~Workload() = default;
+    virtual size_t payload_max() const = 0;
+    virtual bool spin() const { return false; } // entrants are asked to spin
+    // Runs `tasks` jobs to their end; 0 or the entrant's error. `tasks` is a multiple of unit().
+    virtual int run(const entrant &table, void *pool, uint64_t tasks) = 0;
+    // The same without a pool: jobs first to end - 1, on this thread. False when the workload has no such form.
+    virtual bool run_range(uint64_t first, uint64_t end) = 0;
+    // What the counters hold when each job ran once.
+    virtual job_totals expected(uint64_t tasks) const = 0;
+};
+
+// NULL when there is no such case.
+std::unique_ptr<Workload> workload_make(const WorkloadConfig &config);
+
+#endif

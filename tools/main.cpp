@@ -1,0 +1,40 @@
+// weft: the command. Each subcommand has a folder of its own.
+#include "race/race.hpp"
+
+#include <CLI/CLI.hpp>
+#include <weft.h>
+
+#include <cstring>
+
+static void race_options(CLI::App &race, Options &options) {
+    race.add_option("--workload", options.workloads, "Only these workloads (--list shows them)")->delimiter(',');
+    race.add_option("--pool", options.pools, "Only these pools, and serial")->delimiter(',');
+    race.add_option("--workers", options.workers, "Worker counts")->delimiter(',')->check(CLI::Range(1, 512));
+    race.add_option("--rounds", options.rounds, "Warmed rounds per row")->check(CLI::Range(1, 1000));
+    race.add_option("--tasks", options.tasks, "Tasks per round")->check(CLI::Range(1, 1000000000));
+    race.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")->allow_extra_args(false);
+    race.add_option("--json", options.json_file, "Write the result as JSON");
+    race.add_option("--plot", options.plot_file, "Draw `submit` at 2 and 4 workers, .png or .svg");
+    race.add_option("--entrants", options.entrant_dir, "Where the entrants are");
+    race.add_flag("--full", options.full, "The published sizes: hours, not minutes");
+    race.add_flag("--callgrind", options.callgrind, "Instructions per task by valgrind: slow");
+    race.add_flag("!--no-count", options.count, "Skip the runs that count allocations and futex calls");
+    race.add_flag("--list", options.list, "Show workloads and pools");
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
+    if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
+    Options options;
+    CLI::App app("weft: short jobs, run now", "weft");
+    app.set_version_flag("--version", weft_version());
+    app.require_subcommand(1);
+    CLI::App *race = app.add_subcommand("race", "weft beside its peers");
+    race_options(*race, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &wrong) {
+        return app.exit(wrong) == 0 ? 0 : 2;
+    }
+    return race_main(options);
+}

@@ -1,0 +1,249 @@
+// Running a heat: a process per entrant, all alive at once, all stopped but the one whose turn it is.
+#include "process.hpp"
+#include "probe.hpp"
+#include "race.hpp"
+
+#include "../../bench/entrant.h"
+#include "../../bench/jobs.h"
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+constexpr uint64_t second_ns = 1000000000u;
+
+struct Turn {
+    const Entrant *entrant;
+    Seat seat;
+    uint64_t tasks = 0;
+    double estimate_ns = 0; // per task
+    std::unique_ptr<Process> process;
+    std::vector<Reply> replies; // the first is the cold round's
+    Row row;
+
+    uint64_t limit_ns() const {
+        return 30 * second_ns + static_cast<uint64_t>(50 * estimate_ns * static_cast<double>(tasks));
+    }
+};
+
+uint64_t in_units(double tasks, uint64_t unit, uint64_t most) {
+    auto units = static_cast<uint64_t>(tasks / static_cast<double>(unit));
+    return std::min(std::max<uint64_t>(units, 1) * unit, most);
+}
+
+// Two significant digits, so that the tasks of a row are a number to be quoted.
+double two_digits(double value) {
+    double scale = 1;
+    while (value / scale >= 100) scale *= 10;
+    return static_cast<double>(static_cast<uint64_t>(value / scale)) * scale;
+}
+
+// A few jobs in a process of its own, so that the first round of the row is still a first one.
+void pilot(Turn &turn, const Heat &heat) {
+    Process process(turn.seat);
+    turn.row.error = process.error();
+    uint64_t first = in_units(500, heat.unit, heat.tasks), second = in_units(2000, heat.unit, heat.tasks);
+    if (heat.workload.compare(0, 3, "fib") == 0) second = std::min<uint64_t>(500, heat.tasks);
+    if (turn.row.error.empty()) process.round({Order::round, 0, 0, first}, 30 * second_ns);
+    Reply reply{};
+    if (process.error().empty()) reply = process.round({Order::round, 0, 0, second}, 30 * second_ns);
+    turn.row.error = process.error();
+    if (turn.row.error.empty()) turn.estimate_ns = static_cast<double>(reply.wall_ns) / static_cast<double>(second);
+}
+
+void choose_tasks(Turn &turn, const Heat &heat) {
+    turn.tasks = heat.tasks;
+    if (heat.budget_ns == 0) return;
+    double fitting = static_cast<double>(heat.budget_ns) / std::max(turn.estimate_ns, 1.0);
+    if (fitting < static_cast<double>(heat.tasks)) turn.tasks = in_units(two_digits(fitting), heat.unit, heat.tasks);
+}
+
+Turn turn_make(const Entrant &entrant, const Heat &heat, unsigned iterations_per_us) {
+    Turn turn;
+    unsigned workers = entrant.name == "serial" ? 1 : heat.workers;
+    turn.entrant = &entrant;
+    turn.seat = {entrant.file, heat.workload, heat.name, workers, heat.workers, iterations_per_us, false};
+    turn.row.workload = heat.workload;
+    turn.row.name = heat.name;
+    turn.row.pool = entrant.name;
+    turn.row.flags = entrant.flags;
+    turn.row.workers = workers;
+    pilot(turn, heat);
+    choose_tasks(turn, heat);
+    return turn;
+}
+
+void start(Turn &turn) {
+    if (!turn.row.error.empty() || interrupted()) return;
+    turn.process = std::make_unique<Process>(turn.seat);
+    turn.row.error = turn.process->error();
+    turn.process->stop();
+}
+
+void take_turn(Turn &turn, const Heat &heat, Order order) {
+    if (!turn.row.error.empty() || turn.process == nullptr || interrupted()) return;
+    uint64_t warm = turn.replies.empty() ? 0 : in_units(static_cast<double>(turn.tasks) / 8, heat.unit, turn.tasks);
+    turn.process->resume();
+    Reply reply = turn.process->round({order, 0, warm, turn.tasks}, turn.limit_ns());
+    turn.process->stop();
+    if (turn.process->error().empty()) turn.replies.push_back(reply);
+    else if (!interrupted()) turn.row.error = turn.process->error();
+}
+
+void progress(const Heat &heat, const std::string &what) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    std::string line = heat.workload + " " + heat.name + ", " + std::to_string(heat.workers) + " workers: " + what;
+    fprintf(stderr, "\r\033[K%.*s", 118, line.c_str());
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    size_t middle = values.size() / 2;
+    return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// The median over the warmed rounds of a value per task.
+template <class Value> double per_task(const std::vector<Reply> &replies, Value value) {
+    std::vector<double> all;
+    for (const auto &reply : replies) all.push_back(static_cast<double>(value(reply)) / static_cast<double>(reply.tasks));
+    return median(all);
+}
+
+void fill_times(Row &row, const std::vector<Reply> &warm) {
+    auto wall = [](const Reply &r) { return r.wall_ns; };
+    row.ns = per_task(warm, wall);
+    for (const auto &reply : warm) {
+        double ns = per_task({reply}, wall);
+        row.ns_min = row.ns_min ? std::min(*row.ns_min, ns) : ns;
+        row.ns_max = row.ns_max ? std::max(*row.ns_max, ns) : ns;
+    }
+    row.user_ns = per_task(warm, [](const Reply &r) { return r.user_ns; });
+    row.system_ns = per_task(warm, [](const Reply &r) { return r.system_ns; });
+    row.switches_voluntary = per_task(warm, [](const Reply &r) { return r.switches_voluntary; });
+    row.switches_involuntary = per_task(warm, [](const Reply &r) { return r.switches_involuntary; });
+    row.faults = per_task(warm, [](const Reply &r) { return r.faults; });
+    if (warm[0].migrations >= 0) row.migrations = per_task(warm, [](const Reply &r) { return r.migrations; });
+}
+
+void fill_hardware(Row &row, const Reply &sample) {
+    const int64_t *value = sample.hardware;
+    auto tasks = static_cast<double>(sample.tasks);
+    auto of = [&](Hardware which) { return static_cast<double>(value[which]); };
+    if (value[hardware_instructions] >= 0) row.instructions = of(hardware_instructions) / tasks;
+    if (value[hardware_instructions] >= 0 && value[hardware_cycles] > 0) {
+        row.instructions_per_cycle = of(hardware_instructions) / of(hardware_cycles);
+    }
+    if (value[hardware_branch_misses] >= 0 && value[hardware_branches] > 0) {
+        row.branch_miss_percent = 100 * of(hardware_branch_misses) / of(hardware_branches);
+    }
+}
+
+void fill_row(Turn &turn, bool sampled) {
+    Row &row = turn.row;
+    std::vector<Reply> warm = turn.replies;
+    row.tasks = turn.tasks;
+    if (warm.empty()) {
+        if (row.error.empty()) row.error = "interrupted";
+        return;
+    }
+    row.first_ns = per_task({warm[0]}, [](const Reply &r) { return r.wall_ns; });
+    const Reply &last = warm.back();
+    row.peak_bytes = static_cast<double>(last.peak_bytes);
+    uint64_t grown = last.peak_bytes > last.before_bytes ? last.peak_bytes - last.before_bytes : 0;
+    row.bytes = static_cast<double>(grown) / static_cast<double>(last.tasks);
+    if (sampled) {
+        fill_hardware(row, last);
+        warm.pop_back();
+    }
+    warm.erase(warm.begin());
+    row.rounds = static_cast<unsigned>(warm.size());
+    if (!warm.empty()) fill_times(row, warm);
+    else if (row.error.empty()) row.error = "interrupted";
+}
+
+void count(Turn &turn, const Heat &heat) {
+    double affordable = turn.estimate_ns < 1500 ? 50000 : 5000;
+    if (heat.workload.compare(0, 3, "fib") == 0) affordable = 2000;
+    if (heat.workload == "x264-shape") affordable = 40;
+    uint64_t tasks = in_units(affordable, heat.unit, heat.tasks);
+    Counts counts = count_run(turn.seat, tasks, tasks);
+    turn.row.malloc_calls = counts.malloc_calls;
+    turn.row.memory_calls = counts.memory_calls;
+    turn.row.futex_calls = counts.futex_calls;
+}
+
+// What needs the whole heat: the serial time, and the best peer's.
+void relate(std::vector<Row> &rows, const Heat &heat) {
+    Figure serial, best;
+    for (const auto &row : rows) {
+        if (!row.error.empty() || !row.ns) continue;
+        if (row.pool == "serial") serial = row.ns;
+        if (row.is_peer() && (!best || *row.ns < *best)) best = row.ns;
+    }
+    double cpus = std::max(1u, std::thread::hardware_concurrency());
+    for (auto &row : rows) {
+        if (!row.ns || !row.error.empty()) continue;
+        double useful = std::min<double>(row.workers, cpus);
+        if (serial && heat.workload != "handoff") row.efficiency = *serial / (useful * *row.ns);
+        if (best) row.ratio = *row.ns / *best;
+    }
+}
+
+} // namespace
+
+std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us) {
+    std::vector<Turn> turns;
+    bool sample = hardware_available();
+    for (const auto &entrant : heat.entrants) {
+        progress(heat, "trying " + entrant.name);
+        if (!interrupted()) turns.push_back(turn_make(entrant, heat, iterations_per_us));
+    }
+    for (auto &turn : turns) start(turn);
+    unsigned rounds = heat.rounds + 1 + (sample ? 1 : 0);
+    for (unsigned round = 0; round < rounds; round++) {
+        for (auto &turn : turns) {
+            progress(heat, "round " + std::to_string(round) + " of " + std::to_string(rounds - 1) + ", " + turn.row.pool);
+            take_turn(turn, heat, sample && round + 1 == rounds ? Order::sample : Order::round);
+        }
+    }
+    for (auto &turn : turns) turn.process.reset();
+    std::vector<Row> rows;
+    for (auto &turn : turns) {
+        fill_row(turn, sample && turn.replies.size() == rounds);
+        progress(heat, "counting, " + turn.row.pool);
+        if (options.count && turn.row.error.empty() && !interrupted()) count(turn, heat);
+        if (options.callgrind && turn.row.error.empty() && !interrupted()) {
+            turn.row.callgrind_instructions = callgrind_run(turn.seat, heat.unit);
+        }
+        rows.push_back(turn.row);
+    }
+    progress(heat, "");
+    if (isatty(STDERR_FILENO) != 0) fprintf(stderr, "\r\033[K");
+    relate(rows, heat);
+    return rows;
+}
+
+std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
+    const Row *ours = nullptr, *peer = nullptr;
+    for (const auto &row : rows) {
+        if (!row.error.empty() || !row.ns) continue;
+        if (row.is_ours() && (ours == nullptr || *row.ns < *ours->ns)) ours = &row;
+        if (row.is_peer() && (peer == nullptr || *row.ns < *peer->ns)) peer = &row;
+    }
+    if (ours == nullptr || peer == nullptr) return std::nullopt;
+    return Standing{ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->ns / *peer->ns};
+}
+
+unsigned spin_calibrate() {
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        constexpr uint32_t iterations = 1000000;
+        uint64_t start_ns = clock_ns();
+        job_spin(iterations);
+        best = std::max(best, iterations * 1000.0 / static_cast<double>(clock_ns() - start_ns));
+    }
+    return static_cast<unsigned>(best);
+}

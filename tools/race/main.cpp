@@ -1,0 +1,88 @@
+// weft race: the order of things.
+#include "race.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <set>
+#include <stdexcept>
+
+static volatile sig_atomic_t signalled;
+
+bool interrupted() { return signalled != 0; }
+
+static void on_signal(int) { signalled = 1; }
+
+void interrupt_prepare() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+// The serial baseline runs in every heat; one of its rows per case is enough in the result.
+static void keep(Results &results, const std::vector<Row> &rows, std::set<std::string> &seen) {
+    for (const auto &row : rows) {
+        std::string key = row.workload + "\t" + row.name + "\t" + row.pool + "\t" + std::to_string(row.workers);
+        if (seen.insert(key).second) results.rows.push_back(row);
+    }
+}
+
+static void heats_run(const Plan &plan, const Options &options, Results &results) {
+    unsigned per_us = spin_calibrate();
+    std::set<std::string> seen;
+    for (const auto &heat : plan.heats) {
+        if (interrupted()) return;
+        std::vector<Row> rows = heat_run(heat, options, per_us);
+        table_print(rows);
+        keep(results, rows, seen);
+        if (auto standing = heat_standing(rows)) results.standings.push_back(*standing);
+    }
+}
+
+static int status_of(const Results &results) {
+    if (results.interrupted) return 130;
+    for (const auto &row : results.rows) {
+        if (!row.error.empty()) return 1;
+    }
+    return 0;
+}
+
+static void head_print(const Machine &machine) {
+    printf("weft %s race, %s\n%s, %u CPUs, %s\n%s %s\n", machine.version.c_str(), machine.date.c_str(), machine.cpu.c_str(),
+           machine.cpus, machine.kernel.c_str(), machine.compiler.c_str(), machine.flags.c_str());
+    printf("All figures per task: ns (wall: median, min, max of the warmed rounds; first round), CPU ns in user and system mode,\n"
+           "context switches, migrations, page faults; allocations and futex calls from a run of their own. W workers: W threads\n"
+           "run tasks, a helping caller counted. ratio: to the best peer; eff: serial / (min(W, CPUs) x wall).\n");
+    if (!machine.hardware) printf("Instructions per cycle and branch misses: not available on this machine.\n");
+    fflush(stdout);
+}
+
+int race_main(const Options &options) {
+    Results results;
+    try {
+        std::vector<Entrant> entrants = entrants_find(options);
+        if (options.list) {
+            list_print(entrants);
+            return 0;
+        }
+        Plan plan = plan_make(options, entrants);
+        Machine machine = machine_describe();
+        interrupt_prepare();
+        head_print(machine);
+        heats_run(plan, options, results);
+        if (plan.x264 && !interrupted()) x264_run(options, results);
+        results.interrupted = interrupted();
+        x264_print(results);
+        summary_print(results, plan);
+        if (!options.json_file.empty()) json_write(options.json_file, machine, results, options, plan);
+        if (!options.plot_file.empty()) plot_write(options.plot_file, machine, results);
+    } catch (const std::invalid_argument &wrong) {
+        fprintf(stderr, "weft race: %s\n", wrong.what());
+        return 2;
+    } catch (const std::exception &failure) {
+        fprintf(stderr, "weft race: %s\n", failure.what());
+        return 1;
+    }
+    return status_of(results);
+}

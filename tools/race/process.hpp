@@ -1,0 +1,33 @@
+// process.hpp: an entrant's process as its parent sees it.
+#ifndef WEFT_RACE_PROCESS_HPP
+#define WEFT_RACE_PROCESS_HPP
+
+#include "wire.hpp"
+
+#include <sys/types.h>
+
+// Stopped (SIGSTOP) whenever it is not its turn, killed at the end.
+class Process {
+    pid_t pid = -1;
+    int to = -1, from = -1;
+    std::string failure; // why it can no longer be used
+
+    Reply answer(uint64_t limit_ns);
+
+  public:
+    explicit Process(const Seat &seat);
+    ~Process();
+    Process(const Process &) = delete;
+    Process &operator=(const Process &) = delete;
+
+    const std::string &error() const { return failure; }
+    void stop();
+    void resume();
+    // One round. On failure error() is set.
+    Reply round(const Command &command, uint64_t limit_ns);
+};
+
+// Starts `weft race-child` with the descriptors the caller has set up; to be called in a forked process. Never returns.
+[[noreturn]] void process_exec(const Seat &seat, int in, int out);
+
+#endif

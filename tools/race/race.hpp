@@ -1,0 +1,159 @@
+// race.hpp: what `weft race` is asked for, what it plans, and what it finds.
+#ifndef WEFT_RACE_RACE_HPP
+#define WEFT_RACE_RACE_HPP
+
+#include "wire.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct Options {
+    std::vector<std::string> workloads;
+    std::vector<std::string> pools;
+    std::vector<unsigned> workers;
+    std::vector<std::string> peers; // shared objects
+    unsigned rounds = 0;            // 0: the profile's
+    uint64_t tasks = 0;             // 0: the profile's
+    std::string entrant_dir;        // empty: beside the program
+    std::string json_file;
+    std::string plot_file;
+    bool full = false;
+    bool list = false;
+    bool count = true; // the counting runs
+    bool callgrind = false;
+};
+
+// A pool that can race, or the reason why not.
+struct Entrant {
+    std::string name;
+    std::string file; // "static" for the built-in; empty: missing
+    std::string reason;
+    std::string text;
+    std::string workload; // the only one it is for; empty: any
+    uint32_t flags = 0;
+    unsigned workers_min = 1;
+    unsigned workers_max = 0;
+    size_t payload_max = 0;
+};
+
+// All entrants of a directory and the peers given; throws for a peer that cannot be loaded.
+std::vector<Entrant> entrants_find(const Options &options);
+
+// One case at one worker count: everything in it is interleaved.
+struct Heat {
+    std::string workload;
+    std::string name;
+    unsigned workers;
+    unsigned rounds;
+    uint64_t tasks;
+    uint64_t unit;      // tasks come in multiples of this
+    uint64_t budget_ns; // a round takes about so long at most; 0: all tasks
+    std::vector<Entrant> entrants;
+};
+
+struct Plan {
+    std::vector<Heat> heats;
+    std::map<std::string, std::string> skipped; // "workload: pool" -> reason
+    bool x264 = false;
+};
+
+// Throws std::invalid_argument for an unknown workload or pool, or a peer without a place.
+Plan plan_make(const Options &options, const std::vector<Entrant> &entrants);
+// Workload names with one line each.
+std::vector<std::pair<std::string, std::string>> workload_list();
+
+using Figure = std::optional<double>;
+
+// One entrant in one case at one worker count.
+struct Row {
+    std::string workload;
+    std::string name;
+    std::string pool;
+    uint32_t flags = 0;
+    unsigned workers = 0;
+    unsigned rounds = 0;
+    uint64_t tasks = 0;
+    std::string error; // empty: the figures hold
+    Figure ns, ns_min, ns_max, first_ns;
+    Figure user_ns, system_ns;
+    Figure switches_voluntary, switches_involuntary, migrations, faults;
+    Figure malloc_calls, memory_calls, futex_calls;
+    Figure peak_bytes, bytes;
+    Figure instructions, instructions_per_cycle, branch_miss_percent;
+    Figure callgrind_instructions;
+    Figure efficiency;
+    Figure ratio; // to the best peer's time
+    bool is_peer() const { return (flags & 64u) == 0 && pool != "serial" && pool != "static"; }
+    bool is_ours() const { return (flags & 64u) != 0; }
+};
+
+// Where weft stands in one heat.
+struct Standing {
+    std::string workload;
+    std::string name;
+    unsigned workers;
+    std::string ours;
+    std::string best_peer;
+    double ratio;
+    bool first() const { return ratio <= 1.01; }
+};
+
+struct X264Row {
+    std::string clip, mode, pool;
+    int64_t threads = 0;
+    Figure fps, switches_per_frame, cpu_percent;
+    std::optional<bool> identical;
+};
+
+struct Results {
+    std::vector<Row> rows;
+    std::vector<Standing> standings;
+    std::vector<X264Row> x264;
+    std::string x264_reason; // why there are none
+    bool interrupted = false;
+};
+
+struct Machine {
+    std::string cpu, kernel, compiler, flags, build_type, date, version;
+    unsigned cpus = 0;
+    uint64_t memory_bytes = 0;
+    bool hardware = false; // event counters
+};
+Machine machine_describe();
+
+// True from the first SIGINT or SIGTERM on.
+bool interrupted();
+void interrupt_prepare();
+
+// Runs a heat; rows in the order of its entrants, efficiency and ratio filled in.
+std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us);
+std::optional<Standing> heat_standing(const std::vector<Row> &rows);
+// Iterations of the jobs' spin in a microsecond here.
+unsigned spin_calibrate();
+
+// Counts of a run of its own, per task; errors leave the figures empty.
+struct Counts {
+    Figure malloc_calls, memory_calls, futex_calls;
+};
+Counts count_run(const Seat &seat, uint64_t warm, uint64_t tasks);
+// Instructions per task under callgrind; empty when valgrind is missing.
+Figure callgrind_run(const Seat &seat, uint64_t unit);
+
+// The x264 part, by scripts/x264-race; fills results.x264 or results.x264_reason.
+void x264_run(const Options &options, Results &results);
+
+void table_print(const std::vector<Row> &rows);
+void x264_print(const Results &results);
+void summary_print(const Results &results, const Plan &plan);
+void list_print(const std::vector<Entrant> &entrants);
+// Throw std::runtime_error when the file cannot be written.
+void json_write(const std::string &file, const Machine &machine, const Results &results, const Options &options,
+                const Plan &plan);
+void plot_write(const std::string &file, const Machine &machine, const Results &results);
+
+// `weft race`; the exit status.
+int race_main(const Options &options);
+
+#endif
