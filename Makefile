@@ -46,7 +46,7 @@ aarch64: build
 	@JOBS=$(JOBS) scripts/test aarch64
 
 mutants: build
-	@scripts/need build
+	@scripts/need build mutants
 	@$(call build,explore)
 	@cmake --build build/explore --target mutants
 
