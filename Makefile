@@ -48,7 +48,7 @@ aarch64: build
 mutants: build
 	@scripts/need build mutants
 	@$(call build,explore)
-	@cmake --build build/explore --target mutants
+	@verify/mutants build/explore/verify/explore
 
 install: build
 	@scripts/need build
