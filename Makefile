@@ -2,13 +2,15 @@
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+# What `make x264` runs of it: scripts/x264-race --help.
+X264 ?= --quick
 PRESETS := release asan tsan explore
 
 build = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; cmake --build build/$(1) -j $(JOBS)
 
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
-	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it, X264=--help for its options'
+	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
@@ -27,7 +29,7 @@ race: build
 x264: build
 	@scripts/need build x264
 	@$(call build,release) --target weft_static
-	@python3 tools/x264_race $(X264)
+	@scripts/x264-race $(X264)
 
 test: build
 	@scripts/need build test

@@ -1,6 +1,6 @@
 """The x264 race: Debian's x264 with its own thread pool, with a control pool of two workers, and with weft.
 
-    python3 tools/x264_race --quick
+    scripts/x264-race --quick
 
 Everything fetched or built goes to build/x264 and is kept. Where the source package or the clips cannot be had, the reason is
 printed (and stands in the JSON, with no rows) and the exit code is 0.
@@ -15,7 +15,7 @@ import cases
 import clips
 import measure
 import report
-from source import Unavailable, unpack
+from source import Broken, Unavailable, unpack
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -39,20 +39,20 @@ def mode_list(text):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="x264_race", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="x264-race", description=__doc__.splitlines()[0])
     profile = parser.add_mutually_exclusive_group()
-    profile.add_argument("--quick", dest="profile", action="store_const", const="quick", help="under two minutes (default)")
-    profile.add_argument("--full", dest="profile", action="store_const", const="full", help="every case, more rounds")
+    profile.add_argument("--quick", dest="profile", action="store_const", const="quick", help="a subset, under two minutes")
+    profile.add_argument("--full", dest="profile", action="store_const", const="full", help="every case, more rounds (default)")
     parser.add_argument("--clip", metavar="FILE", help="encode this video instead (anything ffmpeg reads)")
     parser.add_argument("--threads", type=number_list, default=[1, 2, 4, 8], metavar="N,...", help="default: 1,2,4,8")
     parser.add_argument("--mode", type=mode_list, default=list(cases.MODES), metavar="M,...", help="sliced, frame, lookahead")
-    parser.add_argument("--rounds", type=int, metavar="N", help="encodes of each kind (default: 3 quick, 7 full)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="encodes of each kind (default: 7, quick 3)")
     parser.add_argument("--json", metavar="FILE", help="write the rows there too")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "x264"), metavar="DIR", help="default: build/x264")
     parser.add_argument("--library", default=os.path.join(ROOT, "build", "release", "libweft.a"), metavar="FILE",
                         help="the static library (default: build/release/libweft.a)")
     chosen = parser.parse_args()
-    chosen.profile = chosen.profile or "quick"
+    chosen.profile = chosen.profile or "full"
     chosen.rounds = chosen.rounds or ROUNDS[chosen.profile]
     for needed in filter(None, (chosen.library, chosen.clip)):
         if not os.path.exists(needed):
@@ -88,6 +88,9 @@ def main():
         if chosen.json:
             report.write_json(chosen.json, [], reason=str(reason))
         return 0
+    except Broken as fault:
+        print(f"FAULT: {fault}")
+        return 1
     about = build.describe(chosen.work) | {"profile": chosen.profile, "reason": None}
     print(f"{about['x264']}, {about['compiler']}, {about['flags']}")
     rows, faults = race(chosen, programs, videos)

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from source import Unavailable, run
+from source import Broken, Unavailable, run
 
 # Only what encodes y4m, at 8 bits; everything else x264 would look for on the machine is left out.
 CONFIGURE = ["--bit-depth=8", "--disable-opencl"] + [
@@ -19,9 +19,9 @@ POOL_FILE = "common/threadpool.c"
 MADE_OF_POOL = ("common/threadpool-8.o", "libx264.a", "x264")
 
 
-def make(tree, log, *variables):
+def make(tree, log, fault, *variables):
     jobs = os.environ.get("JOBS", str(len(os.sched_getaffinity(0))))
-    run(["make", "-j", jobs, "x264", *variables], log, cwd=tree)
+    run(["make", "-j", jobs, "x264", *variables], log, fault, cwd=tree)
 
 
 def build_stock(source, work):
@@ -36,7 +36,7 @@ def build_stock(source, work):
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(source, tree, symlinks=True)
     run(["./configure", *CONFIGURE], log, cwd=tree)
-    make(tree, log)
+    make(tree, log, Unavailable)
     shutil.rmtree(os.path.dirname(program), ignore_errors=True)
     os.rename(tree, os.path.dirname(program))
     return program
@@ -56,7 +56,7 @@ def build_variant(name, pool_file, work, link=None, include=None):
     shutil.copyfile(pool_file, os.path.join(tree, POOL_FILE))
     # x264's makefile appends these two to its own flags; it has them for profiling.
     variables = [f"CFLAGSPROF=-I{include}"] if include else []
-    make(tree, log, *variables, *([f"LDFLAGSPROF={link}"] if link else []))
+    make(tree, log, Broken, *variables, *([f"LDFLAGSPROF={link}"] if link else []))
     return program
 
 

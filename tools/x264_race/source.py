@@ -14,17 +14,21 @@ class Unavailable(Exception):
     """What the race needs cannot be had here; the text says why."""
 
 
-def run(command, log, **options):
-    """Runs a command with its output in `log`; Unavailable with the log's last line when it fails."""
+class Broken(Exception):
+    """What was given, or weft's own adapter, does not work; the text says how."""
+
+
+def run(command, log, fault=Unavailable, **options):
+    """Runs a command with its output in `log`; raises `fault` with the log's last line when it fails."""
     with open(log, "ab") as out:
         try:
             code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **options).returncode
         except OSError as error:
-            raise Unavailable(f"{command[0]}: {error.strerror}") from error
+            raise fault(f"{command[0]}: {error.strerror}") from error
     if code:
         with open(log, encoding="utf-8", errors="replace") as text:
             lines = [line.strip() for line in text if line.strip()]
-        raise Unavailable(f"{os.path.basename(command[0])} failed ({code}): {lines[-1] if lines else 'no output'}; see {log}")
+        raise fault(f"{os.path.basename(command[0])} failed ({code}): {lines[-1] if lines else 'no output'}; see {log}")
 
 
 def source_list(text):
@@ -91,8 +95,14 @@ def unpack(work):
         raise Unavailable("no apt source to derive a deb-src line from")
     log = os.path.join(work, "source.log")
     apt_get = ["apt-get", "-q", *apt_options(apt)]
-    run([*apt_get, "update"], log)
-    run([*apt_get, "source", "x264"], log, cwd=f"{apt}/unpack")
+    try:
+        run([*apt_get, "update"], log)
+    except Unavailable:
+        pass  # one list of several may have failed: whether x264's is there shows next
+    try:
+        run([*apt_get, "source", "x264"], log, cwd=f"{apt}/unpack")
+    except Unavailable as error:
+        raise Unavailable(f"no source package x264 (no network, or no mirror with sources?): {error}") from error
     trees = glob.glob(f"{apt}/unpack/x264-*/configure")
     if not trees:
         raise Unavailable(f"apt-get source x264 left no source tree; see {log}")

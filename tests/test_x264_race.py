@@ -1,0 +1,140 @@
+"""The parts of tools/x264_race that need neither network nor x264: apt's sources, which cases run, what a row says."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tools", "x264_race"))
+
+import cases  # noqa: E402
+import measure  # noqa: E402
+import report  # noqa: E402
+import source  # noqa: E402
+
+ONE_LINE = """# the archive
+deb [arch=amd64 signed-by=/keys/a.gpg] http://mirror.invalid/debian stable main # all of it
+deb-src http://mirror.invalid/debian stable main
+#deb http://mirror.invalid/debian unstable main
+"""
+
+STANZAS = """Types: deb
+# a remark
+URIs: http://mirror.invalid/debian
+Suites: stable stable-updates
+Components: main
+Signed-By:
+ -----BEGIN KEY-----
+ .
+ abc: def
+
+Types: deb deb-src
+URIs: http://second.invalid/debian
+Suites: stable
+Components: main
+
+Types: deb
+Enabled: no
+URIs: http://third.invalid/debian
+Suites: stable
+Components: main
+
+Types: deb-src
+URIs: http://fourth.invalid/debian
+Suites: stable
+Components: main
+"""
+
+
+class Sources(unittest.TestCase):
+    def test_one_line(self):
+        expected = "deb-src [arch=amd64 signed-by=/keys/a.gpg] http://mirror.invalid/debian stable main\n"
+        self.assertEqual(source.source_list(ONE_LINE), expected)
+
+    def test_stanzas(self):
+        text = source.source_stanzas(STANZAS)
+        self.assertEqual([line for line in text.splitlines() if line.startswith("Types")], ["Types: deb-src"] * 2)
+        self.assertIn(" abc: def\n", text)
+        self.assertIn("second.invalid", text)
+        self.assertNotIn("third.invalid", text)
+        self.assertNotIn("fourth.invalid", text)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            parts = os.path.join(folder, "sources.list.d")
+            os.mkdir(parts)
+            for path, text in (("sources.list", ONE_LINE), ("sources.list.d/a.sources", STANZAS),
+                               ("sources.list.d/b.list", "# empty\n"), ("sources.list.d/c.list.save", ONE_LINE)):
+                with open(os.path.join(folder, path), "w", encoding="utf-8") as out:
+                    out.write(text)
+            made = os.path.join(folder, "made")
+            self.assertEqual(source.write_sources(made, folder), 2)
+            self.assertEqual(sorted(os.listdir(made)), ["a.sources", "sources.list"])
+
+
+def sample(fps, digest="same"):
+    return measure.Sample(fps=fps, frames=10, context_switches=50, cpu_percent=100.0, digest=digest)
+
+
+class Rows(unittest.TestCase):
+    stock, weft = measure.Variant("stock"), measure.Variant("weft")
+
+    def case(self, mode, *variants):
+        return measure.Case("clip", "clip.y4m", mode, 4, variants)
+
+    def test_ratios_are_taken_round_by_round(self):
+        samples = {self.stock: [sample(100), sample(200), sample(50)], self.weft: [sample(110), sample(200), sample(60)]}
+        row = measure.row(self.case("sliced", *samples), self.weft, samples)
+        self.assertEqual((row["fps"], row["fps_min"], row["fps_max"]), (110, 60, 200))
+        self.assertEqual((row["ratio_to_stock"], row["ratio_to_stock_min"], row["ratio_to_stock_max"]), (1.1, 1.0, 1.2))
+        self.assertEqual((row["context_switches_per_frame"], row["identical"]), (5, True))
+
+    def test_one_differing_bitstream_shows(self):
+        samples = {self.stock: [sample(1), sample(1)], self.weft: [sample(1), sample(1, "other")]}
+        self.assertIs(measure.row(self.case("frame", *samples), self.weft, samples)["identical"], False)
+
+    def test_serial_lookahead_of_slices_is_never_compared(self):
+        serial = measure.Variant("stock", lookahead_threads=1), measure.Variant("weft", lookahead_threads=1)
+        samples = {serial[0]: [sample(2)], serial[1]: [sample(2, "other")], self.stock: [sample(3)], self.weft: [sample(4)]}
+        rows = [measure.row(self.case("sliced", *samples), variant, samples) for variant in samples]
+        self.assertEqual([row["identical"] for row in rows], [None, None, True, True])
+        self.assertEqual([row.get("ratio_to_serial_lookahead") for row in rows], [None, None, 1.5, 2])
+
+    def test_fewer_cpus_keep_the_bits(self):
+        few = [measure.Variant(pool, cpus=1) for pool in ("stock", "weft")]
+        samples = {self.stock: [sample(1)], few[0]: [sample(1)], few[1]: [sample(1, "other")]}
+        self.assertIs(measure.row(self.case("sliced", *samples), few[1], samples)["identical"], False)
+
+    def test_realtime_stock_is_compared_with_plain_stock(self):
+        realtime = measure.Variant("stock", realtime=True)
+        samples = {self.stock: [sample(100)], realtime: [sample(150)]}
+        row = measure.row(self.case("sliced", *samples), realtime, samples)
+        self.assertEqual((row["pool"], row["ratio_to_stock"]), ("stock-rr", 1.5))
+
+    def test_table_has_a_line_for_each_row(self):
+        samples = {self.stock: [sample(100)], self.weft: [sample(99, "other")]}
+        text = report.table([measure.row(self.case("frame", *samples), variant, samples) for variant in samples])
+        self.assertEqual(len(text.splitlines()), 3)
+        self.assertIn("DIFFER", text.splitlines()[2])
+
+
+class Profiles(unittest.TestCase):
+    clips = [("a-360p", "a"), ("a-720p", "b")]
+
+    def test_every_case_has_stock_and_weft(self):
+        for quick in (True, False):
+            for case in cases.cases(self.clips, cases.MODES, [1, 2, 4, 8], quick):
+                self.assertLessEqual({"stock", "weft"}, {variant.pool for variant in case.variants})
+
+    def test_the_control_runs_wherever_x264_makes_a_pool(self):
+        for case in cases.cases(self.clips, ["sliced", "frame"], [1, 2, 4, 8], False):
+            self.assertEqual("control" in {variant.pool for variant in case.variants}, case.threads > 1)
+
+    def test_full_runs_all_threads_on_all_clips(self):
+        found = {(case.clip, case.mode, case.threads) for case in cases.cases(self.clips, ["sliced", "frame"], [1, 2, 4, 8], False)}
+        self.assertEqual(len(found), 2 * 2 * 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
