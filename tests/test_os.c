@@ -164,10 +164,14 @@ static void test_thread_cpus(void **state) {
     assert_int_equal(CPU_COUNT(&f.cpus), os_cpuset_count(&all));
 }
 
+/* Thread-local data of a program with much of it: the C library takes it out of each thread's stack. */
+static __thread char local_data[40000];
+
 /* Uses `argument` bytes of stack, every page of them. */
 static void use_stack(void *argument) {
     size_t size = *(const size_t *)argument;
     char *memory = __builtin_alloca(size);
+    memset(local_data, 1, sizeof local_data);
     for (size_t i = 0; i < size; i += 512) memory[i] = (char)i;
     __asm__ volatile("" ::"r"(memory) : "memory");
 }
@@ -313,8 +317,8 @@ static void await_count(os_word *word, uint32_t count) {
 
 enum { SLEEPERS = 3 };
 
-static void test_wake_counts(void **state) {
-    (void)state;
+/* Three threads sleep; wakes them one by one, or all at once. */
+static void wake_sleepers(bool each) {
     os_word word = {0}, returned = {0};
     sleeper sleepers[SLEEPERS];
     os_thread threads[SLEEPERS];
@@ -326,13 +330,13 @@ static void test_wake_counts(void **state) {
         threads[i] = start(sleep_once, &sleepers[i]);
         visible = await_sleep(&sleepers[i]) && visible;
     }
-    for (uint32_t woken = 1; visible && woken <= SLEEPERS; woken++) {
-        os_wake(&word, 1);
-        await_count(&returned, woken);
-        assert_int_equal(load_acq(T2, &returned), woken);
+    for (uint32_t woken = 1; visible && woken <= SLEEPERS; woken = each ? woken + 1 : SLEEPERS + 1) {
+        os_wake(&word, each ? 1 : INT_MAX);
+        await_count(&returned, each ? woken : SLEEPERS);
+        assert_int_equal(load_acq(T2, &returned), each ? woken : SLEEPERS);
     }
-    store_rlx(&word,
-              1u); /* when nothing could be seen: whoever is late does not sleep, the others are woken till they are out */
+    /* When nothing could be seen: whoever is late does not sleep, the others are woken until all are out. */
+    store_rlx(&word, 1u);
     while (load_acq(T2, &returned) < SLEEPERS) {
         os_wake(&word, INT_MAX);
         os_yield();
@@ -343,6 +347,16 @@ static void test_wake_counts(void **state) {
         assert_int_equal(sleepers[i].errno_after, EDOM);
     }
     if (!visible) SKIP("the kernel does not show where a thread sleeps");
+}
+
+static void test_wake_one_by_one(void **state) {
+    (void)state;
+    wake_sleepers(true);
+}
+
+static void test_wake_all(void **state) {
+    (void)state;
+    wake_sleepers(false);
 }
 
 static void on_signal(int number) { (void)number; }
@@ -403,9 +417,27 @@ static void test_mutex(void **state) {
     assert_int_equal(load_rlx(&c.mutex.word), 0);
 }
 
+static void lock_once(void *argument) {
+    os_lock(argument);
+    os_unlock(argument);
+}
+
+/* Who finds the lock taken says so in the word, to be woken by it. */
+static void test_mutex_announces_sleepers(void **state) {
+    (void)state;
+    os_mutex mutex = {{0}};
+    os_lock(&mutex);
+    assert_int_equal(load_rlx(&mutex.word), 1);
+    os_thread thread = start(lock_once, &mutex);
+    while (load_rlx(&mutex.word) != 2) os_yield();
+    os_unlock(&mutex);
+    os_thread_join(thread);
+    assert_int_equal(load_rlx(&mutex.word), 0);
+}
+
 /* ---- fences ------------------------------------------------------------------------------------------------------- */
 
-enum { FENCE_ROUNDS = SANITIZED ? 5000 : 20000 };
+enum { FENCE_ROUNDS = 5000 };
 
 /* Each side sets its flag, fences, and reads the other's: at least one must see the other's flag. */
 typedef struct dekker {
@@ -420,16 +452,22 @@ typedef struct dekker {
 static void meet(os_word *own, os_word *other, uint32_t round) {
     store_rel(T3, own, round);
     for (uint32_t turns = 1; load_acq(T3, other) < round; turns++)
-        if (turns % 4096 == 0)
+        if (turns % 256 == 0)
             os_yield();
         else
             os_pause();
+}
+
+/* Shifts the two sides against each other by a few nanoseconds more or less from round to round. */
+static void skew(uint32_t turns) {
+    for (uint32_t i = 0; i < turns; i++) __asm__ volatile("");
 }
 
 static void light_side(void *argument) {
     dekker *d = argument;
     for (uint32_t i = 0; i < FENCE_ROUNDS; i++) {
         meet(&d->light_round, &d->heavy_round, i + 1);
+        skew(i % 64);
         store_rlx(&d->light, i + 1);
         os_fence_light(T4);
         d->light_saw[i] = load_rlx(&d->heavy);
@@ -439,6 +477,7 @@ static void light_side(void *argument) {
 static void heavy_side(dekker *d) {
     for (uint32_t i = 0; i < FENCE_ROUNDS; i++) {
         meet(&d->heavy_round, &d->light_round, i + 1);
+        skew(i / 64 % 64);
         store_rlx(&d->heavy, i + 1);
         os_fence_heavy(T4);
         d->heavy_saw[i] = load_rlx(&d->light);
@@ -720,9 +759,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_thread_limit),
         cmocka_unit_test(test_wait_returns_at_once),
         cmocka_unit_test(test_wait_until_deadline),
-        cmocka_unit_test(test_wake_counts),
+        cmocka_unit_test(test_wake_one_by_one),
+        cmocka_unit_test(test_wake_all),
         cmocka_unit_test(test_wait_and_signals),
         cmocka_unit_test(test_mutex),
+        cmocka_unit_test(test_mutex_announces_sleepers),
         cmocka_unit_test(test_fence),
         cmocka_unit_test(test_fence_by_environment),
         cmocka_unit_test(test_fence_lost_later),
