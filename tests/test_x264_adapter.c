@@ -97,7 +97,7 @@ static void results_are_kept_until_asked_for(void **state) {
     (void)state;
     intptr_t kept[JOBS - 1] = {0}, other = 0;
     x264_threadpool_t *pool = pool_of(JOBS);
-    for (int i = 0; i < JOBS - 1; i++) {
+    for (intptr_t i = 0; i < JOBS - 1; i++) {
         kept[i] = 100 * i;
         x264_threadpool_run(pool, add_one, &kept[i]);
     }
