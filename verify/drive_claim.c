@@ -20,6 +20,8 @@ static void claim_setup(void) {
     if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
 }
 
+static void run_now(size_t round, uint32_t slot) { EXPECT(++world.run[round][slot] == 1); }
+
 static void run_slot(const struct segment *segment, uint32_t slot) {
     size_t round = (size_t)(segment - world.segment);
     EXPECT(round < ROUNDS && slot >= 1 && slot <= TASKS);
@@ -69,6 +71,31 @@ static void thief(void) {
 static void thief_of_offers(void) {
     for (int i = 0; i < THIEF_TRIES; i++) steal(false);
 }
+
+/* Claims of two, one after the other, and a thief that is never sure: a change of state from an earlier claim must not hit
+ * a later one. */
+static void runner_again(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct piece piece = {&world.segment[round], 1, 3};
+        claim_open(&world.claim, &piece, 2);
+        run_now(round, 1);
+        if (claim_start(&world.claim, &piece, 2, 3)) run_now(round, 2);
+        claim_close(&world.claim, &piece);
+    }
+}
+static void thief_again(void) {
+    for (int i = 0; i < 3; i++) {
+        struct piece piece;
+        if (!claim_revoke(&world.claim, true, &piece)) continue;
+        EXPECT(piece.begin == 2 && piece.end == 3);
+        run_now((size_t)(piece.segment - world.segment), 2);
+    }
+}
+static void again_check(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) EXPECT(world.run[round][1] == 1 && world.run[round][2] == 1);
+}
+EXPLORE_DRIVER(claim_again, .about = "a thief late by a whole claim", .setup = claim_setup,
+               .threads = {runner_again, thief_again}, .check = again_check);
 
 static void check_round(uint32_t round) {
     for (uint32_t slot = 1; slot <= TASKS; slot++) EXPECT(world.run[round][slot] == 1);

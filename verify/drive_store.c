@@ -90,7 +90,8 @@ static void index_publish(void) {
     store_rlx(&published, item->link.index);
 }
 static void index_read(void) {
-    const struct item *item = pile_at(&world.pile, load_rlx(&published));
+    uint32_t index = load_rlx(&published);
+    const struct item *item = index == PILE_NONE ? NULL : pile_at(&world.pile, index);
     if (item == NULL) return;
     plain_read(&item->made, sizeof item->made);
     EXPECT(item->made);

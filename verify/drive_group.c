@@ -1,0 +1,276 @@
+/* drive_group.c: counting and ending groups. What a task writes lies in memory that the waiter releases as soon as its wait
+ * returns; a task of a group must not run after that; the record then serves the next group. */
+#include "explore.h"
+#include "group.h"
+
+#include <string.h>
+
+enum { LINES = 4, TASKS_MAX = 6 };
+
+static struct {
+    struct store store;
+    struct groups groups;
+    struct record *record;
+    ATOMIC(uint64_t) id; /* what a weft_group would hold */
+    os_word event;       /* a waiter's */
+    uint64_t ended;      /* the test's own: the last id whose wait returned */
+    uint32_t run, accepted;
+    uint32_t *result; /* from os_alloc */
+    struct {
+        ATOMIC(uint32_t) ready; /* worker + 1 */
+        uint64_t id;
+        bool nests;
+    } task[TASKS_MAX];
+    ATOMIC(uint32_t) submitters; /* that may still submit */
+} world;
+
+static void open_group(void) {
+    world.record = record_open(&world.groups, 0, 0);
+    EXPECT(world.record != NULL);
+    store_rlx(&world.id, load_rlx(&world.record->id));
+}
+
+static void group_setup(void) {
+    memset(&world, 0, sizeof world);
+    EXPECT(groups_init(&world.groups, &world.store, LINES));
+    world.result = os_alloc(TASKS_MAX * sizeof *world.result);
+    open_group();
+}
+
+static void group_end(void) {
+    EXPECT(world.run == world.accepted);
+    EXPECT(record_is_finished(world.record));
+    store_end(&world.store);
+}
+
+/* ---- submitting and running, as task.c does ----------------------------------------------------------------------- */
+
+static void wake_waiters(void) {
+    add_rel(drive_group_event, &world.event, 1);
+    os_wake(&world.event, 8);
+}
+
+static bool submit(uint64_t id, uint32_t seat, uint32_t task, uint32_t worker, bool nests) {
+    struct record *record = record_at(&world.groups, id_index(id));
+    bool shared = line_is_shared(record, seat);
+    line_submit(line_of(record, seat), shared, 1);
+    os_fence_light(drive_group_count);
+    if ((load_rlx(&record->id) & ~ID_CANCELLED) != id) {
+        /* A waiter may have gone to sleep for this count: taking it back is like completing. */
+        line_submit(line_of(record, seat), shared, UINT64_MAX);
+        if (record_must_wake(record)) wake_waiters();
+        return false;
+    }
+    world.accepted++;
+    world.task[task].id = id;
+    world.task[task].nests = nests;
+    store_rel(drive_group_publish, &world.task[task].ready, worker + 1);
+    return true;
+}
+
+static void run_task(uint32_t task, uint32_t seat) {
+    uint64_t id = world.task[task].id;
+    EXPECT(world.ended < id);
+    world.run++;
+    plain_write(&world.result[task], sizeof *world.result);
+    world.result[task] = task + 1;
+    if (world.task[task].nests) submit(id, seat, task + 3, 1, false);
+    struct record *record = record_at(&world.groups, id_index(id));
+    line_complete(line_of(record, seat), line_is_shared(record, seat), 1);
+    if (record_must_wake(record)) wake_waiters();
+}
+
+static void work(uint32_t worker) {
+    for (;;) {
+        bool last = load_acq(drive_group_submitters, &world.submitters) == 0;
+        bool found = false;
+        for (uint32_t task = 0; task < TASKS_MAX; task++) {
+            if (load_acq(drive_group_take, &world.task[task].ready) != worker + 1) continue;
+            store_rlx(&world.task[task].ready, 0);
+            run_task(task, 1 + worker);
+            found = true;
+        }
+        if (last && !found) return;
+        os_pause();
+    }
+}
+static void worker_0(void) { work(0); }
+static void worker_1(void) { work(1); }
+
+/* ---- waiting, as task.c does -------------------------------------------------------------------------------------- */
+
+static bool group_stands(uint64_t id) { return (load_rlx(&world.record->id) & ~ID_CANCELLED) == id; }
+
+/* True for the one caller that ended the group. */
+static bool wait(uint64_t id, uint32_t seat) {
+    for (;;) {
+        if ((load_acq(drive_group_wait, &world.record->id) & ~ID_MARKS) != id) return false;
+        if (record_is_finished(world.record)) {
+            if (record_close(world.record, id, seat)) {
+                world.ended = id;
+                record_free(&world.groups, world.record);
+                wake_waiters();
+                return true;
+            }
+            os_pause();
+            continue;
+        }
+        uint32_t seen = load_acq(drive_group_seen, &world.event);
+        record_wait_begin(world.record);
+        if (group_stands(id) && !record_is_finished(world.record)) os_wait(&world.event, seen, 0);
+        record_wait_end(world.record);
+    }
+}
+
+static void submitter_leaves(void) { add_rel(drive_group_leave, &world.submitters, UINT32_MAX); }
+
+static void release_results(uint32_t tasks) {
+    for (uint32_t i = 0; i < tasks; i++) {
+        plain_read(&world.result[i], sizeof *world.result);
+        EXPECT(world.result[i] == i + 1);
+    }
+    os_free(world.result);
+}
+
+/* ---- drivers ------------------------------------------------------------------------------------------------------ */
+
+static void setup_one_submitter(void) {
+    group_setup();
+    store_rlx(&world.submitters, 1);
+}
+static void submit_and_wait(void) {
+    uint64_t id = load_rlx(&world.id);
+    EXPECT(submit(id, 0, 0, 0, true));
+    EXPECT(submit(id, 0, 1, 1, false));
+    EXPECT(wait(id, 0));
+    plain_read(&world.result[3], sizeof *world.result);
+    EXPECT(world.result[3] == 4);
+    release_results(2);
+    submitter_leaves();
+}
+EXPLORE_DRIVER(group_wait, .about = "a wait over two workers and a nested task, results released at once",
+               .setup = setup_one_submitter, .threads = {submit_and_wait, worker_0, worker_1}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* Workers and submitter share a line. */
+static void work_shared(uint32_t worker, uint32_t task) {
+    while (load_acq(drive_group_take, &world.task[task].ready) != worker + 1) os_pause();
+    run_task(task, LINES + worker);
+}
+static void worker_shared_0(void) { work_shared(0, 0); }
+static void worker_shared_1(void) { work_shared(1, 1); }
+static void submit_shared(void) {
+    uint64_t id = load_rlx(&world.id);
+    EXPECT(submit(id, LINES + 2, 0, 0, false));
+    EXPECT(submit(id, LINES + 2, 1, 1, false));
+    EXPECT(wait(id, LINES + 2));
+    release_results(2);
+}
+EXPLORE_DRIVER(group_shared, .about = "seats beyond the lines share one", .setup = group_setup,
+               .threads = {submit_shared, worker_shared_0, worker_shared_1}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+/* A stranger submits to a group that its owner is ending, and the record serves another group next. */
+static void setup_two_submitters(void) {
+    group_setup();
+    store_rlx(&world.submitters, 2);
+}
+static void owner_of_two_groups(void) {
+    uint64_t id = load_rlx(&world.id);
+    if (explore_pick(2) == 1) EXPECT(submit(id, 0, 0, 0, false));
+    while (!wait(id, 0)) os_pause();
+    open_group();
+    id = load_rlx(&world.id);
+    EXPECT(submit(id, 0, 1, 0, false));
+    EXPECT(wait(id, 0));
+    submitter_leaves();
+}
+static void stranger_submits(uint32_t seat, uint32_t task) {
+    uint64_t id = load_rlx(&world.id);
+    struct record *record = record_at(&world.groups, id_index(id));
+    uint64_t now;
+    while ((now = record_note_foreign(record, id, seat)) == (id | ID_CLOSING)) os_pause();
+    if (now == id) submit(id, seat, task, 0, false);
+    submitter_leaves();
+}
+static void stranger_3(void) { stranger_submits(3, 2); }
+EXPLORE_DRIVER(group_stranger, .about = "a stranger submits while the group ends", .setup = setup_two_submitters,
+               .threads = {owner_of_two_groups, stranger_3, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+static void setup_three_submitters(void) {
+    group_setup();
+    store_rlx(&world.submitters, 3);
+}
+/* The second stranger has a line of its own. */
+static void stranger_2(void) { stranger_submits(2, 3); }
+static void owner_of_one_group(void) {
+    uint64_t id = load_rlx(&world.id);
+    while (!wait(id, 0)) os_pause();
+    submitter_leaves();
+}
+EXPLORE_DRIVER(group_strangers, .about = "two strangers submit while the group ends", .setup = setup_three_submitters,
+               .threads = {owner_of_one_group, stranger_2, stranger_3, worker_0}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
+
+static void setup_two_waiters(void) {
+    group_setup();
+    store_rlx(&world.submitters, 1);
+    EXPECT(submit(load_rlx(&world.id), 0, 0, 0, false));
+}
+static void wait_first(void) {
+    if (wait(load_rlx(&world.id), 0)) explore_observe(0);
+    submitter_leaves();
+}
+static void wait_second(void) {
+    if (wait(load_rlx(&world.id), 2)) explore_observe(1);
+}
+EXPLORE_DRIVER(group_two_waiters, .about = "two wait, one ends the group", .setup = setup_two_waiters,
+               .threads = {wait_first, wait_second, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
+static uint64_t first_id;
+static void cancel_setup(void) {
+    group_setup();
+    first_id = load_rlx(&world.id);
+}
+static void cancel(void) {
+    uint64_t id = first_id;
+    if (record_cancel(world.record, id)) explore_observe(0);
+    if (record_cancel(world.record, id)) EXPECT(false);
+}
+static void end_and_open_again(void) {
+    uint64_t id = load_rlx(&world.id);
+    while (!wait(id, 0)) os_pause();
+    open_group();
+    EXPECT(record_lets_run(world.record, 0));
+}
+static void cancel_check(void) {
+    EXPECT((load_rlx(&world.record->id) & ID_MARKS) == 0);
+    group_end();
+}
+EXPLORE_DRIVER(group_cancel, .about = "cancelled while it ends", .setup = cancel_setup, .threads = {cancel, end_and_open_again},
+               .check = cancel_check, .must_see = 1);
+
+static void fail_3(void) { record_fail(world.record, 3, 7); }
+static void fail_2(void) { record_fail(world.record, 2, 9); }
+static void fail_2_lower(void) { record_fail(world.record, 2, -8); }
+static void fail_check(void) { EXPECT(record_error(world.record) == -8); }
+EXPLORE_DRIVER(group_fail, .about = "the failure submitted first is reported", .setup = group_setup,
+               .threads = {fail_3, fail_2, fail_2_lower}, .check = fail_check);
+
+/* A record used before, now below another: who sees its new id also sees its new parent. */
+static struct record *upper, *lower;
+static void below_setup(void) {
+    group_setup();
+    upper = world.record;
+    lower = record_open(&world.groups, UINT64_C(1234) << ID_SHIFT, 0);
+    first_id = load_rlx(&lower->id);
+    record_free(&world.groups, lower);
+}
+static void open_below(void) { EXPECT(record_open(&world.groups, load_rlx(&upper->id), 0) == lower); }
+static void look_below(void) {
+    uint64_t id = load_rlx(&lower->id);
+    if (id == 0 || id == first_id) return;
+    EXPECT(group_is_below(&world.groups, id, load_rlx(&upper->id)));
+    explore_observe(0);
+}
+EXPLORE_DRIVER(group_below, .about = "a group below another", .setup = below_setup, .threads = {open_below, look_below},
+               .must_see = 1);

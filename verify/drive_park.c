@@ -1,0 +1,170 @@
+/* drive_park.c: workers that look, scout, doze and park, and threads that submit to them. A wake-up that gets lost leaves every
+ * thread asleep, which the explorer reports; work is conserved when one task waits for another. */
+#include "explore.h"
+#include "park.h"
+
+#include <string.h>
+
+enum { TASKS_MAX = 4, FAR_NS = 1000000000 };
+
+enum sleep_style { SLEEP_PARK, SLEEP_TIMED, SLEEP_DOZE };
+
+static struct {
+    struct store store;
+    struct park park;
+    enum sleep_style style;
+    bool first_waits; /* task 0 ends only after task 1 has run */
+    uint32_t tasks;
+    uint32_t payload[TASKS_MAX];
+    ATOMIC(uint32_t) ready[TASKS_MAX], taken[TASKS_MAX];
+    ATOMIC(uint32_t) finished;
+    ATOMIC(uint32_t) stop;
+    os_word second_run;
+} world;
+
+static void park_setup(enum sleep_style style, uint32_t workers, uint32_t tasks, bool first_waits) {
+    memset(&world, 0, sizeof world);
+    world.style = style;
+    world.tasks = tasks;
+    world.first_waits = first_waits;
+    EXPECT(park_init(&world.park, &world.store, workers));
+}
+static void park_end(void) {
+    EXPECT(load_rlx(&world.finished) == world.tasks);
+    struct park_view view = park_look(&world.park);
+    EXPECT(view.parked == 0 && view.scouts == 0 && !view.dozing);
+    store_end(&world.store);
+}
+
+/* ---- work, in place of lanes -------------------------------------------------------------------------------------- */
+
+static bool has_work(void) {
+    for (uint32_t i = 0; i < world.tasks; i++)
+        if (load_acq(drive_park_look, &world.ready[i]) != 0 && load_rlx(&world.taken[i]) == 0) return true;
+    return false;
+}
+
+static bool take(uint32_t *task) {
+    for (uint32_t i = 0; i < world.tasks; i++) {
+        uint32_t free = 0;
+        *task = i;
+        if (load_acq(drive_park_look, &world.ready[i]) != 0 && load_rlx(&world.taken[i]) == 0 &&
+            cas_acq(drive_park_take, &world.taken[i], &free, 1))
+            return true;
+    }
+    return false;
+}
+
+static void wake_all(void) {
+    fence_sc(drive_park_stop);
+    while (park_wake(&world.park)) continue;
+}
+
+static void run_task(uint32_t task) {
+    plain_read(&world.payload[task], sizeof world.payload[task]);
+    EXPECT(world.payload[task] == task + 10);
+    if (task == 1) {
+        store_rel(drive_park_second, &world.second_run, 1);
+        os_wake(&world.second_run, 1);
+    }
+    while (task == 0 && world.first_waits && load_acq(drive_park_first, &world.second_run) == 0) os_wait(&world.second_run, 0, 0);
+    if (add_acq_rel(drive_park_finished, &world.finished, 1) + 1 < world.tasks) return;
+    store_rlx(&world.stop, 1);
+    wake_all();
+}
+
+/* ---- a worker, as sched.c has it, but smaller --------------------------------------------------------------------- */
+
+static void wake_for_the_rest(void) {
+    if (!has_work()) return;
+    struct park_view view = park_look(&world.park);
+    if (view.scouts == 0) park_wake(&world.park);
+}
+
+/* Returns whether it is a scout after. */
+static bool park_once(uint32_t self, bool is_scout) {
+    uint64_t deadline_ns = world.style == SLEEP_TIMED ? os_now_ns() + FAR_NS : 0;
+    park_announce(&world.park, self, is_scout);
+    if (has_work() || load_rlx(&world.stop) != 0) return !park_retract(&world.park, self);
+    return park_sleep(&world.park, self, deadline_ns) == PARK_WOKEN;
+}
+
+static bool doze_once(uint32_t self, bool is_scout) {
+    if (!park_doze_announce(&world.park, self, is_scout)) return park_once(self, is_scout);
+    if (has_work() || load_rlx(&world.stop) != 0) return !park_doze_retract(&world.park, self);
+    if (park_doze(&world.park, self, os_now_ns() + FAR_NS) == PARK_WOKEN) return true;
+    return !park_doze_retract(&world.park, self);
+}
+
+/* Whoever stops looking because it found work, also one that was about to sleep, wakes another for what else there is: a
+ * submitter may have relied on it while it was a scout. */
+static void work(uint32_t self) {
+    bool is_scout = false, looked_for_all = false;
+    for (;;) {
+        uint32_t task;
+        if (take(&task)) {
+            if (is_scout) park_unscout(&world.park, self);
+            if (looked_for_all) wake_for_the_rest();
+            is_scout = looked_for_all = false;
+            run_task(task);
+        } else if (load_rlx(&world.stop) != 0) {
+            break;
+        } else if (!is_scout && park_scout(&world.park, self)) {
+            is_scout = looked_for_all = true;
+        } else {
+            looked_for_all = true;
+            is_scout = world.style == SLEEP_DOZE ? doze_once(self, is_scout) : park_once(self, is_scout);
+        }
+    }
+    if (is_scout) park_unscout(&world.park, self);
+}
+
+static void worker_0(void) { work(0); }
+static void worker_1(void) { work(1); }
+
+static void submit(uint32_t task) {
+    plain_write(&world.payload[task], sizeof world.payload[task]);
+    world.payload[task] = task + 10;
+    store_rel(drive_park_submit, &world.ready[task], 1);
+    fence_sc(drive_park_submit_fence);
+    if (park_is_all_busy(&world.park)) return;
+    struct park_view view = park_look(&world.park);
+    if (view.scouts == 0 && (view.parked > 0 || view.dozing)) park_wake(&world.park);
+}
+
+static void submit_one(void) { submit(0); }
+static void submit_first_two(void) {
+    submit(0);
+    submit(1);
+}
+static void submit_last_two(void) {
+    submit(2);
+    submit(3);
+}
+
+/* ---- drivers ------------------------------------------------------------------------------------------------------ */
+
+static void setup_one(void) { park_setup(SLEEP_PARK, 1, 1, false); }
+static void setup_one_doze(void) { park_setup(SLEEP_DOZE, 1, 1, false); }
+static void setup_two(void) { park_setup(SLEEP_PARK, 2, 2, true); }
+static void setup_two_timed(void) { park_setup(SLEEP_TIMED, 2, 2, true); }
+static void setup_two_doze(void) { park_setup(SLEEP_DOZE, 2, 2, true); }
+static void setup_four(void) { park_setup(SLEEP_PARK, 2, 4, false); }
+static void setup_four_doze(void) { park_setup(SLEEP_DOZE, 2, 4, true); }
+
+EXPLORE_DRIVER(park_one, .about = "one worker, one task", .setup = setup_one, .threads = {submit_one, worker_0},
+               .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_one_doze, .about = "one worker that dozes, one task", .setup = setup_one_doze,
+               .threads = {submit_one, worker_0}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_two, .about = "two workers, a task that waits for the next one", .setup = setup_two,
+               .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_two_timed, .about = "the same with deadlines", .setup = setup_two_timed,
+               .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_two_doze, .about = "the same, dozing", .setup = setup_two_doze,
+               .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_submitters, .about = "two submitters, two workers", .setup = setup_four,
+               .threads = {submit_first_two, submit_last_two, worker_0, worker_1}, .check = park_end,
+               .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_submitters_doze, .about = "two submitters, two workers, dozing", .setup = setup_four_doze,
+               .threads = {submit_first_two, submit_last_two, worker_0, worker_1}, .check = park_end,
+               .flags = EXPLORE_NO_RESCUE);
