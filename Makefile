@@ -23,7 +23,7 @@ build:
 
 race: build
 	@scripts/need build race x264
-	@$(call build,release)
+	@$(call build,release,-DWEFT_RAYON=ON)
 	@build/release/tools/weft race
 
 x264: build
