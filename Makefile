@@ -13,6 +13,7 @@ help:
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
+	@echo 'make format    clang-format over every file'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
 	@echo 'make aarch64   the tests on 64-bit Arm, under an emulator'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
@@ -42,6 +43,10 @@ lint: build
 	@cmake --preset dev >build/dev.log 2>&1 || { cat build/dev.log; exit 1; }
 	@scripts/lint
 
+format:
+	@scripts/need lint
+	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format-14 -i
+
 aarch64: build
 	@scripts/need build test aarch64
 	@$(call build,aarch64)
@@ -60,4 +65,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 test lint mutants aarch64 install clean
+.PHONY: help race x264 test lint format mutants aarch64 install clean
