@@ -22,13 +22,13 @@ struct weft_worker;
 typedef int (*entrant_fn)(void *payload, struct weft_worker *self);
 
 enum entrant_flag {
-    ENTRANT_BOUNDED = 1,       /* submit waits while the queue is full */
-    ENTRANT_CALLER_RUNS = 2,   /* the waiting caller runs jobs too: it is one of the W workers */
-    ENTRANT_INSIDE_ONLY = 4,   /* jobs can be submitted inside `enter` alone */
-    ENTRANT_NESTED = 8,        /* a job may submit jobs */
-    ENTRANT_SPINS = 16,        /* idle workers keep a CPU busy */
-    ENTRANT_FORK_JOIN = 32,    /* a batch must end inside the call that started it */
-    ENTRANT_OURS = 64          /* weft itself: not a peer */
+    ENTRANT_BOUNDED = 1,     /* submit waits while the queue is full */
+    ENTRANT_CALLER_RUNS = 2, /* the waiting caller runs jobs too: it is one of the W workers */
+    ENTRANT_INSIDE_ONLY = 4, /* jobs can be submitted inside `enter` alone */
+    ENTRANT_NESTED = 8,      /* a job may submit jobs */
+    ENTRANT_SPINS = 16,      /* idle workers keep a CPU busy */
+    ENTRANT_FORK_JOIN = 32,  /* a batch must end inside the call that started it */
+    ENTRANT_OURS = 64        /* weft itself: not a peer */
 };
 
 struct entrant_config {
@@ -42,11 +42,11 @@ struct entrant {
     uint32_t version; /* ENTRANT_VERSION */
     uint32_t flags;   /* enum entrant_flag */
     const char *name;
-    const char *text;      /* one line for --list */
-    const char *workload;  /* the only workload it is made for; NULL: any */
-    unsigned workers_min;  /* worker counts it supports */
-    unsigned workers_max;  /* 0: no limit */
-    size_t payload_max;    /* 0: no limit */
+    const char *text;                                     /* one line for --list */
+    const char *workload;                                 /* the only workload it is made for; NULL: any */
+    unsigned workers_min;                                 /* worker counts it supports */
+    unsigned workers_max;                                 /* 0: no limit */
+    size_t payload_max;                                   /* 0: no limit */
     void *(*create)(const struct entrant_config *config); /* NULL: failed */
     /* Calls body(arg) where jobs may be submitted, and returns after it; NULL when any place serves. */
     int (*enter)(void *pool, void (*body)(void *arg), void *arg);

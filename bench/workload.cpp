@@ -72,8 +72,10 @@ template <class Fill> struct Batch {
     }
 
     int run() {
-        if (table.enter != nullptr) table.enter(pool, submit_all, this);
-        else submit_all(this);
+        if (table.enter != nullptr)
+            table.enter(pool, submit_all, this);
+        else
+            submit_all(this);
         int waited = table.wait(pool);
         return error != 0 ? error : waited;
     }

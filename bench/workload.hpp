@@ -9,8 +9,8 @@
 
 struct WorkloadConfig {
     std::string workload;
-    std::string name; // of the case
-    unsigned slices; // of a frame of x264-shape
+    std::string name;           // of the case
+    unsigned slices;            // of a frame of x264-shape
     unsigned iterations_per_us; // of job_spin on this machine
 };
 

@@ -12,7 +12,8 @@ static void race_options(CLI::App &race, Options &options) {
     race.add_option("--workers", options.workers, "Worker counts")->delimiter(',')->check(CLI::Range(1, 512));
     race.add_option("--rounds", options.rounds, "Warmed rounds per row")->check(CLI::Range(1, 1000));
     race.add_option("--tasks", options.tasks, "Tasks per round")->check(CLI::Range(1, 1000000000));
-    race.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")->allow_extra_args(false);
+    race.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
+        ->allow_extra_args(false);
     race.add_option("--json", options.json_file, "Write the result as JSON");
     race.add_option("--plot", options.plot_file, "Draw `submit` at 2 and 4 workers, .png or .svg");
     race.add_option("--entrants", options.entrant_dir, "Where the entrants are");

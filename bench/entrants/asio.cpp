@@ -44,8 +44,6 @@ void destroy(void *pool) {
 } // namespace
 
 extern "C" const entrant weft_entrant = {
-    ENTRANT_VERSION, ENTRANT_NESTED, "boost-asio", "Boost.Asio thread_pool, post",
-    nullptr,         1,              0,            0,
-    create,          nullptr,        submit,       wait,
-    destroy,
+    ENTRANT_VERSION, ENTRANT_NESTED, "boost-asio", "Boost.Asio thread_pool, post", nullptr, 1, 0, 0, create, nullptr,
+    submit,          wait,           destroy,
 };

@@ -3,4 +3,5 @@
 
 using Pool = QueuePool<Memory::one_block, false, false>;
 
-extern "C" const entrant weft_entrant = Table<Pool>::entry("fifo-oai", "own: one list of malloc'ed messages, mutex and condition variable", ENTRANT_NESTED);
+extern "C" const entrant weft_entrant =
+    Table<Pool>::entry("fifo-oai", "own: one list of malloc'ed messages, mutex and condition variable", ENTRANT_NESTED);

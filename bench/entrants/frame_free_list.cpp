@@ -1,4 +1,5 @@
 // The frame's job system with its jobs from: lock-free free list.
 #include "frame_jobs.hpp"
 
-extern "C" const entrant weft_entrant = frame::Table<frame::FreeList>::entry("frame-free-list", "own job system, lock-free free list");
+extern "C" const entrant weft_entrant =
+    frame::Table<frame::FreeList>::entry("frame-free-list", "own job system, lock-free free list");

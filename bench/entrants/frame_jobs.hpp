@@ -31,7 +31,7 @@ static_assert(sizeof(Job) == 64, "one cache line");
 class Deque {
     alignas(64) std::atomic<int64_t> bottom{0};
     alignas(64) std::atomic<int64_t> top{0};
-    std::unique_ptr<std::atomic<Job *>[]> jobs{new std::atomic<Job *>[jobs_max]};
+    std::unique_ptr<std::atomic<Job *>[]> jobs { new std::atomic<Job *>[ jobs_max ] };
 
     std::atomic<Job *> &at(int64_t i) { return jobs[static_cast<size_t>(i) & (jobs_max - 1)]; }
 
@@ -226,8 +226,19 @@ template <class Allocator> struct Table {
     static void destroy(void *pool) { delete static_cast<Pool *>(pool); }
 
     static constexpr entrant entry(const char *name, const char *text) {
-        return {ENTRANT_VERSION, ENTRANT_CALLER_RUNS | ENTRANT_SPINS, name, text, "frame", 1, 0, data_bytes,
-                create,          nullptr,                             submit, wait, destroy};
+        return {ENTRANT_VERSION,
+                ENTRANT_CALLER_RUNS | ENTRANT_SPINS,
+                name,
+                text,
+                "frame",
+                1,
+                0,
+                data_bytes,
+                create,
+                nullptr,
+                submit,
+                wait,
+                destroy};
     }
 };
 

@@ -1,4 +1,5 @@
 // The frame's job system with its jobs from: a ring per thread.
 #include "frame_jobs.hpp"
 
-extern "C" const entrant weft_entrant = frame::Table<frame::ThreadRing>::entry("frame-thread-ring", "own job system, a ring per thread");
+extern "C" const entrant weft_entrant =
+    frame::Table<frame::ThreadRing>::entry("frame-thread-ring", "own job system, a ring per thread");

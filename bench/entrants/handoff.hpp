@@ -38,15 +38,18 @@ template <class Ring> struct Table {
     struct Pool {
         Ring ring;
         std::thread consumer;
-        explicit Pool(bool spin) : ring(spin), consumer([this] {
-            while (ring.consume()) {}
-        }) {}
+        explicit Pool(bool spin)
+            : ring(spin), consumer([this] {
+                  while (ring.consume()) {}
+              }) {}
         ~Pool() {
             ring.stop();
             consumer.join();
         }
     };
-    static void *create(const entrant_config *config) { return config->workers == 1 ? new Pool(config->spin != 0) : nullptr; }
+    static void *create(const entrant_config *config) {
+        return config->workers == 1 ? new Pool(config->spin != 0) : nullptr;
+    }
     static int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {
         Item item{};
         item.fn = fn;
@@ -62,8 +65,8 @@ template <class Ring> struct Table {
     static void destroy(void *pool) { delete static_cast<Pool *>(pool); }
 
     static constexpr entrant entry(const char *name, const char *text) {
-        return {ENTRANT_VERSION, ENTRANT_BOUNDED, name,   text, "handoff", 1, 1, payload_bytes,
-                create,          nullptr,         submit, wait, destroy};
+        return {ENTRANT_VERSION, ENTRANT_BOUNDED, name,    text,   "handoff", 1,      1,
+                payload_bytes,   create,          nullptr, submit, wait,      destroy};
     }
 };
 

@@ -42,8 +42,10 @@ class LamportRing {
     const bool spin;
 
     template <class Ready> void wait(Bed &bed, Ready ready) {
-        if (spin) handoff::spin_until(ready);
-        else bed.sleep_until(ready);
+        if (spin)
+            handoff::spin_until(ready);
+        else
+            bed.sleep_until(ready);
     }
 
   public:

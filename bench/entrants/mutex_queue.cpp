@@ -3,4 +3,5 @@
 
 using Pool = QueuePool<Memory::two_blocks, true, true>;
 
-extern "C" const entrant weft_entrant = Table<Pool>::entry("mutex-queue", "own: two mallocs per job, bounded at the thread count, broadcast", ENTRANT_BOUNDED);
+extern "C" const entrant weft_entrant =
+    Table<Pool>::entry("mutex-queue", "own: two mallocs per job, bounded at the thread count, broadcast", ENTRANT_BOUNDED);

@@ -59,8 +59,10 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
             return job;
         }
         Job *job = unused;
-        if (recycles && job != nullptr) unused = job->next;
-        else job = static_cast<Job *>(malloc(sizeof(Slot)));
+        if (recycles && job != nullptr)
+            unused = job->next;
+        else
+            job = static_cast<Job *>(malloc(sizeof(Slot)));
         if (job == nullptr) return nullptr;
         if constexpr (memory == Memory::inline_64) job->payload = static_cast<InlineJob *>(job)->bytes;
         if (memory != Memory::inline_64 || size > inline_bytes) job->payload = malloc(size);
@@ -84,8 +86,10 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
     }
 
     void push(Job *job) {
-        if (tail != nullptr) tail->next = job;
-        else head = job;
+        if (tail != nullptr)
+            tail->next = job;
+        else
+            head = job;
         tail = job;
         queued++;
     }
@@ -156,8 +160,10 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
             while (queued >= threads.size()) pthread_cond_wait(&not_full, &lock);
         }
         push(job);
-        if constexpr (broadcast) pthread_cond_broadcast(&not_empty);
-        else pthread_cond_signal(&not_empty);
+        if constexpr (broadcast)
+            pthread_cond_broadcast(&not_empty);
+        else
+            pthread_cond_signal(&not_empty);
         pthread_mutex_unlock(&lock);
         return 0;
     }

@@ -3,4 +3,5 @@
 
 using Pool = QueuePool<Memory::slots, false, false>;
 
-extern "C" const entrant weft_entrant = Table<Pool>::entry("recycled", "own: finished jobs are used again, the payload is a malloc, one signal", ENTRANT_NESTED);
+extern "C" const entrant weft_entrant =
+    Table<Pool>::entry("recycled", "own: finished jobs are used again, the payload is a malloc, one signal", ENTRANT_NESTED);

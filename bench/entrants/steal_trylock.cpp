@@ -137,5 +137,5 @@ class StealPool {
     }
 };
 
-extern "C" const entrant weft_entrant =
-    Table<StealPool>::entry("steal-trylock", "own: a queue per thread, trylock to the next, idle workers steal", ENTRANT_NESTED);
+extern "C" const entrant weft_entrant = Table<StealPool>::entry(
+    "steal-trylock", "own: a queue per thread, trylock to the next, idle workers steal", ENTRANT_NESTED);

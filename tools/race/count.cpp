@@ -59,8 +59,10 @@ struct Tracer {
         for (;;) {
             pid_t thread = waitpid(-1, &status, __WALL);
             if (thread < 0) return false;
-            if (WIFSTOPPED(status)) handle(thread, status);
-            else if (thread == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            if (WIFSTOPPED(status))
+                handle(thread, status);
+            else if (thread == child)
+                return WIFEXITED(status) && WEXITSTATUS(status) == 0;
         }
     }
 };

@@ -58,7 +58,8 @@ Card card_read(const std::string &file) {
         _exit(write_all(ends[1], &card, sizeof card) ? 0 : 1);
     }
     close(ends[1]);
-    if (child < 0 || !read_all(ends[0], &card, sizeof card)) strncpy(card.error, "it ended the process", sizeof card.error - 1);
+    if (child < 0 || !read_all(ends[0], &card, sizeof card))
+        strncpy(card.error, "it ended the process", sizeof card.error - 1);
     close(ends[0]);
     if (child > 0) waitpid(child, nullptr, 0);
     return card;

@@ -41,12 +41,14 @@ double two_digits(double value) {
     return static_cast<double>(static_cast<uint64_t>(value / scale)) * scale;
 }
 
+bool is_coliseum(const Heat &heat) { return heat.workload.compare(0, 3, "fib") == 0; }
+
 // A few jobs in a process of its own, so that the first round of the row is still a first one.
 void pilot(Turn &turn, const Heat &heat) {
     Process process(turn.seat);
     turn.row.error = process.error();
-    uint64_t first = in_units(500, heat.unit, heat.tasks), second = in_units(2000, heat.unit, heat.tasks);
-    if (heat.workload.compare(0, 3, "fib") == 0) second = std::min<uint64_t>(500, heat.tasks);
+    double some = is_coliseum(heat) ? 500 : heat.workload == "x264-shape" ? 1 : 2000;
+    uint64_t first = in_units(some / 4, heat.unit, heat.tasks), second = in_units(some, heat.unit, heat.tasks);
     if (turn.row.error.empty()) process.round({Order::round, 0, 0, first}, 30 * second_ns);
     Reply reply{};
     if (process.error().empty()) reply = process.round({Order::round, 0, 0, second}, 30 * second_ns);
@@ -89,8 +91,10 @@ void take_turn(Turn &turn, const Heat &heat, Order order) {
     turn.process->resume();
     Reply reply = turn.process->round({order, 0, warm, turn.tasks}, turn.limit_ns());
     turn.process->stop();
-    if (turn.process->error().empty()) turn.replies.push_back(reply);
-    else if (!interrupted()) turn.row.error = turn.process->error();
+    if (turn.process->error().empty())
+        turn.replies.push_back(reply);
+    else if (!interrupted())
+        turn.row.error = turn.process->error();
 }
 
 void progress(const Heat &heat, const std::string &what) {
@@ -160,13 +164,15 @@ void fill_row(Turn &turn, bool sampled) {
     }
     warm.erase(warm.begin());
     row.rounds = static_cast<unsigned>(warm.size());
-    if (!warm.empty()) fill_times(row, warm);
-    else if (row.error.empty()) row.error = "interrupted";
+    if (!warm.empty())
+        fill_times(row, warm);
+    else if (row.error.empty())
+        row.error = "interrupted";
 }
 
 void count(Turn &turn, const Heat &heat) {
     double affordable = turn.estimate_ns < 1500 ? 50000 : 5000;
-    if (heat.workload.compare(0, 3, "fib") == 0) affordable = 2000;
+    if (is_coliseum(heat)) affordable = 2000;
     if (heat.workload == "x264-shape") affordable = 40;
     uint64_t tasks = in_units(affordable, heat.unit, heat.tasks);
     Counts counts = count_run(turn.seat, tasks, tasks);

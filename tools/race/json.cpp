@@ -1,13 +1,10 @@
-// The race's result as JSON, and the x264 rows read from one.
+// The race's result as JSON.
 #include "race.hpp"
 
-#include <cstdlib>
 #include <fstream>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using nlohmann::ordered_json;
 
@@ -57,17 +54,6 @@ ordered_json details_json(const Row &row) {
     return json;
 }
 
-ordered_json x264_json(const X264Row &row) {
-    ordered_json json = {{"workload", "x264"}, {"clip", row.clip}, {"mode", row.mode}};
-    json["threads"] = row.threads;
-    json["pool"] = row.pool;
-    json["fps"] = number(row.fps);
-    json["context_switches_per_frame"] = number(row.switches_per_frame);
-    json["cpu_percent"] = number(row.cpu_percent);
-    json["identical"] = row.identical ? ordered_json(*row.identical) : ordered_json(nullptr);
-    return json;
-}
-
 ordered_json machine_json(const Machine &machine) {
     return {{"cpu", machine.cpu},
             {"cpus", machine.cpus},
@@ -91,36 +77,6 @@ ordered_json summary_json(const Results &results) {
                                  {"ratio", standing.ratio}});
     }
     return json;
-}
-
-Figure figure(const nlohmann::json &row, const char *key) {
-    auto found = row.find(key);
-    return found != row.end() && found->is_number() ? Figure(found->get<double>()) : std::nullopt;
-}
-
-X264Row x264_row(const nlohmann::json &json) {
-    X264Row row;
-    row.clip = json.value("clip", "");
-    row.mode = json.value("mode", "");
-    row.pool = json.value("pool", "");
-    row.threads = json.value("threads", 0);
-    row.fps = figure(json, "fps");
-    row.switches_per_frame = figure(json, "context_switches_per_frame");
-    row.cpu_percent = figure(json, "cpu_percent");
-    auto same = json.find("identical");
-    if (same != json.end() && same->is_boolean()) row.identical = same->get<bool>();
-    return row;
-}
-
-// The rows of a file that is a list of rows or has one as "rows".
-void x264_read(const std::string &file, Results &results) {
-    std::ifstream input(file);
-    nlohmann::json all = nlohmann::json::parse(input, nullptr, false);
-    if (all.is_object() && all.contains("rows")) all = nlohmann::json(all["rows"]);
-    if (!all.is_array()) return;
-    for (const auto &row : all) {
-        if (row.is_object()) results.x264.push_back(x264_row(row));
-    }
 }
 
 } // namespace
@@ -151,34 +107,10 @@ void json_write(const std::string &file, const Machine &machine, const Results &
             json["errors"].push_back(error);
         }
     }
-    for (const auto &row : results.x264) json["rows"].push_back(x264_json(row));
-    if (!results.x264_reason.empty()) json["x264_not_run"] = results.x264_reason;
+    for (const auto &row : results.x264_rows) json["rows"].push_back(ordered_json::parse(row));
+    if (!results.x264_reason.empty()) json["x264"] = results.x264_reason;
     json["summary"] = summary_json(results);
     std::ofstream output(file);
     output << std::setw(1) << json << "\n";
     if (!output.flush()) throw std::runtime_error("cannot write " + file);
-}
-
-void x264_run(const Options &options, Results &results) {
-    const char *script = WEFT_X264_RACE;
-    if (access(script, X_OK) != 0) {
-        results.x264_reason = "no x264 runner beside this build";
-        return;
-    }
-    char file[] = "/tmp/weft-x264-XXXXXX";
-    int fd = mkstemp(file);
-    if (fd < 0) {
-        results.x264_reason = "no temporary file";
-        return;
-    }
-    close(fd);
-    fflush(stdout);
-    std::string command = std::string("'") + script + "' --json " + file + (options.full ? "" : " --quick");
-    int status = system(command.c_str());
-    x264_read(file, results);
-    unlink(file);
-    if (results.x264.empty()) {
-        results.x264_reason = "its runner " + (WIFEXITED(status) ? "ended with status " + std::to_string(WEXITSTATUS(status))
-                                                                 : std::string("was ended by a signal"));
-    }
 }

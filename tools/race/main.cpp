@@ -1,6 +1,7 @@
 // weft race: the order of things.
 #include "race.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <set>
@@ -42,17 +43,17 @@ static void heats_run(const Plan &plan, const Options &options, Results &results
 
 static int status_of(const Results &results) {
     if (results.interrupted) return 130;
-    for (const auto &row : results.rows) {
-        if (!row.error.empty()) return 1;
-    }
-    return 0;
+    bool failed = std::any_of(results.rows.begin(), results.rows.end(), [](const Row &row) { return !row.error.empty(); });
+    return failed || results.x264_failed ? 1 : 0;
 }
 
 static void head_print(const Machine &machine) {
     printf("weft %s race, %s\n%s, %u CPUs, %s\n%s %s\n", machine.version.c_str(), machine.date.c_str(), machine.cpu.c_str(),
            machine.cpus, machine.kernel.c_str(), machine.compiler.c_str(), machine.flags.c_str());
-    printf("All figures per task: ns (wall: median, min, max of the warmed rounds; first round), CPU ns in user and system mode,\n"
-           "context switches, migrations, page faults; allocations and futex calls from a run of their own. W workers: W threads\n"
+    printf("All figures per task: ns (wall: median, min, max of the warmed rounds; first round), CPU ns in user and system "
+           "mode,\n"
+           "context switches, migrations, page faults; allocations and futex calls from a run of their own. W workers: W "
+           "threads\n"
            "run tasks, a helping caller counted. ratio: to the best peer; eff: serial / (min(W, CPUs) x wall).\n");
     if (!machine.hardware) printf("Instructions per cycle and branch misses: not available on this machine.\n");
     fflush(stdout);
@@ -60,6 +61,7 @@ static void head_print(const Machine &machine) {
 
 int race_main(const Options &options) {
     Results results;
+    interrupt_prepare();
     try {
         std::vector<Entrant> entrants = entrants_find(options);
         if (options.list) {
@@ -68,12 +70,10 @@ int race_main(const Options &options) {
         }
         Plan plan = plan_make(options, entrants);
         Machine machine = machine_describe();
-        interrupt_prepare();
         head_print(machine);
         heats_run(plan, options, results);
         if (plan.x264 && !interrupted()) x264_run(options, results);
         results.interrupted = interrupted();
-        x264_print(results);
         summary_print(results, plan);
         if (!options.json_file.empty()) json_write(options.json_file, machine, results, options, plan);
         if (!options.plot_file.empty()) plot_write(options.plot_file, machine, results);

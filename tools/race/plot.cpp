@@ -12,9 +12,9 @@ namespace {
 
 struct Bar {
     std::string pool;
-    Figure two, four;
-    bool ours;
-    double key() const { return two ? *two : four ? *four : 0; }
+    const Row *two = nullptr, *four = nullptr; // at 2 and 4 workers
+    bool ours = false;
+    double key() const { return *(two != nullptr ? two : four)->ns; }
 };
 
 std::vector<Bar> bars(const Results &results) {
@@ -25,7 +25,7 @@ std::vector<Bar> bars(const Results &results) {
         Bar &bar = by_pool[row.pool];
         bar.pool = row.pool;
         bar.ours = row.is_ours();
-        (row.workers == 2 ? bar.two : bar.four) = row.ns;
+        (row.workers == 2 ? bar.two : bar.four) = &row;
     }
     std::vector<Bar> all;
     for (const auto &[name, bar] : by_pool) all.push_back(bar);
@@ -39,39 +39,49 @@ std::string quoted(const std::string &text) {
     return out + "\"";
 }
 
-// One data block: position, value, label in the order of the bars.
-std::string block(const std::string &name, const std::vector<Bar> &all, Figure Bar::*value, double shift) {
+// One data block: position, median, min, max in the order of the bars.
+std::string block(const std::string &name, const std::vector<Bar> &all, const Row *Bar::*row, double shift) {
     std::string text = "$" + name + " << EOD\n";
     for (size_t i = 0; i < all.size(); i++) {
-        Figure figure = all[i].*value;
-        if (!figure) continue;
+        const Row *figures = all[i].*row;
+        if (figures == nullptr) continue;
         char line[128];
-        snprintf(line, sizeof line, "%.3f %.2f\n", static_cast<double>(i) + shift, *figure);
+        snprintf(line, sizeof line, "%.3f %.2f %.2f %.2f\n", static_cast<double>(i) + shift, *figures->ns, *figures->ns_min,
+                 *figures->ns_max);
         text += line;
     }
     return text + "EOD\n";
 }
 
-std::string script(const std::string &file, const Machine &machine, const std::vector<Bar> &all) {
-    bool svg = file.size() > 4 && file.compare(file.size() - 4, 4, ".svg") == 0;
-    size_t height = 120 + 26 * all.size();
-    std::string size = "900," + std::to_string(height);
-    std::string out = svg ? "set terminal svg size " + size + " font 'sans,13' background 'white'\n"
-                          : "set terminal pngcairo size " + size + " font 'sans,10'\n";
-    out += "set output " + quoted(file) + "\n";
-    out += block("two", all, &Bar::two, 0.17) + block("four", all, &Bar::four, -0.17);
-    out += "set title " + quoted("500,000 jobs from one thread, ns per job (median), log scale\\n" + machine.cpu + ", " +
-                                 std::to_string(machine.cpus) + " CPUs, " + machine.compiler) + " noenhanced\n";
-    out += "set logscale x\nset grid xtics lc rgb '#dddddd'\nset xlabel 'ns per job'\nset key bottom right\n";
-    out += "set yrange [-0.7:" + std::to_string(all.size()) + "-0.3]\nset ytics nomirror noenhanced (";
+std::string labels(const std::vector<Bar> &all) {
+    std::string out;
     for (size_t i = 0; i < all.size(); i++) {
         out += (i == 0 ? "" : ", ") + quoted(all[i].ours ? "▶ " + all[i].pool : all[i].pool) + " " + std::to_string(i);
     }
-    out += ")\nset xrange [1:*]\n";
-    out += "plot $two using 2:1 with points pt 7 ps 1.1 lc rgb '#0060ad' title '2 workers', \\\n"
-           "     $two using 2:1:(sprintf('  %.0f',$2)) with labels left font ',9' tc rgb '#0060ad' notitle, \\\n"
-           "     $four using 2:1 with points pt 6 ps 1.1 lc rgb '#dd4411' title '4 workers', \\\n"
-           "     $four using 2:1:(sprintf('  %.0f',$2)) with labels left font ',9' tc rgb '#dd4411' notitle\n";
+    return out;
+}
+
+std::string series(const std::string &name, const std::string &title, const std::string &style) {
+    return name + " using 2:1:3:4 with xerrorbars " + style + " title '" + title + "', " + name +
+           " using 4:1:(sprintf('  %.3g',$2)) with labels left font ',9' notitle";
+}
+
+std::string script(const std::string &file, const Machine &machine, const std::vector<Bar> &all) {
+    bool svg = file.size() > 4 && file.compare(file.size() - 4, 4, ".svg") == 0;
+    std::string size = "900," + std::to_string(130 + 28 * all.size());
+    std::string out = svg ? "set terminal svg size " + size + " font 'sans,13' background 'white'\n"
+                          : "set terminal pngcairo size " + size + " font 'sans,10'\n";
+    out += "set output " + quoted(file) + "\n";
+    out += block("two", all, &Bar::two, 0.18) + block("four", all, &Bar::four, -0.18);
+    out += "set title " + quoted("Short jobs submitted by one thread: ns per job (median, min, max), log scale") +
+           ".\"\\n\"." +
+           quoted(machine.cpu + ", " + std::to_string(machine.cpus) + " CPUs, " + machine.compiler + " " + machine.flags) +
+           " noenhanced\n";
+    out += "set logscale x\nset grid xtics lc rgb '#dddddd'\nset xlabel 'ns per job'\nset key bottom left\n";
+    out += "set yrange [-0.7:" + std::to_string(all.size()) + "-0.3]\nset offsets graph 0, graph 0.15, 0, 0\n";
+    out += "set ytics nomirror noenhanced (" + labels(all) + ")\n";
+    out += "plot " + series("$two", "2 workers", "pt 7 ps 1 lc rgb '#0060ad'") + ", " +
+           series("$four", "4 workers", "pt 6 ps 1 lc rgb '#dd4411'") + "\n";
     return out;
 }
 

@@ -40,8 +40,10 @@ Process::Process(const Seat &seat) {
     close(up[1]);
     to = down[1];
     from = up[0];
-    if (pid < 0) failure = "no process";
-    else answer(start_limit_ns);
+    if (pid < 0)
+        failure = "no process";
+    else
+        answer(start_limit_ns);
 }
 
 Process::~Process() {
@@ -79,8 +81,10 @@ Reply Process::answer(uint64_t limit_ns) {
         pollfd wait = {from, POLLIN, 0};
         int ready = poll(&wait, 1, 100);
         if (ready > 0) {
-            if (!read_all(from, &reply, sizeof reply)) failure = end_text(pid);
-            else if (reply.ok == 0) failure = reply.error;
+            if (!read_all(from, &reply, sizeof reply))
+                failure = end_text(pid);
+            else if (reply.ok == 0)
+                failure = reply.error;
             return reply;
         }
         if (clock_ns() > end_ns) {

@@ -100,18 +100,12 @@ struct Standing {
     bool first() const { return ratio <= 1.01; }
 };
 
-struct X264Row {
-    std::string clip, mode, pool;
-    int64_t threads = 0;
-    Figure fps, switches_per_frame, cpu_percent;
-    std::optional<bool> identical;
-};
-
 struct Results {
     std::vector<Row> rows;
     std::vector<Standing> standings;
-    std::vector<X264Row> x264;
-    std::string x264_reason; // why there are none
+    std::vector<std::string> x264_rows; // each a JSON object
+    std::string x264_reason;            // why there are none, or what went wrong
+    bool x264_failed = false;
     bool interrupted = false;
 };
 
@@ -141,11 +135,10 @@ Counts count_run(const Seat &seat, uint64_t warm, uint64_t tasks);
 // Instructions per task under callgrind; empty when valgrind is missing.
 Figure callgrind_run(const Seat &seat, uint64_t unit);
 
-// The x264 part, by scripts/x264-race; fills results.x264 or results.x264_reason.
+// The x264 part, by scripts/x264-race, which prints its own table.
 void x264_run(const Options &options, Results &results);
 
 void table_print(const std::vector<Row> &rows);
-void x264_print(const Results &results);
 void summary_print(const Results &results, const Plan &plan);
 void list_print(const std::vector<Entrant> &entrants);
 // Throw std::runtime_error when the file cannot be written.

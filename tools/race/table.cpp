@@ -90,8 +90,8 @@ void table_print(const std::vector<Row> &rows) {
     for (const auto &row : rows) workers = std::max(workers, row.workers);
     printf("\n%s, %s, %u worker%s, up to %llu tasks a round\n", rows[0].workload.c_str(), rows[0].name.c_str(), workers,
            workers == 1 ? "" : "s", static_cast<unsigned long long>(largest->tasks));
-    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s\n", "pool", "ns/task", "min", "max", "first", "ratio", "eff%",
-           "user", "sys", "ctxsw", "migr", "faults", "alloc", "futex", "MiB", "B/task");
+    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s\n", "pool", "ns/task", "min", "max", "first", "ratio",
+           "eff%", "user", "sys", "ctxsw", "migr", "faults", "alloc", "futex", "MiB", "B/task");
     for (const Row *row : by_time(rows)) row_print(*row, row == best);
     for (const auto &row : rows) hardware_print(row);
     if (rows[0].workload == "handoff") {
@@ -100,19 +100,6 @@ void table_print(const std::vector<Row> &rows) {
         }
     }
     fflush(stdout);
-}
-
-void x264_print(const Results &results) {
-    if (!results.x264_reason.empty()) printf("\nx264: not run: %s\n", results.x264_reason.c_str());
-    if (results.x264.empty()) return;
-    printf("\nx264\n  %-24s%-28s%8s  %-14s%9s%12s%7s  %s\n", "clip", "mode", "threads", "pool", "fps", "ctxsw/frame", "cpu%",
-           "bitstream");
-    for (const auto &row : results.x264) {
-        const char *same = !row.identical ? "not compared" : *row.identical ? "identical" : "DIFFERS";
-        printf("  %-24s%-28s%8lld  %-14s%9s%12s%7s  %s\n", row.clip.c_str(), row.mode.c_str(),
-               static_cast<long long>(row.threads), row.pool.c_str(), fixed(row.fps, 1).c_str(),
-               short_number(row.switches_per_frame).c_str(), fixed(row.cpu_percent, 0).c_str(), same);
-    }
 }
 
 void summary_print(const Results &results, const Plan &plan) {
@@ -130,10 +117,11 @@ void summary_print(const Results &results, const Plan &plan) {
     printf("\n");
     for (const auto &[who, why] : plan.skipped) printf("not in the race: %s: %s\n", who.c_str(), why.c_str());
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
+    if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
     if (!results.standings.empty()) {
-        printf("weft first in %zu of %zu rows%s%s\n", first, results.standings.size(), losses.empty() ? "" : "; loses:",
-               losses.c_str());
+        printf("weft first in %zu of %zu rows%s%s\n", first, results.standings.size(),
+               losses.empty() ? "" : "; loses:", losses.c_str());
     }
     fflush(stdout);
 }
@@ -143,7 +131,9 @@ void list_print(const std::vector<Entrant> &entrants) {
     for (const auto &[name, text] : workload_list()) printf("  %-12s %s\n", name.c_str(), text.c_str());
     printf("pools\n");
     for (const auto &entrant : entrants) {
-        if (entrant.file.empty()) printf("  %-20s not here: %s\n", entrant.name.c_str(), entrant.reason.c_str());
-        else printf("  %-20s %s\n", entrant.name.c_str(), entrant.text.c_str());
+        if (entrant.file.empty())
+            printf("  %-20s not here: %s\n", entrant.name.c_str(), entrant.reason.c_str());
+        else
+            printf("  %-20s %s\n", entrant.name.c_str(), entrant.text.c_str());
     }
 }

@@ -30,10 +30,10 @@ struct Reply {
     uint64_t switches_voluntary;
     uint64_t switches_involuntary;
     uint64_t faults;
-    int64_t migrations;    // -1: not known
-    int64_t malloc_calls;  // -1: not counted
-    uint64_t peak_bytes;   // of the process
-    uint64_t before_bytes; // resident before the pool was created
+    int64_t migrations;               // -1: not known
+    int64_t malloc_calls;             // -1: not counted
+    uint64_t peak_bytes;              // of the process
+    uint64_t before_bytes;            // resident before the pool was created
     int64_t hardware[hardware_count]; // -1: not available
 };
 

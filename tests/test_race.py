@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The race's promises: the shape of its JSON, that a lying pool is found out, that wrong options end with status 2.
+
+Usage: test_race.py WEFT LIAR.so. No figure's size is checked."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROW_KEYS = [
+    "workload", "case", "pool", "workers", "rounds", "tasks", "ns_per_task", "ns_per_task_min", "ns_per_task_max",
+    "first_round_ns_per_task", "cpu_ns_per_task", "context_switches_per_task", "allocations_per_task",
+    "futex_calls_per_task", "peak_bytes", "bytes_per_task", "efficiency",
+]
+WEFT, LIAR = sys.argv[1], sys.argv[2]
+
+
+def race(*options):
+    """Exit status, parsed JSON (None when none was written), standard output, standard error."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "race.json")
+        done = subprocess.run([WEFT, "race", "--json", file, *options], capture_output=True, text=True, timeout=300, check=False)
+        result = None
+        if os.path.exists(file):
+            with open(file, encoding="utf-8") as text:
+                result = json.load(text)
+        return done.returncode, result, done.stdout, done.stderr
+
+
+def check(truth, what):
+    if not truth:
+        raise AssertionError(what)
+
+
+def check_row(row):
+    check(list(row) == ROW_KEYS, f"keys of a row: {list(row)}")
+    for key in ROW_KEYS[:3]:
+        check(isinstance(row[key], str) and row[key], f"{key} is a name")
+    for key in ROW_KEYS[3:6]:
+        check(isinstance(row[key], int) and row[key] > 0, f"{key} is a count")
+    for key in ROW_KEYS[6:]:
+        check(row[key] is None or isinstance(row[key], (int, float)), f"{key} is a number or null")
+    for key in ("ns_per_task", "ns_per_task_min", "ns_per_task_max", "first_round_ns_per_task"):
+        check(row[key] > 0, f"{key} was measured")
+    check(row["ns_per_task_min"] <= row["ns_per_task"] <= row["ns_per_task_max"], "the median lies between min and max")
+
+
+def schema():
+    status, result, _, errors = race("--workload", "submit", "--tasks", "2000", "--rounds", "1", "--workers", "2")
+    check(status == 0, f"status {status}: {errors}")
+    for key in ("machine", "compiler", "flags", "date", "version", "rows", "summary"):
+        check(key in result, f"top of the JSON has {key}")
+    for row in result["rows"]:
+        check_row(row)
+    identities = [tuple(row[key] for key in ("workload", "case", "pool", "workers")) for row in result["rows"]]
+    check(len(set(identities)) == len(identities), "no row twice")
+    for pool in ("weft", "weft-help", "recycled-inline", "mutex-queue", "static", "serial"):
+        check(("submit", "int", pool, 1 if pool == "serial" else 2) in identities, f"a row of {pool}")
+
+
+def every_workload():
+    names = ["submit", "payload", "fib19", "fib19x1-3", "fib17-19", "handoff", "frame", "x264-shape"]
+    status, result, _, errors = race("--workload", ",".join(names), "--tasks", "300", "--rounds", "1", "--workers", "2",
+                                     "--pool", "weft,recycled-inline,frame-thread-ring,lamport", "--no-count")
+    check(status == 0, f"status {status}: {errors}")
+    check({row["workload"] for row in result["rows"]} == set(names), "each workload has rows")
+    check(all(row["futex_calls_per_task"] is None for row in result["rows"]), "what is not counted is null")
+    shown = {row["case"] for row in result["rows"] if row["workload"] == "payload"}
+    check(shown == {"4", "48", "64", "328", "416", "1024"}, f"payload's cases: {shown}")
+
+
+def liar():
+    status, result, output, _ = race("--workload", "submit", "--tasks", "100", "--rounds", "1", "--workers", "2",
+                                     "--peer", LIAR, "--pool", "liar,recycled", "--no-count")
+    check(status == 1, f"status {status}")
+    check("not every job ran exactly once" in output, "the table says so")
+    check(all(row["pool"] != "liar" for row in result["rows"]), "the liar has no row")
+    check({error["pool"] for error in result["errors"]} == {"liar"}, "the liar is the error")
+
+
+def wrong_options():
+    cases = [["--workload", "nonsense"], ["--pool", "nonsense"], ["--workers", "0"], ["--rounds", "x"], ["--nonsense"],
+             ["--peer", "/nonexistent.so"], ["--tasks", "-5"]]
+    for options in cases:
+        status, result, _, errors = race(*options)
+        check(status == 2, f"{options}: status {status}")
+        check(errors.strip(), f"{options}: says what is wrong")
+        check(result is None, f"{options}: writes nothing")
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as text:
+        return [int(word) for word in text.read().split()]
+
+
+def interrupt():
+    command = [WEFT, "race", "--workload", "fib19", "--tasks", "1000000", "--rounds", "1000", "--pool", "recycled", "--no-count"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        while not children_of(running.pid):
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        output = running.communicate(timeout=120)[0]
+        check(running.returncode == 130, f"status {running.returncode}")
+    check("interrupted" in output, "it says that it was interrupted")
+
+
+def main():
+    for case in (schema, every_workload, liar, wrong_options, interrupt):
+        case()
+        print("ok", case.__name__)
+
+
+main()
