@@ -24,6 +24,8 @@ static struct {
     ATOMIC(uint32_t) submitters; /* that may still submit */
 } world;
 
+static uint64_t first_id; /* the test's own */
+
 static void open_group(void) {
     world.record = record_open(&world.groups, 0, 0);
     EXPECT(world.record != NULL);
@@ -107,6 +109,7 @@ static bool wait(uint64_t id, uint32_t seat) {
         if ((load_acq(drive_group_wait, &world.record->id) & ~ID_MARKS) != id) return false;
         if (record_is_finished(world.record)) {
             if (record_close(world.record, id, seat)) {
+                EXPECT(world.ended < id);
                 world.ended = id;
                 record_free(&world.groups, world.record);
                 wake_waiters();
@@ -211,6 +214,36 @@ EXPLORE_DRIVER(group_strangers, .about = "two strangers submit while the group e
                .threads = {owner_of_one_group, stranger_2, stranger_3, worker_0}, .check = group_end,
                .flags = EXPLORE_NO_RESCUE);
 
+/* The stranger learns the id of a group that has just been opened in a used record, before it learns anything else of it. */
+static void setup_reopened(void) {
+    group_setup();
+    first_id = load_rlx(&world.id);
+    EXPECT(record_close(world.record, first_id, 0));
+    record_free(&world.groups, world.record);
+    store_rlx(&world.submitters, 2);
+}
+static void owner_of_reopened(void) {
+    open_group();
+    while (!wait(load_rlx(&world.id), 0)) os_pause();
+    submitter_leaves();
+}
+static void stranger_of_reopened(void) {
+    while (load_rlx(&world.id) == first_id) os_pause();
+    stranger_submits(3, 2);
+}
+EXPLORE_DRIVER(group_reopened, .about = "a stranger submits to a group just opened", .setup = setup_reopened,
+               .threads = {owner_of_reopened, stranger_of_reopened, worker_0}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* One of the strangers waits and ends the group himself. */
+static void stranger_waits(void) {
+    uint64_t id = load_rlx(&world.id);
+    stranger_submits(2, 3);
+    wait(id, 2);
+}
+EXPLORE_DRIVER(group_stranger_waits, .about = "a stranger ends the group while another submits", .setup = setup_two_submitters,
+               .threads = {stranger_waits, stranger_3, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
 static void setup_two_waiters(void) {
     group_setup();
     store_rlx(&world.submitters, 1);
@@ -226,7 +259,6 @@ static void wait_second(void) {
 EXPLORE_DRIVER(group_two_waiters, .about = "two wait, one ends the group", .setup = setup_two_waiters,
                .threads = {wait_first, wait_second, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
 
-static uint64_t first_id;
 static void cancel_setup(void) {
     group_setup();
     first_id = load_rlx(&world.id);

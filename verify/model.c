@@ -7,8 +7,7 @@
  * The order of sequentially consistent operations is that in which they run: fences join one common view in both directions,
  * loads and stores only their own location's entry in it, as C11 has it (a sequentially consistent store is no fence).
  *
- * What cannot happen here although C11 allows it: a load that reads a store later in the running order (load buffering),
- * and a read-modify-write that reads anything but the newest store. */
+ * What cannot happen here although C11 allows it: a load that reads a store that runs later (load buffering). */
 #include "engine.h"
 
 #include <stdio.h>
@@ -270,13 +269,36 @@ void explore_store(explore_site *site, void *address, size_t size, const void *v
     note("store", site, index, bits, 0, w->time);
 }
 
-/* The second half of a read-modify-write that read `from`. */
-static void change(struct thread *self, explore_site *site, uint32_t index, const struct write *from, uint64_t value) {
+/* The index of the store that a read-modify-write reads: the newest, or at times an older one that is followed by a plain store
+ * its thread has not seen; it then comes between the two. */
+static uint32_t choose_change(const struct thread *self, uint32_t index, bool sc) {
+    const struct location *l = &M.locations[index];
+    int32_t oldest = view_at(self->now, index);
+    if (sc && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
+    uint32_t newest = l->count - 1, at = newest;
+    if (newest == 0 || l->count == HISTORY_MAX || newest_of(&M.locations[index])->time <= oldest || !choose_rarely(R.insert_chance)) return newest;
+    for (uint32_t back = 1 + choose(newest); back > 0 && l->writes[at - 1].time >= oldest; back--) at--;
+    if (at == newest || l->writes[at + 1].change || l->writes[at + 1].time - l->writes[at].time < 2) return newest;
+    return at;
+}
+
+/* Makes room for the store of a read-modify-write behind the one it read. */
+static struct write *append_change(struct location *l, uint32_t at) {
+    if (at == l->count - 1) return append(l);
+    memmove(l->writes + at + 2, l->writes + at + 1, (l->count - at - 1) * sizeof l->writes[0]);
+    l->count++;
+    l->writes[at + 1].time = l->writes[at].time + (l->writes[at + 2].time - l->writes[at].time) / 2;
+    return &l->writes[at + 1];
+}
+
+/* A read-modify-write that reads the store `at` and leaves `value`. */
+static void change(struct thread *self, explore_site *site, uint32_t index, uint32_t at, uint64_t value) {
     struct location *l = &M.locations[index];
-    uint64_t before = from->value;
+    uint64_t before = l->writes[at].value;
+    const struct view *inherited = l->writes[at].message;
+    read_write(self, index, &l->writes[at], site->order);
     if (site->split) {
         /* A load and a store: others may come between. The store is like any other. */
-        read_write(self, index, from, site->order);
         step_point();
         struct write *w = append(l);
         w->change = false;
@@ -284,9 +306,7 @@ static void change(struct thread *self, explore_site *site, uint32_t index, cons
         note("split", site, index, before, value, w->time);
         return;
     }
-    const struct view *inherited = from->message;
-    read_write(self, index, from, site->order);
-    struct write *w = append(l);
+    struct write *w = append_change(l, at);
     w->change = true;
     put(self, index, w, value, site->order, inherited);
     note("change", site, index, before, value, w->time);
@@ -301,9 +321,11 @@ bool explore_cas(explore_site *site, void *address, size_t size, void *expected,
     uint32_t index = locate(address, size);
     struct location *l = &M.locations[index];
     race_atomic(l, true);
-    const struct write *w = choose_write(self, index, false, &wanted);
+    uint32_t at = choose_change(self, index, site->order == EXPLORE_SC);
+    if (l->writes[at].value != wanted) at = l->count - 1;
+    const struct write *w = at < l->count - 1 ? NULL : choose_write(self, index, false, &wanted);
     if (w == NULL) {
-        change(self, site, index, newest_of(l), bits);
+        change(self, site, index, at, bits);
         return true;
     }
     note("failed cas", site, index, w->value, wanted, w->time);
@@ -328,10 +350,11 @@ void *explore_change(explore_site *site, void *address, size_t size, const void 
     uint32_t index = locate(address, size);
     struct location *l = &M.locations[index];
     race_atomic(l, true);
-    const struct write *from = newest_of(l);
-    memcpy(before, &from->value, size);
+    uint32_t at = choose_change(R.current, index, site->order == EXPLORE_SC);
+    uint64_t found = l->writes[at].value;
+    memcpy(before, &found, size);
     uint64_t mask = size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * size)) - 1;
-    change(R.current, site, index, from, apply(site->op, from->value, bits) & mask);
+    change(R.current, site, index, at, apply(site->op, found, bits) & mask);
     return before;
 }
 
