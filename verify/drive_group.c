@@ -241,8 +241,9 @@ static void stranger_waits(void) {
     stranger_submits(2, 3);
     wait(id, 2);
 }
-EXPLORE_DRIVER(group_stranger_waits, .about = "a stranger ends the group while another submits", .setup = setup_two_submitters,
-               .threads = {stranger_waits, stranger_3, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(group_stranger_waits, .about = "a stranger ends the group while another submits",
+               .setup = setup_two_submitters, .threads = {stranger_waits, stranger_3, worker_0}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
 
 static void setup_two_waiters(void) {
     group_setup();
@@ -257,7 +258,8 @@ static void wait_second(void) {
     if (wait(load_rlx(&world.id), 2)) explore_observe(1);
 }
 EXPLORE_DRIVER(group_two_waiters, .about = "two wait, one ends the group", .setup = setup_two_waiters,
-               .threads = {wait_first, wait_second, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+               .threads = {wait_first, wait_second, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 3);
 
 static void cancel_setup(void) {
     group_setup();
@@ -278,8 +280,8 @@ static void cancel_check(void) {
     EXPECT((load_rlx(&world.record->id) & ID_MARKS) == 0);
     group_end();
 }
-EXPLORE_DRIVER(group_cancel, .about = "cancelled while it ends", .setup = cancel_setup, .threads = {cancel, end_and_open_again},
-               .check = cancel_check, .must_see = 1);
+EXPLORE_DRIVER(group_cancel, .about = "cancelled while it ends", .setup = cancel_setup,
+               .threads = {cancel, end_and_open_again}, .check = cancel_check, .must_see = 1);
 
 static void fail_3(void) { record_fail(world.record, 3, 7); }
 static void fail_2(void) { record_fail(world.record, 2, 9); }

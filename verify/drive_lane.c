@@ -111,8 +111,8 @@ static void owner_short(void) {
     claim_and_run(0, 1, NULL);
     push(0, 1);
 }
-EXPLORE_DRIVER(lane_short, .about = "few tasks, for depth first", .setup = lane_setup, .threads = {owner_short, taker_of_one},
-               .check = all_run);
+EXPLORE_DRIVER(lane_short, .about = "few tasks, for depth first", .setup = lane_setup,
+               .threads = {owner_short, taker_of_one}, .check = all_run);
 
 static void owner_wide(void) {
     push(0, 2);

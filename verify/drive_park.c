@@ -67,7 +67,8 @@ static void run_task(uint32_t task) {
         store_rel(drive_park_second, &world.second_run, 1);
         os_wake(&world.second_run, 1);
     }
-    while (task == 0 && world.first_waits && load_acq(drive_park_first, &world.second_run) == 0) os_wait(&world.second_run, 0, 0);
+    while (task == 0 && world.first_waits && load_acq(drive_park_first, &world.second_run) == 0)
+        os_wait(&world.second_run, 0, 0);
     if (add_acq_rel(drive_park_finished, &world.finished, 1) + 1 < world.tasks) return;
     store_rlx(&world.stop, 1);
     wake_all();

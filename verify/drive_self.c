@@ -256,13 +256,12 @@ static void data_read(void) {
     EXPECT(data == 1);
     explore_observe(0);
 }
-EXPLORE_DRIVER(self_data, .about = "published data", .setup = zero, .threads = {data_write_rel, data_read}, .must_see = BIT(0));
+EXPLORE_DRIVER(self_data, .about = "published data", .setup = zero, .threads = {data_write_rel, data_read},
+               .must_see = BIT(0));
 EXPLORE_DRIVER(self_data_race, .about = "data published by a relaxed store", .setup = zero,
                .threads = {data_write_rlx, data_read}, .flags = EXPLORE_MUST_FAIL, .fails_with = "race");
 
-static ATOMIC(struct {
-    ATOMIC(uint32_t) word;
-} *) shared;
+static ATOMIC(struct { ATOMIC(uint32_t) word; } *) shared;
 static void free_setup(void) {
     zero();
     store_rlx(&shared, NULL);

@@ -15,12 +15,12 @@
 
 enum {
     THREADS_MAX = 16,
-    HISTORY_MAX = 24,    /* stores kept of a location */
-    HISTORY_DROP = 8,    /* oldest ones dropped at once when full */
+    HISTORY_MAX = 24, /* stores kept of a location */
+    HISTORY_DROP = 8, /* oldest ones dropped at once when full */
     LOCATIONS_MAX = 4096,
     STALE_READS_MAX = 4, /* reads in a row by one thread of one location that may miss its newest store */
     STEPS_MAX_DEFAULT = 20000,
-    STREAK_MAX = 500     /* steps one thread may run while others are ready */
+    STREAK_MAX = 500 /* steps one thread may run while others are ready */
 };
 
 /* What a thread, or the message of a store, knows. */
@@ -35,7 +35,7 @@ struct line;
 struct write {
     uint64_t value;
     const struct view *message; /* what an acquiring reader learns; NULL: nothing */
-    int32_t time;        /* its place in the modification order */
+    int32_t time;               /* its place in the modification order */
     uint8_t thread;
     bool change; /* by a read-modify-write: nothing may come between it and the store before */
 };
@@ -60,9 +60,9 @@ struct thread {
     enum thread_state state;
     void (*entry)(void *);
     void *argument;
-    struct view *now;              /* what it knows */
-    struct view *pending;          /* what it would know after an acquire fence */
-    const struct view *released;   /* what it knew at its last release fence; NULL: had none */
+    struct view *now;            /* what it knows */
+    struct view *pending;        /* what it would know after an acquire fence */
+    const struct view *released; /* what it knew at its last release fence; NULL: had none */
     uint8_t stale[LOCATIONS_MAX];
     enum sleep_kind sleeps;
     const void *sleeps_on;
@@ -106,11 +106,11 @@ extern run R;
 
 /* choose.c */
 void choose_begin(uint64_t seed, enum mode mode);
-uint32_t choose(uint32_t n);          /* one of n equal options; depth first: 0 first */
-bool choose_rarely(uint32_t chance);  /* departs from the ordinary; in 256; depth first: while the budget lasts */
+uint32_t choose(uint32_t n);                 /* one of n equal options; depth first: 0 first */
+bool choose_rarely(uint32_t chance);         /* departs from the ordinary; in 256; depth first: while the budget lasts */
 struct thread *choose_thread(bool may_stay); /* among the ready ones; NULL: none is */
-void choose_first_dfs(void); /* before a driver's first schedule */
-bool choose_next_dfs(void);           /* the next schedule; false: all were run */
+void choose_first_dfs(void);                 /* before a driver's first schedule */
+bool choose_next_dfs(void);                  /* the next schedule; false: all were run */
 void choose_set_preemptions(uint32_t preemptions, uint32_t departures);
 
 /* thread.c */
@@ -128,7 +128,8 @@ void model_init(void);
 void model_begin(void);
 void view_join(struct view *into, const struct view *from, bool clocks);
 const struct view *view_copy(const struct view *from);
-const struct view *model_release(struct thread *self); /* what self knows, for another thread to acquire; a new epoch begins */
+const struct view *
+model_release(struct thread *self); /* what self knows, for another thread to acquire; a new epoch begins */
 uint64_t model_newest(const void *address, size_t size); /* reads as the kernel does */
 void model_sc_fence(struct thread *self);
 void model_zero(uint32_t index); /* a store of 0, by os_purge */
@@ -137,7 +138,7 @@ void model_forget(struct location *l);
 
 /* race.c */
 struct granule {
-    uint32_t written;             /* epoch << 4 | mask of bytes */
+    uint32_t written; /* epoch << 4 | mask of bytes */
     uint32_t read[THREADS_MAX];
     uint8_t writer;
 };

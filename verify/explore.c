@@ -16,7 +16,7 @@ extern const explore_driver *const __start_explore_drivers[], *const __stop_expl
 enum { SEEN_MIN = 1 << 16, MUST_SEE_MIN = 10000, FAILURE_STEPS = 60 };
 
 static struct {
-    uint64_t schedules, seed;
+    uint64_t schedules, seed, at_least;
     enum mode mode;
     bool trace, quiet, coverage;
     uint32_t steps;
@@ -154,7 +154,8 @@ static bool judge(const explore_driver *driver, const outcome *out) {
         if (as_told)
             printf("    its seeded fault was found: %s\n", R.failure);
         else if (out->failed)
-            printf("%s: FAILED: its seeded fault should end in '%s', not: %s\n", driver->name, driver->fails_with, R.failure);
+            printf("%s: FAILED: its seeded fault should end in '%s', not: %s\n", driver->name, driver->fails_with,
+                   R.failure);
         else
             printf("%s: FAILED: its seeded fault was not found\n", driver->name);
         return as_told;
@@ -239,7 +240,10 @@ static bool set_mutant(const char *text) {
     for (explore_site *const *at = __start_explore_sites; at < __stop_explore_sites; at++) {
         explore_site *site = *at;
         if (strcmp(site->tag, tag) != 0) continue;
-        const char *kind = slash != NULL ? slash + 1 : is_fence(site) ? "drop" : site->op == EXPLORE_RECHECK ? "recheck" : "order";
+        const char *kind = slash != NULL                 ? slash + 1
+                           : is_fence(site)              ? "drop"
+                           : site->op == EXPLORE_RECHECK ? "recheck"
+                                                         : "order";
         any |= weaken(site, kind);
     }
     return any;
@@ -279,12 +283,14 @@ static void find_drivers(void) {
 static int usage(void) {
     fputs("explore --list                 drivers\n"
           "explore --sites                tagged operations and the ways to weaken them\n"
-          "explore [DRIVER or PREFIX*]... runs them, or all; exit status 1 when one fails\n"
+          "explore [DRIVER]...            runs them, or all; exit status 1 when one fails.\n"
+          "                               DRIVER may be PREFIX*, and !DRIVER leaves out\n"
           "    --schedules N              how many of each (10000)\n"
           "    --seed N                   the first seed; with --mode dfs the number of the first schedule\n"
           "    --mode mix|random|pct|dfs\n"
           "    --preemptions N            depth first: at most so many (2)\n"
           "    --departures N             depth first: late loads and the like, at most so many (1)\n"
+          "    --at-least N               fails when fewer distinct schedules were run\n"
           "    --steps N                  a longer schedule is a livelock\n"
           "    --mutant TAG[/KIND]        weakens one tag\n"
           "    --trace                    prints every step\n"
@@ -294,6 +300,7 @@ static int usage(void) {
     return 2;
 }
 
+/* PREFIX* or a whole name; !PATTERN leaves out. */
 static bool matches(const char *pattern, const char *name) {
     size_t n = strlen(pattern);
     if (n > 0 && pattern[n - 1] == '*') return strncmp(pattern, name, n - 1) == 0;
@@ -301,9 +308,12 @@ static bool matches(const char *pattern, const char *name) {
 }
 
 static bool is_chosen(const explore_driver *driver) {
-    for (uint32_t i = 0; i < options.driver_count; i++)
-        if (matches(options.drivers[i], driver->name)) return true;
-    return options.driver_count == 0;
+    bool chosen = options.driver_count == 0 || options.drivers[0][0] == '!';
+    for (uint32_t i = 0; i < options.driver_count; i++) {
+        bool leave_out = options.drivers[i][0] == '!';
+        if (matches(options.drivers[i] + leave_out, driver->name)) chosen = !leave_out;
+    }
+    return chosen;
 }
 
 static int list_drivers(void) {
@@ -335,6 +345,8 @@ static bool set_option(const char *name, const char *value) {
         options.schedules = number;
     else if (strcmp(name, "--seed") == 0)
         options.seed = number;
+    else if (strcmp(name, "--at-least") == 0)
+        options.at_least = number;
     else if (strcmp(name, "--steps") == 0)
         options.steps = (uint32_t)number;
     else if (strcmp(name, "--preemptions") == 0)
@@ -383,7 +395,8 @@ static int run_chosen(void) {
     if (!options.quiet)
         printf("%u drivers, %llu distinct schedules, %u failed, %.1f s\n", ran, (unsigned long long)distinct_total, failed,
                now_s() - start_s);
-    return failed != 0;
+    if (distinct_total < options.at_least) printf("FAILED: fewer than %llu\n", (unsigned long long)options.at_least);
+    return failed != 0 || distinct_total < options.at_least;
 }
 
 int main(int argc, char **argv) {

@@ -11,12 +11,12 @@
 #define EXPLORE_DRIVER_THREADS 8
 
 /* explore_driver.flags */
-#define EXPLORE_MUST_FAIL 1u      /* a seeded fault: the run passes when a schedule fails */
-#define EXPLORE_NO_RESCUE 2u      /* a sleep that only its deadline ends, with nothing else to run, is a lost wake-up */
-#define EXPLORE_THREADS_FAIL 4u   /* os_thread_start may fail */
-#define EXPLORE_MEMORY_FAILS 8u   /* os_map and os_alloc may fail */
-#define EXPLORE_ALWAYS_FULL 16u   /* os_fence_light and os_fence_heavy are always full fences */
-#define EXPLORE_ALWAYS_LIGHT 32u  /* they are always the asymmetric pair */
+#define EXPLORE_MUST_FAIL 1u     /* a seeded fault: the run passes when a schedule fails */
+#define EXPLORE_NO_RESCUE 2u     /* a sleep that only its deadline ends, with nothing else to run, is a lost wake-up */
+#define EXPLORE_THREADS_FAIL 4u  /* os_thread_start may fail */
+#define EXPLORE_MEMORY_FAILS 8u  /* os_map and os_alloc may fail */
+#define EXPLORE_ALWAYS_FULL 16u  /* os_fence_light and os_fence_heavy are always full fences */
+#define EXPLORE_ALWAYS_LIGHT 32u /* they are always the asymmetric pair */
 
 typedef struct explore_driver {
     const char *name;
@@ -25,8 +25,8 @@ typedef struct explore_driver {
     void (*threads[EXPLORE_DRIVER_THREADS])(void);
     void (*check)(void);
     uint32_t flags;
-    uint32_t must_see;  /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
-    uint32_t steps_max; /* a longer schedule is a livelock; 0: 20,000 */
+    uint32_t must_see;      /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
+    uint32_t steps_max;     /* a longer schedule is a livelock; 0: 20,000 */
     const char *fails_with; /* a word of the report that a seeded fault must end in; NULL: any */
 } explore_driver;
 

@@ -53,7 +53,8 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define EXPLORE_BOX(a, v) ((EXPLORE_TYPE(a)[1]){(v)})
 
 #define EXPLORE_LOAD_AT(tag, order, a)                                                                                      \
-    (*(EXPLORE_TYPE(a) *)explore_load(EXPLORE_SITE(tag, EXPLORE_LOAD, order), &(a)->raw, sizeof((a)->raw), EXPLORE_BOX(a, 0)))
+    (*(EXPLORE_TYPE(a) *)explore_load(EXPLORE_SITE(tag, EXPLORE_LOAD, order), &(a)->raw, sizeof((a)->raw),                  \
+                                      EXPLORE_BOX(a, 0)))
 #define EXPLORE_STORE_AT(tag, order, a, v)                                                                                  \
     explore_store(EXPLORE_SITE(tag, EXPLORE_STORE, order), &(a)->raw, sizeof((a)->raw), EXPLORE_BOX(a, v))
 #define EXPLORE_CAS_AT(tag, order, a, expected, v)                                                                          \

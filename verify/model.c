@@ -22,7 +22,7 @@ static struct {
     struct {
         uintptr_t address;
         uint32_t generation, index;
-    } *slots;
+    } * slots;
     uint32_t generation;
     char *arena; /* messages */
     size_t used;
@@ -89,7 +89,9 @@ static const struct view *join_messages(const struct view *a, const struct view 
 
 /* ---- locations ---------------------------------------------------------------------------------------------------- */
 
-struct location *model_location(uint32_t index) { return &M.locations[index]; }
+struct location *model_location(uint32_t index) {
+    return &M.locations[index];
+}
 
 static uint64_t raw_read(uintptr_t address, uint32_t size) {
     switch (size) {
@@ -215,7 +217,8 @@ static struct write *insert(struct location *l, int32_t oldest) {
     return &l->writes[at];
 }
 
-static void put(struct thread *self, uint32_t index, struct write *w, uint64_t value, enum explore_order order, const struct view *inherited) {
+static void put(struct thread *self, uint32_t index, struct write *w, uint64_t value, enum explore_order order,
+                const struct view *inherited) {
     struct location *l = &M.locations[index];
     w->value = value;
     w->thread = (uint8_t)self->id;
@@ -276,7 +279,9 @@ static uint32_t choose_change(const struct thread *self, uint32_t index, bool sc
     int32_t oldest = view_at(self->now, index);
     if (sc && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
     uint32_t newest = l->count - 1, at = newest;
-    if (newest == 0 || l->count == HISTORY_MAX || newest_of(&M.locations[index])->time <= oldest || !choose_rarely(R.insert_chance)) return newest;
+    if (newest == 0 || l->count == HISTORY_MAX || newest_of(&M.locations[index])->time <= oldest ||
+        !choose_rarely(R.insert_chance))
+        return newest;
     for (uint32_t back = 1 + choose(newest); back > 0 && l->writes[at - 1].time >= oldest; back--) at--;
     if (at == newest || l->writes[at + 1].change || l->writes[at + 1].time - l->writes[at].time < 2) return newest;
     return at;
