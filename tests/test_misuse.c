@@ -1,0 +1,300 @@
+/* test_misuse.c: what a caller gets wrong returns its error, and harms nothing. (Destroying from a task, submitting during
+ * destroy and using a parent's pool are in test_life.c, unpaired blocking sections in test_work.c.) */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+/* The pool still works. */
+static void check_alive(weft_pool *pool) {
+    atomic_uint counter = 0;
+    weft_group group = WEFT_GROUP_INIT;
+    for (int i = 0; i < 100; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 100);
+}
+
+/* ---- NULL --------------------------------------------------------------------------------------------------------- */
+
+static void test_null_pool(void **state) {
+    (void)state;
+    weft_group group = WEFT_GROUP_INIT, before = group;
+    weft_pool *none = NULL;
+    weft_stats stats = {.struct_size = sizeof stats};
+    weft_config config = config_of(1);
+    assert_int_equal(weft_pool_create(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_create(NULL, &config), WEFT_EINVAL);
+    assert_int_equal(weft_pool_destroy(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_destroy(&none), WEFT_EINVAL);
+    assert_int_equal(weft_pool_abort(NULL, NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_abort(&none, NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_submit(NULL, NULL, empty_task, NULL, 0), WEFT_EINVAL);
+    assert_int_equal(weft_submit(NULL, &group, empty_task, NULL, 0), WEFT_EINVAL);
+    assert_int_equal(weft_wait(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_wait(NULL, &group), WEFT_EINVAL);
+    assert_int_equal(weft_wait_until(NULL, &group, WEFT_HELP_BELOW, 1), WEFT_EINVAL);
+    assert_int_equal(weft_cancel(NULL, &group), WEFT_EINVAL);
+    assert_int_equal(weft_cancel(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_config(NULL, &config), WEFT_EINVAL);
+    assert_int_equal(weft_pool_stats(NULL, &stats), WEFT_EINVAL);
+    assert_int_equal(weft_pool_workers(NULL), 0);
+    assert_memory_equal(&group, &before, sizeof group);
+}
+
+static void test_null_others(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    weft_group group = WEFT_GROUP_INIT;
+    char text[8];
+    assert_int_equal(weft_submit(pool, &group, NULL, NULL, 0), WEFT_EINVAL);
+    assert_int_equal(weft_submit(pool, NULL, NULL, "x", 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_config(pool, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_stats(pool, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_config_init(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_config_from_env(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_config_format(NULL, text, sizeof text), WEFT_EINVAL);
+    assert_int_equal(weft_config_format(NULL, NULL, 0), WEFT_EINVAL);
+    const weft_config config = config_of(1);
+    assert_int_equal(weft_config_format(&config, NULL, 1), WEFT_EINVAL);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+static void test_null_worker(void **state) {
+    (void)state;
+    assert_int_equal(weft_block_begin(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_block_end(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_cancelled(NULL), 0);
+    assert_null(weft_worker_pool(NULL));
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+static void test_payload_too_large(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    weft_group group = WEFT_GROUP_INIT;
+    char byte = 1;
+    static const size_t sizes[] = {WEFT_PAYLOAD_MAX + 1, SIZE_MAX,        SIZE_MAX - 16,
+                                   SIZE_MAX / 2,         (size_t)1 << 32, ((size_t)1 << 32) + 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(weft_submit(pool, &group, empty_task, &byte, sizes[i]), WEFT_EINVAL);
+        assert_int_equal(weft_submit(pool, NULL, empty_task, &byte, sizes[i]), WEFT_EINVAL);
+    }
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(stats_of(pool).tasks_run, 0);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+static void test_help_out_of_range(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    static const int helps[] = {3, -1, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++)
+        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)helps[i], 0), WEFT_EINVAL);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+static void test_stats_size(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_stats stats;
+    memset(&stats, 0x5a, sizeof stats);
+    stats.struct_size = 0;
+    assert_int_equal(weft_pool_stats(pool, &stats), WEFT_EINVAL);
+    assert_int_equal(stats.tasks_run, 0x5a5a5a5a5a5a5a5a);
+    end_pool(pool);
+}
+
+/* ---- configurations ----------------------------------------------------------------------------------------------- */
+
+static void refuse(const weft_config *config, const char *what) {
+    int local = 0;
+    weft_pool *pool = (weft_pool *)&local; /* anything but NULL */
+    int error = weft_pool_create(&pool, config);
+    if (error != WEFT_EINVAL) fail_msg("%s: %d", what, error);
+    assert_null(pool);
+}
+
+#define REFUSE(field, value)                                                                                                \
+    do {                                                                                                                    \
+        weft_config config = config_of(2);                                                                                  \
+        config.field = (value);                                                                                             \
+        refuse(&config, #field " = " #value);                                                                               \
+    } while (0)
+
+static void test_config_refused(void **state) {
+    (void)state;
+    REFUSE(struct_size, 0);
+    REFUSE(struct_size, 1);
+    REFUSE(struct_size, sizeof config + 1);
+    REFUSE(struct_size, SIZE_MAX);
+    REFUSE(workers, WEFT_WORKERS_MAX + 1);
+    REFUSE(workers, UINT32_MAX);
+    REFUSE(spares, WEFT_WORKERS_MAX + 1);
+    REFUSE(spares, UINT32_MAX);
+    REFUSE(cpus, "");
+    REFUSE(cpus, "x");
+    REFUSE(cpus, "3-1");
+    REFUSE(cpus, "0,");
+    REFUSE(cpus, "99999999999999999999");
+    REFUSE(stack_size, 1);
+    REFUSE(stack_size, 16383);
+    REFUSE(spin_ns, -2);
+    REFUSE(spin_ns, INT64_MIN);
+    REFUSE(flags, 4);
+    REFUSE(flags, UINT32_MAX);
+    REFUSE(full, 3);
+    REFUSE(full, UINT32_MAX);
+}
+
+/* A configuration of another version is larger; what is beyond ours must not be believed. */
+static void test_config_zero(void **state) {
+    (void)state;
+    weft_config config;
+    memset(&config, 0, sizeof config);
+    refuse(&config, "struct_size 0");
+    config.struct_size = sizeof config; /* "Set struct_size, or start from weft_config_init" */
+    weft_pool *pool = make_pool_with(&config);
+    assert_int_equal(weft_pool_workers(pool), weft_cpu_count());
+    check_alive(pool);
+    end_pool(pool);
+}
+
+/* In range, and yet more than a machine gives: an error that leaves nothing behind. */
+static void test_config_absurd(void **state) {
+    (void)state;
+    weft_pool *pool = NULL;
+    weft_config config = config_of(2);
+    config.stack_size = SIZE_MAX / 2;
+    int error = weft_pool_create(&pool, &config);
+    assert_true(error == WEFT_EINVAL || error == WEFT_EAGAIN || error == WEFT_ENOMEM);
+    assert_null(pool);
+    config = config_of(2);
+    config.cpus = "4095"; /* a list, if of a CPU that is hardly there */
+    error = weft_pool_create(&pool, &config);
+    if (error == WEFT_OK) SKIP("this machine has CPU 4095");
+    assert_true(error == WEFT_EINVAL || error == WEFT_EAGAIN);
+    assert_null(pool);
+}
+
+static void test_config_extremes(void **state) {
+    (void)state;
+    static const int64_t spins[] = {1, INT64_MAX, WEFT_SPIN_NONE};
+    for (size_t i = 0; i < sizeof spins / sizeof spins[0]; i++) {
+        weft_config config = config_of(2);
+        config.spin_ns = spins[i];
+        config.queue_max = i == 0 ? 1 : UINT64_MAX;
+        config.full = (uint32_t)i;
+        config.spares = WEFT_WORKERS_MAX;
+        weft_pool *pool = make_pool_with(&config);
+        if (i == 0)
+            check_alive(pool);
+        else
+            for (int k = 0; k < 100; k++) assert_int_equal(weft_submit(pool, NULL, empty_task, NULL, 0), WEFT_OK);
+        end_pool(pool);
+    }
+}
+
+static void test_most_workers(void **state) {
+    (void)state;
+    weft_config config = config_of(WEFT_WORKERS_MAX);
+    config.stack_size = 16384;
+    weft_pool *pool = NULL;
+    int error = weft_pool_create(&pool, &config);
+    if (error == WEFT_EAGAIN || error == WEFT_ENOMEM) SKIP("the system has no room for that many threads");
+    assert_int_equal(error, WEFT_OK);
+    assert_true(weft_pool_workers(pool) >= 1 && weft_pool_workers(pool) <= WEFT_WORKERS_MAX);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+static void test_group_flags_unknown(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    static const uint32_t flags[] = {2, 3, 0x80000000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        group.flags = flags[i];
+        assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_EINVAL);
+    }
+    weft_group group = WEFT_GROUP_INIT;
+    group.zero = 1;
+    assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_EINVAL);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+/* A group that was never initialised. Whatever it holds, the call returns and the pool lives on. */
+static void test_group_of_garbage(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    uint64_t id = 0x9e3779b97f4a7c15;
+    for (int round = 0; round < 2000; round++) {
+        weft_group group = {.id = round < 64 ? (uint64_t)1 << round : id};
+        id = id * 6364136223846793005u + 1442695040888963407u;
+        weft_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
+        weft_cancel(pool, &group);
+        weft_submit(pool, &group, empty_task, NULL, 0);
+        weft_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
+    }
+    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+/* A group that was used with one pool comes to another before it was waited for, or after. */
+static void test_group_of_another_pool(void **state) {
+    (void)state;
+    weft_pool *first = make_pool(1), *second = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint counter = 0;
+    assert_int_equal(submit_count(first, &group, &counter), WEFT_OK);
+    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(submit_count(second, &group, &counter), WEFT_OK); /* after a wait it is free */
+    assert_int_equal(weft_wait(second, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 2);
+    assert_int_equal(submit_count(first, &group, &counter), WEFT_OK);
+    weft_group copy = group;
+    weft_wait_until(second, &copy, WEFT_HELP_BELOW, 1);
+    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 3);
+    check_alive(first);
+    check_alive(second);
+    end_pool(first);
+    end_pool(second);
+}
+
+/* ---- double destroy ----------------------------------------------------------------------------------------------- */
+
+static void test_double_destroy(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
+    assert_null(pool);
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_EINVAL);
+    assert_int_equal(weft_pool_abort(&pool, NULL, NULL), WEFT_EINVAL);
+    pool = make_pool(2);
+    assert_int_equal(weft_pool_abort(&pool, NULL, NULL), WEFT_OK);
+    assert_null(pool);
+    assert_int_equal(weft_pool_abort(&pool, NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_EINVAL);
+    assert_int_equal(weft_submit(pool, NULL, empty_task, NULL, 0), WEFT_EINVAL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null_pool),         cmocka_unit_test(test_null_others),
+        cmocka_unit_test(test_null_worker),       cmocka_unit_test(test_payload_too_large),
+        cmocka_unit_test(test_help_out_of_range), cmocka_unit_test(test_stats_size),
+        cmocka_unit_test(test_config_refused),    cmocka_unit_test(test_config_zero),
+        cmocka_unit_test(test_config_absurd),     cmocka_unit_test(test_config_extremes),
+        cmocka_unit_test(test_most_workers),      cmocka_unit_test(test_group_flags_unknown),
+        cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
+        cmocka_unit_test(test_double_destroy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
