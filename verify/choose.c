@@ -1,8 +1,9 @@
 /* choose.c: every decision a schedule consists of is made here, so that a seed (or a depth-first number) replays it.
  *
  * At random: at each step the current thread goes on or another runs, by a chance drawn for the schedule.
- * By priorities (PCT): the ready thread of the highest priority runs; at a few steps drawn ahead the running one falls to the
- * lowest. Finds orderings of depth d with a known probability.
+ * By priorities (PCT): the ready thread of the highest priority runs; at a few steps drawn ahead the running one falls to
+ * the lowest (S. Burckhardt, P. Kothari, M. Musuvathi, S. Nagarakatte, "A randomized scheduler with probabilistic guarantees
+ * of finding bugs", ASPLOS 2010, doi:10.1145/1736020.1736040).
  * Depth first: all schedules with at most so many preemptions, and so many departures from the newest value. */
 #include "engine.h"
 

@@ -1,5 +1,5 @@
-/* drive_lane.c: lanes under every kind of claim: growth, positions that wrap, tasks of several cells, segments that go from one
- * lane to another, an owner that leaves. Built with segments of four cells. */
+/* drive_lane.c: lanes under every kind of claim: growth, positions that wrap, tasks of several cells, segments that go from
+ * one lane to another, an owner that leaves. Built with segments of four cells. */
 #include "explore.h"
 #include "lane.h"
 

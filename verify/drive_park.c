@@ -1,5 +1,5 @@
-/* drive_park.c: workers that look, scout, doze and park, and threads that submit to them. A wake-up that gets lost leaves every
- * thread asleep, which the explorer reports; work is conserved when one task waits for another. */
+/* drive_park.c: workers that look, scout, doze and park, and threads that submit to them. A wake-up that gets lost leaves
+ * every thread asleep, which the explorer reports; work is conserved when one task waits for another. */
 #include "explore.h"
 #include "park.h"
 

@@ -164,8 +164,8 @@ static void acquire(struct thread *self, const struct view *message, enum explor
         view_join(self->pending, message, true);
 }
 
-/* Which store a load reads: mostly the newest, at times any other that the view still allows. `not_value`: not one that holds
- * this (a failed compare and swap); the newest must then hold something else, or NULL is returned. */
+/* Which store a load reads: mostly the newest, at times any other that the view still allows. `not_value`: not one that
+ * holds this (a failed compare and swap); the newest must then hold something else, or NULL is returned. */
 static struct write *choose_write(struct thread *self, uint32_t index, bool sc, const uint64_t *not_value) {
     struct location *l = &M.locations[index];
     int32_t oldest = view_at(self->now, index);
@@ -272,8 +272,8 @@ void explore_store(explore_site *site, void *address, size_t size, const void *v
     note("store", site, index, bits, 0, w->time);
 }
 
-/* The index of the store that a read-modify-write reads: the newest, or at times an older one that is followed by a plain store
- * its thread has not seen; it then comes between the two. */
+/* The index of the store that a read-modify-write reads: the newest, or at times an older one that is followed by a plain
+ * store its thread has not seen; it then comes between the two. */
 static uint32_t choose_change(const struct thread *self, uint32_t index, bool sc) {
     const struct location *l = &M.locations[index];
     int32_t oldest = view_at(self->now, index);
