@@ -449,38 +449,35 @@ static void test_quota_missing_files(void **state) {
     tree_drop();
 }
 
+/* A file whose first line begins with `first` and is filled up to `length` bytes, with `rest` after it. */
+static void put_long_line(const char *name, size_t length, const char *first, const char *rest) {
+    static char text[10000];
+    assert_true(length + strlen(rest) + 2 <= sizeof text);
+    for (size_t i = 0; i < length; i++) text[i] = i < strlen(first) ? first[i] : 'x';
+    snprintf(text + length, sizeof text - length, "\n%s", rest);
+    put_text(name, text);
+}
+
 /* Lines longer than any buffer must neither hide the good line after them nor be taken for one. */
 static void test_quota_long_lines(void **state) {
     (void)state;
-    enum { LONG = 9000 };
-    static char text[2 * LONG + 512];
-    for (size_t length = 4000; length < LONG; length += length < 4200 ? 1 : 997) {
-        tree_make();
-        memset(text, '/', length);
-        memcpy(text, "0::/", 4);
-        strcpy(text + length, "\n0::/a\n");
-        put_text("/proc-cgroup", text);
-        memset(text, 'x', length);
-        memcpy(text, "29 23 0:25 / /m rw - overlay o ", 31);
-        strcpy(text + length, "\n30 23 0:26 / /m rw - cgroup2 c rw\n");
-        put_text("/proc-mountinfo", text);
-        put_text("/m/a/cpu.max", "30 10\n");
+    tree_make();
+    put_text("/m/a/cpu.max", "30 10\n");
+    for (size_t length = 4000; length < 9000; length += length < 4200 ? 1 : 997) {
+        put_long_line("/proc-cgroup", length, "9:cpuset:/", "0::/a\n");
+        put_long_line("/proc-mountinfo", length, "29 23 0:25 / /m rw - overlay o ", "30 23 0:26 / /m rw - cgroup2 c rw\n");
         assert_int_equal(tree_quota(), 3000);
-        tree_drop();
     }
+    tree_drop();
 }
 
 static void test_quota_long_paths(void **state) {
     (void)state;
-    static char text[4200];
     tree_make();
-    for (size_t length = 3900; length < 4096; length++) {
-        memset(text, 'p', length);
-        memcpy(text, "0::/q/", 6);
-        strcpy(text + length, "\n");
-        put_text("/proc-cgroup", text);
-        put_text("/proc-mountinfo", "30 23 0:26 / /m rw - cgroup2 c rw\n");
-        put_text("/m/q/cpu.max", "30 10\n");
+    put_text("/proc-mountinfo", "30 23 0:26 / /m rw - cgroup2 c rw\n");
+    put_text("/m/q/cpu.max", "30 10\n");
+    for (size_t length = 3900; length < 4200; length++) {
+        put_long_line("/proc-cgroup", length, "0::/q/", "");
         uint64_t found = tree_quota();
         /* Beyond what the library looks at there is no limit; as long as the whole path fits, the parent's is found. */
         assert_true(found == 3000 || (found == 0 && length > 4000));

@@ -1,13 +1,11 @@
-/* test_faults.c: malloc, mmap and pthread_create fail at the Nth call, for every N that a scenario reaches. Nothing crashes,
+/* test_faults.c: malloc, os_map and pthread_create fail at the Nth call, for every N that a scenario reaches. Nothing crashes,
  * hangs or leaks; errors are those that weft.h lists. The linker's --wrap sends the library's calls here. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include <sys/mman.h>
-
 /* ---- the functions that fail -------------------------------------------------------------------------------------- */
 
-enum wrapped { MALLOC, MMAP, THREAD, WRAPPED };
+enum wrapped { MALLOC, MAP, THREAD, WRAPPED };
 
 static struct {
     atomic_uint calls;       /* so far in this scenario */
@@ -31,10 +29,10 @@ void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void __real_free(void *memory);
 void __wrap_free(void *memory);
-void *__real_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void *address, size_t size);
-int __wrap_munmap(void *address, size_t size);
+void *__real_os_map(size_t bytes);
+void *__wrap_os_map(size_t bytes);
+void __real_os_unmap(void *memory, size_t bytes);
+void __wrap_os_unmap(void *memory, size_t bytes);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*entry)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*entry)(void *), void *argument);
 int __real_pthread_join(pthread_t thread, void **result);
@@ -54,19 +52,15 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset) {
-    if (fails(MMAP)) {
-        errno = ENOMEM;
-        return MAP_FAILED;
-    }
-    void *memory = __real_mmap(address, size, protection, flags, fd, offset);
-    if (memory != MAP_FAILED) count(MMAP, (long)size);
+void *__wrap_os_map(size_t bytes) {
+    void *memory = fails(MAP) ? NULL : __real_os_map(bytes);
+    if (memory != NULL) count(MAP, (long)bytes);
     return memory;
 }
 
-int __wrap_munmap(void *address, size_t size) {
-    count(MMAP, -(long)size);
-    return __real_munmap(address, size);
+void __wrap_os_unmap(void *memory, size_t bytes) {
+    count(MAP, -(long)bytes);
+    __real_os_unmap(memory, bytes);
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*entry)(void *), void *argument) {
@@ -250,14 +244,14 @@ static void test_malloc_fails_from_then_on(void **state) {
     sweep(MALLOC, true, "malloc");
 }
 
-static void test_mmap_fails(void **state) {
+static void test_map_fails(void **state) {
     (void)state;
-    sweep(MMAP, false, "mmap");
+    sweep(MAP, false, "os_map");
 }
 
-static void test_mmap_fails_from_then_on(void **state) {
+static void test_map_fails_from_then_on(void **state) {
     (void)state;
-    sweep(MMAP, true, "mmap");
+    sweep(MAP, true, "os_map");
 }
 
 static void test_thread_fails(void **state) {
@@ -331,7 +325,7 @@ static void test_no_allocation_per_task(void **state) {
             assert_int_equal(weft_submit(pool, &group, count_task, payload, sizeof payload), WEFT_OK);
         assert_int_equal(weft_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 500);
-        if (round >= 10) early += atomic_load(&faults[MALLOC].calls) + atomic_load(&faults[MMAP].calls);
+        if (round >= 10) early += atomic_load(&faults[MALLOC].calls) + atomic_load(&faults[MAP].calls);
     }
     assert_int_equal(early, 0);
     end_pool(pool);
@@ -340,7 +334,7 @@ static void test_no_allocation_per_task(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_malloc_fails),       cmocka_unit_test(test_malloc_fails_from_then_on),
-        cmocka_unit_test(test_mmap_fails),         cmocka_unit_test(test_mmap_fails_from_then_on),
+        cmocka_unit_test(test_map_fails),          cmocka_unit_test(test_map_fails_from_then_on),
         cmocka_unit_test(test_thread_fails),       cmocka_unit_test(test_threads_run_out),
         cmocka_unit_test(test_no_spare_to_be_had), cmocka_unit_test(test_no_allocation_per_task),
     };
