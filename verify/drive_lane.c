@@ -31,7 +31,8 @@ static int task(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* One task of `cells` cells whose payload is its number; the lane is in the record's place. */
+/* One task of `cells` cells whose payload is its number; the lane is in the record's place. Only the first cell's payload is
+ * announced: a late taker may read a word of a later cell as if it were a meta, and throw it away when its CAS fails. */
 static void push(uint32_t l, uint32_t cells) {
     struct lane *lane = &world.lane[l];
     uint32_t item = ++world.pushed;
