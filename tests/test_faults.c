@@ -1,5 +1,5 @@
-/* test_faults.c: malloc, os_map and pthread_create fail at the Nth call, for every N that a scenario reaches. Nothing crashes,
- * hangs or leaks; errors are those that weft.h lists. The linker's --wrap sends the library's calls here. */
+/* test_faults.c: malloc, os_map and pthread_create fail at the Nth call, for every N that a scenario reaches. Nothing
+ * crashes, hangs or leaks; errors are those that weft.h lists. The linker's --wrap sends the library's calls here. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
