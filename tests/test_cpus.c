@@ -453,7 +453,8 @@ static void test_quota_missing_files(void **state) {
 static void put_long_line(const char *name, size_t length, const char *first, const char *rest) {
     static char text[10000];
     assert_true(length + strlen(rest) + 2 <= sizeof text);
-    for (size_t i = 0; i < length; i++) text[i] = i < strlen(first) ? first[i] : 'x';
+    memset(text, 'x', length);
+    for (size_t i = 0; first[i] != 0; i++) text[i] = first[i];
     snprintf(text + length, sizeof text - length, "\n%s", rest);
     put_text(name, text);
 }
