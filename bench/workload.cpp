@@ -163,7 +163,7 @@ class Shape : public Workload {
     int run(const entrant &table, void *pool, uint64_t tasks) override {
         int error = 0;
         next = 0;
-        for (uint64_t i = 0; i < tasks / (2 * slices) && error == 0; i++) error = frame(table, pool);
+        for (uint64_t i = 0; i < tasks / (uint64_t{2} * slices) && error == 0; i++) error = frame(table, pool);
         if (error == 0) latch_wait(latch_tail);
         int waited = table.wait(pool);
         return error != 0 ? error : waited;

@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <weft.h>
 
+#include <cstdio>
 #include <cstring>
+#include <exception>
 
 static void race_options(CLI::App &race, Options &options) {
     race.add_option("--workload", options.workloads, "Only these workloads (--list shows them)")->delimiter(',');
@@ -23,7 +25,7 @@ static void race_options(CLI::App &race, Options &options) {
     race.add_flag("--list", options.list, "Show workloads and pools");
 }
 
-int main(int argc, char **argv) {
+static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
     Options options;
@@ -38,4 +40,13 @@ int main(int argc, char **argv) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
     return race_main(options);
+}
+
+int main(int argc, char **argv) {
+    try {
+        return command(argc, argv);
+    } catch (const std::exception &failure) {
+        fprintf(stderr, "weft: %s\n", failure.what());
+        return 1;
+    }
 }

@@ -18,11 +18,16 @@ static void run(gpointer data, gpointer user_data) {
 
 static void *create(const struct entrant_config *config) {
     struct glib_pool *self = (struct glib_pool *)calloc(1, sizeof *self);
-    if (self == NULL || fence_init(&self->fence, config->workers) != 0) return NULL;
+    if (self == NULL || fence_init(&self->fence, config->workers) != 0) {
+        free(self);
+        return NULL;
+    }
     self->workers = config->workers;
     records_init(&self->records, sizeof(struct record), config->payload_max < 8 ? 8 : config->payload_max);
     self->pool = g_thread_pool_new(run, NULL, (gint)config->workers, TRUE, NULL);
-    return self->pool == NULL ? NULL : self;
+    if (self->pool != NULL) return self;
+    free(self);
+    return NULL;
 }
 
 static int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {

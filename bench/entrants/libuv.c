@@ -25,7 +25,10 @@ static void *create(const struct entrant_config *config) {
     struct uv_pool *self = (struct uv_pool *)calloc(1, sizeof *self);
     char workers[16];
     snprintf(workers, sizeof workers, "%u", config->workers);
-    if (self == NULL || setenv("UV_THREADPOOL_SIZE", workers, 1) != 0 || uv_loop_init(&self->loop) != 0) return NULL;
+    if (self == NULL || setenv("UV_THREADPOOL_SIZE", workers, 1) != 0 || uv_loop_init(&self->loop) != 0) {
+        free(self);
+        return NULL;
+    }
     records_init(&self->records, sizeof(struct request), config->payload_max);
     return self;
 }

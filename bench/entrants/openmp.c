@@ -23,8 +23,7 @@ static void *create(const struct entrant_config *config) {
 }
 
 static int enter(void *pool, void (*body)(void *), void *arg) {
-    int workers = ((struct omp_pool *)pool)->workers;
-#pragma omp parallel num_threads(workers)
+#pragma omp parallel num_threads(((struct omp_pool *)pool)->workers)
 #pragma omp single
     body(arg);
     return 0;

@@ -13,7 +13,6 @@
 
 enum class Memory {
     two_blocks, // job and payload: a malloc each
-    one_block,  // one malloc holds both
     slots,      // finished jobs are used again, the payload is a malloc
     inline_64   // finished jobs are used again, payloads up to 64 bytes lie inside
 };
@@ -53,11 +52,6 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
 
     // Memory for a job and its payload: a finished slot when there is one. Recycling pools call this under the lock.
     Job *room(size_t size) {
-        if constexpr (memory == Memory::one_block) {
-            Job *job = static_cast<Job *>(malloc(sizeof(InlineJob) - inline_bytes + size));
-            if (job != nullptr) job->payload = static_cast<InlineJob *>(job)->bytes;
-            return job;
-        }
         Job *job = unused;
         if (recycles && job != nullptr)
             unused = job->next;
@@ -79,9 +73,7 @@ template <Memory memory, bool bounded, bool broadcast> class QueuePool {
     }
 
     void memory_free(Job *job) {
-        if constexpr (memory != Memory::one_block) {
-            if (!is_inline(job)) free(job->payload);
-        }
+        if (!is_inline(job)) free(job->payload);
         if constexpr (!recycles) free(job);
     }
 

@@ -15,7 +15,9 @@ static void *create(const struct entrant_config *config) {
     if (self == NULL) return NULL;
     records_init(&self->records, sizeof(struct record), config->payload_max);
     self->pool = thpool_init((int)config->workers);
-    return self->pool == NULL ? NULL : self;
+    if (self->pool != NULL) return self;
+    free(self);
+    return NULL;
 }
 
 static int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {

@@ -102,6 +102,9 @@ class Racer {
         if (pool == nullptr) throw std::runtime_error("the pool could not be created");
     }
 
+    // For a profiler: the jobs and nothing else.
+    void profile(uint64_t tasks) { run(tasks); }
+
     void round(const Command &command, Reply &reply) {
         if (command.warm != 0) run(command.warm);
         jobs_reset();
@@ -166,9 +169,8 @@ int race_child(const std::vector<std::string> &arguments) {
 
 int race_solo(const std::vector<std::string> &arguments) {
     try {
-        Reply reply{};
         Racer racer(seat_from(arguments, 1));
-        racer.round({Order::round, 0, 0, std::stoull(arguments[0])}, reply);
+        racer.profile(std::stoull(arguments[0]));
         _exit(0);
     } catch (const std::exception &failure) {
         fprintf(stderr, "weft race-solo: %s\n", failure.what());

@@ -67,14 +67,7 @@ struct Tracer {
     }
 };
 
-std::string preload_file(const Seat &seat) {
-    size_t slash = seat.entrant.rfind('/');
-    return slash == std::string::npos ? "" : seat.entrant.substr(0, slash) + "/count_malloc.so";
-}
-
 [[noreturn]] void traced_exec(const Seat &seat, int in, int out) {
-    std::string preload = preload_file(seat);
-    if (access(preload.c_str(), R_OK) == 0) setenv("LD_PRELOAD", preload.c_str(), 1);
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(126);
     raise(SIGSTOP);
     process_exec(seat, in, out);
@@ -86,11 +79,11 @@ struct Report {
     bool ok;
 };
 
-// In the tracer's process: the whole run.
-Report trace(const Seat &seat, uint64_t warm, uint64_t tasks) {
+// In the tracer's process: the whole run, as many jobs warm as counted.
+Report trace(const Seat &seat, uint64_t tasks) {
     Report report{};
     int down[2], up[2];
-    Command command = {Order::round, 0, warm, tasks};
+    Command command = {Order::round, 0, tasks, tasks};
     if (pipe(down) != 0 || pipe(up) != 0) return report;
     if (!write_all(down[1], &command, sizeof command)) return report;
     Tracer tracer;
@@ -124,7 +117,7 @@ bool on_path(const std::string &program) {
 
 } // namespace
 
-Counts count_run(const Seat &seat, uint64_t warm, uint64_t tasks) {
+Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t tasks) {
     int ends[2];
     Counts counts;
     if (pipe2(ends, O_CLOEXEC) != 0) return counts;
@@ -134,7 +127,9 @@ Counts count_run(const Seat &seat, uint64_t warm, uint64_t tasks) {
     if (tracer == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(limit_s); // ends the tracer, and PTRACE_O_EXITKILL the entrant with it
-        Report report = trace(traced, warm, tasks);
+        std::string preload = entrant_dir + "/count_malloc.so";
+        if (access(preload.c_str(), R_OK) == 0) setenv("LD_PRELOAD", preload.c_str(), 1);
+        Report report = trace(traced, tasks);
         _exit(write_all(ends[1], &report, sizeof report) ? 0 : 1);
     }
     close(ends[1]);

@@ -92,16 +92,6 @@ std::string program_dir() {
     return file.substr(0, file.rfind('/'));
 }
 
-// In the build tree, then installed.
-std::string find_dir(const Options &options) {
-    if (!options.entrant_dir.empty()) return options.entrant_dir;
-    std::string here = program_dir();
-    for (const char *place : {"/../bench/entrants", "/../" WEFT_LIBDIR "/weft/entrants"}) {
-        if (access((here + place + "/entrants.txt").c_str(), R_OK) == 0) return here + place;
-    }
-    return here;
-}
-
 Entrant listed(const std::string &line, const std::string &dir) {
     size_t first = line.find('\t'), second = line.find('\t', first + 1);
     std::string name = line.substr(0, first), file = line.substr(first + 1, second - first - 1);
@@ -120,9 +110,18 @@ Entrant static_threads() {
 
 } // namespace
 
+std::string entrant_dir_find(const Options &options) {
+    if (!options.entrant_dir.empty()) return options.entrant_dir;
+    std::string here = program_dir();
+    for (const char *place : {"/../bench/entrants", "/../" WEFT_LIBDIR "/weft/entrants"}) {
+        if (access((here + place + "/entrants.txt").c_str(), R_OK) == 0) return here + place;
+    }
+    return here;
+}
+
 std::vector<Entrant> entrants_find(const Options &options) {
     std::vector<Entrant> all;
-    std::string dir = find_dir(options);
+    const std::string &dir = options.entrant_dir;
     std::ifstream list(dir + "/entrants.txt");
     if (!list) throw std::runtime_error("no entrants.txt in " + dir);
     for (std::string line; std::getline(list, line);) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <sys/sysinfo.h>
 #include <thread>
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ double median(std::vector<double> values) {
 // The median over the warmed rounds of a value per task.
 template <class Value> double per_task(const std::vector<Reply> &replies, Value value) {
     std::vector<double> all;
+    all.reserve(replies.size());
     for (const auto &reply : replies) all.push_back(static_cast<double>(value(reply)) / static_cast<double>(reply.tasks));
     return median(all);
 }
@@ -170,12 +172,12 @@ void fill_row(Turn &turn, bool sampled) {
         row.error = "interrupted";
 }
 
-void count(Turn &turn, const Heat &heat) {
+void count(Turn &turn, const Heat &heat, const Options &options) {
     double affordable = turn.estimate_ns < 1500 ? 50000 : 5000;
     if (is_coliseum(heat)) affordable = 2000;
     if (heat.workload == "x264-shape") affordable = 40;
     uint64_t tasks = in_units(affordable, heat.unit, heat.tasks);
-    Counts counts = count_run(turn.seat, tasks, tasks);
+    Counts counts = count_run(turn.seat, options.entrant_dir, tasks);
     turn.row.malloc_calls = counts.malloc_calls;
     turn.row.memory_calls = counts.memory_calls;
     turn.row.futex_calls = counts.futex_calls;
@@ -198,35 +200,50 @@ void relate(std::vector<Row> &rows, const Heat &heat) {
     }
 }
 
+// Rounds of the turns from `first` to before `end`, in rotation, their processes alive meanwhile.
+void rotate(std::vector<Turn> &turns, size_t first, size_t end, const Heat &heat, unsigned rounds) {
+    bool sample = rounds > heat.rounds + 1;
+    for (size_t i = first; i < end; i++) start(turns[i]);
+    for (unsigned round = 0; round < rounds; round++) {
+        for (size_t i = first; i < end; i++) {
+            progress(heat,
+                     "round " + std::to_string(round) + " of " + std::to_string(rounds - 1) + ", " + turns[i].row.pool);
+            take_turn(turns[i], heat, sample && round + 1 == rounds ? Order::sample : Order::round);
+        }
+    }
+    for (size_t i = first; i < end; i++) turns[i].process.reset();
+}
+
+Row finish(Turn &turn, const Heat &heat, const Options &options, unsigned rounds) {
+    fill_row(turn, rounds > heat.rounds + 1 && turn.replies.size() == rounds);
+    if (!turn.row.error.empty() || interrupted()) return turn.row;
+    progress(heat, "counting, " + turn.row.pool);
+    if (options.count) count(turn, heat, options);
+    if (options.callgrind) turn.row.callgrind_instructions = callgrind_run(turn.seat, heat.unit);
+    return turn.row;
+}
+
 } // namespace
+
+bool heat_takes_turns(const Heat &heat) {
+    constexpr uint64_t bytes_per_task = 256; // of a pool that keeps all that it ever needed
+    struct sysinfo memory;
+    if (sysinfo(&memory) != 0) return true;
+    return heat.tasks * bytes_per_task * heat.entrants.size() < static_cast<uint64_t>(memory.totalram) * memory.mem_unit / 2;
+}
 
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us) {
     std::vector<Turn> turns;
-    bool sample = hardware_available();
     for (const auto &entrant : heat.entrants) {
         progress(heat, "trying " + entrant.name);
         if (!interrupted()) turns.push_back(turn_make(entrant, heat, iterations_per_us));
     }
-    for (auto &turn : turns) start(turn);
-    unsigned rounds = heat.rounds + 1 + (sample ? 1 : 0);
-    for (unsigned round = 0; round < rounds; round++) {
-        for (auto &turn : turns) {
-            progress(heat, "round " + std::to_string(round) + " of " + std::to_string(rounds - 1) + ", " + turn.row.pool);
-            take_turn(turn, heat, sample && round + 1 == rounds ? Order::sample : Order::round);
-        }
-    }
-    for (auto &turn : turns) turn.process.reset();
+    unsigned rounds = heat.rounds + 1 + (hardware_available() ? 1 : 0); // the first, and one for the event counters
+    size_t together = heat_takes_turns(heat) ? turns.size() : 1;
+    for (size_t first = 0; first < turns.size(); first += together) rotate(turns, first, first + together, heat, rounds);
     std::vector<Row> rows;
-    for (auto &turn : turns) {
-        fill_row(turn, sample && turn.replies.size() == rounds);
-        progress(heat, "counting, " + turn.row.pool);
-        if (options.count && turn.row.error.empty() && !interrupted()) count(turn, heat);
-        if (options.callgrind && turn.row.error.empty() && !interrupted()) {
-            turn.row.callgrind_instructions = callgrind_run(turn.seat, heat.unit);
-        }
-        rows.push_back(turn.row);
-    }
-    progress(heat, "");
+    rows.reserve(turns.size());
+    for (auto &turn : turns) rows.push_back(finish(turn, heat, options, rounds));
     if (isatty(STDERR_FILENO) != 0) fprintf(stderr, "\r\033[K");
     relate(rows, heat);
     return rows;

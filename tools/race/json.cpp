@@ -51,6 +51,7 @@ ordered_json details_json(const Row &row) {
     json["branch_miss_percent"] = number(row.branch_miss_percent);
     json["callgrind_instructions_per_task"] = number(row.callgrind_instructions);
     json["ratio_to_best_peer"] = number(row.ratio);
+    json["other_programs_cpu_share"] = number(row.others);
     return json;
 }
 
@@ -59,6 +60,7 @@ ordered_json machine_json(const Machine &machine) {
             {"cpus", machine.cpus},
             {"memory_bytes", machine.memory_bytes},
             {"kernel", machine.kernel},
+            {"load_at_start", machine.load},
             {"event_counters", machine.hardware ? ordered_json(true) : ordered_json("not available")}};
 }
 

@@ -2,16 +2,17 @@
 #include "race.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <set>
 #include <stdexcept>
 
-static volatile sig_atomic_t signalled;
+static std::atomic<bool> signalled; // lock-free, so a handler may store to it
 
-bool interrupted() { return signalled != 0; }
+bool interrupted() { return signalled.load(); }
 
-static void on_signal(int) { signalled = 1; }
+static void on_signal(int) { signalled.store(true); }
 
 void interrupt_prepare() {
     struct sigaction action {};
@@ -34,8 +35,11 @@ static void heats_run(const Plan &plan, const Options &options, Results &results
     std::set<std::string> seen;
     for (const auto &heat : plan.heats) {
         if (interrupted()) return;
+        Bystanders bystanders;
         std::vector<Row> rows = heat_run(heat, options, per_us);
-        table_print(rows);
+        double others = bystanders.share();
+        for (auto &row : rows) row.others = others;
+        table_print(heat, rows, others);
         keep(results, rows, seen);
         if (auto standing = heat_standing(rows)) results.standings.push_back(*standing);
     }
@@ -55,12 +59,14 @@ static void head_print(const Machine &machine) {
            "context switches, migrations, page faults; allocations and futex calls from a run of their own. W workers: W "
            "threads\n"
            "run tasks, a helping caller counted. ratio: to the best peer; eff: serial / (min(W, CPUs) x wall).\n");
+    if (machine.load > 0.5) printf("Load %.1f at the start: other programs run, the figures will show it.\n", machine.load);
     if (!machine.hardware) printf("Instructions per cycle and branch misses: not available on this machine.\n");
     fflush(stdout);
 }
 
-int race_main(const Options &options) {
+int race_main(Options options) {
     Results results;
+    options.entrant_dir = entrant_dir_find(options);
     interrupt_prepare();
     try {
         std::vector<Entrant> entrants = entrants_find(options);
@@ -74,7 +80,7 @@ int race_main(const Options &options) {
         heats_run(plan, options, results);
         if (plan.x264 && !interrupted()) x264_run(options, results);
         results.interrupted = interrupted();
-        summary_print(results, plan);
+        summary_print(results, plan, options.count);
         if (!options.json_file.empty()) json_write(options.json_file, machine, results, options, plan);
         if (!options.plot_file.empty()) plot_write(options.plot_file, machine, results);
     } catch (const std::invalid_argument &wrong) {

@@ -33,7 +33,7 @@ const std::vector<CaseSet> &case_sets() {
         {"fib19x1-3", "the coliseum: 2^20 tasks of one to three times fib(19)", {"independent"}, million, 100 * ms},
         {"fib17-19", "the coliseum: 2^20 tasks of fib(17) to fib(19)", {"independent"}, million, 100 * ms},
         {"handoff", "one producer, one consumer", {"spinning", "blocking"}, 4000000, 100 * ms},
-        {"frame", "4096 children of one root per frame", {"4096-children"}, 256 * 4096, 50 * ms},
+        {"frame", "4096 children of one root per frame", {"4096-children"}, million, 50 * ms},
         {"x264-shape", "the five steps of a sliced encoder's frame; its tails outlive the call", {"sliced"}, 512, 60 * ms},
     };
     return sets;
@@ -78,7 +78,8 @@ std::string unfit(const Entrant &entrant, const Heat &heat) {
     bool specific = heat.workload == "frame" || heat.workload == "handoff";
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
     if (specific && entrant.workload.empty() && !ours && !baseline) return "-";
-    if (baseline) return heat.workload == "handoff" ? "-" : "";
+    if (heat.workload == "handoff" && (entrant.flags & ENTRANT_CALLER_RUNS) != 0) return "-";
+    if (baseline) return "";
     if (entrant.file == "static") return specific || heat.workload == "x264-shape" ? "-" : "";
     if (heat.workers < entrant.workers_min) return "needs " + std::to_string(entrant.workers_min) + " workers";
     if (entrant.workers_max != 0 && heat.workers > entrant.workers_max) return "has fewer workers";
@@ -95,7 +96,7 @@ bool wanted_pool(const Entrant &entrant, const Options &options) {
 
 uint64_t heat_unit(const Heat &heat) {
     if (heat.workload == "frame") return 4096;
-    if (heat.workload == "x264-shape") return 2 * heat.workers;
+    if (heat.workload == "x264-shape") return uint64_t{2} * heat.workers;
     return 1;
 }
 

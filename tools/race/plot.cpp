@@ -28,6 +28,7 @@ std::vector<Bar> bars(const Results &results) {
         (row.workers == 2 ? bar.two : bar.four) = &row;
     }
     std::vector<Bar> all;
+    all.reserve(by_pool.size());
     for (const auto &[name, bar] : by_pool) all.push_back(bar);
     std::stable_sort(all.begin(), all.end(), [](const Bar &a, const Bar &b) { return a.key() > b.key(); });
     return all;
@@ -63,7 +64,7 @@ std::string labels(const std::vector<Bar> &all) {
 
 std::string series(const std::string &name, const std::string &title, const std::string &style) {
     return name + " using 2:1:3:4 with xerrorbars " + style + " title '" + title + "', " + name +
-           " using 4:1:(sprintf('  %.3g',$2)) with labels left font ',9' notitle";
+           " using 4:1:(sprintf($2 < 100 ? '  %.3g' : '  %.0f', $2)) with labels left font ',9' notitle";
 }
 
 std::string script(const std::string &file, const Machine &machine, const std::vector<Bar> &all) {

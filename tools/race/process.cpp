@@ -17,6 +17,7 @@ void process_exec(const Seat &seat, int in, int out) {
     std::vector<std::string> words = {"weft", "race-child", std::to_string(in), std::to_string(out)};
     for (const auto &word : seat_arguments(seat)) words.push_back(word);
     std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto &word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -16,7 +16,7 @@ struct Options {
     std::vector<std::string> peers; // shared objects
     unsigned rounds = 0;            // 0: the profile's
     uint64_t tasks = 0;             // 0: the profile's
-    std::string entrant_dir;        // empty: beside the program
+    std::string entrant_dir;        // empty: to be found
     std::string json_file;
     std::string plot_file;
     bool full = false;
@@ -38,6 +38,8 @@ struct Entrant {
     size_t payload_max = 0;
 };
 
+// Where the entrants are: as asked, in the build tree, or installed.
+std::string entrant_dir_find(const Options &options);
 // All entrants of a directory and the peers given; throws for a peer that cannot be loaded.
 std::vector<Entrant> entrants_find(const Options &options);
 
@@ -84,7 +86,8 @@ struct Row {
     Figure instructions, instructions_per_cycle, branch_miss_percent;
     Figure callgrind_instructions;
     Figure efficiency;
-    Figure ratio; // to the best peer's time
+    Figure ratio;  // to the best peer's time
+    Figure others; // share of the CPUs that other programs used meanwhile
     bool is_peer() const { return (flags & 64u) == 0 && pool != "serial" && pool != "static"; }
     bool is_ours() const { return (flags & 64u) != 0; }
 };
@@ -113,9 +116,19 @@ struct Machine {
     std::string cpu, kernel, compiler, flags, build_type, date, version;
     unsigned cpus = 0;
     uint64_t memory_bytes = 0;
+    double load = 0;       // of the last minute
     bool hardware = false; // event counters
 };
 Machine machine_describe();
+
+// What others on this machine used of its CPUs since this was made.
+class Bystanders {
+    double busy_s, own_s, wall_s;
+
+  public:
+    Bystanders();
+    double share() const; // 0 to 1
+};
 
 // True from the first SIGINT or SIGTERM on.
 bool interrupted();
@@ -123,6 +136,8 @@ void interrupt_prepare();
 
 // Runs a heat; rows in the order of its entrants, efficiency and ratio filled in.
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us);
+// All pools of a heat are alive at once and take turns; not when their memory would not fit: then one after the other.
+bool heat_takes_turns(const Heat &heat);
 std::optional<Standing> heat_standing(const std::vector<Row> &rows);
 // Iterations of the jobs' spin in a microsecond here.
 unsigned spin_calibrate();
@@ -131,15 +146,16 @@ unsigned spin_calibrate();
 struct Counts {
     Figure malloc_calls, memory_calls, futex_calls;
 };
-Counts count_run(const Seat &seat, uint64_t warm, uint64_t tasks);
+Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t tasks);
 // Instructions per task under callgrind; empty when valgrind is missing.
 Figure callgrind_run(const Seat &seat, uint64_t unit);
 
 // The x264 part, by scripts/x264-race, which prints its own table.
 void x264_run(const Options &options, Results &results);
 
-void table_print(const std::vector<Row> &rows);
-void summary_print(const Results &results, const Plan &plan);
+// `others`: the bystanders' share of the CPUs meanwhile.
+void table_print(const Heat &heat, const std::vector<Row> &rows, double others);
+void summary_print(const Results &results, const Plan &plan, bool counted);
 void list_print(const std::vector<Entrant> &entrants);
 // Throw std::runtime_error when the file cannot be written.
 void json_write(const std::string &file, const Machine &machine, const Results &results, const Options &options,
@@ -147,6 +163,6 @@ void json_write(const std::string &file, const Machine &machine, const Results &
 void plot_write(const std::string &file, const Machine &machine, const Results &results);
 
 // `weft race`; the exit status.
-int race_main(const Options &options);
+int race_main(Options options);
 
 #endif

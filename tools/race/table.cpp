@@ -30,15 +30,14 @@ Figure sum(Figure a, Figure b) { return a && b ? Figure(*a + *b) : a ? a : b; }
 
 Figure scaled(Figure value, double factor) { return value ? Figure(*value * factor) : value; }
 
-std::vector<const Row *> by_time(const std::vector<Row> &rows) {
-    std::vector<const Row *> sorted;
-    for (const auto &row : rows) sorted.push_back(&row);
-    auto earlier = [](const Row *a, const Row *b) {
-        bool good = a->error.empty() && a->ns, other = b->error.empty() && b->ns;
-        return good && other ? *a->ns < *b->ns : good && !other;
+// The fastest first, errors last.
+std::vector<Row> by_time(std::vector<Row> rows) {
+    auto earlier = [](const Row &a, const Row &b) {
+        bool good = a.error.empty() && a.ns, other = b.error.empty() && b.ns;
+        return good && other ? *a.ns < *b.ns : good && !other;
     };
-    std::stable_sort(sorted.begin(), sorted.end(), earlier);
-    return sorted;
+    std::stable_sort(rows.begin(), rows.end(), earlier);
+    return rows;
 }
 
 // What stands behind the row: weft's verdict, or that the row is no contender.
@@ -79,31 +78,33 @@ void hardware_print(const Row &row) {
 
 } // namespace
 
-void table_print(const std::vector<Row> &rows) {
+void table_print(const Heat &heat, const std::vector<Row> &rows, double others) {
     if (rows.empty()) return;
-    const Row *best = nullptr, *largest = &rows[0];
-    for (const auto &row : rows) {
-        if (row.is_ours() && row.error.empty() && row.ns && (best == nullptr || *row.ns < *best->ns)) best = &row;
-        if (row.workers >= largest->workers && row.tasks > largest->tasks) largest = &row;
-    }
-    unsigned workers = 0;
-    for (const auto &row : rows) workers = std::max(workers, row.workers);
-    printf("\n%s, %s, %u worker%s, up to %llu tasks a round\n", rows[0].workload.c_str(), rows[0].name.c_str(), workers,
-           workers == 1 ? "" : "s", static_cast<unsigned long long>(largest->tasks));
+    std::vector<Row> sorted = by_time(rows);
+    uint64_t tasks = 0;
+    for (const auto &row : rows) tasks = std::max(tasks, row.tasks);
+    printf("\n%s, %s, %u worker%s, up to %llu tasks a round%s\n", heat.workload.c_str(), heat.name.c_str(), heat.workers,
+           heat.workers == 1 ? "" : "s", static_cast<unsigned long long>(tasks),
+           heat_takes_turns(heat) ? "" : ", one pool after the other");
+    if (others > 0.03) printf("  (other programs used %.0f %% of the CPUs meanwhile)\n", 100 * others);
     printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s\n", "pool", "ns/task", "min", "max", "first", "ratio",
            "eff%", "user", "sys", "ctxsw", "migr", "faults", "alloc", "futex", "MiB", "B/task");
-    for (const Row *row : by_time(rows)) row_print(*row, row == best);
+    bool first = true; // of weft's rows
+    for (const auto &row : sorted) {
+        row_print(row, first && row.is_ours());
+        first = first && !row.is_ours();
+    }
     for (const auto &row : rows) hardware_print(row);
-    if (rows[0].workload == "handoff") {
-        for (const Row *row : by_time(rows)) {
-            if (row->ns) printf("  %-19s %.2f M hand-offs per second\n", row->pool.c_str(), 1e3 / *row->ns);
+    if (heat.workload == "handoff") {
+        for (const auto &row : sorted) {
+            if (row.ns) printf("  %-19s %.2f M hand-offs per second\n", row.pool.c_str(), 1e3 / *row.ns);
         }
     }
     fflush(stdout);
 }
 
-void summary_print(const Results &results, const Plan &plan) {
-    size_t first = 0, errors = 0;
+void summary_print(const Results &results, const Plan &plan, bool counted) {
+    size_t first = 0, errors = 0, uncounted = 0;
     std::string losses;
     for (const auto &standing : results.standings) {
         first += standing.first() ? 1 : 0;
@@ -113,9 +114,13 @@ void summary_print(const Results &results, const Plan &plan) {
                  standing.workers, standing.ratio, standing.best_peer.c_str());
         losses += text;
     }
-    for (const auto &row : results.rows) errors += row.error.empty() ? 0 : 1;
+    for (const auto &row : results.rows) {
+        errors += row.error.empty() ? 0 : 1;
+        uncounted += row.error.empty() && !row.futex_calls && counted ? 1 : 0;
+    }
     printf("\n");
     for (const auto &[who, why] : plan.skipped) printf("not in the race: %s: %s\n", who.c_str(), why.c_str());
+    if (uncounted != 0) printf("%zu rows could not be counted: no ptrace or seccomp here, or not in time\n", uncounted);
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
     if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
