@@ -113,12 +113,14 @@ static int fence_as_told(const char *wish) {
 static int exec_with_fence(void *wish) {
     REQUIRE(setenv("WEFT_FENCE", wish, 1) == 0);
     execl("/proc/self/exe", "test_fence", "--fence", (char *)wish, (char *)NULL);
-    return 98;
+    return 77;
 }
 
 static void test_fence_by_environment(void **state) {
     (void)state;
-    assert_int_equal(in_child(exec_with_fence, "full"), 0);
+    int status = in_child(exec_with_fence, "full");
+    if (status == 77) SKIP("this program cannot be started again (under an emulator)");
+    assert_int_equal(status, 0);
     assert_int_equal(in_child(exec_with_fence, ""), 0);
     assert_int_equal(in_child(exec_with_fence, "other"), 0);
 }

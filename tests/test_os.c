@@ -137,7 +137,7 @@ static void test_thread_signals(void **state) {
     pthread_sigmask(SIG_BLOCK, NULL, &before);
     facts f = collect_with(&plain);
     pthread_sigmask(SIG_BLOCK, NULL, &after);
-    for (int number = 1; number < NSIG; number++) {
+    for (int number = 1; number <= SIGRTMIN; number++) {
         assert_int_equal(sigismember(&before, number), sigismember(&after, number));
         bool open = number == SIGKILL || number == SIGSTOP || (number >= 32 && number < SIGRTMIN);
         for (size_t i = 0; i < sizeof open_signals / sizeof open_signals[0]; i++) open = open || open_signals[i] == number;
@@ -327,7 +327,7 @@ static void wake_sleepers(bool each) {
         sleepers[i].word = &word;
         sleepers[i].returned = &returned;
         threads[i] = start(sleep_once, &sleepers[i]);
-        visible = await_sleep(&sleepers[i]) && visible;
+        visible = visible && await_sleep(&sleepers[i]);
     }
     for (uint32_t woken = 1; visible && woken <= SLEEPERS; woken = each ? woken + 1 : SLEEPERS + 1) {
         os_wake(&word, each ? 1 : INT_MAX);
