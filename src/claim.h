@@ -1,0 +1,33 @@
+/* claim.h: a worker's claim of several tasks, whose unstarted rest another worker may take. Layer 3. Protocol in claim.c.
+ *
+ * Used only where the light fence is free (os_fence_is_asymmetric); otherwise claims are of one task. */
+#ifndef WEFT_CLAIM_H
+#define WEFT_CLAIM_H
+
+#include "lane.h"
+
+struct claim {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* count of changes | bound (slot) | kind */
+    ATOMIC(uint32_t) started;                   /* slot after the last task that the runner has begun */
+    ATOMIC(uint32_t) end;                       /* slot after the claim's last task */
+    ATOMIC(struct segment *) segment;
+};
+
+/* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
+void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
+/* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is set. */
+bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next);
+/* Runner, after its last task: closes; piece->end is what it kept. */
+void claim_close(struct claim *claim, struct piece *piece);
+/* Runner, about to block inside a task: the rest may be taken without a fence. False: nothing to offer. */
+bool claim_offer(struct claim *claim);
+/* Runner, back again: ends the offer. */
+void claim_unoffer(struct claim *claim);
+
+/* Any other thread: might there be a rest to take? A glance. */
+bool claim_has_rest(const struct claim *claim);
+/* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`
+ * false: only what is offered. */
+bool claim_revoke(struct claim *claim, bool force, struct piece *piece);
+
+#endif

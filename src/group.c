@@ -1,0 +1,154 @@
+/* group.c: counting tasks without a shared counter, and ending a group exactly once.
+ *
+ * Each thread counts what it submits and what it completes in a line of its own (F. Mattern, "Algorithms for distributed
+ * termination detection", 1987, doi:10.1007/BF01782776: two sums over monotonic counters). A waiter sums completions first,
+ * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
+ * counted before its completion.
+ *
+ * Waiting: the waiter counts itself in `waiting` (G5), then sums again, then sleeps. A thread that completes stores its count
+ * (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself. Of two that complete at once, at least one sees the
+ * other's count, and the waiter is woken.
+ *
+ * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
+ * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and takes its count back if not. The
+ * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
+ * noted (G9) when they first turn to the group: the groups's own tasks are no strangers, for they run only while it is
+ * unfinished.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   G1  line_complete: store completed   release  G2  the waiter returns before it sees what the task wrote; split (shared
+ *                                                     lines): a completion is lost, the wait never ends
+ *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
+ *   G4  record_must_wake: fence          sc       G5  the last to complete does not see the waiter, which sleeps for ever
+ *   G5  record_wait_begin: fence         sc       G4  see G4
+ *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
+ *   G7  record_close: CAS id             acquire  G16 split: two close, and the record serves two groups
+ *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
+ *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
+ *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
+ *   G11 record_close: fence              sc       G10 see G10
+ *   G12 record_note_foreign: load id     acquire  G13 foreign is noted, and then cleared by the opening it overtook
+ *   G13 record_open: store id            release  G12 see G12
+ *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
+ *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
+ *   G16 record_close: store id           release  G7  reopening
+ *   G17 group_is_below: load id          acquire  G13 the parent is of the group before
+ */
+#include "group.h"
+
+bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
+    groups->lines = lines;
+    return pile_init(&groups->records, &(struct pile){.store = store,
+                                                      .item_bytes = sizeof(struct record) + lines * sizeof(struct line),
+                                                      .chunk_items = 16,
+                                                      .items_max = RECORDS_MAX});
+}
+
+struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
+    struct record *record = pile_get(&groups->records);
+    if (record == NULL) return NULL;
+    uint64_t generation = (load_rlx(&record->last_id) >> ID_SHIFT) + 1;
+    uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << 2;
+    record->lines = groups->lines;
+    store_rlx(&record->last_id, id);
+    store_rlx(&record->parent, parent);
+    store_rlx(&record->flags, flags);
+    store_rlx(&record->cancel_after, NOT_CANCELLED);
+    store_rlx(&record->failed, NOT_FAILED);
+    store_rlx(&record->foreign, FOREIGN_NONE);
+    store_rel(G13, &record->id, id);
+    return record;
+}
+
+/* ---- counting ----------------------------------------------------------------------------------------------------- */
+
+void line_complete(struct line *line, bool is_shared, uint64_t tasks) {
+    if (UNLIKELY(is_shared)) {
+        add_rel(G1, &line->completed, tasks);
+        return;
+    }
+    store_rel(G1, &line->completed, load_rlx(&line->completed) + tasks);
+}
+
+bool record_is_finished(const struct record *record) {
+    uint64_t completed = 0;
+    uint64_t submitted = 0;
+    for (uint32_t i = 0; i < record->lines; i++) completed += load_acq(G2, &record->line[i].completed);
+    for (uint32_t i = 0; i < record->lines; i++) submitted += load_rlx(&record->line[i].submitted);
+    return completed == submitted;
+}
+
+bool record_must_wake(const struct record *record) {
+    fence_sc(G4);
+    return load_rlx(&record->waiting) > 0 && record_is_finished(record);
+}
+
+void record_wait_begin(struct record *record) {
+    add_rlx(&record->waiting, 1);
+    fence_sc(G5);
+}
+
+void record_wait_end(struct record *record) { add_rlx(&record->waiting, UINT32_MAX); }
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+/* Codes in the order of their value, as unsigned numbers. */
+INLINE uint32_t code_key(int code) { return (uint32_t)code ^ 0x80000000u; }
+
+void record_fail(struct record *record, uint32_t sequence, int code) {
+    uint64_t mine = (uint64_t)sequence << 32 | code_key(code);
+    uint64_t kept = load_rlx(&record->failed);
+    while (mine < kept)
+        if (cas_rlx(G6, &record->failed, &kept, mine)) break;
+}
+
+int record_error(const struct record *record) {
+    uint64_t kept = load_rlx(&record->failed);
+    return kept == NOT_FAILED ? 0 : (int)((uint32_t)kept ^ 0x80000000u);
+}
+
+bool record_cancel(struct record *record, uint64_t id) {
+    return cas_rlx(G14, &record->id, &id, id | ID_CANCELLED);
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------- */
+
+uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat) {
+    if ((load_acq(G12, &record->id) & ~ID_MARKS) != id) return 0;
+    uint32_t noted = load_rlx(&record->foreign);
+    while (noted != seat + 1 && noted != FOREIGN_MANY) {
+        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY;
+        if (cas_rlx(G9, &record->foreign, &noted, now)) break;
+    }
+    fence_sc(G10);
+    return load_rlx(&record->id);
+}
+
+bool record_close(struct record *record, uint64_t id, uint32_t seat) {
+    uint64_t open = load_rlx(&record->id);
+    do {
+        if ((open & ~ID_CANCELLED) != id) return false;
+    } while (!cas_acq(G7, &record->id, &open, open | ID_CLOSING));
+    fence_sc(G11);
+    uint32_t noted = load_rlx(&record->foreign);
+    if (noted == FOREIGN_NONE || noted == seat + 1) return true;
+    os_fence_heavy(G8);
+    if (recheck(G15, record_is_finished(record), true)) return true;
+    store_rel(G16, &record->id, open);
+    return false;
+}
+
+void record_free(struct groups *groups, struct record *record) {
+    store_rlx(&record->id, 0);
+    pile_put(&groups->records, record);
+}
+
+bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above) {
+    while (id != 0) {
+        if (id == above) return true;
+        const struct record *record = record_at(groups, id_index(id));
+        if (record == NULL || (load_acq(G17, &record->id) & ~ID_MARKS) != id) return false;
+        id = load_rlx(&record->parent);
+    }
+    return false;
+}

@@ -1,0 +1,106 @@
+/* group.h: the counting behind a weft_group. Layer 3. The protocol stands in group.c.
+ *
+ * The user's weft_group holds an id; the pool owns the record that the id names. Each thread that touches a group counts in
+ * its own line of the record. */
+#ifndef WEFT_GROUP_H
+#define WEFT_GROUP_H
+
+#include "store.h"
+
+#define RECORDS_MAX (1u << 20)
+
+/* An id: generation | record index (20 bits) | two marks. A user's weft_group never holds a mark; 0 is no group. */
+#define ID_CLOSING UINT64_C(1)
+#define ID_CANCELLED UINT64_C(2)
+#define ID_MARKS (ID_CLOSING | ID_CANCELLED)
+#define ID_SHIFT 22
+
+INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> 2) & (RECORDS_MAX - 1); }
+
+/* One thread's counts. They only rise, also from one use of the record to the next. */
+struct line {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
+    ATOMIC(uint64_t) completed;
+};
+
+#define NOT_CANCELLED UINT32_MAX
+#define NOT_FAILED UINT64_MAX
+#define FOREIGN_NONE 0u
+#define FOREIGN_MANY UINT32_MAX
+
+struct record {
+    struct pile_item item;
+    uint32_t lines;                  /* how many; set when made */
+    ATOMIC(uint32_t) flags;          /* the weft_group's */
+    ATOMIC(uint64_t) id;             /* of the group it serves, with marks; 0: free */
+    ATOMIC(uint64_t) last_id;        /* of the group it served last */
+    ATOMIC(uint64_t) parent;         /* id of the group above, or 0 */
+    ATOMIC(uint32_t) cancel_after;   /* tasks with a greater sequence number do not run */
+    ATOMIC(uint32_t) waiting;        /* threads asleep until it is finished, or about to be; too many is harmless */
+    ATOMIC(uint64_t) failed;         /* sequence number | code of the failed task submitted first; NOT_FAILED */
+    ATOMIC(uint32_t) foreign;        /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ALIGNED(CACHE_LINE) struct line line[];
+};
+
+struct groups {
+    struct pile records;
+    uint32_t lines; /* in each record */
+};
+
+bool groups_init(struct groups *groups, struct store *store, uint32_t lines);
+
+/* A record for a new group; its id is record->id. NULL: no memory or too many groups at once. */
+struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
+/* Gives back a record that record_close has given to the caller. */
+void record_free(struct groups *groups, struct record *record);
+INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
+
+/* The line of a seat: its own, or the last, which all further seats share. */
+INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= record->lines; }
+INLINE struct line *line_of(struct record *record, uint32_t seat) {
+    return &record->line[line_is_shared(record, seat) ? record->lines - 1 : seat];
+}
+
+/* Counts `tasks` about to be published; UINT64_MAX takes one back. Returns the count before, of this line. */
+INLINE uint64_t line_submit(struct line *line, bool is_shared, uint64_t tasks) {
+    if (UNLIKELY(is_shared)) return add_rlx(&line->submitted, tasks);
+    uint64_t before = load_rlx(&line->submitted);
+    store_rlx(&line->submitted, before + tasks);
+    return before;
+}
+/* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
+void line_complete(struct line *line, bool is_shared, uint64_t tasks);
+
+/* Has every task counted so far run? true: what they wrote is visible. */
+bool record_is_finished(const struct record *record);
+
+/* After line_complete: is somebody waiting whom the caller must wake, for the record is finished? */
+bool record_must_wake(const struct record *record);
+/* Waiter: counts itself and fences. Then it looks at record_is_finished and the id again before it sleeps. */
+void record_wait_begin(struct record *record);
+void record_wait_end(struct record *record);
+
+/* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
+void record_fail(struct record *record, uint32_t sequence, int code);
+/* The code kept, or 0. */
+int record_error(const struct record *record);
+
+/* Is the group `id` the group `above`, or below it? Harmless for any id. */
+bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above);
+
+/* Marks the group `id` as cancelled. false: it is not open any more, or was cancelled already. */
+bool record_cancel(struct record *record, uint64_t id);
+/* The task of that sequence number may still start. */
+INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
+    return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);
+}
+
+/* A seat is about to submit to the group `id` from outside the group's own tasks. Returns the record's id as it then is: `id`
+ * when open, with ID_CANCELLED or ID_CLOSING (look again later), or another (the group has ended). */
+uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
+
+/* Ends the group `id`: true for one caller, and then nobody counts in it any more; the caller ends its use of it and calls
+ * record_free. `seat` is the caller's. false: it is not finished after all, or another caller is ending it. */
+bool record_close(struct record *record, uint64_t id, uint32_t seat);
+
+#endif

@@ -1,0 +1,83 @@
+/* park.h: who sleeps, who is looking for work, whom to wake. Layer 3. The protocol stands in park.c.
+ *
+ * A worker is busy, a scout (awake and looking, or on its way after a wake), dozing (asleep for a bounded time, at most one
+ * in a pool) or parked. */
+#ifndef WEFT_PARK_H
+#define WEFT_PARK_H
+
+#include "store.h"
+
+#define PARK_BITS 48u       /* workers in one word */
+#define PARK_WORDS_MAX 22u  /* enough for WEFT_WORKERS_MAX workers and as many spares */
+
+/* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for one that
+ *   is awake, for a wake would be lost on it.
+ * PARK_DOZE: one of them dozes, the one whose bit number stands at PARK_DOZER_SHIFT.
+ * PARK_SCOUT: scouts among them are counted in the top byte. Illegal to count one that will not look at every lane after
+ *   its leaving is visible. */
+#define PARK_MASK ((UINT64_C(1) << PARK_BITS) - 1)
+#define PARK_DOZE (UINT64_C(1) << 48)
+#define PARK_DOZER_SHIFT 49
+#define PARK_DOZER_MASK (UINT64_C(0x3f) << PARK_DOZER_SHIFT)
+#define PARK_SCOUT (UINT64_C(1) << 56)
+
+struct park_word {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) word;
+    ATOMIC(uint32_t) helpers; /* of word 0: threads asleep in a wait that could help; counted by task.c */
+};
+
+struct park_slot {
+    ALIGNED(CACHE_LINE) os_word event; /* counts wakes sent to this worker */
+};
+
+struct park {
+    uint32_t workers; /* slots */
+    uint32_t words;
+    struct park_slot *slots;
+    struct park_word word[PARK_WORDS_MAX];
+};
+
+/* What a submitter needs to know. */
+struct park_view {
+    uint32_t parked;
+    uint32_t scouts;
+    bool dozing;
+};
+
+/* All workers count as busy at first. false: no memory. */
+bool park_init(struct park *park, struct store *store, uint32_t workers);
+
+/* Is anybody asleep, looking, or waiting who could help? One load in a pool of up to 48 workers. After a full fence. */
+INLINE bool park_is_all_busy(const struct park *park) {
+    if (load_rlx(&park->word[0].word) != 0 || load_rlx(&park->word[0].helpers) != 0) return false;
+    for (uint32_t i = 1; i < park->words; i++)
+        if (load_rlx(&park->word[i].word) != 0) return false;
+    return true;
+}
+struct park_view park_look(const struct park *park);
+
+/* Busy -> scout, unless there is one already. */
+bool park_scout(struct park *park, uint32_t worker);
+/* Scout -> busy. The caller must then look for work that nobody was woken for, after the full fence inside. */
+void park_unscout(struct park *park, uint32_t worker);
+
+/* Scout or busy -> parked. A full fence stands after; the caller looks at everything once more, then retracts or sleeps. */
+void park_announce(struct park *park, uint32_t worker, bool is_scout);
+/* Parked -> busy by the worker itself: true. false: a waker was faster, the caller is a scout. */
+bool park_retract(struct park *park, uint32_t worker);
+
+enum park_end { PARK_WOKEN, PARK_TIMEDOUT };
+/* Sleeps until woken (then the caller is a scout), or until the deadline (CLOCK_MONOTONIC ns; 0: none), then it is busy. */
+enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns);
+
+/* Scout or busy -> dozing, unless another dozes in this word. A full fence stands after. */
+bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout);
+/* Sleeps until woken (scout) or until the deadline (still dozing). */
+enum park_end park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns);
+/* Dozing -> busy: true. false: a waker was faster, the caller is a scout. */
+bool park_doze_retract(struct park *park, uint32_t worker);
+
+/* Wakes one parked worker, or else the dozing one, which becomes a scout. false: there is none. Any thread. */
+bool park_wake(struct park *park);
+
+#endif
