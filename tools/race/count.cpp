@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstdio>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -134,6 +135,9 @@ Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t task
     }
     close(ends[1]);
     Report report{};
+    pollfd wait = {ends[0], POLLIN, 0};
+    while (tracer > 0 && !interrupted() && poll(&wait, 1, 100) <= 0) {}
+    if (tracer > 0 && interrupted()) kill(tracer, SIGKILL);
     bool told = tracer > 0 && read_all(ends[0], &report, sizeof report);
     close(ends[0]);
     if (tracer > 0) waitpid(tracer, nullptr, 0);

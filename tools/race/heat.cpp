@@ -100,7 +100,8 @@ void take_turn(Turn &turn, const Heat &heat, Order order) {
 
 void progress(const Heat &heat, const std::string &what) {
     if (isatty(STDERR_FILENO) == 0) return;
-    std::string line = heat.workload + " " + heat.name + ", " + std::to_string(heat.workers) + " workers: " + what;
+    std::string line = "[" + heat.position + "] " + heat.workload + " " + heat.name + ", " + std::to_string(heat.workers) +
+                       " workers: " + what;
     fprintf(stderr, "\r\033[K%.*s", 118, line.c_str());
 }
 

@@ -149,6 +149,9 @@ Plan plan_make(const Options &options, const std::vector<Entrant> &entrants) {
             }
         }
     }
+    for (size_t i = 0; i < plan.heats.size(); i++) {
+        plan.heats[i].position = std::to_string(i + 1) + "/" + std::to_string(plan.heats.size());
+    }
     return plan;
 }
 

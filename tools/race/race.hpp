@@ -50,8 +50,9 @@ struct Heat {
     unsigned workers;
     unsigned rounds;
     uint64_t tasks;
-    uint64_t unit;      // tasks come in multiples of this
-    uint64_t budget_ns; // a round takes about so long at most; 0: all tasks
+    uint64_t unit;        // tasks come in multiples of this
+    std::string position; // in the plan, for the progress line
+    uint64_t budget_ns;   // a round takes about so long at most; 0: all tasks
     std::vector<Entrant> entrants;
 };
 
