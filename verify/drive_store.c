@@ -19,7 +19,7 @@ static void pile_setup(void) {
     memset(&world, 0, sizeof world);
     EXPECT(pile_init(
         &world.pile,
-        &(struct pile){.store = &world.store, .item_bytes = sizeof(struct item), .chunk_items = 3, .items_max = 30}));
+        &(struct pile){.store = &world.store, .item_bytes = sizeof(struct item), .chunk_shift = 2, .items_max = 32}));
     if (explore_pick(2) == 1) store_rlx(&world.pile.free_top, ~(uint64_t)PILE_INDEX_MASK); /* the count is about to wrap */
 }
 
