@@ -179,6 +179,64 @@ static void test_outside_wait_helps_below(void **state) {
     end_pool(pool);
 }
 
+/* ---- what a wait runs --------------------------------------------------------------------------------------------- */
+
+static int open_gate_task(void *payload, weft_worker *self) {
+    (void)self;
+    gate_open(*(gate **)payload);
+    return 0;
+}
+
+/* The only worker stands in the group's gate. Strangers are queued, and tasks of the group behind them. */
+static void help_with(enum weft_help help, uint32_t flags, unsigned own_expected, unsigned strangers_expected) {
+    weft_config config = config_of(1);
+    config.flags = flags;
+    weft_pool *pool = make_pool_with(&config);
+    gate g;
+    weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
+    atomic_uint own = 0, strangers = 0;
+    gate_occupy(&g, pool, &group);
+    for (int i = 0; i < 10; i++) assert_int_equal(submit_count(pool, &other, &strangers), WEFT_OK);
+    for (int i = 0; i < 10; i++) assert_int_equal(submit_count(pool, &group, &own), WEFT_OK);
+    uint64_t deadline_ns = clock_ns() + 3000000;
+    do { /* a slow machine may run out of time before it has helped at all */
+        assert_int_equal(weft_wait_until(pool, &group, help, deadline_ns), WEFT_ETIMEDOUT);
+        deadline_ns = clock_ns() + 3000000;
+    } while (atomic_load(&own) < own_expected || atomic_load(&strangers) < strangers_expected);
+    assert_int_equal(atomic_load(&own), own_expected);
+    assert_int_equal(atomic_load(&strangers), strangers_expected);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+    assert_int_equal(atomic_load(&own) + atomic_load(&strangers), 20);
+    end_pool(pool);
+}
+
+static void test_what_a_wait_runs(void **state) {
+    (void)state;
+    help_with(WEFT_HELP_BELOW, 0, 10, 0);
+    help_with(WEFT_HELP_ANY, 0, 10, 10);
+    help_with(WEFT_HELP_NONE, 0, 0, 0);
+    help_with(WEFT_HELP_BELOW, WEFT_NO_HELP, 0, 0);
+    help_with(WEFT_HELP_ANY, WEFT_NO_HELP, 0, 0);
+    help_with(WEFT_HELP_BELOW, WEFT_ORDERED, 0, 0);
+}
+
+/* A stranger's task opens the gate: a wait that runs any task ends, with no worker free. */
+static void test_wait_runs_any(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    for (int round = 0; round < 200; round++) {
+        gate g, *pointer = &g;
+        weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
+        gate_occupy(&g, pool, &group);
+        assert_int_equal(weft_submit(pool, &other, open_gate_task, &pointer, sizeof pointer), WEFT_OK);
+        assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_ANY, 0), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+    }
+    end_pool(pool);
+}
+
 typedef struct own_group {
     weft_pool *pool;
     weft_group *group;
@@ -605,6 +663,8 @@ int main(void) {
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_one_worker_helps_itself),
         cmocka_unit_test(test_outside_wait_helps_below),
+        cmocka_unit_test(test_what_a_wait_runs),
+        cmocka_unit_test(test_wait_runs_any),
         cmocka_unit_test(test_wait_for_own_group),
         cmocka_unit_test(test_several_waiters),
         cmocka_unit_test(test_lowest_error),
