@@ -20,7 +20,7 @@ static int wait(void *pool) {
 
 const struct entrant weft_entrant = {
     .version = ENTRANT_VERSION,
-    .flags = ENTRANT_INSIDE_ONLY | ENTRANT_NESTED | ENTRANT_FORK_JOIN,
+    .flags = ENTRANT_NESTED | ENTRANT_FORK_JOIN,
     .name = "rayon",
     .text = "rayon, spawned into an in-place scope",
     .workers_min = 1,

@@ -1,8 +1,6 @@
 // Finding the entrants: the list written by the build, and the peers given by hand.
 #include "race.hpp"
 
-#include "../../bench/entrant.h"
-
 #include <algorithm>
 #include <climits>
 #include <cstring>

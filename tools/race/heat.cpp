@@ -3,7 +3,6 @@
 #include "probe.hpp"
 #include "race.hpp"
 
-#include "../../bench/entrant.h"
 #include "../../bench/jobs.h"
 
 #include <algorithm>
@@ -250,15 +249,27 @@ std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned ite
     return rows;
 }
 
-std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
-    const Row *ours = nullptr, *peer = nullptr;
+// The fastest row that `wanted` holds for; nullptr: none.
+template <class Wanted> static const Row *fastest(const std::vector<Row> &rows, Wanted wanted) {
+    const Row *best = nullptr;
     for (const auto &row : rows) {
-        if (!row.error.empty() || !row.ns) continue;
-        if (row.is_ours() && (ours == nullptr || *row.ns < *ours->ns)) ours = &row;
-        if (row.is_peer() && (peer == nullptr || *row.ns < *peer->ns)) peer = &row;
+        if (!row.error.empty() || !row.ns || !wanted(row)) continue;
+        if (best == nullptr || *row.ns < *best->ns) best = &row;
     }
+    return best;
+}
+
+std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
+    const Row *ours = fastest(rows, [](const Row &row) { return row.is_ours(); });
+    const Row *peer = fastest(rows, [](const Row &row) { return row.is_peer(); });
+    const Row *outside = fastest(rows, [](const Row &row) { return row.is_peer() && row.is_outside(); });
     if (ours == nullptr || peer == nullptr) return std::nullopt;
-    return Standing{ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->ns / *peer->ns};
+    Standing standing = {ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->ns / *peer->ns, "", {}};
+    if (outside != nullptr) {
+        standing.best_outside_peer = outside->pool;
+        standing.outside_ratio = *ours->ns / *outside->ns;
+    }
+    return standing;
 }
 
 unsigned spin_calibrate() {

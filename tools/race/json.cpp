@@ -76,7 +76,9 @@ ordered_json summary_json(const Results &results) {
                                  {"workers", standing.workers},
                                  {"pool", standing.ours},
                                  {"best_peer", standing.best_peer},
-                                 {"ratio", standing.ratio}});
+                                 {"ratio", standing.ratio},
+                                 {"best_outside_peer", standing.best_outside_peer},
+                                 {"outside_ratio", number(standing.outside_ratio)}});
     }
     return json;
 }

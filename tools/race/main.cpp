@@ -58,7 +58,8 @@ static void head_print(const Machine &machine) {
            "mode,\n"
            "context switches, migrations, page faults; allocations and futex calls from a run of their own. W workers: W "
            "threads\n"
-           "run tasks, a helping caller counted. ratio: to the best peer; eff: serial / (min(W, CPUs) x wall).\n");
+           "run tasks; *: the waiting caller is one of them; i: jobs can be submitted inside the pool's own region alone.\n"
+           "ratio: to the best peer; eff: serial / (min(W, CPUs) x wall).\n");
     if (machine.load > 0.5) printf("Load %.1f at the start: other programs run, the figures will show it.\n", machine.load);
     if (!machine.hardware) printf("Instructions per cycle and branch misses: not available on this machine.\n");
     fflush(stdout);

@@ -1,8 +1,6 @@
 // Which cases run, with whom, how long.
 #include "race.hpp"
 
-#include "../../bench/entrant.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <thread>

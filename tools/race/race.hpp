@@ -4,6 +4,8 @@
 
 #include "wire.hpp"
 
+#include "../../bench/entrant.h"
+
 #include <map>
 #include <optional>
 #include <string>
@@ -89,8 +91,12 @@ struct Row {
     Figure efficiency;
     Figure ratio;  // to the best peer's time
     Figure others; // share of the CPUs that other programs used meanwhile
-    bool is_peer() const { return (flags & 64u) == 0 && pool != "serial" && pool != "static"; }
-    bool is_ours() const { return (flags & 64u) != 0; }
+    bool is_peer() const { return (flags & ENTRANT_OURS) == 0 && pool != "serial" && pool != "static"; }
+    bool is_ours() const { return (flags & ENTRANT_OURS) != 0; }
+    bool is_outside() const {
+        return (flags & ENTRANT_INSIDE_ONLY) == 0;
+    } // takes jobs from any thread, not inside its own region alone
+    bool counts_caller() const { return (flags & ENTRANT_CALLER_RUNS) != 0; }
 };
 
 // Where weft stands in one heat.
@@ -101,6 +107,8 @@ struct Standing {
     std::string ours;
     std::string best_peer;
     double ratio;
+    std::string best_outside_peer; // of those that take jobs from any thread
+    Figure outside_ratio;
     bool first() const { return ratio <= 1.01; }
 };
 

@@ -53,8 +53,9 @@ void row_print(const Row &row, bool best_of_ours) {
         printf("  %-19s ERROR: %s\n", row.pool.c_str(), row.error.c_str());
         return;
     }
+    std::string name = row.pool + (row.counts_caller() && row.pool != "serial" ? " *" : "") + (row.is_outside() ? "" : " i");
     std::string efficiency = row.efficiency ? fixed(scaled(row.efficiency, 100), 1) : "-";
-    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s  %s\n", row.pool.c_str(), short_number(row.ns).c_str(),
+    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s  %s\n", name.c_str(), short_number(row.ns).c_str(),
            short_number(row.ns_min).c_str(), short_number(row.ns_max).c_str(), short_number(row.first_ns).c_str(),
            row.is_peer() || row.is_ours() ? fixed(row.ratio, 2).c_str() : "-", efficiency.c_str(),
            short_number(row.user_ns).c_str(), short_number(row.system_ns).c_str(),
@@ -113,10 +114,14 @@ void summary_print(const Results &results, const Plan &plan, bool counted) {
         snprintf(text, sizeof text, "\n  %s, %s, %u workers: %.2f x %s", standing.workload.c_str(), standing.name.c_str(),
                  standing.workers, standing.ratio, standing.best_peer.c_str());
         losses += text;
+        if (!standing.outside_ratio || standing.best_outside_peer == standing.best_peer) continue;
+        snprintf(text, sizeof text, "; %.2f x %s, the best that takes jobs from any thread", *standing.outside_ratio,
+                 standing.best_outside_peer.c_str());
+        losses += text;
     }
     for (const auto &row : results.rows) {
         errors += row.error.empty() ? 0 : 1;
-        uncounted += row.error.empty() && !row.futex_calls && counted ? 1 : 0;
+        uncounted += row.error.empty() && !row.futex_calls && counted && !results.interrupted ? 1 : 0;
     }
     printf("\n");
     for (const auto &[who, why] : plan.skipped) printf("not in the race: %s: %s\n", who.c_str(), why.c_str());
