@@ -80,8 +80,11 @@ int job_block(void *payload, struct weft_worker *self) {
     return 0;
 }
 
-/* Recursion as it stands: no call may be folded, shared or moved out of the loop around it. */
-static __attribute__((noipa)) uint64_t fib(unsigned n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+/* Recursion as it stands: the empty assembly keeps the compiler from folding calls or moving them out of a loop. */
+static __attribute__((noinline)) uint64_t fib(unsigned n) {
+    __asm__ volatile("" : "+r"(n));
+    return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
 
 int job_fib(void *payload, struct weft_worker *self) {
     (void)self;

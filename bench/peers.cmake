@@ -25,7 +25,7 @@ endif()
 # The same compiler for everybody: gcc's calls are served by LLVM's runtime too.
 file(GLOB llvm_dirs /usr/lib/llvm-*/lib)
 find_library(WEFT_LIBOMP NAMES omp omp5 iomp5 HINTS ${llvm_dirs})
-if(WEFT_LIBOMP AND OpenMP_C_FOUND)
+if(WEFT_LIBOMP AND (OpenMP_C_FOUND OR CMAKE_C_COMPILER_ID STREQUAL "Clang"))
     entrant(openmp-llvm openmp.c ${WEFT_LIBOMP})
     target_compile_options(${entrant_target} PRIVATE -fopenmp)
     target_compile_definitions(${entrant_target} PRIVATE OPENMP_NAME="openmp-llvm" OPENMP_TEXT="OpenMP tasks, LLVM's libomp")
