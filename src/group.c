@@ -5,9 +5,9 @@
  * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
  * counted before its completion.
  *
- * Waiting: the waiter counts itself in `waiting` (G5), then sums again, then sleeps. A thread that completes stores its count
- * (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself. Of two that complete at once, at least one sees the
- * other's count, and the waiter is woken.
+ * Waiting: the waiter counts itself in `waiting` (G5), says on its seat what it waits for, fences, sums again, then sleeps
+ * (task.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself.
+ * Of two that complete at once, at least one sees the other's count, and the waiter is woken.
  *
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and takes its count back if not. The
@@ -19,8 +19,8 @@
  *   G1  line_complete: store completed   release  G2  the waiter returns before it sees what the task wrote; split (shared
  *                                                     lines): a completion is lost, the wait never ends
  *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
- *   G4  record_must_wake: fence          sc       G5  the last to complete does not see the waiter, which sleeps for ever
- *   G5  record_wait_begin: fence         sc       G4  see G4
+ *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
+ *   G5  record_enter: fence              sc       G22 the waiter uses a record that has been freed
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
  *   G7  record_close: CAS id             acquire  G16 split: two close, and the record serves two groups
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
@@ -32,6 +32,12 @@
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
  *   G16 record_close: store id           release  G7  reopening
+ *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
+ *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
+ *   G20 record_has_ended: load id        acquire  G19 see G19
+ *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
+ *                                                     record is never freed, or under a waiter
+ *   G22 record_leave: CAS id             relaxed  -   split: freed twice
  *   G17 group_is_below: load id          acquire  G13 the parent is of the group before
  */
 #include "group.h"
@@ -40,7 +46,7 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
     groups->lines = lines;
     return pile_init(&groups->records, &(struct pile){.store = store,
                                                       .item_bytes = sizeof(struct record) + lines * sizeof(struct line),
-                                                      .chunk_items = 16,
+                                                      .chunk_shift = 4,
                                                       .items_max = RECORDS_MAX});
 }
 
@@ -48,7 +54,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     struct record *record = pile_get(&groups->records);
     if (record == NULL) return NULL;
     uint64_t generation = (load_rlx(&record->last_id) >> ID_SHIFT) + 1;
-    uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << 2;
+    uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
     record->lines = groups->lines;
     store_rlx(&record->last_id, id);
     store_rlx(&record->parent, parent);
@@ -83,13 +89,6 @@ bool record_must_wake(const struct record *record) {
     return load_rlx(&record->waiting) > 0 && record_is_finished(record);
 }
 
-void record_wait_begin(struct record *record) {
-    add_rlx(&record->waiting, 1);
-    fence_sc(G5);
-}
-
-void record_wait_end(struct record *record) { add_rlx(&record->waiting, UINT32_MAX); }
-
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
 /* Codes in the order of their value, as unsigned numbers. */
@@ -100,6 +99,10 @@ void record_fail(struct record *record, uint32_t sequence, int code) {
     uint64_t kept = load_rlx(&record->failed);
     while (mine < kept)
         if (cas_rlx(G6, &record->failed, &kept, mine)) break;
+    if ((load_rlx(&record->flags) & WEFT_CANCEL_ON_ERROR) == 0) return;
+    uint32_t last = load_rlx(&record->cancel_after);
+    while (sequence < last)
+        if (cas_rlx(G18, &record->cancel_after, &last, sequence)) break;
 }
 
 int record_error(const struct record *record) {
@@ -138,9 +141,31 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     return false;
 }
 
-void record_free(struct groups *groups, struct record *record) {
+void record_end(struct record *record) {
+    store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED);
+}
+
+void record_discard(struct groups *groups, struct record *record) {
     store_rlx(&record->id, 0);
     pile_put(&groups->records, record);
+}
+
+bool record_has_ended(const struct record *record) { return (load_acq(G20, &record->id) & ID_ENDED) != 0; }
+
+bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
+    add_rlx(&record->waiting, 1);
+    fence_sc(G5);
+    if ((load_rlx(&record->id) & ~ID_MARKS) == id) return true;
+    record_leave(groups, record, id);
+    return false;
+}
+
+void record_leave(struct groups *groups, struct record *record, uint64_t id) {
+    if (add_acq_rel(G21, &record->waiting, UINT32_MAX) != 1) return;
+    uint64_t now = load_rlx(&record->id);
+    (void)id;
+    if ((now & ID_ENDED) == 0) return;
+    if (cas_rlx(G22, &record->id, &now, 0)) pile_put(&groups->records, record);
 }
 
 bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above) {

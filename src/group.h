@@ -6,21 +6,26 @@
 #define WEFT_GROUP_H
 
 #include "store.h"
+#include "weft.h"
 
 #define RECORDS_MAX (1u << 20)
 
-/* An id: generation | record index (20 bits) | two marks. A user's weft_group never holds a mark; 0 is no group. */
+/* An id: generation | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group. */
 #define ID_CLOSING UINT64_C(1)
 #define ID_CANCELLED UINT64_C(2)
-#define ID_MARKS (ID_CLOSING | ID_CANCELLED)
-#define ID_SHIFT 22
+#define ID_ENDED UINT64_C(4)
+#define ID_MARKS (ID_CLOSING | ID_CANCELLED | ID_ENDED)
+#define ID_INDEX_SHIFT 3
+#define ID_SHIFT 23
 
-INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> 2) & (RECORDS_MAX - 1); }
+INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) & (RECORDS_MAX - 1); }
 
 /* One thread's counts. They only rise, also from one use of the record to the next. */
 struct line {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
+    ATOMIC(uint64_t) id;   /* the group that `first` is of */
+    ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
 };
 
 #define NOT_CANCELLED UINT32_MAX
@@ -36,7 +41,7 @@ struct record {
     ATOMIC(uint64_t) last_id;        /* of the group it served last */
     ATOMIC(uint64_t) parent;         /* id of the group above, or 0 */
     ATOMIC(uint32_t) cancel_after;   /* tasks with a greater sequence number do not run */
-    ATOMIC(uint32_t) waiting;        /* threads asleep until it is finished, or about to be; too many is harmless */
+    ATOMIC(uint32_t) waiting;        /* threads in a wait for it; too many for a moment is harmless */
     ATOMIC(uint64_t) failed;         /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;        /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ALIGNED(CACHE_LINE) struct line line[];
@@ -51,8 +56,6 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t lines);
 
 /* A record for a new group; its id is record->id. NULL: no memory or too many groups at once. */
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
-/* Gives back a record that record_close has given to the caller. */
-void record_free(struct groups *groups, struct record *record);
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
 /* The line of a seat: its own, or the last, which all further seats share. */
@@ -76,9 +79,6 @@ bool record_is_finished(const struct record *record);
 
 /* After line_complete: is somebody waiting whom the caller must wake, for the record is finished? */
 bool record_must_wake(const struct record *record);
-/* Waiter: counts itself and fences. Then it looks at record_is_finished and the id again before it sleeps. */
-void record_wait_begin(struct record *record);
-void record_wait_end(struct record *record);
 
 /* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
 void record_fail(struct record *record, uint32_t sequence, int code);
@@ -99,8 +99,20 @@ INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
  * when open, with ID_CANCELLED or ID_CLOSING (look again later), or another (the group has ended). */
 uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
 
-/* Ends the group `id`: true for one caller, and then nobody counts in it any more; the caller ends its use of it and calls
- * record_free. `seat` is the caller's. false: it is not finished after all, or another caller is ending it. */
+/* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has
+ * begun. */
+bool record_enter(struct groups *groups, struct record *record, uint64_t id);
+/* A wait ends. The last one out of an ended group frees the record. */
+void record_leave(struct groups *groups, struct record *record, uint64_t id);
+/* Inside a wait: has the group ended? */
+bool record_has_ended(const struct record *record);
+
+/* Inside a wait, the record finished: true for one caller, and then nobody counts in it any more; the caller ends its use of
+ * the user's weft_group and calls record_end. `seat` is the caller's. false: it is not finished after all, or another
+ * caller is ending it. */
 bool record_close(struct record *record, uint64_t id, uint32_t seat);
+void record_end(struct record *record);
+/* Never used: gives back a record just opened. */
+void record_discard(struct groups *groups, struct record *record);
 
 #endif

@@ -52,7 +52,7 @@ static bool segments_make(void *items, uint32_t count) {
 bool segments_init(struct pile *segments, struct store *store) {
     return pile_init(segments, &(struct pile){.store = store,
                                               .item_bytes = sizeof(struct segment),
-                                              .chunk_items = SEGMENT_CHUNK,
+                                              .chunk_shift = SEGMENT_CHUNK_SHIFT,
                                               .items_max = SEGMENTS_MAX,
                                               .make = segments_make});
 }

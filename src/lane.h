@@ -11,9 +11,10 @@
 #ifndef SEGMENT_CELLS
 #define SEGMENT_CELLS 64u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
 #endif
-#ifndef SEGMENT_CHUNK
-#define SEGMENT_CHUNK 256u /* segments made at once */
+#ifndef SEGMENT_CHUNK_SHIFT
+#define SEGMENT_CHUNK_SHIFT 8u /* log2 of the segments made at once */
 #endif
+#define SEGMENT_CHUNK (1u << SEGMENT_CHUNK_SHIFT)
 #define SEGMENTS_MAX (1u << PILE_INDEX_BITS)
 
 #define CELL_BYTES 64u
@@ -73,6 +74,7 @@ struct lane {
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
     void *line;
+    uint64_t first;          /* the line's count before that group's first task */
     ATOMIC(struct lane *) next; /* the seat's next lane; written before the lane is published */
 
     /* published by the owner */
@@ -80,7 +82,7 @@ struct lane {
 
     /* the takers' */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
-    ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (sched.c) */
+    ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
 };
 
 #define LANE_NO_GROUP UINT64_MAX

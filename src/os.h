@@ -124,6 +124,7 @@ uint64_t os_ticks_per_us(void);
 typedef struct os_self {
     uint64_t pool_id; /* 0: none */
     void *worker;
+    bool is_worker; /* a pool's own thread: pool_id and worker are that pool's for good */
     void *places;
 } os_self;
 

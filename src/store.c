@@ -55,7 +55,7 @@ void store_end(struct store *store) {
 
 bool pile_init(struct pile *pile, const struct pile *shape) {
     *pile = *shape;
-    pile->chunks = store_get(pile->store, (pile->items_max + pile->chunk_items - 1) / pile->chunk_items * sizeof *pile->chunks);
+    pile->chunks = store_get(pile->store, ((size_t)pile->items_max >> pile->chunk_shift) * sizeof *pile->chunks);
     store_rlx(&pile->made, 0);
     store_rlx(&pile->free_top, 0);
     return pile->chunks != NULL;
@@ -63,8 +63,9 @@ bool pile_init(struct pile *pile, const struct pile *shape) {
 
 void *pile_at(const struct pile *pile, uint32_t index) {
     if (index >= pile->items_max) return NULL;
-    char *chunk = load_acq(S5, &pile->chunks[index / pile->chunk_items]);
-    return chunk == NULL ? NULL : chunk + (size_t)(index % pile->chunk_items) * pile->item_bytes;
+    char *chunk = load_acq(S5, &pile->chunks[index >> pile->chunk_shift]);
+    uint32_t within = index & ((1u << pile->chunk_shift) - 1);
+    return chunk == NULL ? NULL : chunk + within * pile->item_bytes;
 }
 
 void pile_put(struct pile *pile, void *item) {
@@ -92,15 +93,16 @@ void *pile_pop(struct pile *pile) {
  * first item is never used. */
 static void *pile_make(struct pile *pile) {
     uint32_t made = load_rlx(&pile->made);
-    if (made + pile->chunk_items > pile->items_max) return NULL;
-    char *chunk = store_get(pile->store, pile->chunk_items * pile->item_bytes);
+    uint32_t count = 1u << pile->chunk_shift;
+    if (made + count > pile->items_max) return NULL;
+    char *chunk = store_get(pile->store, count * pile->item_bytes);
     if (chunk == NULL) return NULL;
-    for (uint32_t i = 0; i < pile->chunk_items; i++) ((struct pile_item *)(void *)(chunk + i * pile->item_bytes))->index = made + i;
-    if (pile->make != NULL && !pile->make(chunk, pile->chunk_items)) return NULL;
-    store_rel(S4, &pile->chunks[made / pile->chunk_items], (void *)chunk);
-    store_rlx(&pile->made, made + pile->chunk_items);
+    for (uint32_t i = 0; i < count; i++) ((struct pile_item *)(void *)(chunk + i * pile->item_bytes))->index = made + i;
+    if (pile->make != NULL && !pile->make(chunk, count)) return NULL;
+    store_rel(S4, &pile->chunks[made >> pile->chunk_shift], (void *)chunk);
+    store_rlx(&pile->made, made + count);
     uint32_t first = made == 0 ? 1 : 0;
-    for (uint32_t i = pile->chunk_items - 1; i > first; i--) pile_put(pile, chunk + i * pile->item_bytes);
+    for (uint32_t i = count - 1; i > first; i--) pile_put(pile, chunk + i * pile->item_bytes);
     return chunk + first * pile->item_bytes;
 }
 

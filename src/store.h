@@ -36,7 +36,7 @@ struct pile_item {
 struct pile {
     struct store *store;
     size_t item_bytes;    /* a multiple of the cache line */
-    uint32_t chunk_items; /* items made at once */
+    uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
     bool (*make)(void *items, uint32_t count); /* completes zeroed items (their index is set); false: no memory; or NULL */
     ATOMIC(void *) *chunks;

@@ -1,0 +1,117 @@
+/* config.c: configurations, texts and statistics. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker.h"
+
+#define TEXT_OF(x) TEXT(x)
+#define TEXT(x) #x
+
+const char *weft_version(void) {
+    return TEXT_OF(WEFT_VERSION_MAJOR) "." TEXT_OF(WEFT_VERSION_MINOR) "." TEXT_OF(WEFT_VERSION_PATCH);
+}
+
+const char *weft_strerror(int error) {
+    switch (error) {
+#define CASE(name, value, text)                                                                                             \
+    case value: return text;
+        WEFT_ERROR_LIST(CASE)
+#undef CASE
+    default: return "not one of weft's errors";
+    }
+}
+
+unsigned weft_cpu_count(void) { return os_cpu_count(); }
+
+int weft_config_init(weft_config *config) {
+    if (config == NULL) return WEFT_EINVAL;
+    *config = (weft_config){.struct_size = sizeof *config};
+    return WEFT_OK;
+}
+
+/* The number in the variable, if it is set. false: it is set to something else than a number from `least` to `most`. */
+static bool env_number(const char *name, int64_t least, int64_t most, int64_t *number) {
+    const char *text = getenv(name);
+    if (text == NULL) return true;
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end != 0 || value < least || value > most) return false;
+    *number = value;
+    return true;
+}
+
+int weft_config_from_env(weft_config *config) {
+    if (config == NULL) return WEFT_EINVAL;
+    int64_t workers = config->workers;
+    int64_t spares = config->spares;
+    int64_t spin_ns = config->spin_ns;
+    int64_t stack_size = (int64_t)config->stack_size;
+    int64_t queue_max = (int64_t)config->queue_max;
+    const char *cpus = getenv("WEFT_CPUS");
+    os_cpuset set;
+    if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return WEFT_EINVAL;
+    if (!env_number("WEFT_WORKERS", 0, WEFT_WORKERS_MAX, &workers) || !env_number("WEFT_SPARES", 0, WEFT_WORKERS_MAX, &spares) ||
+        !env_number("WEFT_SPIN_NS", WEFT_SPIN_NONE, 1000000000, &spin_ns) ||
+        !env_number("WEFT_STACK_SIZE", 0, INT64_MAX, &stack_size) || !env_number("WEFT_QUEUE_MAX", 0, INT64_MAX, &queue_max))
+        return WEFT_EINVAL;
+    config->workers = (uint32_t)workers;
+    config->spares = (uint32_t)spares;
+    config->spin_ns = spin_ns;
+    config->stack_size = (size_t)stack_size;
+    config->queue_max = (uint64_t)queue_max;
+    if (cpus != NULL) config->cpus = cpus;
+    return WEFT_OK;
+}
+
+int weft_config_format(const weft_config *config, char *text, size_t size) {
+    static const char *const full[] = {"block", "run", "error"};
+    if (config == NULL || (text == NULL && size > 0) || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
+    return snprintf(text, size,
+                    "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu full=%s",
+                    config->workers, config->spares, config->name == NULL ? "weft" : config->name,
+                    config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
+                    (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
+                    (unsigned long long)config->queue_max, full[config->full]);
+}
+
+int weft_pool_config(const weft_pool *pool, weft_config *config) {
+    if (pool == NULL || config == NULL) return WEFT_EINVAL;
+    *config = pool->config;
+    return WEFT_OK;
+}
+
+unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : pool->workers; }
+
+void **weft_worker_data(weft_worker *self) { return &self->data; }
+
+unsigned weft_worker_index(const weft_worker *self) { return self->index; }
+
+weft_pool *weft_worker_pool(const weft_worker *self) { return self->pool; }
+
+static void stats_add_seat(weft_stats *stats, const struct weft_worker *seat) {
+    stats->tasks_run += load_rlx(&seat->tasks_run);
+    stats->tasks_dropped += load_rlx(&seat->tasks_dropped);
+    stats->claims += load_rlx(&seat->claims_made);
+    stats->claims_revoked += load_rlx(&seat->claims_revoked);
+    stats->helped += load_rlx(&seat->helped);
+    stats->parks += load_rlx(&seat->parks);
+    stats->wakes += load_rlx(&seat->wakes);
+    stats->heap_payloads += load_rlx(&seat->heap_payloads);
+    for (struct lane *lane = load_acq(F1, &seat->lanes); lane != NULL; lane = load_rlx(&lane->next)) stats->lanes++;
+}
+
+int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
+    if (pool == NULL || stats == NULL || stats->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    weft_stats sum = {.struct_size = stats->struct_size, .workers = pool->workers};
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = load_acq(F2, &pool->seats[i]);
+        if (seat != NULL) stats_add_seat(&sum, seat);
+    }
+    sum.queue_bytes = segments_bytes(&pool->segments);
+    sum.spares_started = load_rlx(&pool->spares_made);
+    sum.spares_peak = load_rlx(&pool->blocked_peak);
+    memcpy(stats, &sum, min_u64(stats->struct_size, sizeof sum));
+    return WEFT_OK;
+}

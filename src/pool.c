@@ -1,0 +1,411 @@
+/* pool.c: making and ending pools, and the seats of threads from outside.
+ *
+ * A thread remembers its seats in a list of its own (os_self.places); a place whose pool has ended is recognised by the pool's id,
+ * which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for which it must
+ * know that the pools still live: the registry, under one lock, is for that and for nothing else.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
+ *   P2  pool_drain: load drained       acquire  D9   destroy sleeps on a new event
+ *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
+ *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
+ *   P5  pool_stop: store exits         release  -    workers that see it see all before it
+ */
+#include "pool.h"
+
+#include <string.h>
+
+struct place {
+    struct place *next;
+    uint64_t pool_id;
+    weft_pool *pool;
+    struct weft_worker *seat;
+};
+
+static struct {
+    os_mutex lock;
+    weft_pool *pools;
+    uint64_t fork_count;
+    uint64_t last_id;
+} registry;
+
+/* After a fork the lock may be held by a thread that does not exist here, and the pools are the parent's. */
+static void registry_lock(void) {
+    if (registry.fork_count != os_fork_count()) {
+        registry.fork_count = os_fork_count();
+        registry.lock = (os_mutex){0};
+        registry.pools = NULL;
+    }
+    os_lock(&registry.lock);
+}
+
+static void registry_add(weft_pool *pool) {
+    registry_lock();
+    pool->id = ++registry.last_id;
+    pool->registry_next = registry.pools;
+    registry.pools = pool;
+    os_unlock(&registry.lock);
+}
+
+static void registry_remove(weft_pool *pool) {
+    registry_lock();
+    for (weft_pool **link = &registry.pools; *link != NULL; link = &(*link)->registry_next) {
+        if (*link != pool) continue;
+        *link = pool->registry_next;
+        break;
+    }
+    os_unlock(&registry.lock);
+}
+
+static bool registry_has(const weft_pool *pool, uint64_t id) {
+    for (const weft_pool *each = registry.pools; each != NULL; each = each->registry_next)
+        if (each == pool && each->id == id) return true;
+    return false;
+}
+
+/* ---- seats -------------------------------------------------------------------------------------------------------- */
+
+static struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = store_get(&pool->store, sizeof *seat);
+    if (seat == NULL) return NULL;
+    seat->pool = pool;
+    seat->index = index;
+    seat->lane = &pool->blank;
+    store_rel(P1, &pool->seats[index], seat);
+    if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
+    return seat;
+}
+
+/* A seat for a thread from outside: one that was left, or a new one. */
+static struct weft_worker *seat_take(weft_pool *pool, int *error) {
+    uint32_t first = pool->workers_max + pool->config.spares;
+    os_lock(&pool->lock);
+    struct weft_worker *seat = NULL;
+    uint32_t index = first;
+    for (; index < SEATS_MAX && seat == NULL; index++) {
+        seat = load_rlx(&pool->seats[index]);
+        if (seat == NULL) break;
+        if (load_rlx(&seat->taken_by)) seat = NULL;
+    }
+    if (seat == NULL && index < SEATS_MAX) seat = seat_make(pool, index);
+    if (seat != NULL) store_rlx(&seat->taken_by, 1);
+    os_unlock(&pool->lock);
+    *error = index < SEATS_MAX ? WEFT_ENOMEM : WEFT_EAGAIN;
+    return seat;
+}
+
+static void self_exit(os_self *self) {
+    registry_lock();
+    for (struct place *place = self->places; place != NULL; place = place->next) {
+        if (!registry_has(place->pool, place->pool_id)) continue;
+        os_lock(&place->pool->lock);
+        place->seat->lane = &place->pool->blank;
+        store_rlx(&place->seat->taken_by, 0);
+        os_unlock(&place->pool->lock);
+    }
+    os_unlock(&registry.lock);
+    while (self->places != NULL) {
+        struct place *place = self->places;
+        self->places = place->next;
+        os_free(place);
+    }
+    *self = (os_self){0};
+}
+
+/* Forgets the places whose pools have ended. */
+static void places_sweep(os_self *self) {
+    registry_lock();
+    struct place **link = (struct place **)&self->places;
+    while (*link != NULL) {
+        struct place *place = *link;
+        if (registry_has(place->pool, place->pool_id)) {
+            link = &place->next;
+        } else {
+            *link = place->next;
+            os_free(place);
+        }
+    }
+    os_unlock(&registry.lock);
+}
+
+static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error) {
+    *error = WEFT_ENOMEM;
+    places_sweep(self);
+    struct place *place = os_alloc(sizeof *place);
+    if (place == NULL || os_self_watch(self_exit) != 0) {
+        os_free(place);
+        return NULL;
+    }
+    struct weft_worker *seat = seat_take(pool, error);
+    if (seat == NULL) {
+        os_free(place);
+        return NULL;
+    }
+    *place = (struct place){self->places, pool->id, pool, seat};
+    self->places = place;
+    return seat;
+}
+
+struct weft_worker *seat_find(weft_pool *pool, int *error) {
+    os_self *self = os_self_get();
+    if (LIKELY(self->pool_id == pool->id)) return self->worker;
+    if (pool->fork_count != os_fork_count()) {
+        *error = WEFT_EFORK;
+        return NULL;
+    }
+    struct weft_worker *seat = NULL;
+    for (struct place *place = self->places; place != NULL && seat == NULL; place = place->next)
+        if (place->pool_id == pool->id) seat = place->seat;
+    if (seat == NULL) seat = seat_enter(pool, self, error);
+    if (seat == NULL) return NULL;
+    if (self->is_worker) return seat;
+    self->pool_id = pool->id;
+    self->worker = seat;
+    return seat;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+static int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
+    char name[16];
+    os_thread_options options = {.stack_size = pool->config.stack_size,
+                                 .name = name,
+                                 .cpus = pool->config.cpus == NULL ? NULL : &pool->cpus};
+    size_t length = 0;
+    while (length < 11 && pool->name[length] != 0) {
+        name[length] = pool->name[length];
+        length++;
+    }
+    uint32_t number = seat->index;
+    uint32_t scale = number >= 100 ? 100 : number >= 10 ? 10 : 1;
+    for (; scale > 0; scale /= 10) name[length++] = (char)('0' + number / scale % 10);
+    name[length] = 0;
+    return os_thread_start(&seat->thread, &options, worker_main, seat);
+}
+
+bool pool_add_spare(weft_pool *pool) {
+    os_lock(&pool->lock);
+    uint32_t made = load_rlx(&pool->spares_made);
+    bool is_wanted = made < load_rlx(&pool->blocked) && made < pool->config.spares;
+    if (is_wanted) {
+        uint32_t index = pool->workers_max + made;
+        struct weft_worker *seat = load_rlx(&pool->seats[index]);
+        if (seat == NULL) seat = seat_make(pool, index);
+        if (seat != NULL) {
+            seat->is_worker = true;
+            if (seat_start_thread(pool, seat) == 0) store_rlx(&pool->spares_made, ++made);
+        }
+    }
+    os_unlock(&pool->lock);
+    return load_rlx(&pool->blocked) <= made;
+}
+
+static void pool_await_start(weft_pool *pool) {
+    for (;;) {
+        uint32_t started = load_acq(P3, &pool->started);
+        if (started >= pool->workers) return;
+        os_wait(&pool->started, started, 0);
+    }
+}
+
+/* Starts the workers; as many as there can be. */
+static void pool_start(weft_pool *pool) {
+    for (uint32_t i = 0; i < pool->workers_max; i++) {
+        struct weft_worker *seat = load_rlx(&pool->seats[i]);
+        seat->is_worker = true;
+        if (seat_start_thread(pool, seat) != 0) break;
+        pool->workers = i + 1;
+    }
+    pool_await_start(pool);
+}
+
+static void pool_join(weft_pool *pool) {
+    uint32_t spares = load_rlx(&pool->spares_made);
+    for (uint32_t i = 0; i < pool->workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
+    for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
+}
+
+static void pool_stop(weft_pool *pool) {
+    store_rel(P5, &pool->exits, 1);
+    fence_sc(P6);
+    for (uint32_t i = 0; i < pool->park.workers; i++) {
+        add_rel(P7, &pool->park.slots[i].event, 1);
+        os_wake(&pool->park.slots[i].event, INT32_MAX);
+    }
+    while (park_wake(&pool->park)) {}
+    pool_join(pool);
+}
+
+/* ---- creating ----------------------------------------------------------------------------------------------------- */
+
+static int config_check(const weft_config *config) {
+    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof *config) return WEFT_EINVAL;
+    if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
+    if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
+    if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
+    if ((config->flags & ~(WEFT_ORDERED | WEFT_NO_HELP)) != 0 || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
+    os_cpuset cpus;
+    if (config->cpus != NULL && !os_cpuset_parse(&cpus, config->cpus)) return WEFT_EINVAL;
+    return WEFT_OK;
+}
+
+#define SPIN_NS_DEFAULT 20000
+#define TINY_NS 1000
+#define CLAIM_MAX 16u
+
+static void text_copy(char *to, size_t size, const char *from) {
+    size_t length = 0;
+    while (length + 1 < size && from[length] != 0) {
+        to[length] = from[length];
+        length++;
+    }
+    to[length] = 0;
+}
+
+/* Replaces every default. */
+static void pool_configure(weft_pool *pool, const weft_config *wish) {
+    weft_config *config = &pool->config;
+    memcpy(config, wish, wish->struct_size);
+    config->struct_size = sizeof *config;
+    text_copy(pool->name, 12, config->name == NULL ? "weft" : config->name);
+    config->name = pool->name;
+    if (config->cpus != NULL) {
+        os_cpuset_parse(&pool->cpus, config->cpus);
+        text_copy(pool->cpus_text, sizeof pool->cpus_text, config->cpus);
+        config->cpus = pool->cpus_text;
+    }
+    if (config->workers == 0) config->workers = os_cpu_count();
+    if (config->cpus != NULL && wish->workers == 0)
+        config->workers = (uint32_t)min_u64(config->workers, os_cpuset_count(&pool->cpus));
+    config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
+    if (config->spares == 0) config->spares = config->workers;
+    if (config->spin_ns == 0) config->spin_ns = SPIN_NS_DEFAULT;
+    pool->workers_max = config->workers;
+    pool->ordered = (config->flags & WEFT_ORDERED) != 0;
+    pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
+    pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
+    uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
+    pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;
+    pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
+    pool->fork_count = os_fork_count();
+    store_rlx(&pool->clean, config->clean);
+    store_rlx(&pool->clean_context, config->context);
+}
+
+#define LINES_OUTSIDE 4u /* outside threads with a line of their own in each group record; further ones share one */
+#define LINES_MAX 64u
+
+static bool pool_furnish(weft_pool *pool) {
+    uint32_t threads = pool->workers_max + pool->config.spares;
+    uint32_t lines = (uint32_t)min_u64(threads + LINES_OUTSIDE + 1, LINES_MAX);
+    pool->blank.group_id = LANE_NO_GROUP;
+    pool->seats = store_get(&pool->store, SEATS_MAX * sizeof *pool->seats);
+    if (pool->seats == NULL || !park_init(&pool->park, &pool->store, threads) ||
+        !groups_init(&pool->groups, &pool->store, lines) || !segments_init(&pool->segments, &pool->store))
+        return false;
+    for (uint32_t i = 0; i < pool->workers_max; i++)
+        if (seat_make(pool, i) == NULL) return false;
+    return true;
+}
+
+static void pool_free(weft_pool *pool) {
+    segments_end(&pool->segments);
+    store_end(&pool->store);
+    os_unmap(pool, round_up(sizeof *pool, os_page_size()));
+}
+
+int weft_pool_create(weft_pool **pool, const weft_config *config) {
+    if (pool == NULL) return WEFT_EINVAL;
+    *pool = NULL;
+    weft_config defaults;
+    weft_config_init(&defaults);
+    if (config == NULL) config = &defaults;
+    int error = config_check(config);
+    if (error != WEFT_OK) return error;
+    os_init();
+    weft_pool *made = os_map(round_up(sizeof *made, os_page_size()));
+    if (made == NULL) return WEFT_ENOMEM;
+    pool_configure(made, config);
+    if (!pool_furnish(made)) {
+        pool_free(made);
+        return WEFT_ENOMEM;
+    }
+    registry_add(made);
+    pool_start(made);
+    if (made->workers == 0) {
+        registry_remove(made);
+        pool_free(made);
+        return WEFT_EAGAIN;
+    }
+    made->config.workers = made->workers;
+    *pool = made;
+    return WEFT_OK;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------- */
+
+static bool pool_is_drained(const weft_pool *pool) {
+    uint32_t made = load_rlx(&pool->groups.records.made);
+    for (uint32_t i = 1; i < made; i++) {
+        const struct record *record = record_at(&pool->groups, i);
+        if (record != NULL && !record_is_finished(record)) return false;
+    }
+    return true;
+}
+
+/* Until nothing is queued or running, and nothing more can come. */
+static void pool_drain(weft_pool *pool) {
+    store_rlx(&pool->closed, 1);
+    os_fence_heavy(P4);
+    for (;;) {
+        uint32_t event = load_acq(P2, &pool->drained);
+        if (pool_is_drained(pool)) return;
+        os_wait(&pool->drained, event, 0);
+    }
+}
+
+static void pool_free_data(weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count && pool->config.data_free != NULL; i++) {
+        struct weft_worker *seat = load_rlx(&pool->seats[i]);
+        if (seat != NULL && seat->data != NULL) pool->config.data_free(seat->data);
+    }
+}
+
+/* Is the caller running a task of this pool? */
+static bool pool_is_inside(weft_pool *pool) {
+    const os_self *self = os_self_get();
+    const struct weft_worker *seat = self->pool_id == pool->id ? self->worker : NULL;
+    for (const struct place *place = self->places; place != NULL && seat == NULL; place = place->next)
+        if (place->pool_id == pool->id) seat = place->seat;
+    return seat != NULL && (seat->is_worker || seat->frame != NULL);
+}
+
+static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *context) {
+    if (handle == NULL || *handle == NULL) return WEFT_EINVAL;
+    weft_pool *pool = *handle;
+    if (pool->fork_count != os_fork_count()) {
+        *handle = NULL;
+        pool_free(pool);
+        return WEFT_EFORK;
+    }
+    if (pool_is_inside(pool)) return WEFT_EDEADLK;
+    *handle = NULL;
+    if (aborts) {
+        store_rlx(&pool->clean, clean);
+        store_rlx(&pool->clean_context, context);
+        store_rel(P8, &pool->aborted, 1);
+    }
+    pool_drain(pool);
+    pool_stop(pool);
+    pool_free_data(pool);
+    registry_remove(pool);
+    os_self *self = os_self_get();
+    if (self->pool_id == pool->id) self->pool_id = 0;
+    pool_free(pool);
+    return WEFT_OK;
+}
+
+int weft_pool_destroy(weft_pool **pool) { return pool_end(pool, false, NULL, NULL); }
+
+int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context) { return pool_end(pool, true, clean, context); }

@@ -1,0 +1,508 @@
+/* task.c: submitting, waiting, cancelling, blocking.
+ *
+ * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in the
+ * group's record (line_submit), then the group is looked at once more, then the task is written and published:
+ *
+ *   Submitter                                  Closer (record_close), destroy (pool_drain)
+ *     1. submitted + 1                           1. marks the id / closes the pool
+ *     2. light fence (T2)                        2. heavy fence (G8, P4)
+ *     3. the id and the pool still open?         3. sums again
+ *        no: submitted - 1, starts again
+ *     4. writes the task, publishes (L6)
+ *     5. light fence (T3), reads its bias; not biased: full fence (T4)
+ *     6. reads who sleeps (park.c)
+ *
+ * Wait. Enters the record, runs the group's tasks while it finds any, spins, then says what it waits for (wait_id), fences (T17),
+ * looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it, sets the user's id to
+ * 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
+ *
+ * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
+ * are not concerned.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   T2  submit_checked: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
+ *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks
+ *   T4  submit_publish: fence             sc       K3  lost wake-up
+ *   T5  seat_bias: biased + 1             sc       D2  a worker parks without the heavy fence that the bias needs
+ *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
+ *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
+ *   T8  queue_reserve: queued + 1         sc       D12 split: the bound drifts. survives order: it decides by the value alone
+ *   T9  wait_sleep: load wait_event       acquire  D7  a waiter sleeps on a new event
+ *   T10 queue_reserve: load room          acquire  D14 a submitter sleeps on a new event
+ *   T11 group_bind: CAS id                acq_rel  T11 another thread uses the record before it is open; split: two records
+ *   T12 weft_block_begin: event + 1       release  D10 a spare sleeps on a new event
+ *   T13 wait_close: CAS the user's id    relaxed  T11 split: a group opened anew is forgotten
+ *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
+ *   T15 wait_seated: fence               sc       K3  the offered tasks wait for nobody
+ *   T16 group_bind: load id              acquire  T11 see T11
+ *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
+ *   T18 weft_block_begin: fence          sc       K3  as T15
+ *   T19 wait_sleep: helpers + 1          sc       T4  split: the count drifts. survives order: T17 follows
+ *   T20 undo_submit: drained + 1         release  P2  destroy sleeps on a new event
+ *   T21 queue_unreserve: room + 1        release  T10 a submitter sleeps on a new event
+ *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
+ *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
+ *   T24 weft_block_begin: blocked + 1    sc       D10 split: a spare too few. survives order: the event follows
+ *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
+ */
+#include <string.h>
+
+#include "pool.h"
+
+#define SEQUENCE_OF(before) ((uint32_t)min_u64((before), META_SEQUENCE_MAX))
+#define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
+
+/* The weft_group's id, which several threads may read and write. */
+typedef ATOMIC(uint64_t) group_id;
+static group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
+
+static void undo_submit(struct weft_worker *seat, struct record *record) {
+    line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
+    if (!load_rlx(&seat->pool->closed)) return;
+    add_rel(T20, &seat->pool->drained, 1);
+    os_wake(&seat->pool->drained, INT32_MAX);
+}
+
+/* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
+
+static struct lane *lane_make(struct weft_worker *seat) {
+    struct lane *lane = store_get(&seat->pool->store, sizeof *lane);
+    if (lane == NULL || !lane_init(lane, &seat->pool->segments, 0)) return NULL;
+    store_rlx(&lane->next, load_rlx(&seat->lanes));
+    store_rel(T6, &seat->lanes, lane);
+    return lane;
+}
+
+/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. */
+static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
+    struct lane *empty = NULL;
+    struct lane *lane = load_rlx(&seat->lanes);
+    for (; lane != NULL && lane->group_id != id; lane = load_rlx(&lane->next))
+        if (seat->pool->ordered || lane_is_empty(lane)) empty = lane;
+    if (lane == NULL) lane = empty;
+    if (lane == NULL) lane = lane_make(seat);
+    if (lane == NULL) return NULL;
+    lane->group_id = id;
+    lane->record = record;
+    struct line *line = line_of(record, seat->index);
+    if (load_rlx(&line->id) != id) {
+        store_rlx(&line->first, load_rlx(&line->submitted));
+        store_rlx(&line->id, id);
+    }
+    lane->line = line;
+    lane->first = load_rlx(&line->first);
+    seat->lane = lane;
+    return lane;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+/* Is the seat running a task of that group or below it? Then the group cannot end meanwhile. */
+static bool is_inside(const struct weft_worker *seat, uint64_t id) {
+    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
+        if (group_is_below(&seat->pool->groups, frame->id, id)) return true;
+    return false;
+}
+
+/* The group's id, given one if it has none. 0: *error. */
+static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *error) {
+    uint64_t id = load_acq(T16, id_of(group));
+    if (id != 0) return id;
+    uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
+    struct record *record = record_open(&seat->pool->groups, parent, group->flags);
+    *error = WEFT_ENOMEM;
+    if (record == NULL) return 0;
+    uint64_t fresh = load_rlx(&record->id);
+    if (cas_acq_rel(T11, id_of(group), &id, fresh)) return fresh;
+    record_discard(&seat->pool->groups, record);
+    return id;
+}
+
+/* Makes seat->lane the lane for the group. WEFT_OK, or why not. */
+static int group_enter(struct weft_worker *seat, weft_group *group) {
+    for (;;) {
+        int error = WEFT_OK;
+        uint64_t id = group_bind(seat, group, &error);
+        if (id == 0) return error;
+        struct record *record = record_at(&seat->pool->groups, id_index(id));
+        if (record == NULL) return WEFT_EINVAL;
+        uint64_t now = is_inside(seat, id) ? load_rlx(&record->id) : record_note_foreign(record, id, seat->index);
+        if (now == (id | ID_CANCELLED)) return WEFT_ECANCELED;
+        if (now == id) return lane_for(seat, id, record) == NULL ? WEFT_ENOMEM : WEFT_OK;
+        os_yield(); /* a waiter is ending the group; its id is about to go */
+    }
+}
+
+/* ---- submit ------------------------------------------------------------------------------------------------------- */
+
+static void seat_bias(struct weft_worker *seat) {
+    seat->streak = 0;
+    if (!os_fence_is_asymmetric()) return;
+    add_sc(T5, &seat->pool->biased, 1);
+    store_rlx(&seat->biased, 1);
+}
+
+INLINE void submit_publish(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
+    lane_publish(lane, cells);
+    os_fence_light(T3);
+    if (!load_rlx(&seat->biased)) {
+        fence_sc(T4);
+        if (UNLIKELY(++seat->streak >= BIAS_AFTER)) seat_bias(seat);
+    }
+    worker_notify(seat, lane, lane->group_id);
+}
+
+INLINE void copy_payload(void *to, const void *from, size_t size) {
+    if (LIKELY(size <= 16)) {
+        if (size >= 8) {
+            memcpy(to, from, 8);
+            memcpy((char *)to + size - 8, (const char *)from + size - 8, 8);
+        } else if (size >= 4) {
+            memcpy(to, from, 4);
+            memcpy((char *)to + size - 4, (const char *)from + size - 4, 4);
+        } else {
+            for (size_t i = 0; i < size; i++) ((char *)to)[i] = ((const char *)from)[i];
+        }
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
+/* What a task is made of, once its payload has a place. */
+struct job {
+    weft_fn fn;
+    const void *payload;
+    uint32_t bytes; /* in the cells */
+    enum cell_kind kind;
+};
+
+/* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
+INLINE bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
+    struct record *record = lane->record;
+    bool is_shared = line_is_shared(record, seat->index);
+    uint64_t before = line_submit(lane->line, is_shared, 1);
+    os_fence_light(T2);
+    if (UNLIKELY(load_rlx(&record->id) != lane->group_id || (load_rlx(&seat->pool->closed) && seat->frame == NULL))) {
+        undo_submit(seat, record);
+        return false;
+    }
+    struct cell *cell = lane_cell(lane);
+    cell->fn = job->fn;
+    store_rlx(&cell->meta, meta_make(record->item.index, job->bytes, job->kind, SEQUENCE_OF(before - lane->first)));
+    if (job->bytes > 0) copy_payload(cell->payload, job->payload, job->bytes);
+    submit_publish(seat, lane, cells_of(job->bytes));
+    return true;
+}
+
+/* A place among the tasks that may wait in a bounded pool. WEFT_OK, WEFT_EFULL, or 1: the caller runs the task itself. */
+static int queue_reserve(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    for (;;) {
+        if (add_sc(T8, &pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
+        uint32_t room = load_acq(T10, &pool->room);
+        add_rlx(&pool->room_wanted, 1);
+        add_rlx(&pool->queued, UINT64_MAX);
+        fence_sc(T7);
+        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
+        bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
+        if (is_full && blocks) os_wait(&pool->room, room, 0);
+        add_rlx(&pool->room_wanted, UINT32_MAX);
+        if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
+    }
+}
+
+static void queue_unreserve(weft_pool *pool) {
+    if (pool->config.queue_max == 0) return;
+    add_rlx(&pool->queued, UINT64_MAX);
+    add_rel(T21, &pool->room, 1);
+    os_wake(&pool->room, INT32_MAX);
+}
+
+/* Runs a task that found the queue full, counted and reported like a queued one. */
+static int run_inline(struct weft_worker *seat, weft_fn fn, const void *payload, size_t size) {
+    struct lane *lane = seat->lane;
+    struct record *record = lane->record;
+    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
+    uint32_t sequence = SEQUENCE_OF(before - lane->first);
+    char small[CELL_PAYLOAD] ALIGNED(16);
+    void *copy = payload == NULL || size <= sizeof small ? small : os_alloc(size);
+    if (copy == NULL) {
+        undo_submit(seat, record);
+        return WEFT_ENOMEM;
+    }
+    if (payload != NULL) memcpy(copy, payload, size);
+    struct frame frame;
+    frame_push(seat, &frame);
+    frame.record = record;
+    frame.id = lane->group_id;
+    int error = fn(payload == NULL ? NULL : copy, seat);
+    if (error != 0) record_fail(record, sequence, error);
+    count_up(&seat->tasks_run, 1);
+    frame.unflushed++;
+    worker_flush(seat);
+    frame_pop(seat);
+    if (copy != small) os_free(copy);
+    return WEFT_OK;
+}
+
+/* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
+static bool job_to_heap(struct weft_worker *seat, struct job *job, void *place[2], size_t size) {
+    place[0] = os_alloc(size);
+    place[1] = (void *)size;
+    if (place[0] == NULL) return false;
+    memcpy(place[0], job->payload, size);
+    job->payload = place;
+    job->bytes = 2 * sizeof *place;
+    job->kind = CELL_HEAP;
+    count_up(&seat->heap_payloads, 1);
+    return true;
+}
+
+static int submit_job(struct weft_worker *seat, weft_group *group, const struct job *job) {
+    for (;;) {
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        int error = seat->lane->group_id == load_rlx(id_of(group)) ? WEFT_OK : group_enter(seat, group);
+        if (error != WEFT_OK) return error;
+        struct lane *lane = seat->lane;
+        if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
+        if (submit_checked(seat, lane, job)) return WEFT_OK;
+        seat->lane = &seat->pool->blank;
+        lane->group_id = LANE_NO_GROUP;
+    }
+}
+
+static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
+    if (pool == NULL || job->fn == NULL || (job->payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    if (pool->config.queue_max != 0) {
+        if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        error = queue_reserve(seat);
+        if (error < 0) return error;
+        if (error > 0) {
+            error = group_enter(seat, group);
+            return error != WEFT_OK ? error : run_inline(seat, job->fn, job->payload, size);
+        }
+    }
+    void *place[2];
+    if (job->payload == NULL) {
+        job->kind = CELL_NO_PAYLOAD;
+    } else if (size <= WEFT_INLINE_MAX) {
+        job->bytes = (uint32_t)size;
+    } else if (!job_to_heap(seat, job, place, size)) {
+        queue_unreserve(pool);
+        return WEFT_ENOMEM;
+    }
+    error = submit_job(seat, group, job);
+    if (error != WEFT_OK) queue_unreserve(pool);
+    if (error != WEFT_OK && job->kind == CELL_HEAP) os_free(place[0]);
+    return error;
+}
+
+int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (group == NULL && pool != NULL) group = &pool->group;
+    struct job job = {fn, payload, (uint32_t)size, CELL_INLINE};
+    os_self *self = os_self_get();
+    if (UNLIKELY(pool == NULL || self->pool_id != pool->id || fn == NULL || payload == NULL || size > WEFT_INLINE_MAX))
+        return submit_slow(pool, group, &job, size);
+    struct weft_worker *seat = self->worker;
+    struct lane *lane = seat->lane;
+    if (UNLIKELY(lane->group_id != load_rlx(id_of(group)) || !lane_fits(lane, cells_of(job.bytes)) ||
+                 pool->config.queue_max != 0 || !submit_checked(seat, lane, &job)))
+        return submit_slow(pool, group, &job, size);
+    return WEFT_OK;
+}
+
+/* ---- wait --------------------------------------------------------------------------------------------------------- */
+
+struct wait {
+    struct weft_worker *seat;
+    weft_group *group;
+    struct record *record;
+    uint64_t id;
+    uint64_t deadline_ns;
+    enum weft_help help;
+};
+
+static bool wait_accepts(const void *context, uint64_t meta) {
+    const struct wait *wait = context;
+    if (wait->help == WEFT_HELP_ANY) return true;
+    const struct groups *groups = &wait->seat->pool->groups;
+    const struct record *record = record_at(groups, meta_record(meta));
+    return record != NULL && group_is_below(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
+}
+
+/* The finished group's end: true when this wait has ended it. */
+static bool wait_close(struct wait *wait) {
+    if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
+    uint64_t id = wait->id;
+    cas_rlx(T13, id_of(wait->group), &id, 0);
+    record_end(wait->record);
+    worker_wake_waiters(wait->seat->pool, wait->id);
+    return true;
+}
+
+static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
+
+/* Looks once more, with everybody able to see that it waits, then sleeps. */
+static void wait_sleep(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    weft_pool *pool = seat->pool;
+    struct piece piece;
+    bool helps = wait->help != WEFT_HELP_NONE;
+    bool has_piece = false;
+    uint32_t event = load_acq(T9, &seat->wait_event);
+    store_rlx(&seat->wait_id, wait->id);
+    if (helps) {
+        store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
+        add_sc(T19, &pool->park.word[0].helpers, 1);
+    }
+    fence_sc(T17);
+    if (helps) worker_unbias(pool);
+    if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
+        has_piece = helps && worker_help(seat, wait_accepts, wait, &piece);
+        if (!has_piece) {
+            count_up(&seat->parks, 1);
+            os_wait(&seat->wait_event, event, wait->deadline_ns);
+        }
+    }
+    store_rlx(&seat->wait_id, 0);
+    if (helps) {
+        store_rlx(&seat->wait_helps, 0);
+        add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
+    }
+    if (has_piece) worker_run_help(seat, &piece);
+}
+
+/* Looks for the end for a moment. */
+static bool wait_spin(struct wait *wait) {
+    uint64_t start = os_ticks();
+    do {
+        if (record_is_finished(wait->record) || record_has_ended(wait->record)) return true;
+        os_pause();
+    } while (os_ticks() - start < wait->seat->pool->spin_ticks);
+    return false;
+}
+
+/* Until the group has ended: true; or the deadline has passed: false. */
+static bool wait_loop(struct wait *wait) {
+    struct piece piece;
+    for (;;) {
+        if (record_has_ended(wait->record)) return true;
+        if (record_is_finished(wait->record) && wait_close(wait)) return true;
+        if (is_past(wait->deadline_ns)) return false;
+        if (wait->help != WEFT_HELP_NONE && worker_help(wait->seat, wait_accepts, wait, &piece))
+            worker_run_help(wait->seat, &piece);
+        else if (!wait_spin(wait))
+            wait_sleep(wait);
+    }
+}
+
+static int wait_result(const struct record *record) {
+    int error = record_error(record);
+    if (error != 0) return error;
+    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
+}
+
+/* What this thread has done so far must not wait for it. The frame stays what it is. */
+static void wait_flush(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    if (frame == NULL) return;
+    struct record *record = frame->record;
+    uint64_t id = frame->id;
+    worker_flush(seat);
+    frame->record = record;
+    frame->id = id;
+}
+
+#define LANE_KEEP 64u /* segments that a lane keeps over a wait */
+
+static void trim_lanes(struct weft_worker *seat) {
+    for (struct lane *lane = load_rlx(&seat->lanes); lane != NULL; lane = load_rlx(&lane->next))
+        if (lane->in_use > LANE_KEEP && lane_is_empty(lane)) lane_trim(lane);
+}
+
+static int wait_seated(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    struct groups *groups = &seat->pool->groups;
+    if (is_inside(seat, wait->id)) return WEFT_EDEADLK;
+    if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
+    wait_flush(seat);
+    bool offers = claim_offer(&seat->claim);
+    if (offers) {
+        fence_sc(T15);
+        worker_notify(seat, seat->lane, 0);
+    }
+    int result = wait_loop(wait) ? wait_result(wait->record) : WEFT_ETIMEDOUT;
+    record_leave(groups, wait->record, wait->id);
+    if (offers) claim_unoffer(&seat->claim);
+    trim_lanes(seat);
+    return result;
+}
+
+int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (pool == NULL || (unsigned)help > WEFT_HELP_NONE) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    struct wait wait = {.group = group, .id = load_acq(T22, id_of(group)), .deadline_ns = deadline_ns, .help = help};
+    if (wait.id == 0) return WEFT_OK;
+    wait.seat = seat_find(pool, &error);
+    if (wait.seat == NULL) return error;
+    wait.record = record_at(&pool->groups, id_index(wait.id));
+    if (wait.record == NULL) return WEFT_EINVAL;
+    if (!pool->helps) wait.help = WEFT_HELP_NONE;
+    return wait_seated(&wait);
+}
+
+int weft_wait(weft_pool *pool, weft_group *group) { return weft_wait_until(pool, group, WEFT_HELP_BELOW, 0); }
+
+int weft_cancel(weft_pool *pool, weft_group *group) {
+    if (pool == NULL) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (group == NULL) group = &pool->group;
+    uint64_t id = load_acq(T23, id_of(group));
+    if (id == 0) return WEFT_OK;
+    struct record *record = record_at(&pool->groups, id_index(id));
+    if (record == NULL) return WEFT_EINVAL;
+    record_cancel(record, id);
+    return WEFT_OK;
+}
+
+int weft_cancelled(const weft_worker *self) {
+    if (self == NULL || self->frame == NULL || self->frame->record == NULL) return 0;
+    return (load_rlx(&self->frame->record->id) & ID_CANCELLED) != 0;
+}
+
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+int weft_block_begin(weft_worker *self) {
+    if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
+    if (self->blocking++ > 0 || !self->is_worker) return WEFT_OK;
+    weft_pool *pool = self->pool;
+    self->offers = claim_offer(&self->claim);
+    if (self->offers) {
+        fence_sc(T18);
+        worker_notify(self, self->lane, 0);
+    }
+    uint32_t blocked = add_sc(T24, &pool->blocked, 1) + 1;
+    uint32_t peak = load_rlx(&pool->blocked_peak);
+    while (blocked > peak)
+        if (cas_rlx(T25, &pool->blocked_peak, &peak, blocked)) break;
+    bool has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
+    for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
+        add_rel(T12, &pool->park.slots[pool->workers_max + i].event, 1);
+        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
+    }
+    return has_spare ? WEFT_OK : WEFT_EAGAIN;
+}
+
+int weft_block_end(weft_worker *self) {
+    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (--self->blocking > 0 || !self->is_worker) return WEFT_OK;
+    add_rlx(&self->pool->blocked, UINT32_MAX);
+    if (self->offers) claim_unoffer(&self->claim);
+    self->offers = false;
+    return WEFT_OK;
+}

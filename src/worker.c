@@ -1,0 +1,472 @@
+/* worker.c: what workers do: find tasks, run them, sleep.
+ *
+ * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims.
+ * Finding nothing it lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then becomes the one scout
+ * and looks on for the pool's spin time, then parks (park.c).
+ *
+ * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more worker
+ * dozes instead of parking: it looks around every DOZE_NS, so a submitter need not wake anybody as long as another worker
+ * runs. Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody parks while an open
+ * claim has a rest that could be revoked.
+ *
+ * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks in a row
+ * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
+ * the bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence, which
+ * comes after the clearing, is yet to come, and will make the publication visible.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
+ *   D2  worker_unbias: load pool->biased     acquire  T5   see D1. survives order: the fence before it (K3) orders as much
+ *   D3  worker_unbias: exchange biased       relaxed  T5   split: the count of biased seats goes wrong
+ *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
+ *   D5  seat_at: load seat                  acquire  P1   a seat is looked at before it is made
+ *   D6  lanes_of: load lanes                acquire  T6   a lane is looked at before it is made
+ *   D7  worker_wake_waiters: event + 1       release  T9   a waiter sleeps on a new event
+ *   D8  worker_wake_helpers: event + 1       release  T9   see D7
+ *   D9  worker_flush: drained + 1            release  P2   destroy sleeps on a new event
+ *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
+ *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
+ *   D12 queue_has_room: queued - 1          sc       T8   split: the bound drifts. survives order: D13 follows
+ *   D13 queue_has_room: fence               sc       T7   a submitter waits for room that is there
+ *   D14 queue_has_room: room + 1            release  T10  a submitter sleeps on a new event
+ *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
+ *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
+ *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
+ */
+#include "worker.h"
+
+#define LINGER_TURNS 32
+#define DOZE_NS UINT64_C(200000)
+#define PURGE_NS UINT64_C(1000000000)
+#define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+#define TIMED_EVERY 8u      /* claims */
+#define TIMED_TRUST 4u      /* timed claims before tasks count as tiny */
+
+static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) { return load_acq(D5, &pool->seats[index]); }
+static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+void frame_push(struct weft_worker *seat, struct frame *frame) {
+    *frame = (struct frame){.above = seat->frame};
+    seat->frame = frame;
+    seat->lane = &seat->pool->blank;
+}
+
+void frame_pop(struct weft_worker *seat) {
+    seat->frame = seat->frame->above;
+    seat->lane = &seat->pool->blank;
+}
+
+void worker_flush(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    struct record *record = frame->record;
+    if (record == NULL) return;
+    uint64_t id = frame->id;
+    uint64_t tasks = frame->unflushed;
+    frame->record = NULL;
+    frame->id = 0;
+    frame->unflushed = 0;
+    seat->lane = &seat->pool->blank;
+    if (tasks == 0) return;
+    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
+    if (record_must_wake(record)) worker_wake_waiters(seat->pool, id);
+    if (UNLIKELY(load_rlx(&seat->pool->closed))) {
+        add_rel(D9, &seat->pool->drained, 1);
+        os_wake(&seat->pool->drained, INT32_MAX);
+    }
+}
+
+static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
+    worker_flush(seat);
+    seat->frame->record = record_at(&seat->pool->groups, index);
+    seat->frame->id = load_rlx(&seat->frame->record->id) & ~ID_MARKS;
+}
+
+static void *cell_payload(struct cell *cell, uint64_t meta) {
+    switch (meta_kind(meta)) {
+    case CELL_NO_PAYLOAD: return NULL;
+    case CELL_HEAP: return *(void **)(void *)cell->payload;
+    default: return cell->payload;
+    }
+}
+
+static size_t cell_size(const struct cell *cell, uint64_t meta) {
+    return meta_kind(meta) == CELL_HEAP ? ((const size_t *)(const void *)cell->payload)[1] : meta_bytes(meta);
+}
+
+static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
+    weft_pool *pool = seat->pool;
+    (void)load_acq(D17, &pool->aborted);
+    weft_clean_fn clean = load_rlx(&pool->clean);
+    void *payload = cell_payload(cell, meta);
+    if (clean != NULL) clean(payload, payload == NULL ? 0 : cell_size(cell, meta), load_rlx(&pool->clean_context));
+    count_up(&seat->tasks_dropped, 1);
+}
+
+static NOINLINE void queue_has_room(weft_pool *pool) {
+    add_sc(D12, &pool->queued, UINT64_MAX);
+    fence_sc(D13);
+    if (load_rlx(&pool->room_wanted) == 0) return;
+    add_rel(D14, &pool->room, 1);
+    os_wake(&pool->room, INT32_MAX);
+}
+
+void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
+    uint64_t meta = load_rlx(&cell->meta);
+    struct frame *frame = seat->frame;
+    if (frame->record == NULL || frame->record->item.index != meta_record(meta)) frame_switch(seat, meta_record(meta));
+    if (UNLIKELY(seat->pool->config.queue_max != 0)) queue_has_room(seat->pool);
+    plain_read(&cell->fn, sizeof cell->fn);
+    if (LIKELY(record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&seat->pool->aborted))) {
+        int error = cell->fn(cell_payload(cell, meta), seat);
+        if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
+        count_up(&seat->tasks_run, 1);
+    } else {
+        cell_drop(seat, cell, meta);
+    }
+    if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) os_free(cell_payload(cell, meta));
+    plain_write(&cell->fn, sizeof cell->fn);
+    frame->unflushed++;
+}
+
+/* Runs a piece of more than one task, or of a number not known. */
+static void run_many(struct weft_worker *seat, struct lane *lane, struct piece *piece) {
+    struct cell *cells = piece->segment->cells;
+    uint32_t slot = piece->begin;
+    uint64_t meta = load_rlx(&cells[slot].meta);
+    if (meta_kind(meta) != CELL_FILLER) {
+        uint32_t next = slot + meta_cells(meta);
+        claim_open(&seat->claim, piece, next);
+        fence_sc(D4);
+        worker_notify(seat, lane, 0);
+        for (;;) {
+            worker_run_cell(seat, &cells[slot]);
+            slot = next;
+            if (slot >= piece->end) break;
+            meta = load_rlx(&cells[slot].meta);
+            if (meta_kind(meta) == CELL_FILLER) break;
+            next = slot + meta_cells(meta);
+            if (!claim_start(&seat->claim, piece, slot, next)) break;
+        }
+        claim_close(&seat->claim, piece);
+    }
+    piece_done(piece);
+}
+
+/* ---- how long tasks take ------------------------------------------------------------------------------------------ */
+
+static void set_brisk(weft_pool *pool, struct lane *lane, bool is_brisk) {
+    if (load_rlx(&lane->brisk) != is_brisk) store_rlx(&lane->brisk, is_brisk);
+    if (load_rlx(&pool->brisk) != is_brisk) store_rlx(&pool->brisk, is_brisk);
+}
+
+static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
+    uint64_t each = ticks / tasks;
+    seat->task_ticks = (seat->task_ticks * 3 + each) / 4;
+    seat->timed++;
+    if (each > seat->pool->tiny_ticks * 4) {
+        seat->timed = 0;
+        set_brisk(seat->pool, lane, false);
+    } else if (seat->timed >= TIMED_TRUST) {
+        set_brisk(seat->pool, lane, seat->task_ticks < seat->pool->tiny_ticks);
+    }
+}
+
+static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
+    if (load_rlx(&lane->brisk) == 0) return 1;
+    uint64_t fair = lane_backlog(lane) / (2 * (uint64_t)pool->workers) + 1;
+    return (uint32_t)min_u64(fair, pool->claim_max);
+}
+
+static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
+    bool is_timed = ++seat->claims % TIMED_EVERY == 0;
+    uint64_t before = load_rlx(&seat->tasks_run);
+    uint64_t start = is_timed ? os_ticks() : 0;
+    count_up(&seat->claims_made, 1);
+    if (tasks == 1) {
+        worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+        piece_done(piece);
+    } else {
+        run_many(seat, lane, piece);
+    }
+    if (is_timed) learn(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
+}
+
+/* ---- finding ------------------------------------------------------------------------------------------------------ */
+
+struct find {
+    struct lane *lane;
+    struct piece piece;
+    uint32_t tasks; /* 0: not known, run_many */
+};
+
+static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
+    for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next)) {
+        if (lane_is_empty(lane)) continue;
+        find->tasks = lane_claim(lane, claim_size(seat->pool, lane), NULL, NULL, &find->piece);
+        if (find->tasks == 0) continue;
+        find->lane = seat->taken = lane;
+        return true;
+    }
+    return false;
+}
+
+static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        struct weft_worker *other = seat_at(seat->pool, (seat->index + i) % count);
+        if (other == NULL || !claim_has_rest(&other->claim)) continue;
+        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
+        find->tasks = 0;
+        find->lane = other->taken;
+        count_up(&seat->claims_revoked, 1);
+        return true;
+    }
+    return false;
+}
+
+/* Claims something to run. `force`: also what another worker has claimed and not begun. */
+static bool find_work(struct weft_worker *seat, bool force, struct find *find) {
+    if (seat->taken != NULL && seat->claims_left-- > 0) {
+        find->lane = seat->taken;
+        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), NULL, NULL, &find->piece);
+        if (find->tasks > 0) return true;
+    }
+    seat->claims_left = CLAIMS_PER_LANE;
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
+        if (owner != NULL && find_in_lanes(seat, owner, find)) return true;
+    }
+    return find_in_claims(seat, force, find);
+}
+
+/* Might there be anything to take? `claims`: also from another's open claim. */
+static bool sees_work(const weft_pool *pool, bool claims) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *owner = seat_at(pool, i);
+        if (owner == NULL) continue;
+        if (claims && claim_has_rest(&owner->claim)) return true;
+        for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane)) return true;
+    }
+    return false;
+}
+
+bool worker_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
+        if (owner == NULL) continue;
+        for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
+    }
+    return false;
+}
+
+void worker_run_help(struct weft_worker *seat, struct piece *piece) {
+    struct frame frame;
+    frame_push(seat, &frame);
+    worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+    piece_done(piece);
+    worker_flush(seat);
+    frame_pop(seat);
+    count_up(&seat->helped, 1);
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------- */
+
+void worker_wake(struct weft_worker *seat) {
+    if (park_wake(&seat->pool->park)) count_up(&seat->wakes, 1);
+}
+
+/* Wakes sleepers in waits that may help with a task of group `id` (0: not known, then all that help). */
+static void worker_wake_helpers(weft_pool *pool, uint64_t id) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = seat_at(pool, i);
+        if (waiter == NULL) continue;
+        uint32_t helps = load_rlx(&waiter->wait_helps);
+        if (helps == 0) continue;
+        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_is_below(&pool->groups, id, load_rlx(&waiter->wait_id))) continue;
+        add_rel(D8, &waiter->wait_event, 1);
+        os_wake(&waiter->wait_event, INT32_MAX);
+    }
+}
+
+void worker_wake_waiters(weft_pool *pool, uint64_t id) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = seat_at(pool, i);
+        if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
+        add_rel(D7, &waiter->wait_event, 1);
+        os_wake(&waiter->wait_event, INT32_MAX);
+    }
+}
+
+void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
+    weft_pool *pool = seat->pool;
+    struct park_view view = park_look(&pool->park);
+    bool is_brisk = load_rlx(&pool->brisk) != 0;
+    uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
+    if (view.scouts == 0 && asleep > 0) {
+        if (view.dozing && is_brisk && asleep < pool->workers) return; /* the dozer will look, and another runs */
+        worker_wake(seat);
+    } else if (view.scouts == 1 && asleep > 0 && !is_brisk && lane_backlog(lane) > 1) {
+        worker_wake(seat);
+    } else if (asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
+        worker_wake_helpers(pool, id);
+    }
+}
+
+void worker_unbias(weft_pool *pool) {
+    if (load_acq(D2, &pool->biased) == 0) return;
+    uint32_t cleared = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *seat = seat_at(pool, i);
+        if (seat != NULL && load_rlx(&seat->biased) != 0) cleared += xchg_acq_rel(D3, &seat->biased, 0);
+    }
+    os_fence_heavy(D1);
+    if (cleared > 0) add_rlx(&pool->biased, -cleared);
+}
+
+/* ---- a worker's life ---------------------------------------------------------------------------------------------- */
+
+/* Scout -> busy with work in hand: somebody else must look for what was published meanwhile. */
+static void leave_scout(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    park_unscout(&pool->park, seat->index);
+    if (park_is_all_busy(&pool->park)) return;
+    struct park_view view = park_look(&pool->park);
+    if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk))) return;
+    worker_unbias(pool);
+    if (!recheck(D15, sees_work(pool, true), false)) return;
+    if (view.parked > 0 || view.dozing)
+        worker_wake(seat);
+    else
+        worker_wake_helpers(pool, 0);
+}
+
+static bool linger(const weft_pool *pool) {
+    for (int i = 0; i < LINGER_TURNS; i++) {
+        if (sees_work(pool, false)) return true;
+        os_pause();
+    }
+    return false;
+}
+
+static bool scout_spin(const weft_pool *pool) {
+    if (pool->spin_ticks == 0) return false;
+    uint64_t start = os_ticks();
+    do {
+        if (sees_work(pool, false) || load_rlx(&pool->exits)) return true;
+        os_pause();
+    } while (os_ticks() - start < pool->spin_ticks);
+    return false;
+}
+
+/* Returns whether the worker is a scout now. */
+static bool doze(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    worker_unbias(pool);
+    if (!sees_work(pool, false) && !load_rlx(&pool->exits) &&
+        park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS) == PARK_WOKEN)
+        return true;
+    return !park_doze_retract(&pool->park, seat->index);
+}
+
+static bool park(struct weft_worker *seat, bool is_scout) {
+    weft_pool *pool = seat->pool;
+    park_announce(&pool->park, seat->index, is_scout);
+    worker_unbias(pool);
+    struct park_view view = park_look(&pool->park);
+    bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
+    if (recheck(D16, sees_work(pool, !is_guarded) || load_rlx(&pool->exits), false))
+        return !park_retract(&pool->park, seat->index);
+    count_up(&seat->parks, 1);
+    uint64_t deadline_ns = view.parked >= pool->workers && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
+    if (park_sleep(&pool->park, seat->index, deadline_ns) == PARK_WOKEN) {
+        if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
+        return true;
+    }
+    segments_purge(&pool->segments);
+    store_rlx(&pool->purged, 1);
+    return false;
+}
+
+/* Sleeps for a while; returns whether the worker is a scout now. */
+static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
+    weft_pool *pool = seat->pool;
+    struct park_view view = park_look(&pool->park);
+    bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < pool->workers;
+    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
+    return park(seat, is_scout);
+}
+
+static bool spare_is_wanted(const struct weft_worker *seat) {
+    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < load_rlx(&seat->pool->blocked);
+}
+
+/* A spare that nobody needs sleeps until a section begins. */
+static void spare_rest(struct weft_worker *seat) {
+    os_word *event = &seat->pool->park.slots[seat->index].event;
+    for (;;) {
+        uint32_t seen = load_acq(D10, event);
+        if (spare_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;
+        os_wait(event, seen, 0);
+    }
+}
+
+static void worker_run(struct weft_worker *seat, const struct find *found) {
+    struct find find = *found;
+    if (find.tasks == 0)
+        run_many(seat, find.lane, &find.piece);
+    else
+        run_claim(seat, find.lane, &find.piece, find.tasks);
+}
+
+static void worker_loop(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    bool is_scout = false;
+    bool is_stuck = false; /* it has slept: what another has claimed and still not begun may be revoked */
+    while (!load_rlx(&pool->exits)) {
+        struct find find;
+        if (find_work(seat, is_stuck, &find)) {
+            if (is_scout) leave_scout(seat);
+            is_scout = is_stuck = false;
+            worker_run(seat, &find);
+            continue;
+        }
+        worker_flush(seat);
+        if (UNLIKELY(!spare_is_wanted(seat))) {
+            if (is_scout) leave_scout(seat);
+            is_scout = is_stuck = false;
+            spare_rest(seat);
+        } else if (is_stuck || is_scout || !linger(pool)) {
+            if (!is_scout && !is_stuck) is_scout = park_scout(&pool->park, seat->index);
+            if (is_scout && scout_spin(pool)) continue;
+            is_scout = worker_sleep(seat, is_scout);
+            is_stuck = true;
+        }
+    }
+}
+
+void worker_main(void *argument) {
+    struct weft_worker *seat = argument;
+    weft_pool *pool = seat->pool;
+    struct frame frame;
+    os_self *self = os_self_get();
+    self->pool_id = pool->id;
+    self->worker = seat;
+    self->is_worker = true;
+    frame_push(seat, &frame);
+    if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
+    add_rel(D11, &pool->started, 1);
+    os_wake(&pool->started, INT32_MAX);
+    worker_loop(seat);
+    if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
+    frame_pop(seat);
+}

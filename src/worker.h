@@ -1,0 +1,137 @@
+/* worker.h: a pool's threads and what they do. Layer 4. The protocol stands in worker.c.
+ *
+ * A seat is a thread's place in a pool: workers first, then spares, then threads from outside that have submitted or waited.
+ * A thread that ends leaves its seat, with lanes and all, to the next that comes. */
+#ifndef WEFT_WORKER_H
+#define WEFT_WORKER_H
+
+#include "claim.h"
+#include "group.h"
+#include "park.h"
+
+#define SEATS_MAX 4096u
+
+/* What a seat is running: one for each task, or row of tasks of one group, on its stack. */
+struct frame {
+    uint64_t id; /* the group's */
+    struct record *record;
+    struct frame *above; /* the frame that waits for this one */
+    uint64_t unflushed;  /* tasks completed that the record does not know of yet */
+};
+
+/* Only the seat's own thread touches a field, unless it says otherwise. */
+struct weft_worker {
+    weft_pool *pool;
+    uint32_t index;
+    bool is_worker;       /* a worker or a spare, not a thread from outside */
+    uint32_t claims_left; /* until it looks at other lanes first */
+    uint32_t blocking;    /* depth of weft_block_begin */
+    bool offers;          /* its claim is offered meanwhile */
+    uint32_t streak;      /* submissions in a row that found everybody busy */
+    void *data;
+    struct frame *frame; /* innermost, or NULL */
+    struct lane *lane;   /* the lane it submitted to last, or the pool's blank lane, which fits no group */
+    struct lane *taken;  /* the lane it claimed from last, or NULL */
+    uint64_t task_ticks; /* about how long its tasks take */
+    uint32_t timed;      /* claims timed since the last long one */
+    uint32_t claims;     /* count, for choosing which to time */
+    os_thread thread;
+
+    /* read by all, written by its own thread */
+    ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; never shortened */
+    ATOMIC(uint64_t) tasks_run;
+    ATOMIC(uint64_t) tasks_dropped;
+    ATOMIC(uint64_t) claims_made;
+    ATOMIC(uint64_t) claims_revoked;
+    ATOMIC(uint64_t) helped;
+    ATOMIC(uint64_t) parks;
+    ATOMIC(uint64_t) wakes;
+    ATOMIC(uint64_t) heap_payloads;
+
+    /* while it sleeps in a wait; any thread */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
+    ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0 */
+    os_word wait_event;
+    ATOMIC(uint32_t) biased; /* its submissions make no fence of their own; cleared by a worker about to sleep */
+    ATOMIC(uint32_t) taken_by; /* outside seats: 1 while a thread has it */
+
+    struct claim claim;
+};
+
+struct weft_pool {
+    /* read often, written rarely */
+    uint64_t id;             /* unique in the process; 0 never */
+    uint64_t fork_count;     /* os_fork_count when it was made */
+    uint32_t workers;        /* worker threads that run */
+    uint32_t workers_max;    /* worker threads asked for: the spares' seats come after */
+    bool ordered;
+    bool helps;              /* waits may help */
+    uint32_t claim_max;      /* tasks in one claim */
+    uint64_t spin_ticks;     /* how long a scout looks */
+    uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
+    ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke */
+    ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them */
+    ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside */
+    ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
+    ATOMIC(uint32_t) biased; /* seats that are biased */
+    struct lane blank;       /* fits nothing */
+    struct park park;
+    struct groups groups;
+    struct pile segments;
+    struct store store;
+    weft_group group; /* the one for tasks submitted without a group */
+
+    ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
+    ATOMIC(uint32_t) seat_count;
+    ATOMIC(uint32_t) blocked;       /* sections open */
+    ATOMIC(uint32_t) blocked_peak;
+    ATOMIC(uint32_t) spares_made;   /* spare threads started */
+    ATOMIC(uint64_t) queued;        /* tasks waiting to start, counted only in a bounded pool */
+    os_word room;                   /* changes when a bounded pool has room again */
+    ATOMIC(uint32_t) room_wanted;
+    os_word drained;                /* changes when a closed pool may have run out of tasks */
+    os_word started;                /* workers that have run their start hook */
+    os_mutex lock;                  /* seats, spares */
+    weft_config config;
+    ATOMIC(weft_clean_fn) clean; /* and its context: abort replaces them before it cancels */
+    ATOMIC(void *) clean_context;
+    ATOMIC(uint32_t) aborted;
+    weft_pool *registry_next; /* pool.c */
+    char name[16];
+    char cpus_text[256];
+    os_cpuset cpus;
+};
+
+/* What a worker or spare thread runs. `argument` is its seat. */
+void worker_main(void *argument);
+
+/* After something was published (a task, an open claim) and a full fence: wakes whom that needs. `record` is the task's group,
+ * for waits that may help with it. */
+void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
+INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
+    if (UNLIKELY(!park_is_all_busy(&seat->pool->park))) worker_notify_slow(seat, lane, id);
+}
+/* Wakes one parked worker if there is one. */
+void worker_wake(struct weft_worker *seat);
+/* Ends every seat's bias: their publications are visible, and they fence from now on. */
+void worker_unbias(weft_pool *pool);
+
+/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for worker_run_help. */
+bool worker_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
+/* Runs it on top of what the seat runs. */
+void worker_run_help(struct weft_worker *seat, struct piece *piece);
+
+/* Runs the task in the cell, or drops it, counting it in the seat's frame, which it changes if need be. */
+void worker_run_cell(struct weft_worker *seat, struct cell *cell);
+/* Tells the record of the seat's frame what has been completed, and wakes who waits for it. */
+void worker_flush(struct weft_worker *seat);
+void frame_push(struct weft_worker *seat, struct frame *frame);
+void frame_pop(struct weft_worker *seat);
+
+/* Wakes every thread that sleeps in a wait for that group. */
+void worker_wake_waiters(weft_pool *pool, uint64_t id);
+
+/* Adds to a counter that only the caller's thread writes. */
+#define count_up(counter, n) store_rlx(counter, load_rlx(counter) + (n))
+
+#endif
