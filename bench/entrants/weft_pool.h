@@ -7,7 +7,8 @@
 #include <weft.h>
 #include <stdlib.h>
 
-#define WEFT_SPIN_FOREVER INT64_C(3600000000000)
+/* The most weft takes; no pause within a round is as long. */
+#define WEFT_SPIN_LONGEST INT64_C(1000000000)
 
 struct weft_entry {
     weft_pool *pool;
@@ -21,7 +22,7 @@ static inline void *weft_entry_create(const struct entrant_config *config, unsig
     weft_config_init(&settings);
     settings.workers = workers;
     settings.flags = flags;
-    if (config->spin) settings.spin_ns = WEFT_SPIN_FOREVER;
+    if (config->spin) settings.spin_ns = WEFT_SPIN_LONGEST;
     if (weft_pool_create(&entry->pool, &settings) == WEFT_OK && weft_pool_workers(entry->pool) == workers) return entry;
     weft_pool_destroy(&entry->pool);
     free(entry);
