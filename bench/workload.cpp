@@ -6,6 +6,8 @@
 
 namespace {
 
+constexpr size_t payload_bytes_max = 1024;
+
 // ---- streams: one thread submits all jobs, then waits
 
 struct IntFill {
@@ -19,7 +21,7 @@ struct IntFill {
 };
 
 struct BlockFill {
-    alignas(16) unsigned char payload[1024];
+    alignas(16) unsigned char payload[payload_bytes_max];
     uint32_t bytes;
     explicit BlockFill(uint32_t size) : bytes(size) { memset(payload, 0x5a, sizeof payload); }
     size_t size() const { return bytes; }
@@ -105,7 +107,13 @@ template <class Fill> class Stream : public Workload {
 
     bool run_range(uint64_t first, uint64_t end) override {
         Fill mine = fill;
-        for (uint64_t i = first; i < end; i++) fn(const_cast<void *>(mine.fill(i)), nullptr);
+        alignas(
+            16) unsigned char copy[payload_bytes_max]; // a job may write to its payload, so it gets a copy, as from a pool
+        size_t size = fill.size();
+        for (uint64_t i = first; i < end; i++) {
+            memcpy(copy, mine.fill(i), size);
+            fn(copy, nullptr);
+        }
         return true;
     }
 
@@ -185,7 +193,7 @@ template <class Fill> std::unique_ptr<Workload> stream(entrant_fn fn, Fill fill,
 std::unique_ptr<Workload> payload_case(const std::string &name) {
     unsigned long size = strtoul(name.c_str(), nullptr, 10);
     if (size == sizeof(uint32_t)) return stream(job_int, IntFill{});
-    if (size < sizeof(job_block_head) + sizeof(uint32_t) || size > 1024) return nullptr;
+    if (size < sizeof(job_block_head) + sizeof(uint32_t) || size > payload_bytes_max) return nullptr;
     return stream(job_block, BlockFill(static_cast<uint32_t>(size)));
 }
 
