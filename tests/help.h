@@ -46,6 +46,11 @@
         skip();                                                                                                             \
     } while (0)
 
+/* `test_name PATTERN` runs the cases whose names match, as "*cancel*". */
+static inline void choose_cases(int argc, char **argv) {
+    if (argc == 2) cmocka_set_test_filter(argv[1]);
+}
+
 /* Runs a function in a forked child and returns its exit status; a child killed by a signal gives 1000 + the signal. */
 static inline int child_status(pid_t child) {
     int status = 0;

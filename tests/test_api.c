@@ -573,7 +573,8 @@ static void test_stats(void **state) {
     end_pool(pool);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_config_init),

@@ -561,7 +561,8 @@ static void test_cpu_count(void **state) {
     assert_true(count >= 1 && count <= os_cpuset_count(&set));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_list_refused),

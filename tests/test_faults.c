@@ -175,10 +175,10 @@ static void use_pool(weft_pool *pool, bool abort) {
     pthread_t thread;
     REQUIRE(__real_pthread_create(&thread, NULL, outsider_thread, &o) == 0);
     REQUIRE(__real_pthread_join(thread, NULL) == 0);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-    assert_int_equal(atomic_load(&counter), accepted);
-    assert_int_equal(atomic_load(&below), atomic_load(&below_accepted));
-    assert_int_equal(atomic_load(&outside), o.accepted);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(atomic_load(&counter) == accepted);
+    REQUIRE(atomic_load(&below) == atomic_load(&below_accepted));
+    REQUIRE(atomic_load(&outside) == o.accepted);
     atomic_store(&counter, 0);
     atomic_store(&cleaned, 0);
     accepted = submit_sizes(pool, &cancelled, &counter, 60);
@@ -186,32 +186,49 @@ static void use_pool(weft_pool *pool, bool abort) {
     REQUIRE(error == WEFT_OK || is_shortage(error));
     accepted += submit_sizes(pool, NULL, &counter, 60);
     if (abort) {
-        assert_int_equal(weft_pool_abort(&pool, count_clean, NULL), WEFT_OK);
+        REQUIRE(weft_pool_abort(&pool, count_clean, NULL) == WEFT_OK);
     } else {
         error = weft_wait(pool, &cancelled);
-        assert_true(error == WEFT_OK || error == WEFT_ECANCELED);
-        assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
+        REQUIRE(error == WEFT_OK || error == WEFT_ECANCELED);
+        REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
     }
-    assert_null(pool);
-    assert_int_equal(atomic_load(&counter) + atomic_load(&cleaned), accepted);
+    REQUIRE(pool == NULL);
+    REQUIRE(atomic_load(&counter) + atomic_load(&cleaned) == accepted);
 }
 
-/* One life of a pool while faults strike; true when it came into being. */
-static bool live(uint32_t workers, bool abort) {
+/* One life of a pool, in a thread of its own: its end frees what weft keeps for a thread. */
+typedef struct life {
+    uint32_t workers;
+    bool abort;
+    int error; /* of create */
+    uint32_t workers_made;
+} life;
+
+static void *live_thread(void *argument) {
+    life *l = argument;
     weft_pool *pool = NULL;
-    weft_config config = config_of(workers);
+    weft_config config = config_of(l->workers);
     config.clean = count_clean;
     config.name = "faulty";
     config.stack_size = 65536;
-    int error = weft_pool_create(&pool, &config);
-    if (error != WEFT_OK) {
-        assert_true(is_shortage(error));
-        assert_null(pool);
-        return false;
+    l->error = weft_pool_create(&pool, &config);
+    if (l->error != WEFT_OK) {
+        REQUIRE(is_shortage(l->error));
+        REQUIRE(pool == NULL);
+        return NULL;
     }
-    assert_true(weft_pool_workers(pool) >= 1 && weft_pool_workers(pool) <= workers);
-    use_pool(pool, abort);
-    return true;
+    l->workers_made = weft_pool_workers(pool);
+    REQUIRE(l->workers_made >= 1 && l->workers_made <= l->workers);
+    use_pool(pool, l->abort);
+    return NULL;
+}
+
+static life live(uint32_t workers, bool abort) {
+    life l = {.workers = workers, .abort = abort};
+    pthread_t thread;
+    REQUIRE(__real_pthread_create(&thread, NULL, live_thread, &l) == 0);
+    REQUIRE(__real_pthread_join(thread, NULL) == 0);
+    return l;
 }
 
 static void sweep(enum wrapped which, bool and_after, const char *name) {
@@ -221,12 +238,12 @@ static void sweep(enum wrapped which, bool and_after, const char *name) {
     note_outstanding(before);
     for (unsigned at = 1;; at++) {
         arm(which, at, and_after);
-        bool lived = live(3, at % 2 == 0);
+        life l = live(3, at % 2 == 0);
         bool struck = atomic_load(&faults[which].failed) != 0;
         disarm();
         check_nothing_left(before, name, at);
         if (!struck) {
-            assert_true(lived);
+            assert_int_equal(l.error, WEFT_OK);
             printf("%s%s: %u calls made to fail\n", name, and_after ? " and all after" : "", at - 1);
             assert_true(at > 1); /* the wrapper was in the way */
             break;
@@ -268,21 +285,11 @@ static void test_threads_run_out(void **state) {
     live(WORKERS, false);
     note_outstanding(before);
     for (unsigned at = 1; at <= WORKERS + 1; at++) {
-        weft_pool *pool = NULL;
-        weft_config config = config_of(WORKERS);
         arm(THREAD, at, true);
-        int error = weft_pool_create(&pool, &config);
-        if (at == 1) {
-            assert_int_equal(error, WEFT_EAGAIN);
-            assert_null(pool);
-        } else {
-            assert_int_equal(error, WEFT_OK);
-            assert_int_equal(weft_pool_workers(pool), at - 1);
-            weft_config in_force = config_of(0);
-            assert_int_equal(weft_pool_config(pool, &in_force), WEFT_OK);
-            use_pool(pool, false);
-        }
+        life l = live(WORKERS, false);
         disarm();
+        assert_int_equal(l.error, at == 1 ? WEFT_EAGAIN : WEFT_OK);
+        assert_int_equal(l.workers_made, at - 1);
         check_nothing_left(before, "threads run out", at);
     }
 }
@@ -299,7 +306,9 @@ static int block_task(void *payload, weft_worker *self) {
 
 static void test_no_spare_to_be_had(void **state) {
     (void)state;
-    weft_pool *pool = make_pool(1);
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
     atomic_uint refused = 0, *pointer = &refused;
     arm(THREAD, 1, true);
     for (int i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, NULL, block_task, &pointer, sizeof pointer), WEFT_OK);
@@ -331,7 +340,8 @@ static void test_no_allocation_per_task(void **state) {
     end_pool(pool);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_malloc_fails),       cmocka_unit_test(test_malloc_fails_from_then_on),
         cmocka_unit_test(test_map_fails),          cmocka_unit_test(test_map_fails_from_then_on),

@@ -242,6 +242,7 @@ static void test_watch(void **state) {
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--fence") == 0) return fence_as_told(argv[2]);
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fence),
         cmocka_unit_test(test_fence_by_environment),

@@ -655,7 +655,8 @@ static void test_one_worker_keeps_order(void **state) {
     end_pool(pool);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wait_sees_everything),
         cmocka_unit_test(test_wait_makes_visible),

@@ -465,7 +465,8 @@ static void test_tasks_of_one_pool_use_another(void **state) {
     end_pool(other);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_destroy_runs_what_is_queued),
         cmocka_unit_test(test_destroy_runs_what_tasks_submit),

@@ -526,7 +526,8 @@ static void test_panic(void **state) {
 }
 #endif
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_purge_of_locked_memory),

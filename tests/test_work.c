@@ -539,7 +539,8 @@ static void test_signals(void **state) {
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_blocks_until_the_rest_ran),
         cmocka_unit_test(test_all_but_one_block),
