@@ -117,6 +117,7 @@ struct Results {
     std::vector<Standing> standings;
     std::vector<std::string> x264_rows; // each a JSON object
     std::string x264_reason;            // why there are none, or what went wrong
+    std::string x264_standing;          // weft beside stock, in words
     bool x264_failed = false;
     bool interrupted = false;
 };

@@ -128,6 +128,7 @@ void summary_print(const Results &results, const Plan &plan, bool counted) {
     if (uncounted != 0) printf("%zu rows could not be counted: no ptrace or seccomp here, or not in time\n", uncounted);
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
     if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
+    if (!results.x264_standing.empty()) printf("x264: %s\n", results.x264_standing.c_str());
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
     if (!results.standings.empty()) {
         printf("weft first in %zu of %zu rows%s%s\n", first, results.standings.size(),

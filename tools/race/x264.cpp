@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,35 @@ static void runner_read(const char *file, Results &results) {
     }
 }
 
+// "clip mode threads: ratio" of a row, as the runner's JSON has it.
+static std::string row_text(const ordered_json &row, double ratio) {
+    char figures[64];
+    snprintf(figures, sizeof figures, " %d threads, %d CPUs: %.3f", row.value("threads", 0), row.value("cpus", 0), ratio);
+    std::string lookahead =
+        row.contains("lookahead_threads") && row["lookahead_threads"].is_number() ? ", serial lookahead" : "";
+    return row.value("clip", "") + " " + row.value("mode", "") + lookahead + figures;
+}
+
+// Where weft stands beside the encoder's own pool.
+static std::string standing(const std::vector<std::string> &rows) {
+    constexpr double level = 0.99; // from here on it is called even
+    size_t all = 0, held = 0;
+    std::string below;
+    for (const auto &text : rows) {
+        ordered_json row = ordered_json::parse(text);
+        if (row.value("pool", "") != "weft" || !row.contains("ratio_to_stock")) continue;
+        double ratio = row.value("ratio_to_stock", 0.0);
+        all++;
+        if (ratio >= level)
+            held++;
+        else
+            below += "\n  " + row_text(row, ratio);
+    }
+    if (all == 0) return "";
+    return "weft at or above 0.99 of stock's fps in " + std::to_string(held) + " of " + std::to_string(all) +
+           (below.empty() ? " rows" : " rows; below:") + below;
+}
+
 void x264_run(const Options &options, Results &results) {
     char file[] = "/tmp/weft-x264-XXXXXX";
     int fd = access(WEFT_X264_RACE, X_OK) == 0 ? mkstemp(file) : -1;
@@ -53,6 +83,7 @@ void x264_run(const Options &options, Results &results) {
     int status = runner_run(options, file);
     runner_read(file, results);
     unlink(file);
+    results.x264_standing = standing(results.x264_rows);
     if (status == 0 || interrupted()) return;
     results.x264_failed = true;
     results.x264_reason = "FAILED: see above";
