@@ -40,7 +40,7 @@ test: build
 lint: build
 	@scripts/need build test lint
 	@$(call build,release,--log-level=WARNING)
-	@cmake --preset dev >build/dev.log 2>&1 || { cat build/dev.log; exit 1; }
+	@CC=clang-14 CXX=clang++-14 cmake --preset dev -B build/lint >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
 	@scripts/lint
 
 format:

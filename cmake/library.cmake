@@ -3,7 +3,7 @@
 add_library(weft_objects OBJECT ${WEFT_SOURCES})
 set_target_properties(weft_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_include_directories(weft_objects PUBLIC ${PROJECT_SOURCE_DIR}/include)
-# Internal headers answer to quotes alone: <sched.h> is libc's.
+# Internal headers answer to quotes alone: a header of libc with the same name stays libc's.
 target_compile_options(weft_objects PUBLIC "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(weft_objects PUBLIC Threads::Threads PRIVATE weft_flags)
 target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition)
