@@ -1,8 +1,8 @@
 /* entrant.h: what a pool shows to the race.
  *
  * An entrant is a shared object that exports one `weft_entrant`. Each runs in a process of its own, so it may keep globals.
- * The race calls it from one thread: create once, then batches of [enter(] submit... [)] wait, and destroy at the end, or never:
- * a process that has done its rounds is killed. */
+ * The race calls it from one thread: create once, then batches of [enter(] submit... [)] wait, and destroy at the end, or
+ * never: a process that has done its rounds is killed. */
 #ifndef WEFT_ENTRANT_H
 #define WEFT_ENTRANT_H
 

@@ -1,7 +1,7 @@
 /* jobs.h: what the race's jobs do, and the proof that each ran exactly once.
  *
- * The functions stand in a translation unit of their own, so no pool sees into them. A job adds to a counter of the thread that
- * runs it, two cache lines apart from any other thread's; only job_shared uses one that all share. */
+ * The functions stand in a translation unit of their own, so no pool sees into them. A job adds to a counter of the thread
+ * that runs it, two cache lines apart from any other thread's; only job_shared uses one that all share. */
 #ifndef WEFT_BENCH_JOBS_H
 #define WEFT_BENCH_JOBS_H
 

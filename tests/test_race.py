@@ -22,7 +22,8 @@ def race(*options):
     """Exit status, parsed JSON (None when none was written), standard output, standard error."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "race.json")
-        done = subprocess.run([WEFT, "race", "--json", file, *options], capture_output=True, text=True, timeout=300, check=False)
+        command = [WEFT, "race", "--json", file, *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         result = None
         if os.path.exists(file):
             with open(file, encoding="utf-8") as text:
@@ -97,7 +98,8 @@ def children_of(pid):
 
 
 def interrupt():
-    command = [WEFT, "race", "--workload", "fib19", "--tasks", "1000000", "--rounds", "1000", "--pool", "recycled", "--no-count"]
+    command = [WEFT, "race", "--workload", "fib19", "--tasks", "1000000", "--rounds", "1000", "--pool", "recycled",
+               "--no-count"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         while not children_of(running.pid):
             time.sleep(0.01)

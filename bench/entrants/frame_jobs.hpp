@@ -1,5 +1,6 @@
-// frame_jobs.hpp: a small job system as games write it: 64-byte jobs with a parent, a deque per thread, threads that steal and
-// a main thread that helps. Where the jobs come from is a template parameter: nothing else differs between the frame's entrants.
+// frame_jobs.hpp: a small job system as games write it: 64-byte jobs with a parent, a deque per thread, threads that steal
+// and a main thread that helps. Where the jobs come from is a template parameter: nothing else differs between the frame's
+// entrants.
 #ifndef WEFT_BENCH_FRAME_JOBS_HPP
 #define WEFT_BENCH_FRAME_JOBS_HPP
 

@@ -1,5 +1,5 @@
-// Lamport's ring (DOI 10.1145/69624.357207): one index per side, no lock. Spinning: both sides poll the other's index; blocking:
-// the side that finds nothing to do sleeps on a futex, and the other wakes it.
+// Lamport's ring (DOI 10.1145/69624.357207): one index per side, no lock. Spinning: both sides poll the other's index;
+// blocking: the side that finds nothing to do sleeps on a futex, and the other wakes it.
 #include "handoff.hpp"
 
 #include <atomic>
@@ -12,8 +12,8 @@ namespace {
 using handoff::Item;
 using handoff::ring_size;
 
-// A side asleep. `sleeping` is stored before the last look at the other's index, and read after one's own index is stored: both
-// sequentially consistent, so one of the two sees the other.
+// A side asleep. `sleeping` is stored before the last look at the other's index, and read after one's own index is stored:
+// both sequentially consistent, so one of the two sees the other.
 class Bed {
     alignas(128) std::atomic<uint32_t> sleeping{0};
 

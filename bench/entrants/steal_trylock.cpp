@@ -1,6 +1,6 @@
 // Stands for OpenAirInterface's work-stealing task manager: a queue per thread behind a mutex, a push that goes on to the
-// next queue when one is busy, idle workers that look into all queues and then sleep on their own, rings that grow. Tasks are
-// {function, argument} by value: arguments over a pointer's size are the user's memory, here a malloc.
+// next queue when one is busy, idle workers that look into all queues and then sleep on their own, rings that grow. Tasks
+// are {function, argument} by value: arguments over a pointer's size are the user's memory, here a malloc.
 #include "queue_pool.hpp"
 
 #include <atomic>
