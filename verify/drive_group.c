@@ -101,28 +101,36 @@ static void worker_1(void) { work(1); }
 
 /* ---- waiting, as task.c does -------------------------------------------------------------------------------------- */
 
-static bool group_stands(uint64_t id) { return (load_rlx(&world.record->id) & ~ID_CANCELLED) == id; }
+/* Ends the group when it is finished; true for the one that did. */
+static bool end_group(uint64_t id, uint32_t seat) {
+    if (!record_close(world.record, id, seat)) return false;
+    EXPECT(world.ended < id);
+    world.ended = id;
+    record_end(world.record);
+    wake_waiters();
+    return true;
+}
+
+/* Inside a wait. */
+static bool wait_inside(uint64_t id, uint32_t seat) {
+    for (;;) {
+        uint32_t seen = load_acq(drive_group_seen, &world.event);
+        if (record_has_ended(world.record)) return false;
+        if (!record_is_finished(world.record))
+            os_wait(&world.event, seen, 0);
+        else if (end_group(id, seat))
+            return true;
+        else
+            os_pause();
+    }
+}
 
 /* True for the one caller that ended the group. */
 static bool wait(uint64_t id, uint32_t seat) {
-    for (;;) {
-        if ((load_acq(drive_group_wait, &world.record->id) & ~ID_MARKS) != id) return false;
-        if (record_is_finished(world.record)) {
-            if (record_close(world.record, id, seat)) {
-                EXPECT(world.ended < id);
-                world.ended = id;
-                record_free(&world.groups, world.record);
-                wake_waiters();
-                return true;
-            }
-            os_pause();
-            continue;
-        }
-        uint32_t seen = load_acq(drive_group_seen, &world.event);
-        record_wait_begin(world.record);
-        if (group_stands(id) && !record_is_finished(world.record)) os_wait(&world.event, seen, 0);
-        record_wait_end(world.record);
-    }
+    if (!record_enter(&world.groups, world.record, id)) return false;
+    bool ended = wait_inside(id, seat);
+    record_leave(&world.groups, world.record, id);
+    return ended;
 }
 
 static void submitter_leaves(void) { add_rel(drive_group_leave, &world.submitters, UINT32_MAX); }
@@ -218,8 +226,7 @@ EXPLORE_DRIVER(group_strangers, .about = "two strangers submit while the group e
 static void setup_reopened(void) {
     group_setup();
     first_id = load_rlx(&world.id);
-    EXPECT(record_close(world.record, first_id, 0));
-    record_free(&world.groups, world.record);
+    EXPECT(wait(first_id, 0));
     store_rlx(&world.submitters, 2);
 }
 static void owner_of_reopened(void) {
@@ -297,7 +304,7 @@ static void below_setup(void) {
     upper = world.record;
     lower = record_open(&world.groups, UINT64_C(1234) << ID_SHIFT, 0);
     first_id = load_rlx(&lower->id);
-    record_free(&world.groups, lower);
+    record_discard(&world.groups, lower);
 }
 static void open_below(void) { EXPECT(record_open(&world.groups, load_rlx(&upper->id), 0) == lower); }
 static void look_below(void) {

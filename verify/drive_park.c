@@ -82,39 +82,40 @@ static void wake_for_the_rest(void) {
     if (view.scouts == 0) park_wake(&world.park);
 }
 
-/* Returns whether it is a scout after. */
-static bool park_once(uint32_t self, bool is_scout) {
+/* It is a scout after either. */
+static void park_once(uint32_t self, bool is_scout) {
     uint64_t deadline_ns = world.style == SLEEP_TIMED ? os_now_ns() + FAR_NS : 0;
     park_announce(&world.park, self, is_scout);
-    if (has_work() || load_rlx(&world.stop) != 0) return !park_retract(&world.park, self);
-    return park_sleep(&world.park, self, deadline_ns) == PARK_WOKEN;
+    bool found = has_work() || load_rlx(&world.stop) != 0;
+    if (found || !park_sleep(&world.park, self, deadline_ns)) park_retract(&world.park, self);
 }
 
-static bool doze_once(uint32_t self, bool is_scout) {
-    if (!park_doze_announce(&world.park, self, is_scout)) return park_once(self, is_scout);
-    if (has_work() || load_rlx(&world.stop) != 0) return !park_doze_retract(&world.park, self);
-    if (park_doze(&world.park, self, os_now_ns() + FAR_NS) == PARK_WOKEN) return true;
-    return !park_doze_retract(&world.park, self);
+static void doze_once(uint32_t self, bool is_scout) {
+    if (!park_doze_announce(&world.park, self, is_scout)) {
+        park_once(self, is_scout);
+        return;
+    }
+    if (!has_work() && load_rlx(&world.stop) == 0) park_doze(&world.park, self, os_now_ns() + FAR_NS);
+    park_doze_end(&world.park, self);
 }
 
-/* Whoever stops looking because it found work, also one that was about to sleep, wakes another for what else there is: a
- * submitter may have relied on it while it was a scout. */
+/* Whoever stops looking because it found work wakes another for what else there is: a submitter may have relied on it. */
 static void work(uint32_t self) {
-    bool is_scout = false, looked_for_all = false;
+    bool is_scout = false;
     for (;;) {
         uint32_t task;
         if (take(&task)) {
             if (is_scout) park_unscout(&world.park, self);
-            if (looked_for_all) wake_for_the_rest();
-            is_scout = looked_for_all = false;
+            if (is_scout) wake_for_the_rest();
+            is_scout = false;
             run_task(task);
         } else if (load_rlx(&world.stop) != 0) {
             break;
         } else if (!is_scout && park_scout(&world.park, self)) {
-            is_scout = looked_for_all = true;
+            is_scout = true;
         } else {
-            looked_for_all = true;
-            is_scout = world.style == SLEEP_DOZE ? doze_once(self, is_scout) : park_once(self, is_scout);
+            world.style == SLEEP_DOZE ? doze_once(self, is_scout) : park_once(self, is_scout);
+            is_scout = true;
         }
     }
     if (is_scout) park_unscout(&world.park, self);

@@ -50,6 +50,8 @@ int os_thread_start(os_thread *started, const os_thread_options *options, void (
     return 0;
 }
 
+size_t os_stack_size(void) { return 65536; }
+
 void os_thread_join(os_thread joined) {
     struct thread *t = (struct thread *)joined.handle;
     step_point();

@@ -1,0 +1,298 @@
+/* drive_pool.c: the whole pool through its public interface: created, given tasks from several threads, waited for,
+ * destroyed. A group and the results of its tasks are released as soon as the wait returns. */
+#include "explore.h"
+#include "weft.h"
+
+#include <string.h>
+
+enum { TASKS_MAX = 16 };
+
+static struct {
+    weft_pool *pool;
+    weft_config config;
+    uint32_t run[TASKS_MAX]; /* the test's own, like the others */
+    uint32_t cleaned[TASKS_MAX];
+    uint32_t last[TASKS_MAX];
+    uint32_t submitted;
+    os_word second_run;
+} world;
+
+struct payload {
+    uint32_t task;
+    uint32_t *result; /* or NULL */
+};
+
+static void clean(void *payload, size_t size, void *context) {
+    struct payload p;
+    EXPECT(size == sizeof p && context == &world);
+    memcpy(&p, payload, sizeof p);
+    world.cleaned[p.task]++;
+}
+
+static void configure(uint32_t workers, uint32_t flags) {
+    static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 3000, 1000000000};
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&world.config) == WEFT_OK);
+    world.config.workers = workers;
+    world.config.spares = 1;
+    world.config.flags = flags;
+    world.config.spin_ns = spins_ns[explore_pick(3)];
+    world.config.clean = clean;
+    world.config.context = &world;
+}
+static void create(void) {
+    int error = weft_pool_create(&world.pool, &world.config);
+    EXPECT(error == WEFT_OK && world.pool != NULL);
+}
+static void destroy(void) {
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    EXPECT(world.pool == NULL);
+}
+static void all_run(void) {
+    if (world.pool != NULL) destroy();
+    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] == 1);
+}
+
+static int task(void *payload, weft_worker *self) {
+    struct payload p;
+    memcpy(&p, payload, sizeof p);
+    EXPECT(self != NULL && p.task < world.submitted);
+    EXPECT(++world.run[p.task] == 1);
+    if (p.result == NULL) return 0;
+    plain_write(p.result, sizeof *p.result);
+    *p.result = p.task + 1;
+    return 0;
+}
+
+static void submit_to(weft_pool *pool, weft_group *group, weft_fn fn, uint32_t *result) {
+    struct payload p = {world.submitted++, result};
+    EXPECT(p.task < TASKS_MAX);
+    int error = weft_submit(pool, group, fn, &p, sizeof p);
+    if (error != WEFT_OK) explore_fail("expected a submission to work: %s", weft_strerror(error));
+}
+static void submit(weft_group *group, weft_fn fn, uint32_t *result) { submit_to(world.pool, group, fn, result); }
+
+static weft_group *group_new(void) {
+    weft_group *group = os_alloc(sizeof *group);
+    EXPECT(group != NULL);
+    *group = (weft_group)WEFT_GROUP_INIT;
+    return group;
+}
+
+/* `count` tasks of one group, waited for; their results and the group are released at once. */
+static void batch(uint32_t count) {
+    weft_group *group = group_new();
+    uint32_t *results = os_alloc(count * sizeof *results);
+    for (uint32_t i = 0; i < count; i++) submit(group, task, &results[i]);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        plain_read(&results[i], sizeof results[i]);
+        EXPECT(results[i] != 0);
+    }
+    os_free(results);
+    os_free(group);
+}
+static void one_task(void) { batch(1); }
+static void three_tasks(void) { batch(3); }
+static void two_batches(void) {
+    batch(2);
+    batch(1);
+}
+
+static void setup_one(void) {
+    configure(1, 0);
+    create();
+}
+static void setup_two(void) {
+    configure(2, 0);
+    create();
+}
+static void setup_one_no_help(void) {
+    configure(1, WEFT_NO_HELP);
+    create();
+}
+static void setup_two_no_help(void) {
+    configure(2, WEFT_NO_HELP);
+    create();
+}
+
+EXPLORE_DRIVER(pool_one, .about = "a worker, a submitter that waits", .setup = setup_one, .threads = {three_tasks},
+               .check = all_run);
+EXPLORE_DRIVER(pool_one_no_help, .about = "a worker, a submitter that only sleeps", .setup = setup_one_no_help,
+               .threads = {two_batches}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(pool_two, .about = "two workers, a submitter", .setup = setup_two, .threads = {two_batches},
+               .check = all_run);
+EXPLORE_DRIVER(pool_submitters, .about = "two submitters that come and go, two groups", .setup = setup_one,
+               .threads = {one_task, three_tasks}, .check = all_run);
+EXPLORE_DRIVER(pool_idle, .about = "created and destroyed", .setup = setup_two, .threads = {NULL}, .check = all_run);
+
+/* Two wait for one group, a third thread submits to it. */
+static weft_group *shared_group;
+static void setup_shared(void) {
+    setup_one();
+    shared_group = group_new();
+    submit(shared_group, task, NULL);
+}
+static void wait_shared(void) { EXPECT(weft_wait(world.pool, shared_group) == WEFT_OK); }
+static void submit_shared(void) { submit(shared_group, task, NULL); }
+static void check_shared(void) {
+    wait_shared();
+    os_free(shared_group);
+    all_run();
+}
+EXPLORE_DRIVER(pool_waiters, .about = "two wait for one group while a third submits to it", .setup = setup_shared,
+               .threads = {wait_shared, wait_shared, submit_shared}, .check = check_shared);
+
+/* Destroy runs what is queued, also what tasks submit. */
+static int task_submits(void *payload, weft_worker *self) {
+    int error = task(payload, self);
+    submit_to(weft_worker_pool(self), NULL, task, NULL); /* destroy has taken world.pool */
+    return error;
+}
+static void submit_and_leave(void) {
+    submit(NULL, task_submits, NULL);
+    submit(NULL, task, NULL);
+}
+EXPLORE_DRIVER(pool_destroy, .about = "destroyed with tasks queued", .setup = setup_one, .threads = {submit_and_leave},
+               .check = all_run);
+
+static void abort_check(void) {
+    EXPECT(weft_pool_abort(&world.pool, clean, &world) == WEFT_OK);
+    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
+}
+static void submit_three_and_leave(void) {
+    for (int i = 0; i < 3; i++) submit(NULL, task, NULL);
+}
+EXPLORE_DRIVER(pool_abort, .about = "aborted with tasks queued", .setup = setup_one, .threads = {submit_three_and_leave},
+               .check = abort_check);
+
+/* A task waits for a group of its own. */
+static int task_waits(void *payload, weft_worker *self) {
+    int error = task(payload, self);
+    batch(2);
+    return error;
+}
+static void nested(void) {
+    weft_group *group = group_new();
+    submit(group, task_waits, NULL);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_nested, .about = "a task waits for tasks of its own", .setup = setup_one, .threads = {nested},
+               .check = all_run);
+EXPLORE_DRIVER(pool_nested_two, .about = "the same, two workers that alone run tasks", .setup = setup_two_no_help,
+               .threads = {nested}, .check = all_run);
+
+/* Work is conserved: the first task ends only after the second has run. */
+static int task_first(void *payload, weft_worker *self) {
+    int error = task(payload, self);
+    while (load_acq(drive_pool_first, &world.second_run) == 0) os_wait(&world.second_run, 0, 0);
+    return error;
+}
+static int task_second(void *payload, weft_worker *self) {
+    int error = task(payload, self);
+    store_rel(drive_pool_second, &world.second_run, 1);
+    os_wake(&world.second_run, 2);
+    return error;
+}
+static void submit_dependent(void) {
+    weft_group *group = group_new();
+    submit(group, task_first, NULL);
+    submit(group, task, NULL);
+    submit(group, task_second, NULL);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one has run", .setup = setup_two_no_help,
+               .threads = {submit_dependent}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* One worker, and a task that says that it will block: a spare runs the rest. */
+static int task_blocks(void *payload, weft_worker *self) {
+    int begun = weft_block_begin(self);
+    int error = begun == WEFT_OK ? task_first(payload, self) : task(payload, self);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return error;
+}
+static void setup_blocking(void) {
+    configure(1, WEFT_NO_HELP);
+    /* The worker's own thread may be the one that cannot be started. */
+    int error = weft_pool_create(&world.pool, &world.config);
+    EXPECT(error == WEFT_OK || error == WEFT_EAGAIN);
+}
+static void submit_blocking(void) {
+    if (world.pool == NULL) return;
+    weft_group *group = group_new();
+    submit(group, task_blocks, NULL);
+    submit(group, task_second, NULL);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_blocks, .about = "a spare stands in for a blocked worker", .setup = setup_blocking,
+               .threads = {submit_blocking}, .check = all_run, .flags = EXPLORE_NO_RESCUE | EXPLORE_THREADS_FAIL);
+
+/* Cancelled tasks run or are cleaned, once each. */
+static void submit_and_cancel(void) {
+    weft_group *group = group_new();
+    for (int i = 0; i < 3; i++) submit(group, task, NULL);
+    EXPECT(weft_cancel(world.pool, group) == WEFT_OK);
+    int error = weft_wait(world.pool, group);
+    EXPECT(error == WEFT_ECANCELED || error == WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_cancel, .about = "a group is cancelled while it runs", .setup = setup_two_no_help,
+               .threads = {submit_and_cancel}, .check = destroy);
+
+/* An ordered pool starts tasks in their order. */
+static int task_in_order(void *payload, weft_worker *self) {
+    struct payload p;
+    memcpy(&p, payload, sizeof p);
+    for (uint32_t i = 0; i < p.task; i++) EXPECT(world.run[i] == 1);
+    return task(payload, self);
+}
+static void setup_ordered(void) {
+    configure(1, WEFT_ORDERED);
+    create();
+}
+static void submit_in_order(void) {
+    weft_group *one = group_new(), *two = group_new();
+    submit(one, task_in_order, NULL);
+    submit(two, task_in_order, NULL);
+    submit(one, task_in_order, NULL);
+    EXPECT(weft_wait(world.pool, two) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, one) == WEFT_OK);
+    os_free(one);
+    os_free(two);
+}
+EXPLORE_DRIVER(pool_ordered, .about = "tasks of two groups start in the order of their submission", .setup = setup_ordered,
+               .threads = {submit_in_order}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* A bound of one task that waits to start. */
+static void setup_bounded(void) {
+    configure(1, WEFT_NO_HELP);
+    world.config.queue_max = 1;
+    world.config.full = WEFT_FULL_BLOCK;
+    create();
+}
+EXPLORE_DRIVER(pool_bounded, .about = "submitters wait for room", .setup = setup_bounded, .threads = {one_task, three_tasks},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* Memory and threads run out: an error, or a pool with less. */
+static void create_or_fail(void) {
+    configure(2, 0);
+    if (weft_pool_create(&world.pool, &world.config) != WEFT_OK) {
+        EXPECT(world.pool == NULL);
+        explore_observe(0);
+        return;
+    }
+    explore_observe(weft_pool_workers(world.pool));
+    weft_group group = WEFT_GROUP_INIT;
+    struct payload p = {world.submitted++, NULL};
+    int error = weft_submit(world.pool, &group, task, &p, sizeof p);
+    EXPECT(error == WEFT_OK || error == WEFT_ENOMEM);
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(world.run[0] == (error == WEFT_OK));
+    destroy();
+}
+EXPLORE_DRIVER(pool_poor, .about = "memory and threads run out", .threads = {create_or_fail},
+               .flags = EXPLORE_THREADS_FAIL | EXPLORE_MEMORY_FAILS, .must_see = 7);
