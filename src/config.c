@@ -34,9 +34,16 @@ int weft_config_init(weft_config *config) {
 static bool env_number(const char *name, int64_t least, int64_t most, int64_t *number) {
     const char *text = getenv(name);
     if (text == NULL) return true;
-    char *end;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end != 0 || value < least || value > most) return false;
+    bool is_negative = *text == '-';
+    int64_t value = 0;
+    const char *digit = text + is_negative;
+    if (*digit == 0) return false;
+    for (; *digit != 0; digit++) {
+        if (*digit < '0' || *digit > '9' || value > (INT64_MAX - 9) / 10) return false;
+        value = value * 10 + (*digit - '0');
+    }
+    if (is_negative) value = -value;
+    if (value < least || value > most) return false;
     *number = value;
     return true;
 }
@@ -83,11 +90,11 @@ int weft_pool_config(const weft_pool *pool, weft_config *config) {
 
 unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : pool->workers; }
 
-void **weft_worker_data(weft_worker *self) { return &self->data; }
+void **weft_worker_data(weft_worker *self) { return self == NULL ? NULL : &self->data; }
 
-unsigned weft_worker_index(const weft_worker *self) { return self->index; }
+unsigned weft_worker_index(const weft_worker *self) { return self == NULL ? 0 : self->index; }
 
-weft_pool *weft_worker_pool(const weft_worker *self) { return self->pool; }
+weft_pool *weft_worker_pool(const weft_worker *self) { return self == NULL ? NULL : self->pool; }
 
 static void stats_add_seat(weft_stats *stats, const struct weft_worker *seat) {
     stats->tasks_run += load_rlx(&seat->tasks_run);

@@ -40,6 +40,8 @@ typedef struct os_thread_options {
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 /* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
+/* The stack that a thread gets by default, bytes. */
+size_t os_stack_size(void);
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
 

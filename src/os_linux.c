@@ -209,6 +209,15 @@ int os_thread_start(os_thread *thread, const os_thread_options *options, void (*
     return error;
 }
 
+size_t os_stack_size(void) {
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (pthread_attr_init(&attributes) != 0) return 65536;
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+    return bytes;
+}
+
 void os_thread_join(os_thread thread) {
     int saved = errno;
     thread_record *record = (thread_record *)thread.handle;

@@ -4,10 +4,10 @@
  * parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
  *
  * Submitter                                   Worker that finds nothing
- *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change (K1, K2)
+ *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change (K1)
  *   2. full fence (in task.c)                   2. full fence (K3)
  *   3. reads the words:                         3. looks at every lane and claim again; work: retracts (K4)
- *      all busy: done. A scout: done.           4. sleeps while its bit stands (K6, K7)
+ *      all busy: done. A scout: done.           4. sleeps while its bit stands (K6)
  *      else wakes one: parked bit off,
  *      scout + 1 in one change (K5),
  *      then event + 1 (K8), futex wake
@@ -15,7 +15,8 @@
  * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the worker sees
  * the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout: that scout
  * leaves later; leaving is a change of the word with a full fence after it (K3, K9), and then it looks again. (c) All were
- * busy: each of them announces later, and looks again. A woken worker counts as a scout from before its wake-up on, so
+ * busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again, for somebody may have
+ * relied on it. A woken worker counts as a scout from before its wake-up on, so
  * several submitters wake one worker, not many.
  *
  * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit, then
@@ -24,7 +25,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   K1  park_announce: word + parked bit - scout   sc       K5  split: a scout or a bit is lost. survives order: K3 follows
  *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the task is not seen, nor the bit
- *   K4  park_retract: word - parked bit            sc       K5  split: a worker counts as awake and as parked. survives order: it
+ *   K4  park_retract: CAS word                     sc       K5  split: a worker counts as awake and as parked. survives order: it
  *                                                               decides by the value alone
  *   K5  park_wake: CAS word                        sc       K1  split: two wakers wake the same worker. survives order: as K4
  *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event for ever
@@ -34,7 +35,7 @@
  *   K11 park_doze_announce: CAS word               sc       K5  split: two doze. survives order: K12 follows
  *   K12 park_doze_announce: fence                  sc       the submitter's fence  see K3, for as long as it dozes
  *   K13 park_doze: load event                      acquire  K8  as K6
- *   K14 park_doze_retract: CAS word                sc       K5  as K4
+ *   K14 park_doze_end: CAS word                sc       K5  as K4
  *   K15 park_scout: CAS word                       relaxed  K5  split: a bit or a scout is lost
  */
 #include "park.h"
@@ -83,16 +84,19 @@ void park_announce(struct park *park, uint32_t worker, bool is_scout) {
     fence_sc(K3);
 }
 
-bool park_retract(struct park *park, uint32_t worker) {
-    return (and_sc(K4, &park_word_of(park, worker)->word, ~park_bit_of(worker)) & park_bit_of(worker)) != 0;
+void park_retract(struct park *park, uint32_t worker) {
+    struct park_word *own = park_word_of(park, worker);
+    uint64_t word = load_rlx(&own->word);
+    while (word & park_bit_of(worker))
+        if (cas_sc(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
 }
 
-enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
     os_word *event = &park->slots[worker].event;
     for (;;) {
         uint32_t seen = load_acq(K6, event);
-        if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return PARK_WOKEN;
-        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return park_retract(park, worker) ? PARK_TIMEDOUT : PARK_WOKEN;
+        if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return true;
+        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return false;
     }
 }
 
@@ -114,21 +118,20 @@ bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout) {
     return true;
 }
 
-enum park_end park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+bool park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns) {
     os_word *event = &park->slots[worker].event;
     for (;;) {
         uint32_t seen = load_acq(K13, event);
-        if (!is_dozer(load_rlx(&park_word_of(park, worker)->word), worker)) return PARK_WOKEN;
-        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return PARK_TIMEDOUT;
+        if (!is_dozer(load_rlx(&park_word_of(park, worker)->word), worker)) return true;
+        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return false;
     }
 }
 
-bool park_doze_retract(struct park *park, uint32_t worker) {
+void park_doze_end(struct park *park, uint32_t worker) {
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
     while (is_dozer(word, worker))
-        if (cas_sc(K14, &own->word, &word, word & ~(PARK_DOZE | PARK_DOZER_MASK))) return true;
-    return false;
+        if (cas_sc(K14, &own->word, &word, (word & ~(PARK_DOZE | PARK_DOZER_MASK)) + PARK_SCOUT)) return;
 }
 
 /* ---- waking ------------------------------------------------------------------------------------------------------- */

@@ -63,19 +63,18 @@ void park_unscout(struct park *park, uint32_t worker);
 
 /* Scout or busy -> parked. A full fence stands after; the caller looks at everything once more, then retracts or sleeps. */
 void park_announce(struct park *park, uint32_t worker, bool is_scout);
-/* Parked -> busy by the worker itself: true. false: a waker was faster, the caller is a scout. */
-bool park_retract(struct park *park, uint32_t worker);
+/* Parked -> scout by the worker itself, if no waker has done it already. */
+void park_retract(struct park *park, uint32_t worker);
 
-enum park_end { PARK_WOKEN, PARK_TIMEDOUT };
-/* Sleeps until woken (then the caller is a scout), or until the deadline (CLOCK_MONOTONIC ns; 0: none), then it is busy. */
-enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns);
+/* Sleeps until woken: true, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none): false, it is still parked. */
+bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns);
 
 /* Scout or busy -> dozing, unless another dozes in this word. A full fence stands after. */
 bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout);
-/* Sleeps until woken (scout) or until the deadline (still dozing). */
-enum park_end park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns);
-/* Dozing -> busy: true. false: a waker was faster, the caller is a scout. */
-bool park_doze_retract(struct park *park, uint32_t worker);
+/* Sleeps until woken: true, the caller is a scout; or until the deadline: false, it still dozes. */
+bool park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns);
+/* Dozing -> scout, if no waker has done it already: others rely on the dozer to look, so it hands over as a scout does. */
+void park_doze_end(struct park *park, uint32_t worker);
 
 /* Wakes one parked worker, or else the dozing one, which becomes a scout. false: there is none. Any thread. */
 bool park_wake(struct park *park);

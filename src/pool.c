@@ -9,6 +9,11 @@
  *   P2  pool_drain: load drained       acquire  D9   destroy sleeps on a new event
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
+ *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end
+ *   P7  pool_stop: event + 1           release  K6   a worker sleeps on a new event
+ *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
+ *   P9  pool_drain: room + 1           release  T10  a submitter in a full pool sleeps on
+ *   P10 pool_drain: load guests        acquire  T26  the pool's memory goes while a caller still uses it
  *   P5  pool_stop: store exits         release  -    workers that see it see all before it
  */
 #include "pool.h"
@@ -279,6 +284,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
         config->workers = (uint32_t)min_u64(config->workers, os_cpuset_count(&pool->cpus));
     config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
     if (config->spares == 0) config->spares = config->workers;
+    if (config->stack_size == 0) config->stack_size = os_stack_size();
     if (config->spin_ns == 0) config->spin_ns = SPIN_NS_DEFAULT;
     pool->workers_max = config->workers;
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
@@ -357,11 +363,14 @@ static bool pool_is_drained(const weft_pool *pool) {
 static void pool_drain(weft_pool *pool) {
     store_rlx(&pool->closed, 1);
     os_fence_heavy(P4);
+    add_rel(P9, &pool->room, 1);
+    os_wake(&pool->room, INT32_MAX);
     for (;;) {
         uint32_t event = load_acq(P2, &pool->drained);
-        if (pool_is_drained(pool)) return;
+        if (pool_is_drained(pool)) break;
         os_wait(&pool->drained, event, 0);
     }
+    while (load_acq(P10, &pool->guests) > 0) os_yield();
 }
 
 static void pool_free_data(weft_pool *pool) {
@@ -401,7 +410,8 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     pool_free_data(pool);
     registry_remove(pool);
     os_self *self = os_self_get();
-    if (self->pool_id == pool->id) self->pool_id = 0;
+    if (self->pool_id == pool->id && !self->is_worker) self->pool_id = 0;
+    places_sweep(self);
     pool_free(pool);
     return WEFT_OK;
 }

@@ -43,6 +43,7 @@
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T24 weft_block_begin: blocked + 1    sc       D10 split: a spare too few. survives order: the event follows
+ *   T26 guest_leave: guests - 1           release  P10 see P10; split: destroy waits for ever, or not at all
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
  */
 #include <string.h>
@@ -108,6 +109,8 @@ static bool is_inside(const struct weft_worker *seat, uint64_t id) {
 static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *error) {
     uint64_t id = load_acq(T16, id_of(group));
     if (id != 0) return id;
+    *error = WEFT_EINVAL;
+    if ((group->flags & ~WEFT_CANCEL_ON_ERROR) != 0 || group->zero != 0) return 0;
     uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
     struct record *record = record_open(&seat->pool->groups, parent, group->flags);
     *error = WEFT_ENOMEM;
@@ -198,12 +201,13 @@ INLINE bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
 static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
+        if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
         if (add_sc(T8, &pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
         uint32_t room = load_acq(T10, &pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
         fence_sc(T7);
-        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
+        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max && !load_rlx(&pool->closed);
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
         if (is_full && blocks) os_wait(&pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
@@ -212,7 +216,6 @@ static int queue_reserve(struct weft_worker *seat) {
 }
 
 static void queue_unreserve(weft_pool *pool) {
-    if (pool->config.queue_max == 0) return;
     add_rlx(&pool->queued, UINT64_MAX);
     add_rel(T21, &pool->room, 1);
     os_wake(&pool->room, INT32_MAX);
@@ -271,38 +274,52 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
     }
 }
 
+/* An outside thread is inside a call that may sleep. */
+static void guest_enter(const struct weft_worker *seat) {
+    if (!seat->is_worker) add_rlx(&seat->pool->guests, 1);
+}
+static void guest_leave(const struct weft_worker *seat) {
+    if (!seat->is_worker) add_rel(T26, &seat->pool->guests, UINT32_MAX);
+}
+
+static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
+    void *place[2];
+    if (job->payload == NULL)
+        job->kind = CELL_NO_PAYLOAD;
+    else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, place, size))
+        return WEFT_ENOMEM;
+    int error = submit_job(seat, group, job);
+    if (error != WEFT_OK && job->kind == CELL_HEAP) os_free(place[0]);
+    return error;
+}
+
+static int submit_bounded(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
+    int error = queue_reserve(seat);
+    if (error < 0) return error;
+    if (error > 0) {
+        error = group_enter(seat, group);
+        return error != WEFT_OK ? error : run_inline(seat, job->fn, job->payload, size);
+    }
+    error = submit_seated(seat, group, job, size);
+    if (error != WEFT_OK) queue_unreserve(seat->pool);
+    return error;
+}
+
 static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
     if (pool == NULL || job->fn == NULL || (job->payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
-    if (pool->config.queue_max != 0) {
-        if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        error = queue_reserve(seat);
-        if (error < 0) return error;
-        if (error > 0) {
-            error = group_enter(seat, group);
-            return error != WEFT_OK ? error : run_inline(seat, job->fn, job->payload, size);
-        }
-    }
-    void *place[2];
-    if (job->payload == NULL) {
-        job->kind = CELL_NO_PAYLOAD;
-    } else if (size <= WEFT_INLINE_MAX) {
-        job->bytes = (uint32_t)size;
-    } else if (!job_to_heap(seat, job, place, size)) {
-        queue_unreserve(pool);
-        return WEFT_ENOMEM;
-    }
-    error = submit_job(seat, group, job);
-    if (error != WEFT_OK) queue_unreserve(pool);
-    if (error != WEFT_OK && job->kind == CELL_HEAP) os_free(place[0]);
+    if (pool->config.queue_max == 0) return submit_seated(seat, group, job, size);
+    guest_enter(seat);
+    error = submit_bounded(seat, group, job, size);
+    guest_leave(seat);
     return error;
 }
 
 int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     if (group == NULL && pool != NULL) group = &pool->group;
-    struct job job = {fn, payload, (uint32_t)size, CELL_INLINE};
+    struct job job = {fn, payload, payload == NULL ? 0 : (uint32_t)size, CELL_INLINE};
     os_self *self = os_self_get();
     if (UNLIKELY(pool == NULL || self->pool_id != pool->id || fn == NULL || payload == NULL || size > WEFT_INLINE_MAX))
         return submit_slow(pool, group, &job, size);
@@ -432,7 +449,7 @@ static int wait_seated(struct wait *wait) {
     bool offers = claim_offer(&seat->claim);
     if (offers) {
         fence_sc(T15);
-        worker_notify(seat, seat->lane, 0);
+        worker_notify(seat, NULL, 0);
     }
     int result = wait_loop(wait) ? wait_result(wait->record) : WEFT_ETIMEDOUT;
     record_leave(groups, wait->record, wait->id);
@@ -453,7 +470,10 @@ int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uin
     wait.record = record_at(&pool->groups, id_index(wait.id));
     if (wait.record == NULL) return WEFT_EINVAL;
     if (!pool->helps) wait.help = WEFT_HELP_NONE;
-    return wait_seated(&wait);
+    guest_enter(wait.seat);
+    error = wait_seated(&wait);
+    guest_leave(wait.seat);
+    return error;
 }
 
 int weft_wait(weft_pool *pool, weft_group *group) { return weft_wait_until(pool, group, WEFT_HELP_BELOW, 0); }
@@ -484,7 +504,7 @@ int weft_block_begin(weft_worker *self) {
     self->offers = claim_offer(&self->claim);
     if (self->offers) {
         fence_sc(T18);
-        worker_notify(self, self->lane, 0);
+        worker_notify(self, NULL, 0);
     }
     uint32_t blocked = add_sc(T24, &pool->blocked, 1) + 1;
     uint32_t peak = load_rlx(&pool->blocked_peak);

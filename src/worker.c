@@ -31,6 +31,7 @@
  *   D14 queue_has_room: room + 1            release  T10  a submitter sleeps on a new event
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
+ *   D18 doze: looks again                   -        K12  see D16
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
 #include "worker.h"
@@ -131,7 +132,7 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
 }
 
 /* Runs a piece of more than one task, or of a number not known. */
-static void run_many(struct weft_worker *seat, struct lane *lane, struct piece *piece) {
+static void run_many(struct weft_worker *seat, struct piece *piece) {
     struct cell *cells = piece->segment->cells;
     uint32_t slot = piece->begin;
     uint64_t meta = load_rlx(&cells[slot].meta);
@@ -139,7 +140,7 @@ static void run_many(struct weft_worker *seat, struct lane *lane, struct piece *
         uint32_t next = slot + meta_cells(meta);
         claim_open(&seat->claim, piece, next);
         fence_sc(D4);
-        worker_notify(seat, lane, 0);
+        worker_notify(seat, NULL, 0);
         for (;;) {
             worker_run_cell(seat, &cells[slot]);
             slot = next;
@@ -188,7 +189,7 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
         worker_run_cell(seat, &piece->segment->cells[piece->begin]);
         piece_done(piece);
     } else {
-        run_many(seat, lane, piece);
+        run_many(seat, piece);
     }
     if (is_timed) learn(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
@@ -196,9 +197,9 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
 /* ---- finding ------------------------------------------------------------------------------------------------------ */
 
 struct find {
-    struct lane *lane;
+    struct lane *lane; /* where they were claimed */
     struct piece piece;
-    uint32_t tasks; /* 0: not known, run_many */
+    uint32_t tasks; /* 0: not known, they were another's claim */
 };
 
 static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
@@ -219,7 +220,6 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
         find->tasks = 0;
-        find->lane = other->taken;
         count_up(&seat->claims_revoked, 1);
         return true;
     }
@@ -314,7 +314,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < pool->workers) return; /* the dozer will look, and another runs */
         worker_wake(seat);
-    } else if (view.scouts == 1 && asleep > 0 && !is_brisk && lane_backlog(lane) > 1) {
+    } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
         worker_wake(seat);
     } else if (asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
@@ -359,7 +359,6 @@ static bool linger(const weft_pool *pool) {
 }
 
 static bool scout_spin(const weft_pool *pool) {
-    if (pool->spin_ticks == 0) return false;
     uint64_t start = os_ticks();
     do {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return true;
@@ -368,41 +367,46 @@ static bool scout_spin(const weft_pool *pool) {
     return false;
 }
 
-/* Returns whether the worker is a scout now. */
+/* The worker is a scout after. Returns whether somebody woke it. */
 static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     worker_unbias(pool);
-    if (!sees_work(pool, false) && !load_rlx(&pool->exits) &&
-        park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS) == PARK_WOKEN)
-        return true;
-    return !park_doze_retract(&pool->park, seat->index);
+    bool is_idle = !recheck(D18, sees_work(pool, false) || load_rlx(&pool->exits), false);
+    if (is_idle && park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return true;
+    park_doze_end(&pool->park, seat->index);
+    return false;
 }
 
+/* As doze. */
 static bool park(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_scout);
     worker_unbias(pool);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
-    if (recheck(D16, sees_work(pool, !is_guarded) || load_rlx(&pool->exits), false))
-        return !park_retract(&pool->park, seat->index);
+    if (recheck(D16, sees_work(pool, !is_guarded) || load_rlx(&pool->exits), false)) {
+        park_retract(&pool->park, seat->index);
+        return false;
+    }
     count_up(&seat->parks, 1);
     uint64_t deadline_ns = view.parked >= pool->workers && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
-    if (park_sleep(&pool->park, seat->index, deadline_ns) == PARK_WOKEN) {
+    if (park_sleep(&pool->park, seat->index, deadline_ns)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return true;
     }
     segments_purge(&pool->segments);
     store_rlx(&pool->purged, 1);
+    park_retract(&pool->park, seat->index);
     return false;
 }
 
-/* Sleeps for a while; returns whether the worker is a scout now. */
+/* As doze. */
 static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < pool->workers;
-    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
+    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
+        return doze(seat);
     return park(seat, is_scout);
 }
 
@@ -423,7 +427,7 @@ static void spare_rest(struct weft_worker *seat) {
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     if (find.tasks == 0)
-        run_many(seat, find.lane, &find.piece);
+        run_many(seat, &find.piece);
     else
         run_claim(seat, find.lane, &find.piece, find.tasks);
 }
@@ -431,6 +435,7 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
 static void worker_loop(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     bool is_scout = false;
+    bool may_spin = false; /* it became a scout for a reason */
     bool is_stuck = false; /* it has slept: what another has claimed and still not begun may be revoked */
     while (!load_rlx(&pool->exits)) {
         struct find find;
@@ -445,11 +450,11 @@ static void worker_loop(struct weft_worker *seat) {
             if (is_scout) leave_scout(seat);
             is_scout = is_stuck = false;
             spare_rest(seat);
-        } else if (is_stuck || is_scout || !linger(pool)) {
-            if (!is_scout && !is_stuck) is_scout = park_scout(&pool->park, seat->index);
-            if (is_scout && scout_spin(pool)) continue;
-            is_scout = worker_sleep(seat, is_scout);
-            is_stuck = true;
+        } else if (is_scout || !linger(pool)) {
+            if (!is_scout) is_scout = may_spin = park_scout(&pool->park, seat->index);
+            if (may_spin && scout_spin(pool)) continue;
+            may_spin = worker_sleep(seat, is_scout);
+            is_scout = is_stuck = true;
         }
     }
 }

@@ -89,6 +89,7 @@ struct weft_pool {
     ATOMIC(uint64_t) queued;        /* tasks waiting to start, counted only in a bounded pool */
     os_word room;                   /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted;
+    ATOMIC(uint32_t) guests;        /* outside threads inside a call that may sleep; destroy waits for them to leave */
     os_word drained;                /* changes when a closed pool may have run out of tasks */
     os_word started;                /* workers that have run their start hook */
     os_mutex lock;                  /* seats, spares */
@@ -105,8 +106,8 @@ struct weft_pool {
 /* What a worker or spare thread runs. `argument` is its seat. */
 void worker_main(void *argument);
 
-/* After something was published (a task, an open claim) and a full fence: wakes whom that needs. `record` is the task's group,
- * for waits that may help with it. */
+/* After something was published and a full fence: wakes whom that needs. A task: its lane, and its group's id for waits that may
+ * help with it; an open claim: NULL and 0. */
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
 INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     if (UNLIKELY(!park_is_all_busy(&seat->pool->park))) worker_notify_slow(seat, lane, id);
