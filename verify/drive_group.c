@@ -255,17 +255,34 @@ EXPLORE_DRIVER(group_stranger_waits, .about = "a stranger ends the group while a
 static void setup_two_waiters(void) {
     group_setup();
     store_rlx(&world.submitters, 1);
-    EXPECT(submit(load_rlx(&world.id), 0, 0, 0, false));
+    first_id = load_rlx(&world.id);
+    EXPECT(submit(first_id, 0, 0, 0, false));
+}
+static void read_result(void) {
+    plain_read(&world.result[0], sizeof *world.result);
+    EXPECT(world.result[0] == 1);
 }
 static void wait_first(void) {
-    if (wait(load_rlx(&world.id), 0)) explore_observe(0);
+    if (wait(first_id, 0)) explore_observe(0);
     submitter_leaves();
 }
+/* Whoever was inside sees the results, also when another ended the group. */
 static void wait_second(void) {
-    if (wait(load_rlx(&world.id), 2)) explore_observe(1);
+    if (!record_enter(&world.groups, world.record, first_id)) return;
+    if (wait_inside(first_id, 2)) explore_observe(1);
+    read_result();
+    record_leave(&world.groups, world.record, first_id);
+    wait(first_id, 2);
+}
+/* The record came back once. */
+static void check_waiters(void) {
+    uint32_t made = load_rlx(&world.groups.records.made), free = 0;
+    while (pile_pop(&world.groups.records) != NULL) EXPECT(++free < made);
+    EXPECT(free == made - 1);
+    group_end();
 }
 EXPLORE_DRIVER(group_two_waiters, .about = "two wait, one ends the group", .setup = setup_two_waiters,
-               .threads = {wait_first, wait_second, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE,
+               .threads = {wait_first, wait_second, worker_0}, .check = check_waiters, .flags = EXPLORE_NO_RESCUE,
                .must_see = 3);
 
 static void cancel_setup(void) {
@@ -293,8 +310,15 @@ EXPLORE_DRIVER(group_cancel, .about = "cancelled while it ends", .setup = cancel
 static void fail_3(void) { record_fail(world.record, 3, 7); }
 static void fail_2(void) { record_fail(world.record, 2, 9); }
 static void fail_2_lower(void) { record_fail(world.record, 2, -8); }
-static void fail_check(void) { EXPECT(record_error(world.record) == -8); }
-EXPLORE_DRIVER(group_fail, .about = "the failure submitted first is reported", .setup = group_setup,
+static void fail_setup(void) {
+    group_setup();
+    store_rlx(&world.record->flags, WEFT_CANCEL_ON_ERROR);
+}
+static void fail_check(void) {
+    EXPECT(record_error(world.record) == -8);
+    EXPECT(load_rlx(&world.record->cancel_after) == 2);
+}
+EXPLORE_DRIVER(group_fail, .about = "the failure submitted first is reported", .setup = fail_setup,
                .threads = {fail_3, fail_2, fail_2_lower}, .check = fail_check);
 
 /* A record used before, now below another: who sees its new id also sees its new parent. */

@@ -129,7 +129,6 @@ static void submit(uint32_t task) {
     world.payload[task] = task + 10;
     store_rel(drive_park_submit, &world.ready[task], 1);
     fence_sc(drive_park_submit_fence);
-    if (park_is_all_busy(&world.park)) return;
     struct park_view view = park_look(&world.park);
     if (view.scouts == 0 && (view.parked > 0 || view.dozing)) park_wake(&world.park);
 }
