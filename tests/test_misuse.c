@@ -58,6 +58,16 @@ static void test_null_others(void **state) {
     end_pool(pool);
 }
 
+static void test_null_worker(void **state) {
+    (void)state;
+    assert_int_equal(weft_block_begin(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_block_end(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_cancelled(NULL), 0);
+    assert_null(weft_worker_pool(NULL));
+    assert_null(weft_worker_data(NULL));
+    assert_int_equal(weft_worker_index(NULL), 0);
+}
+
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
 
 static void test_payload_too_large(void **state) {
@@ -281,19 +291,13 @@ static void test_double_destroy(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_pool),
-        cmocka_unit_test(test_null_others),
-        cmocka_unit_test(test_payload_too_large),
-        cmocka_unit_test(test_help_out_of_range),
-        cmocka_unit_test(test_stats_size),
-        cmocka_unit_test(test_config_refused),
-        cmocka_unit_test(test_config_zero),
-        cmocka_unit_test(test_config_absurd),
-        cmocka_unit_test(test_config_extremes),
-        cmocka_unit_test(test_most_workers),
-        cmocka_unit_test(test_group_flags_unknown),
-        cmocka_unit_test(test_group_of_garbage),
-        cmocka_unit_test(test_group_of_another_pool),
+        cmocka_unit_test(test_null_pool),         cmocka_unit_test(test_null_others),
+        cmocka_unit_test(test_null_worker),       cmocka_unit_test(test_payload_too_large),
+        cmocka_unit_test(test_help_out_of_range), cmocka_unit_test(test_stats_size),
+        cmocka_unit_test(test_config_refused),    cmocka_unit_test(test_config_zero),
+        cmocka_unit_test(test_config_absurd),     cmocka_unit_test(test_config_extremes),
+        cmocka_unit_test(test_most_workers),      cmocka_unit_test(test_group_flags_unknown),
+        cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
         cmocka_unit_test(test_double_destroy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
