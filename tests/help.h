@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -45,6 +46,19 @@
         printf("skipped, %s: %s\n", __func__, reason);                                                                      \
         skip();                                                                                                             \
     } while (0)
+
+/* Does an emulator run this program? qemu-user shows the host's /proc/cpuinfo; only x86 has vendors there. */
+static inline int is_emulated(void) {
+    int is_foreign = 0;
+#if !defined(__x86_64__) && !defined(__i386__)
+    char line[256];
+    FILE *info = fopen("/proc/cpuinfo", "r");
+    while (info != NULL && !is_foreign && fgets(line, sizeof line, info) != NULL)
+        is_foreign = strncmp(line, "vendor_id", 9) == 0;
+    if (info != NULL) fclose(info);
+#endif
+    return is_foreign;
+}
 
 /* `test_name PATTERN` runs the cases whose names match, as "*cancel*". */
 static inline void choose_cases(int argc, char **argv) {

@@ -297,6 +297,7 @@ static int use_parents_pool(void *argument) {
 
 static void test_forked_child(void **state) {
     (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
 #if defined(SANITIZED_THREAD)
     printf("skipped, %s: ThreadSanitizer lets no child of a threaded process start threads\n", "a pool made in the child");
 #endif
@@ -316,6 +317,7 @@ static void test_forked_child(void **state) {
 
 static void test_fork_under_load(void **state) {
     (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     inherited in = {pool, &group};
