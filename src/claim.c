@@ -38,8 +38,6 @@
  */
 #include "claim.h"
 
-enum claim_kind { CLAIM_CLOSED = 0, CLAIM_OPEN = 1, CLAIM_WANTED = 2, CLAIM_TAKEN = 3, CLAIM_OFFERED = 4 };
-
 INLINE enum claim_kind kind_of(uint64_t state) { return (enum claim_kind)(state & 0xff); }
 INLINE uint32_t bound_of(uint64_t state) { return (uint32_t)(state >> 8) & 0xff; }
 /* The state after `state`: one change later. */
@@ -55,20 +53,13 @@ void claim_open(struct claim *claim, const struct piece *piece, uint32_t started
 }
 
 /* The task in slots begin.. : true when the runner keeps it. */
-static NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin) {
+NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin) {
     uint64_t state = load_rlx(&claim->state);
     while (kind_of(state) == CLAIM_WANTED)
         if (cas_rlx(C2, &claim->state, &state, state_after(state, CLAIM_OPEN, 0))) return true;
     if (kind_of(state) != CLAIM_TAKEN) return true;
     piece->end = bound_of(state);
     return begin < piece->end;
-}
-
-bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
-    store_rlx(&claim->started, next);
-    os_fence_light(C1);
-    if (LIKELY(kind_of(load_rlx(&claim->state)) == CLAIM_OPEN)) return true;
-    return claim_start_slow(claim, piece, begin);
 }
 
 void claim_close(struct claim *claim, struct piece *piece) {
@@ -100,11 +91,17 @@ bool claim_has_rest(const struct claim *claim) {
            load_rlx(&claim->started) < load_rlx(&claim->end);
 }
 
+uint64_t claim_mark(const struct claim *claim) {
+    if (!claim_has_rest(claim)) return 0;
+    return (load_rlx(&claim->state) | 0xffff) ^ load_rlx(&claim->started) << 1;
+}
+
 bool claim_revoke(struct claim *claim, bool force, struct piece *piece) {
     uint64_t state = load_acq(C6, &claim->state);
     if (kind_of(state) != CLAIM_OFFERED && (!force || kind_of(state) != CLAIM_OPEN)) return false;
     piece->segment = load_rlx(&claim->segment);
     piece->end = load_rlx(&claim->end);
+    piece->stride = piece->segment == NULL ? 1 : shape_stride(load_rlx(&piece->segment->shape));
     if (kind_of(state) == CLAIM_OFFERED) {
         piece->begin = bound_of(state);
         return cas_rlx(C10, &claim->state, &state, state_after(state, CLAIM_TAKEN, piece->begin));

@@ -6,6 +6,8 @@
 
 #include "lane.h"
 
+enum claim_kind { CLAIM_CLOSED = 0, CLAIM_OPEN = 1, CLAIM_WANTED = 2, CLAIM_TAKEN = 3, CLAIM_OFFERED = 4 };
+
 struct claim {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* count of changes | bound (slot) | kind */
     ATOMIC(uint32_t) started;                   /* slot after the last task that the runner has begun */
@@ -16,7 +18,12 @@ struct claim {
 /* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
 void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
 /* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is set. */
-bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next);
+bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin);
+INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
+    store_rlx(&claim->started, next);
+    os_fence_light(C1);
+    return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin);
+}
 /* Runner, after its last task: closes; piece->end is what it kept. */
 void claim_close(struct claim *claim, struct piece *piece);
 /* Runner, about to block inside a task: the rest may be taken without a fence. False: nothing to offer. */
@@ -26,6 +33,8 @@ void claim_unoffer(struct claim *claim);
 
 /* Any other thread: might there be a rest to take? A glance. */
 bool claim_has_rest(const struct claim *claim);
+/* Any other thread: 0 without a rest, else a number that differs from the one before if the runner has moved on. */
+uint64_t claim_mark(const struct claim *claim);
 /* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`
  * false: only what is offered. */
 bool claim_revoke(struct claim *claim, bool force, struct piece *piece);

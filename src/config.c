@@ -88,7 +88,7 @@ int weft_pool_config(const weft_pool *pool, weft_config *config) {
     return WEFT_OK;
 }
 
-unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : pool->workers; }
+unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : load_rlx(&pool->workers); }
 
 void **weft_worker_data(weft_worker *self) { return self == NULL ? NULL : &self->data; }
 
@@ -110,7 +110,7 @@ static void stats_add_seat(weft_stats *stats, const struct weft_worker *seat) {
 
 int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
     if (pool == NULL || stats == NULL || stats->struct_size < sizeof(size_t)) return WEFT_EINVAL;
-    weft_stats sum = {.struct_size = stats->struct_size, .workers = pool->workers};
+    weft_stats sum = {.struct_size = stats->struct_size, .workers = load_rlx(&pool->workers)};
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = load_acq(F2, &pool->seats[i]);

@@ -55,7 +55,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     if (record == NULL) return NULL;
     uint64_t generation = (load_rlx(&record->last_id) >> ID_SHIFT) + 1;
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
-    record->lines = groups->lines;
+    store_rlx(&record->lines, groups->lines);
     store_rlx(&record->last_id, id);
     store_rlx(&record->parent, parent);
     store_rlx(&record->flags, flags);
@@ -79,8 +79,9 @@ void line_complete(struct line *line, bool is_shared, uint64_t tasks) {
 bool record_is_finished(const struct record *record) {
     uint64_t completed = 0;
     uint64_t submitted = 0;
-    for (uint32_t i = 0; i < record->lines; i++) completed += load_acq(G2, &record->line[i].completed);
-    for (uint32_t i = 0; i < record->lines; i++) submitted += load_rlx(&record->line[i].submitted);
+    uint32_t lines = load_rlx(&record->lines);
+    for (uint32_t i = 0; i < lines; i++) completed += load_acq(G2, &record->line[i].completed);
+    for (uint32_t i = 0; i < lines; i++) submitted += load_rlx(&record->line[i].submitted);
     return completed == submitted;
 }
 
@@ -155,15 +156,14 @@ bool record_has_ended(const struct record *record) { return (load_acq(G20, &reco
 bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
     add_rlx(&record->waiting, 1);
     fence_sc(G5);
-    if ((load_rlx(&record->id) & ~ID_MARKS) == id) return true;
-    record_leave(groups, record, id);
+    if ((load_rlx(&record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
+    record_leave(groups, record);
     return false;
 }
 
-void record_leave(struct groups *groups, struct record *record, uint64_t id) {
+void record_leave(struct groups *groups, struct record *record) {
     if (add_acq_rel(G21, &record->waiting, UINT32_MAX) != 1) return;
     uint64_t now = load_rlx(&record->id);
-    (void)id;
     if ((now & ID_ENDED) == 0) return;
     if (cas_rlx(G22, &record->id, &now, 0)) pile_put(&groups->records, record);
 }

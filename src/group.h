@@ -35,7 +35,7 @@ struct line {
 
 struct record {
     struct pile_item item;
-    uint32_t lines;                  /* how many; set when made */
+    ATOMIC(uint32_t) lines;          /* how many */
     ATOMIC(uint32_t) flags;          /* the weft_group's */
     ATOMIC(uint64_t) id;             /* of the group it serves, with marks; 0: free */
     ATOMIC(uint64_t) last_id;        /* of the group it served last */
@@ -59,9 +59,9 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
 /* The line of a seat: its own, or the last, which all further seats share. */
-INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= record->lines; }
+INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= load_rlx(&record->lines); }
 INLINE struct line *line_of(struct record *record, uint32_t seat) {
-    return &record->line[line_is_shared(record, seat) ? record->lines - 1 : seat];
+    return &record->line[line_is_shared(record, seat) ? load_rlx(&record->lines) - 1 : seat];
 }
 
 /* Counts `tasks` about to be published; UINT64_MAX takes one back. Returns the count before, of this line. */
@@ -103,9 +103,11 @@ uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
  * begun. */
 bool record_enter(struct groups *groups, struct record *record, uint64_t id);
 /* A wait ends. The last one out of an ended group frees the record. */
-void record_leave(struct groups *groups, struct record *record, uint64_t id);
+void record_leave(struct groups *groups, struct record *record);
 /* Inside a wait: has the group ended? */
 bool record_has_ended(const struct record *record);
+/* Inside a wait: is another waiter about to end it? */
+INLINE bool record_is_closing(const struct record *record) { return (load_rlx(&record->id) & ID_CLOSING) != 0; }
 
 /* Inside a wait, the record finished: true for one caller, and then nobody counts in it any more; the caller ends its use of
  * the user's weft_group and calls record_end. `seat` is the caller's. false: it is not finished after all, or another

@@ -4,14 +4,16 @@
  * M. Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue algorithms", PODC 1996,
  * doi:10.1145/248052.248106, with an array in each node), where a consumer leaves the element in place and runs it there.
  *
- * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position % SEGMENT_CELLS. The
- * lane starts at slot 1, so that a head at slot 0 always means: the segment it names is used up, the task is in the one
- * that `next` names.
+ * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position % SEGMENT_CELLS. The tasks
+ * of a segment lie at equal distances, its stride: a task that needs more starts the next segment, one that needs less leaves
+ * cells unused. So a taker finds the tasks' places without reading a task. A head at slot 0, or at or past the end of its
+ * segment's tasks, means: the segment it names is used up, the task is in the one that `next` names. (The lane starts at
+ * slot 1, for no head ever stands at slot 0 of the segment it names.)
  *
  *   tail  owner: position after the last published task.
  *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
- *         tasks would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
- *         loaded was still in force: the metas, `next`, the segment itself.
+ *         cells would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
+ *         loaded was still in force: shape and `next` of the segments, the group.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
  * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
@@ -26,7 +28,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   L1  lane_claim: load head        acquire  L3  tail may look older than head: cells nobody published are claimed
- *   L2  lane_claim: load tail        acquire  L6  the task's meta, function and payload are not there yet
+ *   L2  lane_claim: load tail        acquire  L6  the task, its segment's shape and link are not there yet
  *   L3  lane_claim: CAS head         release  L1  see L1; not atomic: a task runs twice
  *   L4  piece_done: store done       release  L5  the owner overwrites a task that still reads its payload
  *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may look as if it had not come here
@@ -96,7 +98,8 @@ void segments_purge(struct pile *segments) {
 
 static bool segment_is_finished(const struct segment *segment) {
     uint32_t slot = 0;
-    while (slot < SEGMENT_CELLS) {
+    uint32_t end = shape_end(load_rlx(&segment->shape));
+    while (slot < end) {
         uint32_t cells = load_acq(L5, &segment->done[slot]);
         if (cells == 0) return false;
         slot += cells;
@@ -120,10 +123,13 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     position -= position % SEGMENT_CELLS;
     segment_reset(segment);
     store_rlx(&segment->done[0], 1);
+    store_rlx(&segment->shape, shape_make(1, SEGMENT_CELLS));
     lane->segments = segments;
     lane->current = segment;
     lane->position = position + 1;
-    lane->limit = position + SEGMENT_CELLS;
+    lane->cell = &segment->cells[1];
+    lane->room = SEGMENT_CELLS - 1;
+    lane->stride = lane->fits = 1;
     lane->oldest = segment->item.index;
     lane->in_use = 1;
     lane->group_id = LANE_NO_GROUP;
@@ -153,8 +159,7 @@ static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
 #define LANE_REACH 4
 
 bool lane_extend(struct lane *lane, uint32_t cells) {
-    ASSERT(cells < SEGMENT_CELLS);
-    (void)cells;
+    ASSERT(cells > 0 && cells < SEGMENT_CELLS);
     struct segment *fresh = lane_unlink(lane, LANE_REACH);
     if (fresh == NULL) {
         fresh = segment_get(lane->segments);
@@ -164,21 +169,17 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     }
     if (fresh == NULL) return false;
     segment_reset(fresh);
-    uint32_t rest = (uint32_t)(lane->limit - lane->position);
-    if (rest > 0) store_rlx(&lane_cell(lane)->meta, meta_make(0, rest, CELL_FILLER, 0));
+    store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
+    store_rlx(&lane->current->shape, shape_make(lane->stride, SEGMENT_CELLS - lane->room));
     store_rlx(&lane->current->next, fresh->item.index);
     lane->current->older_next = fresh->item.index;
     lane->current = fresh;
     lane->in_use++;
-    lane->position = lane->limit;
-    lane->limit += SEGMENT_CELLS;
+    lane->position += lane->room;
+    lane->cell = fresh->cells;
+    lane->room = SEGMENT_CELLS;
+    lane->stride = lane->fits = cells;
     return true;
-}
-
-void lane_publish(struct lane *lane, uint32_t cells) {
-    plain_write(&lane_cell(lane)->fn, sizeof(weft_fn));
-    lane->position += cells;
-    store_rel(L6, &lane->tail, lane->position & LANE_POSITION_MASK);
 }
 
 void lane_trim(struct lane *lane) {
@@ -194,40 +195,51 @@ uint64_t lane_backlog(const struct lane *lane) {
 
 /* ---- the takers' side --------------------------------------------------------------------------------------------- */
 
-/* Moves piece->end over up to `max` published tasks from piece->begin on. Returns how many; UINT32_MAX when what it read was
- * no longer the lane's. */
-static uint32_t piece_walk(struct piece *piece, uint64_t backlog, uint32_t max) {
-    uint32_t tasks = 0;
-    while (tasks < max && backlog > 0 && piece->end < SEGMENT_CELLS) {
-        uint64_t meta = load_rlx(&piece->segment->cells[piece->end].meta);
-        uint32_t cells = meta_cells(meta);
-        if (cells == 0 || cells > backlog || piece->end + cells > SEGMENT_CELLS) return UINT32_MAX;
-        piece->end += cells;
-        backlog -= cells;
-        if (meta_kind(meta) != CELL_FILLER) tasks++;
+/* The cells of several tasks, asked for together. */
+static void piece_prefetch(const struct piece *piece) {
+    const struct cell *cells = piece->segment->cells;
+    for (uint32_t slot = piece->begin; slot < piece->end; slot += CACHE_LINE / CELL_BYTES) prefetch_read(&cells[slot]);
+}
+
+/* What a taker makes of head and tail. */
+struct view {
+    struct piece piece; /* every published task of the segment with the first unclaimed one */
+    uint64_t base;      /* position of that segment's slot 0 */
+};
+
+/* false: what it read was no longer the lane's. */
+static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
+    uint64_t position = head_position(head);
+    uint32_t slot = (uint32_t)position % SEGMENT_CELLS;
+    struct segment *segment = segment_at(lane->segments, head_index(head));
+    uint32_t shape = load_rlx(&segment->shape);
+    view->base = position - slot;
+    if (slot == 0 || slot >= shape_end(shape)) {
+        if (slot != 0) view->base += SEGMENT_CELLS;
+        slot = 0;
+        segment = segment_at(lane->segments, load_rlx(&segment->next));
+        if (segment == NULL) return false;
+        shape = load_rlx(&segment->shape);
     }
-    return tasks;
+    uint32_t end = (uint32_t)min_u64((tail - view->base) & LANE_POSITION_MASK, shape_end(shape));
+    view->piece = (struct piece){segment, slot, end, shape_stride(shape)};
+    return slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
 }
 
 uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
     for (;;) {
         uint64_t head = load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
-        uint64_t position = head_position(head);
-        uint64_t backlog = (tail - position) & LANE_POSITION_MASK;
-        if (backlog == 0) return 0;
-        struct segment *segment = segment_at(lane->segments, head_index(head));
-        piece->begin = piece->end = (uint32_t)position % SEGMENT_CELLS;
-        if (piece->begin == 0) segment = segment_at(lane->segments, load_rlx(&segment->next));
-        if (segment == NULL) continue;
-        piece->segment = segment;
-        uint32_t tasks = piece_walk(piece, backlog, max);
-        if (tasks == UINT32_MAX) continue;
-        if (filter != NULL && tasks > 0 && !filter(context, load_rlx(&segment->cells[piece->begin].meta))) return 0;
-        uint64_t moved = (position + (piece->end - piece->begin)) & LANE_POSITION_MASK;
-        if (!cas_rel(L3, &lane->head, &head, head_make(moved, segment->item.index))) continue;
-        if (tasks > 0) return tasks;
-        piece_done(piece); /* nothing but a filler */
+        struct view view;
+        if (tail == head_position(head)) return 0;
+        if (!lane_view(lane, head, tail, &view)) continue;
+        if (filter != NULL && !filter(context, load_rlx(&lane->group))) return 0;
+        *piece = view.piece;
+        uint32_t tasks = (uint32_t)min_u64(max, (piece->end - piece->begin) / piece->stride);
+        piece->end = piece->begin + tasks * piece->stride;
+        if (tasks > 1) piece_prefetch(piece);
+        uint64_t moved = (view.base + piece->end) & LANE_POSITION_MASK;
+        if (tasks > 0 && cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
     }
 }
 

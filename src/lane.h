@@ -9,7 +9,7 @@
 #include "weft.h"
 
 #ifndef SEGMENT_CELLS
-#define SEGMENT_CELLS 64u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
+#define SEGMENT_CELLS 128u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
 #endif
 #ifndef SEGMENT_CHUNK_SHIFT
 #define SEGMENT_CHUNK_SHIFT 8u /* log2 of the segments made at once */
@@ -17,32 +17,30 @@
 #define SEGMENT_CHUNK (1u << SEGMENT_CHUNK_SHIFT)
 #define SEGMENTS_MAX (1u << PILE_INDEX_BITS)
 
-#define CELL_BYTES 64u
-#define CELL_PAYLOAD 48u
+#define CELL_BYTES 32u
+#define CELL_PAYLOAD 16u
 
-/* A task's first cell. Payload that needs more runs on into the next cells. */
+/* A task's first cell, two to a cache line. Payload that needs more runs on into the next cells. */
 struct cell {
     weft_fn fn;
-    ATOMIC(uint64_t) meta; /* what the task is, below; read by takers before they own it */
+    uint64_t meta; /* what the task is, below */
     unsigned char payload[CELL_PAYLOAD];
 };
 
 /* meta: record index (20 bits) | payload bytes (11) | kind (2) | sequence number within its group and submitter (31) */
-enum cell_kind { CELL_INLINE = 0, CELL_NO_PAYLOAD = 1, CELL_HEAP = 2, CELL_FILLER = 3 };
+enum cell_kind { CELL_INLINE = 0, CELL_NO_PAYLOAD = 1, CELL_HEAP = 2 };
 #define META_SEQUENCE_MAX 0x7fffffffu
+#define META_BYTES_SHIFT 33
 
 INLINE uint64_t meta_make(uint32_t record, uint32_t bytes, enum cell_kind kind, uint32_t sequence) {
-    return (uint64_t)record << 44 | (uint64_t)bytes << 33 | (uint64_t)kind << 31 | sequence;
+    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << 31 | sequence;
 }
 INLINE uint32_t meta_record(uint64_t meta) { return (uint32_t)(meta >> 44); }
-INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> 33) & 0x7ff; }
+INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> META_BYTES_SHIFT) & 0x7ff; }
 INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 31) & 3); }
 INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
-/* Cells a payload of that many bytes takes; a filler stores its cells in `bytes` directly. */
+/* Cells that a task with a payload of that many bytes needs. */
 INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }
-INLINE uint32_t meta_cells(uint64_t meta) {
-    return meta_kind(meta) == CELL_FILLER ? meta_bytes(meta) : cells_of(meta_bytes(meta));
-}
 
 /* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header. */
 struct segment {
@@ -51,8 +49,14 @@ struct segment {
     uint32_t older_next;   /* owner: index of the next newer of the lane's segments */
     bool purged;           /* its pages went back to the system; known to whoever holds the segment */
     ATOMIC(uint32_t) next; /* index of the segment after this one in its lane; written once per use, before the tail passes */
+    ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the end is lowered once at most,
+                               before the tail passes */
     ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
 };
+
+INLINE uint32_t shape_make(uint32_t stride, uint32_t end) { return end << 8 | stride; }
+INLINE uint32_t shape_stride(uint32_t shape) { return shape & 0xff; }
+INLINE uint32_t shape_end(uint32_t shape) { return shape >> 8; }
 
 /* Makes an empty pile of segments for one pool. false: no memory. */
 bool segments_init(struct pile *segments, struct store *store);
@@ -67,18 +71,23 @@ struct lane {
     /* the owner's */
     struct pile *segments;
     struct segment *current; /* where the tail is */
+    struct cell *cell;       /* of `current`: where the next task will lie */
+    uint32_t room;           /* cells from there to the segment's last */
+    uint32_t stride;         /* cells that each task takes in it */
+    uint32_t fits;           /* the stride while there is room for one more, else 0 */
     uint64_t position;       /* the tail */
-    uint64_t limit;          /* position after the last cell of `current` */
     uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
     uint32_t in_use;         /* how many */
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
     void *line;
     uint64_t first;          /* the line's count before that group's first task */
+    uint64_t meta;           /* meta word of a task of that group, without size and sequence number */
     ATOMIC(struct lane *) next; /* the seat's next lane; written before the lane is published */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task */
+    ATOMIC(uint32_t) group;                    /* index of the record of the group it is bound to; written before the tail */
 
     /* the takers' */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
@@ -93,19 +102,32 @@ struct piece {
     struct segment *segment;
     uint32_t begin; /* slots */
     uint32_t end;
+    uint32_t stride; /* slots from task to task */
 };
 
 /* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
+/* How many cells ahead of the tail the owner asks for the lines it will write, which takers have read last. */
+#define LANE_AHEAD 16
+
 /* Owner: room for a task of `cells` cells in the current segment? */
-INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return lane->position + cells <= lane->limit; }
+INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return cells <= lane->fits; }
 /* Owner: the cell where the next task will lie; after lane_fits. */
-INLINE struct cell *lane_cell(const struct lane *lane) { return &lane->current->cells[lane->position % SEGMENT_CELLS]; }
-/* Owner: makes room for `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
+INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
+/* Owner: makes room for a task of `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
 bool lane_extend(struct lane *lane, uint32_t cells);
-/* Owner: publishes the task of `cells` cells written at lane_cell. */
-void lane_publish(struct lane *lane, uint32_t cells);
+/* Owner: publishes the task written at lane_cell. */
+INLINE void lane_publish(struct lane *lane) {
+    uint32_t stride = lane->stride;
+    plain_write(&lane->cell->fn, sizeof(weft_fn));
+    lane->cell += stride;
+    lane->room -= stride;
+    lane->fits = lane->room >= stride ? stride : 0;
+    lane->position += stride;
+    prefetch_write(lane->cell + LANE_AHEAD);
+    store_rel(L6, &lane->tail, lane->position & LANE_POSITION_MASK);
+}
 /* Owner: gives finished segments beyond the current one back to the pool. */
 void lane_trim(struct lane *lane);
 
@@ -113,10 +135,11 @@ void lane_trim(struct lane *lane);
 uint64_t lane_backlog(const struct lane *lane);
 INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
 
-/* May this task be taken? Asked with the meta word of a lane's first unclaimed task, perhaps a stale one: must be harmless. */
-typedef bool (*lane_filter)(const void *context, uint64_t meta);
+/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. Only in pools
+ * that are not ordered, whose lanes hold tasks of one group at a time. */
+typedef bool (*lane_filter)(const void *context, uint32_t record);
 
-/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts the first. Any thread. Returns how
+/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread. Returns how
  * many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
 uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
 

@@ -33,6 +33,7 @@ struct park_slot {
 struct park {
     uint32_t workers; /* slots */
     uint32_t words;
+    uint64_t all; /* the bits of the workers proper; 0 when they do not fit in a word */
     struct park_slot *slots;
     struct park_word word[PARK_WORDS_MAX];
 };
@@ -47,12 +48,18 @@ struct park_view {
 /* All workers count as busy at first. false: no memory. */
 bool park_init(struct park *park, struct store *store, uint32_t workers);
 
-/* Is anybody asleep, looking, or waiting who could help? One load in a pool of up to 48 workers. After a full fence. */
-INLINE bool park_is_all_busy(const struct park *park) {
-    if (load_rlx(&park->word[0].word) != 0 || load_rlx(&park->word[0].helpers) != 0) return false;
-    for (uint32_t i = 1; i < park->words; i++)
-        if (load_rlx(&park->word[i].word) != 0) return false;
-    return true;
+/* What a submitter reads after its full fence: the word of a pool of up to PARK_BITS workers; 0: all are busy, and none waits
+ * who could help. Larger pools: 0 or not. */
+INLINE uint64_t park_glance(const struct park *park) {
+    uint64_t word = load_rlx(&park->word[0].word) | load_rlx(&park->word[0].helpers);
+    for (uint32_t i = 1; UNLIKELY(i < park->words); i++) word |= load_rlx(&park->word[i].word);
+    return word;
+}
+/* From a glance: is somebody looking, soon enough for tiny tasks? A scout; or the dozer while another worker runs. */
+INLINE bool park_has_guard(const struct park *park, uint64_t word) {
+    if (word >= PARK_SCOUT) return true;
+    uint64_t dozer = UINT64_C(1) << ((word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT);
+    return (word & PARK_DOZE) != 0 && ((word | dozer) & PARK_MASK) != park->all;
 }
 struct park_view park_look(const struct park *park);
 

@@ -208,7 +208,7 @@ bool pool_add_spare(weft_pool *pool) {
 static void pool_await_start(weft_pool *pool) {
     for (;;) {
         uint32_t started = load_acq(P3, &pool->started);
-        if (started >= pool->workers) return;
+        if (started >= load_rlx(&pool->workers)) return;
         os_wait(&pool->started, started, 0);
     }
 }
@@ -218,15 +218,16 @@ static void pool_start(weft_pool *pool) {
     for (uint32_t i = 0; i < pool->workers_max; i++) {
         struct weft_worker *seat = load_rlx(&pool->seats[i]);
         seat->is_worker = true;
-        if (seat_start_thread(pool, seat) != 0) break;
-        pool->workers = i + 1;
+        if (seat_start_thread(pool, seat) == 0) continue;
+        store_rlx(&pool->workers, i);
+        break;
     }
     pool_await_start(pool);
 }
 
 static void pool_join(weft_pool *pool) {
     uint32_t spares = load_rlx(&pool->spares_made);
-    for (uint32_t i = 0; i < pool->workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
+    for (uint32_t i = 0; i < load_rlx(&pool->workers); i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
     for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
 }
 
@@ -256,7 +257,7 @@ static int config_check(const weft_config *config) {
 
 #define SPIN_NS_DEFAULT 20000
 #define TINY_NS 1000
-#define CLAIM_MAX 16u
+#define CLAIM_MAX 32u
 
 static void text_copy(char *to, size_t size, const char *from) {
     size_t length = 0;
@@ -287,6 +288,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     if (config->stack_size == 0) config->stack_size = os_stack_size();
     if (config->spin_ns == 0) config->spin_ns = SPIN_NS_DEFAULT;
     pool->workers_max = config->workers;
+    store_rlx(&pool->workers, config->workers);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
@@ -309,6 +311,7 @@ static bool pool_furnish(weft_pool *pool) {
     if (pool->seats == NULL || !park_init(&pool->park, &pool->store, threads) ||
         !groups_init(&pool->groups, &pool->store, lines) || !segments_init(&pool->segments, &pool->store))
         return false;
+    if (pool->workers_max <= PARK_BITS) pool->park.all = PARK_MASK >> (PARK_BITS - pool->workers_max);
     for (uint32_t i = 0; i < pool->workers_max; i++)
         if (seat_make(pool, i) == NULL) return false;
     return true;
@@ -338,12 +341,12 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
     }
     registry_add(made);
     pool_start(made);
-    if (made->workers == 0) {
+    if (load_rlx(&made->workers) == 0) {
         registry_remove(made);
         pool_free(made);
         return WEFT_EAGAIN;
     }
-    made->config.workers = made->workers;
+    made->config.workers = load_rlx(&made->workers);
     *pool = made;
     return WEFT_OK;
 }

@@ -20,7 +20,8 @@
  * are not concerned.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   T2  submit_checked: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
+ *   T1  weft_submit: light fence          light    G8  a task is counted in the record's next group, or lost in destroy
+ *   T2  submit_checked: light fence       light    G8  as T1
  *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks
  *   T4  submit_publish: fence             sc       K3  lost wake-up
  *   T5  seat_bias: biased + 1             sc       D2  a worker parks without the heavy fence that the bias needs
@@ -43,6 +44,7 @@
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T24 weft_block_begin: blocked + 1    sc       D10 split: a spare too few. survives order: the event follows
+ *   T27 wait_close: fence                sc       T17 a waiter sleeps on the group that has just been ended
  *   T26 guest_leave: guests - 1           release  P10 see P10; split: destroy waits for ever, or not at all
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
  */
@@ -50,7 +52,6 @@
 
 #include "pool.h"
 
-#define SEQUENCE_OF(before) ((uint32_t)min_u64((before), META_SEQUENCE_MAX))
 #define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
 
 /* The weft_group's id, which several threads may read and write. */
@@ -74,7 +75,8 @@ static struct lane *lane_make(struct weft_worker *seat) {
     return lane;
 }
 
-/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. */
+/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is at hand
+ * for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *empty = NULL;
     struct lane *lane = load_rlx(&seat->lanes);
@@ -92,7 +94,10 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     }
     lane->line = line;
     lane->first = load_rlx(&line->first);
-    seat->lane = lane;
+    lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
+    store_rlx(&lane->group, record->item.index);
+    bool is_plain = seat->pool->config.queue_max == 0 && !line_is_shared(record, seat->index);
+    seat->lane = is_plain ? lane : &seat->pool->blank;
     return lane;
 }
 
@@ -121,8 +126,8 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
     return id;
 }
 
-/* Makes seat->lane the lane for the group. WEFT_OK, or why not. */
-static int group_enter(struct weft_worker *seat, weft_group *group) {
+/* Finds the lane for the group. WEFT_OK, or why not. */
+static int group_enter(struct weft_worker *seat, weft_group *group, struct lane **lane) {
     for (;;) {
         int error = WEFT_OK;
         uint64_t id = group_bind(seat, group, &error);
@@ -131,7 +136,10 @@ static int group_enter(struct weft_worker *seat, weft_group *group) {
         if (record == NULL) return WEFT_EINVAL;
         uint64_t now = is_inside(seat, id) ? load_rlx(&record->id) : record_note_foreign(record, id, seat->index);
         if (now == (id | ID_CANCELLED)) return WEFT_ECANCELED;
-        if (now == id) return lane_for(seat, id, record) == NULL ? WEFT_ENOMEM : WEFT_OK;
+        if (now == id) {
+            *lane = lane_for(seat, id, record);
+            return *lane == NULL ? WEFT_ENOMEM : WEFT_OK;
+        }
         os_yield(); /* a waiter is ending the group; its id is about to go */
     }
 }
@@ -145,33 +153,31 @@ static void seat_bias(struct weft_worker *seat) {
     store_rlx(&seat->biased, 1);
 }
 
-INLINE void submit_publish(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
-    lane_publish(lane, cells);
+INLINE void submit_publish(struct weft_worker *seat, struct lane *lane) {
+    lane_publish(lane);
     os_fence_light(T3);
-    if (!load_rlx(&seat->biased)) {
+    if (UNLIKELY(!load_rlx(&seat->biased))) {
         fence_sc(T4);
-        if (UNLIKELY(++seat->streak >= BIAS_AFTER)) seat_bias(seat);
+        if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
     }
     worker_notify(seat, lane, lane->group_id);
 }
 
-INLINE void copy_payload(void *to, const void *from, size_t size) {
-    if (LIKELY(size <= 16)) {
-        if (size >= 8) {
-            memcpy(to, from, 8);
-            memcpy((char *)to + size - 8, (const char *)from + size - 8, 8);
-        } else if (size >= 4) {
-            memcpy(to, from, 4);
-            memcpy((char *)to + size - 4, (const char *)from + size - 4, 4);
-        } else {
-            for (size_t i = 0; i < size; i++) ((char *)to)[i] = ((const char *)from)[i];
-        }
-    } else {
+INLINE void copy_payload(unsigned char *to, const void *payload, size_t size) {
+    const unsigned char *from = payload;
+    if (size == 4) {
+        memcpy(to, from, 4);
+    } else if (size > 16) {
         memcpy(to, from, size);
+    } else if (size >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + size - 8, from + size - 8, 8);
+    } else {
+        for (size_t i = 0; i < size; i++) to[i] = from[i];
     }
 }
 
-/* What a task is made of, once its payload has a place. */
+/* A task to be submitted the long way. */
 struct job {
     weft_fn fn;
     const void *payload;
@@ -180,20 +186,20 @@ struct job {
 };
 
 /* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
-INLINE bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
+static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
     struct record *record = lane->record;
-    bool is_shared = line_is_shared(record, seat->index);
-    uint64_t before = line_submit(lane->line, is_shared, 1);
+    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
     os_fence_light(T2);
-    if (UNLIKELY(load_rlx(&record->id) != lane->group_id || (load_rlx(&seat->pool->closed) && seat->frame == NULL))) {
+    if (load_rlx(&record->id) != lane->group_id || (load_rlx(&seat->pool->closed) && seat->frame == NULL)) {
         undo_submit(seat, record);
         return false;
     }
     struct cell *cell = lane_cell(lane);
+    uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
     cell->fn = job->fn;
-    store_rlx(&cell->meta, meta_make(record->item.index, job->bytes, job->kind, SEQUENCE_OF(before - lane->first)));
+    cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
     if (job->bytes > 0) copy_payload(cell->payload, job->payload, job->bytes);
-    submit_publish(seat, lane, cells_of(job->bytes));
+    submit_publish(seat, lane);
     return true;
 }
 
@@ -222,12 +228,12 @@ static void queue_unreserve(weft_pool *pool) {
 }
 
 /* Runs a task that found the queue full, counted and reported like a queued one. */
-static int run_inline(struct weft_worker *seat, weft_fn fn, const void *payload, size_t size) {
-    struct lane *lane = seat->lane;
+static int run_inline(struct weft_worker *seat, const struct lane *lane, const struct job *job, size_t size) {
+    const void *payload = job->payload;
     struct record *record = lane->record;
     uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
-    uint32_t sequence = SEQUENCE_OF(before - lane->first);
-    char small[CELL_PAYLOAD] ALIGNED(16);
+    uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
+    char small[64] ALIGNED(16);
     void *copy = payload == NULL || size <= sizeof small ? small : os_alloc(size);
     if (copy == NULL) {
         undo_submit(seat, record);
@@ -237,8 +243,9 @@ static int run_inline(struct weft_worker *seat, weft_fn fn, const void *payload,
     struct frame frame;
     frame_push(seat, &frame);
     frame.record = record;
+    frame.index = record->item.index;
     frame.id = lane->group_id;
-    int error = fn(payload == NULL ? NULL : copy, seat);
+    int error = job->fn(payload == NULL ? NULL : copy, seat);
     if (error != 0) record_fail(record, sequence, error);
     count_up(&seat->tasks_run, 1);
     frame.unflushed++;
@@ -264,9 +271,9 @@ static bool job_to_heap(struct weft_worker *seat, struct job *job, void *place[2
 static int submit_job(struct weft_worker *seat, weft_group *group, const struct job *job) {
     for (;;) {
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        int error = seat->lane->group_id == load_rlx(id_of(group)) ? WEFT_OK : group_enter(seat, group);
+        struct lane *lane = NULL;
+        int error = group_enter(seat, group, &lane);
         if (error != WEFT_OK) return error;
-        struct lane *lane = seat->lane;
         if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
         seat->lane = &seat->pool->blank;
@@ -297,8 +304,9 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
     int error = queue_reserve(seat);
     if (error < 0) return error;
     if (error > 0) {
-        error = group_enter(seat, group);
-        return error != WEFT_OK ? error : run_inline(seat, job->fn, job->payload, size);
+        struct lane *lane = NULL;
+        error = group_enter(seat, group, &lane);
+        return error != WEFT_OK ? error : run_inline(seat, lane, job, size);
     }
     error = submit_seated(seat, group, job, size);
     if (error != WEFT_OK) queue_unreserve(seat->pool);
@@ -307,6 +315,8 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
 
 static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
     if (pool == NULL || job->fn == NULL || (job->payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    if (job->payload == NULL) job->bytes = 0;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
@@ -317,18 +327,36 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *
     return error;
 }
 
+/* The lane at hand is full and the task an ordinary one: the common reason to leave the short way. */
+static NOINLINE bool submit_refill(struct lane *lane, size_t size) { return lane_extend(lane, cells_of((uint32_t)size)); }
+
 int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    if (group == NULL && pool != NULL) group = &pool->group;
-    struct job job = {fn, payload, payload == NULL ? 0 : (uint32_t)size, CELL_INLINE};
-    os_self *self = os_self_get();
-    if (UNLIKELY(pool == NULL || self->pool_id != pool->id || fn == NULL || payload == NULL || size > WEFT_INLINE_MAX))
-        return submit_slow(pool, group, &job, size);
+    const os_self *self = os_self_get();
+    if (UNLIKELY(pool == NULL || self->pool_id != pool->id || group == NULL || fn == NULL || payload == NULL ||
+                 size > WEFT_INLINE_MAX))
+        goto slow;
     struct weft_worker *seat = self->worker;
     struct lane *lane = seat->lane;
-    if (UNLIKELY(lane->group_id != load_rlx(id_of(group)) || !lane_fits(lane, cells_of(job.bytes)) ||
-                 pool->config.queue_max != 0 || !submit_checked(seat, lane, &job)))
-        return submit_slow(pool, group, &job, size);
+    uint64_t id = load_rlx(id_of(group));
+    if (UNLIKELY(lane->group_id != id)) goto slow;
+    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size))) && !submit_refill(lane, size)) goto slow;
+    struct line *line = lane->line;
+    const struct record *record = lane->record;
+    uint64_t before = line_submit(line, false, 1);
+    os_fence_light(T1);
+    if (UNLIKELY(load_rlx(&record->id) != id || load_rlx(&pool->closed))) {
+        undo_submit(seat, lane->record);
+        goto slow;
+    }
+    struct cell *cell = lane_cell(lane);
+    cell->fn = fn;
+    cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
+    copy_payload(cell->payload, payload, size);
+    submit_publish(seat, lane);
     return WEFT_OK;
+slow:;
+    struct job job = {fn, payload, (uint32_t)size, CELL_INLINE};
+    return submit_slow(pool, group, &job, size);
 }
 
 /* ---- wait --------------------------------------------------------------------------------------------------------- */
@@ -342,11 +370,11 @@ struct wait {
     enum weft_help help;
 };
 
-static bool wait_accepts(const void *context, uint64_t meta) {
+static bool wait_accepts(const void *context, uint32_t index) {
     const struct wait *wait = context;
     if (wait->help == WEFT_HELP_ANY) return true;
     const struct groups *groups = &wait->seat->pool->groups;
-    const struct record *record = record_at(groups, meta_record(meta));
+    const struct record *record = record_at(groups, index);
     return record != NULL && group_is_below(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
 }
 
@@ -356,6 +384,7 @@ static bool wait_close(struct wait *wait) {
     uint64_t id = wait->id;
     cas_rlx(T13, id_of(wait->group), &id, 0);
     record_end(wait->record);
+    fence_sc(T27);
     worker_wake_waiters(wait->seat->pool, wait->id);
     return true;
 }
@@ -409,6 +438,10 @@ static bool wait_loop(struct wait *wait) {
         if (record_has_ended(wait->record)) return true;
         if (record_is_finished(wait->record) && wait_close(wait)) return true;
         if (is_past(wait->deadline_ns)) return false;
+        if (record_is_closing(wait->record)) {
+            os_yield(); /* another waiter is about to end it */
+            continue;
+        }
         if (wait->help != WEFT_HELP_NONE && worker_help(wait->seat, wait_accepts, wait, &piece))
             worker_run_help(wait->seat, &piece);
         else if (!wait_spin(wait))
@@ -430,6 +463,7 @@ static void wait_flush(struct weft_worker *seat) {
     uint64_t id = frame->id;
     worker_flush(seat);
     frame->record = record;
+    frame->index = record == NULL ? 0 : record->item.index;
     frame->id = id;
 }
 
@@ -452,7 +486,7 @@ static int wait_seated(struct wait *wait) {
         worker_notify(seat, NULL, 0);
     }
     int result = wait_loop(wait) ? wait_result(wait->record) : WEFT_ETIMEDOUT;
-    record_leave(groups, wait->record, wait->id);
+    record_leave(groups, wait->record);
     if (offers) claim_unoffer(&seat->claim);
     trim_lanes(seat);
     return result;

@@ -36,8 +36,10 @@
  */
 #include "worker.h"
 
-#define LINGER_TURNS 32
+#define LINGER_LOOKS 16
+#define BRISK_PAUSES 24
 #define DOZE_NS UINT64_C(200000)
+#define DOZE_BACKLOG 2048u /* cells */
 #define PURGE_NS UINT64_C(1000000000)
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 #define TIMED_EVERY 8u      /* claims */
@@ -66,6 +68,7 @@ void worker_flush(struct weft_worker *seat) {
     uint64_t id = frame->id;
     uint64_t tasks = frame->unflushed;
     frame->record = NULL;
+    frame->index = 0;
     frame->id = 0;
     frame->unflushed = 0;
     seat->lane = &seat->pool->blank;
@@ -81,6 +84,7 @@ void worker_flush(struct weft_worker *seat) {
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     worker_flush(seat);
     seat->frame->record = record_at(&seat->pool->groups, index);
+    seat->frame->index = index;
     seat->frame->id = load_rlx(&seat->frame->record->id) & ~ID_MARKS;
 }
 
@@ -113,45 +117,46 @@ static NOINLINE void queue_has_room(weft_pool *pool) {
     os_wake(&pool->room, INT32_MAX);
 }
 
-void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
-    uint64_t meta = load_rlx(&cell->meta);
+/* worker_run_cell without its counting of tasks_run: returns 1 when the task ran, 0 when it was dropped. */
+INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
+    const weft_pool *pool = seat->pool;
     struct frame *frame = seat->frame;
-    if (frame->record == NULL || frame->record->item.index != meta_record(meta)) frame_switch(seat, meta_record(meta));
-    if (UNLIKELY(seat->pool->config.queue_max != 0)) queue_has_room(seat->pool);
+    uint32_t ran = 1;
     plain_read(&cell->fn, sizeof cell->fn);
-    if (LIKELY(record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&seat->pool->aborted))) {
-        int error = cell->fn(cell_payload(cell, meta), seat);
+    if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
+    if (UNLIKELY(pool->config.queue_max != 0)) queue_has_room(seat->pool);
+    if (LIKELY(record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted))) {
+        int error = cell->fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
         if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
-        count_up(&seat->tasks_run, 1);
     } else {
         cell_drop(seat, cell, meta);
+        ran = 0;
     }
     if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) os_free(cell_payload(cell, meta));
     plain_write(&cell->fn, sizeof cell->fn);
     frame->unflushed++;
+    return ran;
 }
 
-/* Runs a piece of more than one task, or of a number not known. */
+void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
+    count_up(&seat->tasks_run, run_cell(seat, cell, cell->meta));
+}
+
+/* Runs a piece of several tasks, open to thieves. */
 static void run_many(struct weft_worker *seat, struct piece *piece) {
     struct cell *cells = piece->segment->cells;
+    uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
-    uint64_t meta = load_rlx(&cells[slot].meta);
-    if (meta_kind(meta) != CELL_FILLER) {
-        uint32_t next = slot + meta_cells(meta);
-        claim_open(&seat->claim, piece, next);
-        fence_sc(D4);
-        worker_notify(seat, NULL, 0);
-        for (;;) {
-            worker_run_cell(seat, &cells[slot]);
-            slot = next;
-            if (slot >= piece->end) break;
-            meta = load_rlx(&cells[slot].meta);
-            if (meta_kind(meta) == CELL_FILLER) break;
-            next = slot + meta_cells(meta);
-            if (!claim_start(&seat->claim, piece, slot, next)) break;
-        }
-        claim_close(&seat->claim, piece);
-    }
+    uint64_t ran = 0;
+    claim_open(&seat->claim, piece, slot + stride);
+    fence_sc(D4);
+    worker_notify(seat, NULL, 0);
+    do {
+        ran += run_cell(seat, &cells[slot], cells[slot].meta);
+        slot += stride;
+    } while (slot < piece->end && claim_start(&seat->claim, piece, slot, slot + stride));
+    claim_close(&seat->claim, piece);
+    count_up(&seat->tasks_run, ran);
     piece_done(piece);
 }
 
@@ -176,12 +181,12 @@ static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, u
 
 static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
     if (load_rlx(&lane->brisk) == 0) return 1;
-    uint64_t fair = lane_backlog(lane) / (2 * (uint64_t)pool->workers) + 1;
+    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
     return (uint32_t)min_u64(fair, pool->claim_max);
 }
 
 static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
-    bool is_timed = ++seat->claims % TIMED_EVERY == 0;
+    bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
     uint64_t before = load_rlx(&seat->tasks_run);
     uint64_t start = is_timed ? os_ticks() : 0;
     count_up(&seat->claims_made, 1);
@@ -194,12 +199,18 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
     if (is_timed) learn(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
 
+/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. */
+static void look_pause(const weft_pool *pool) {
+    int turns = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
+    for (int i = 0; i < turns; i++) os_pause();
+}
+
 /* ---- finding ------------------------------------------------------------------------------------------------------ */
 
 struct find {
-    struct lane *lane; /* where they were claimed */
+    struct lane *lane; /* where they were claimed; NULL: from another's claim */
     struct piece piece;
-    uint32_t tasks; /* 0: not known, they were another's claim */
+    uint32_t tasks;
 };
 
 static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
@@ -219,7 +230,8 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
         struct weft_worker *other = seat_at(seat->pool, (seat->index + i) % count);
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
-        find->tasks = 0;
+        find->tasks = 2; /* or one: run as a claim of several */
+        find->lane = NULL;
         count_up(&seat->claims_revoked, 1);
         return true;
     }
@@ -230,6 +242,7 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
 static bool find_work(struct weft_worker *seat, bool force, struct find *find) {
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
+        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) look_pause(seat->pool);
         find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), NULL, NULL, &find->piece);
         if (find->tasks > 0) return true;
     }
@@ -312,7 +325,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     bool is_brisk = load_rlx(&pool->brisk) != 0;
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
     if (view.scouts == 0 && asleep > 0) {
-        if (view.dozing && is_brisk && asleep < pool->workers) return; /* the dozer will look, and another runs */
+        if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
     } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
         worker_wake(seat);
@@ -339,7 +352,7 @@ void worker_unbias(weft_pool *pool) {
 static void leave_scout(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
-    if (park_is_all_busy(&pool->park)) return;
+    if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk))) return;
     worker_unbias(pool);
@@ -351,9 +364,9 @@ static void leave_scout(struct weft_worker *seat) {
 }
 
 static bool linger(const weft_pool *pool) {
-    for (int i = 0; i < LINGER_TURNS; i++) {
+    for (int i = 0; i < LINGER_LOOKS; i++) {
+        look_pause(pool);
         if (sees_work(pool, false)) return true;
-        os_pause();
     }
     return false;
 }
@@ -362,17 +375,43 @@ static bool scout_spin(const weft_pool *pool) {
     uint64_t start = os_ticks();
     do {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return true;
-        os_pause();
+        look_pause(pool);
     } while (os_ticks() - start < pool->spin_ticks);
     return false;
+}
+
+/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest has not moved since
+ * its last look, when no other worker runs, at the end. Else the others do better without one more on the CPUs. */
+static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    uint64_t backlog = 0;
+    uint64_t now = 0;
+    bool is_stuck = false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *other = seat_at(pool, i);
+        if (other == NULL) continue;
+        uint64_t mark = claim_mark(&other->claim);
+        if (mark != 0 && mark == load_rlx(&other->claim_seen)) is_stuck = true;
+        store_rlx(&other->claim_seen, mark);
+        for (struct lane *lane = lanes_of(other); lane != NULL; lane = load_rlx(&lane->next)) {
+            backlog += lane_backlog(lane);
+            now += load_rlx(&lane->head);
+        }
+    }
+    bool moves = now != *progress;
+    *progress = now;
+    struct park_view view = park_look(&pool->park);
+    return is_stuck || backlog > DOZE_BACKLOG || (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) ||
+           load_rlx(&pool->exits);
 }
 
 /* The worker is a scout after. Returns whether somebody woke it. */
 static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
+    uint64_t progress = 0;
     worker_unbias(pool);
-    bool is_idle = !recheck(D18, sees_work(pool, false) || load_rlx(&pool->exits), false);
-    if (is_idle && park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return true;
+    while (!recheck(D18, doze_is_over(pool, &progress), false))
+        if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return true;
     park_doze_end(&pool->park, seat->index);
     return false;
 }
@@ -389,7 +428,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         return false;
     }
     count_up(&seat->parks, 1);
-    uint64_t deadline_ns = view.parked >= pool->workers && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
+    uint64_t deadline_ns = view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
     if (park_sleep(&pool->park, seat->index, deadline_ns)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return true;
@@ -404,7 +443,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
 static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
-    bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < pool->workers;
+    bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
     if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
         return doze(seat);
     return park(seat, is_scout);
@@ -426,10 +465,7 @@ static void spare_rest(struct weft_worker *seat) {
 
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
-    if (find.tasks == 0)
-        run_many(seat, &find.piece);
-    else
-        run_claim(seat, find.lane, &find.piece, find.tasks);
+    run_claim(seat, find.lane, &find.piece, find.tasks);
 }
 
 static void worker_loop(struct weft_worker *seat) {

@@ -15,6 +15,7 @@
 struct frame {
     uint64_t id; /* the group's */
     struct record *record;
+    uint32_t index;      /* the record's; 0: none */
     struct frame *above; /* the frame that waits for this one */
     uint64_t unflushed;  /* tasks completed that the record does not know of yet */
 };
@@ -55,6 +56,8 @@ struct weft_worker {
     ATOMIC(uint32_t) biased; /* its submissions make no fence of their own; cleared by a worker about to sleep */
     ATOMIC(uint32_t) taken_by; /* outside seats: 1 while a thread has it */
 
+    ATOMIC(uint64_t) claim_seen; /* the dozer's: claim_mark of this seat's claim when it last looked */
+
     struct claim claim;
 };
 
@@ -62,7 +65,7 @@ struct weft_pool {
     /* read often, written rarely */
     uint64_t id;             /* unique in the process; 0 never */
     uint64_t fork_count;     /* os_fork_count when it was made */
-    uint32_t workers;        /* worker threads that run */
+    ATOMIC(uint32_t) workers; /* worker threads that run */
     uint32_t workers_max;    /* worker threads asked for: the spares' seats come after */
     bool ordered;
     bool helps;              /* waits may help */
@@ -110,7 +113,11 @@ void worker_main(void *argument);
  * help with it; an open claim: NULL and 0. */
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
 INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
-    if (UNLIKELY(!park_is_all_busy(&seat->pool->park))) worker_notify_slow(seat, lane, id);
+    const weft_pool *pool = seat->pool;
+    uint64_t glance = park_glance(&pool->park);
+    if (LIKELY(glance == 0)) return;
+    if (load_rlx(&pool->brisk) && park_has_guard(&pool->park, glance)) return;
+    worker_notify_slow(seat, lane, id);
 }
 /* Wakes one parked worker if there is one. */
 void worker_wake(struct weft_worker *seat);
