@@ -286,6 +286,7 @@ void worker_run_help(struct weft_worker *seat, struct piece *piece) {
     piece_done(piece);
     worker_flush(seat);
     frame_pop(seat);
+    count_up(&seat->claims_made, 1);
     count_up(&seat->helped, 1);
 }
 
