@@ -36,6 +36,8 @@
  */
 #include "lane.h"
 
+#include <string.h>
+
 /* ---- segments ----------------------------------------------------------------------------------------------------- */
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
@@ -107,9 +109,8 @@ static bool segment_is_finished(const struct segment *segment) {
     return true;
 }
 
-static void segment_reset(struct segment *segment) {
-    for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot++) store_rlx(&segment->done[slot], 0);
-}
+/* By the owner, with nobody else looking at `done`. */
+static void segment_reset(struct segment *segment) { memset(segment->done, 0, sizeof segment->done); }
 
 /* ---- the owner's side --------------------------------------------------------------------------------------------- */
 
@@ -169,6 +170,7 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     }
     if (fresh == NULL) return false;
     segment_reset(fresh);
+    for (uint32_t slot = 0; slot < LANE_AHEAD; slot += CACHE_LINE / CELL_BYTES) prefetch_write(&fresh->cells[slot]);
     store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
     store_rlx(&lane->current->shape, shape_make(lane->stride, SEGMENT_CELLS - lane->room));
     store_rlx(&lane->current->next, fresh->item.index);

@@ -68,8 +68,7 @@ void segments_purge(struct pile *segments);
 uint64_t segments_bytes(const struct pile *segments);
 
 struct lane {
-    /* the owner's */
-    struct pile *segments;
+    /* the owner's alone: written with each task */
     struct segment *current; /* where the tail is */
     struct cell *cell;       /* of `current`: where the next task will lie */
     uint32_t room;           /* cells from there to the segment's last */
@@ -83,7 +82,6 @@ struct lane {
     void *line;
     uint64_t first;          /* the line's count before that group's first task */
     uint64_t meta;           /* meta word of a task of that group, without size and sequence number */
-    ATOMIC(struct lane *) next; /* the seat's next lane; written before the lane is published */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task */
@@ -92,6 +90,8 @@ struct lane {
     /* the takers' */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
     ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
+    struct pile *segments;                     /* set by lane_init */
+    ATOMIC(struct lane *) next;                /* the seat's next lane; written before the lane is published */
 };
 
 #define LANE_NO_GROUP UINT64_MAX
@@ -109,7 +109,7 @@ struct piece {
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
 /* How many cells ahead of the tail the owner asks for the lines it will write, which takers have read last. */
-#define LANE_AHEAD 16
+#define LANE_AHEAD 8
 
 /* Owner: room for a task of `cells` cells in the current segment? */
 INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return cells <= lane->fits; }
@@ -125,7 +125,7 @@ INLINE void lane_publish(struct lane *lane) {
     lane->room -= stride;
     lane->fits = lane->room >= stride ? stride : 0;
     lane->position += stride;
-    prefetch_write(lane->cell + LANE_AHEAD);
+    if (LIKELY(lane->room > LANE_AHEAD)) prefetch_write(lane->cell + LANE_AHEAD);
     store_rel(L6, &lane->tail, lane->position & LANE_POSITION_MASK);
 }
 /* Owner: gives finished segments beyond the current one back to the pool. */

@@ -37,7 +37,7 @@
 #include "worker.h"
 
 #define LINGER_LOOKS 16
-#define BRISK_PAUSES 24
+#define BRISK_PAUSES 40
 #define DOZE_NS UINT64_C(200000)
 #define DOZE_BACKLOG 2048u /* cells */
 #define PURGE_NS UINT64_C(1000000000)
