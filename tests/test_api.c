@@ -560,6 +560,7 @@ static void test_stats(void **state) {
     assert_int_equal(stats.heap_payloads, 0);
     assert_int_equal(stats.spares_started, 0);
     assert_true(stats.lanes >= 1 && stats.queue_bytes > 0 && stats.claims >= 1 && stats.claims <= 5000);
+    assert_true(stats.claims >= stats.helped);
     struct {
         weft_stats stats;
         unsigned char after[64];
