@@ -58,7 +58,8 @@ int weft_config_from_env(weft_config *config) {
     const char *cpus = getenv("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return WEFT_EINVAL;
-    if (!env_number("WEFT_WORKERS", 0, WEFT_WORKERS_MAX, &workers) || !env_number("WEFT_SPARES", 0, WEFT_WORKERS_MAX, &spares) ||
+    if (!env_number("WEFT_WORKERS", 0, WEFT_WORKERS_MAX, &workers) ||
+        !env_number("WEFT_SPARES", 0, WEFT_WORKERS_MAX, &spares) ||
         !env_number("WEFT_SPIN_NS", WEFT_SPIN_NONE, 1000000000, &spin_ns) ||
         !env_number("WEFT_STACK_SIZE", 0, INT64_MAX, &stack_size) || !env_number("WEFT_QUEUE_MAX", 0, INT64_MAX, &queue_max))
         return WEFT_EINVAL;
@@ -74,12 +75,13 @@ int weft_config_from_env(weft_config *config) {
 int weft_config_format(const weft_config *config, char *text, size_t size) {
     static const char *const full[] = {"block", "run", "error"};
     if (config == NULL || (text == NULL && size > 0) || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
-    return snprintf(text, size,
-                    "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu full=%s",
-                    config->workers, config->spares, config->name == NULL ? "weft" : config->name,
-                    config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
-                    (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
-                    (unsigned long long)config->queue_max, full[config->full]);
+    return snprintf(
+        text, size,
+        "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu full=%s",
+        config->workers, config->spares, config->name == NULL ? "weft" : config->name,
+        config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
+        (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
+        (unsigned long long)config->queue_max, full[config->full]);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

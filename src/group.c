@@ -111,9 +111,7 @@ int record_error(const struct record *record) {
     return kept == NOT_FAILED ? 0 : (int)((uint32_t)kept ^ 0x80000000u);
 }
 
-bool record_cancel(struct record *record, uint64_t id) {
-    return cas_rlx(G14, &record->id, &id, id | ID_CANCELLED);
-}
+bool record_cancel(struct record *record, uint64_t id) { return cas_rlx(G14, &record->id, &id, id | ID_CANCELLED); }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------- */
 
@@ -142,9 +140,7 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     return false;
 }
 
-void record_end(struct record *record) {
-    store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED);
-}
+void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED); }
 
 void record_discard(struct groups *groups, struct record *record) {
     store_rlx(&record->id, 0);

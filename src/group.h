@@ -24,7 +24,7 @@ INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) 
 struct line {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
-    ATOMIC(uint64_t) id;   /* the group that `first` is of */
+    ATOMIC(uint64_t) id;    /* the group that `first` is of */
     ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
 };
 
@@ -35,15 +35,15 @@ struct line {
 
 struct record {
     struct pile_item item;
-    ATOMIC(uint32_t) lines;          /* how many */
-    ATOMIC(uint32_t) flags;          /* the weft_group's */
-    ATOMIC(uint64_t) id;             /* of the group it serves, with marks; 0: free */
-    ATOMIC(uint64_t) last_id;        /* of the group it served last */
-    ATOMIC(uint64_t) parent;         /* id of the group above, or 0 */
-    ATOMIC(uint32_t) cancel_after;   /* tasks with a greater sequence number do not run */
-    ATOMIC(uint32_t) waiting;        /* threads in a wait for it; too many for a moment is harmless */
-    ATOMIC(uint64_t) failed;         /* sequence number | code of the failed task submitted first; NOT_FAILED */
-    ATOMIC(uint32_t) foreign;        /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ATOMIC(uint32_t) lines;        /* how many */
+    ATOMIC(uint32_t) flags;        /* the weft_group's */
+    ATOMIC(uint64_t) id;           /* of the group it serves, with marks; 0: free */
+    ATOMIC(uint64_t) last_id;      /* of the group it served last */
+    ATOMIC(uint64_t) parent;       /* id of the group above, or 0 */
+    ATOMIC(uint32_t) cancel_after; /* tasks with a greater sequence number do not run */
+    ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless */
+    ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
+    ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ALIGNED(CACHE_LINE) struct line line[];
 };
 

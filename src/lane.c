@@ -65,7 +65,8 @@ static struct segment *segment_at(const struct pile *segments, uint32_t index) {
 
 void segments_end(struct pile *segments) {
     uint32_t made = load_rlx(&segments->made);
-    for (uint32_t index = 0; index < made; index += SEGMENT_CHUNK) os_unmap(segment_at(segments, index)->cells, CHUNK_CELL_BYTES);
+    for (uint32_t index = 0; index < made; index += SEGMENT_CHUNK)
+        os_unmap(segment_at(segments, index)->cells, CHUNK_CELL_BYTES);
     store_rlx(&segments->made, 0);
 }
 

@@ -46,9 +46,10 @@ INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PA
 struct segment {
     struct pile_item item;
     struct cell *cells;
-    uint32_t older_next;   /* owner: index of the next newer of the lane's segments */
-    bool purged;           /* its pages went back to the system; known to whoever holds the segment */
-    ATOMIC(uint32_t) next; /* index of the segment after this one in its lane; written once per use, before the tail passes */
+    uint32_t older_next; /* owner: index of the next newer of the lane's segments */
+    bool purged;         /* its pages went back to the system; known to whoever holds the segment */
+    ATOMIC(uint32_t)
+        next; /* index of the segment after this one in its lane; written once per use, before the tail passes */
     ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the end is lowered once at most,
                                before the tail passes */
     ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
@@ -80,8 +81,8 @@ struct lane {
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
     void *line;
-    uint64_t first;          /* the line's count before that group's first task */
-    uint64_t meta;           /* meta word of a task of that group, without size and sequence number */
+    uint64_t first; /* the line's count before that group's first task */
+    uint64_t meta;  /* meta word of a task of that group, without size and sequence number */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task */

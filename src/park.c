@@ -104,9 +104,7 @@ bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
 
 static uint64_t dozer_mark(uint32_t worker) { return PARK_DOZE | (uint64_t)(worker % PARK_BITS) << PARK_DOZER_SHIFT; }
 
-static bool is_dozer(uint64_t word, uint32_t worker) {
-    return (word & (PARK_DOZE | PARK_DOZER_MASK)) == dozer_mark(worker);
-}
+static bool is_dozer(uint64_t word, uint32_t worker) { return (word & (PARK_DOZE | PARK_DOZER_MASK)) == dozer_mark(worker); }
 
 bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout) {
     struct park_word *own = park_word_of(park, worker);

@@ -7,8 +7,8 @@
 
 #include "store.h"
 
-#define PARK_BITS 48u       /* workers in one word */
-#define PARK_WORDS_MAX 22u  /* enough for WEFT_WORKERS_MAX workers and as many spares */
+#define PARK_BITS 48u      /* workers in one word */
+#define PARK_WORDS_MAX 22u /* enough for WEFT_WORKERS_MAX workers and as many spares */
 
 /* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for one that
  *   is awake, for a wake would be lost on it.

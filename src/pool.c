@@ -173,9 +173,8 @@ struct weft_worker *seat_find(weft_pool *pool, int *error) {
 
 static int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     char name[16];
-    os_thread_options options = {.stack_size = pool->config.stack_size,
-                                 .name = name,
-                                 .cpus = pool->config.cpus == NULL ? NULL : &pool->cpus};
+    os_thread_options options = {
+        .stack_size = pool->config.stack_size, .name = name, .cpus = pool->config.cpus == NULL ? NULL : &pool->cpus};
     size_t length = 0;
     while (length < 11 && pool->name[length] != 0) {
         name[length] = pool->name[length];

@@ -304,7 +304,8 @@ static void worker_wake_helpers(weft_pool *pool, uint64_t id) {
         if (waiter == NULL) continue;
         uint32_t helps = load_rlx(&waiter->wait_helps);
         if (helps == 0) continue;
-        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_is_below(&pool->groups, id, load_rlx(&waiter->wait_id))) continue;
+        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_is_below(&pool->groups, id, load_rlx(&waiter->wait_id)))
+            continue;
         add_rel(D8, &waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);
     }
@@ -429,7 +430,8 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         return false;
     }
     count_up(&seat->parks, 1);
-    uint64_t deadline_ns = view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
+    uint64_t deadline_ns =
+        view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
     if (park_sleep(&pool->park, seat->index, deadline_ns)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return true;
@@ -445,8 +447,7 @@ static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
-    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
-        return doze(seat);
+    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
     return park(seat, is_scout);
 }
 

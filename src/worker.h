@@ -53,7 +53,7 @@ struct weft_worker {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
     ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0 */
     os_word wait_event;
-    ATOMIC(uint32_t) biased; /* its submissions make no fence of their own; cleared by a worker about to sleep */
+    ATOMIC(uint32_t) biased;   /* its submissions make no fence of their own; cleared by a worker about to sleep */
     ATOMIC(uint32_t) taken_by; /* outside seats: 1 while a thread has it */
 
     ATOMIC(uint64_t) claim_seen; /* the dozer's: claim_mark of this seat's claim when it last looked */
@@ -63,10 +63,10 @@ struct weft_worker {
 
 struct weft_pool {
     /* read often, written rarely */
-    uint64_t id;             /* unique in the process; 0 never */
-    uint64_t fork_count;     /* os_fork_count when it was made */
+    uint64_t id;              /* unique in the process; 0 never */
+    uint64_t fork_count;      /* os_fork_count when it was made */
     ATOMIC(uint32_t) workers; /* worker threads that run */
-    uint32_t workers_max;    /* worker threads asked for: the spares' seats come after */
+    uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     bool ordered;
     bool helps;              /* waits may help */
     uint32_t claim_max;      /* tasks in one claim */
@@ -86,16 +86,16 @@ struct weft_pool {
 
     ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
     ATOMIC(uint32_t) seat_count;
-    ATOMIC(uint32_t) blocked;       /* sections open */
+    ATOMIC(uint32_t) blocked; /* sections open */
     ATOMIC(uint32_t) blocked_peak;
-    ATOMIC(uint32_t) spares_made;   /* spare threads started */
-    ATOMIC(uint64_t) queued;        /* tasks waiting to start, counted only in a bounded pool */
-    os_word room;                   /* changes when a bounded pool has room again */
+    ATOMIC(uint32_t) spares_made; /* spare threads started */
+    ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */
+    os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted;
-    ATOMIC(uint32_t) guests;        /* outside threads inside a call that may sleep; destroy waits for them to leave */
-    os_word drained;                /* changes when a closed pool may have run out of tasks */
-    os_word started;                /* workers that have run their start hook */
-    os_mutex lock;                  /* seats, spares */
+    ATOMIC(uint32_t) guests; /* outside threads inside a call that may sleep; destroy waits for them to leave */
+    os_word drained;         /* changes when a closed pool may have run out of tasks */
+    os_word started;         /* workers that have run their start hook */
+    os_mutex lock;           /* seats, spares */
     weft_config config;
     ATOMIC(weft_clean_fn) clean; /* and its context: abort replaces them before it cancels */
     ATOMIC(void *) clean_context;
