@@ -46,10 +46,9 @@ INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PA
 struct segment {
     struct pile_item item;
     struct cell *cells;
-    uint32_t older_next; /* owner: index of the next newer of the lane's segments */
-    bool purged;         /* its pages went back to the system; known to whoever holds the segment */
-    ATOMIC(uint32_t)
-        next; /* index of the segment after this one in its lane; written once per use, before the tail passes */
+    uint32_t older_next;    /* owner: index of the next newer of the lane's segments */
+    bool purged;            /* its pages went back to the system; known to whoever holds the segment */
+    ATOMIC(uint32_t) next;  /* index of the lane's segment after this one; written once per use, before the tail passes */
     ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the end is lowered once at most,
                                before the tail passes */
     ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
