@@ -16,7 +16,10 @@ static struct {
 
 static void claim_setup(void) {
     memset(&world, 0, sizeof world);
-    for (int i = 0; i < ROUNDS; i++) world.segment[i].cells = world.cells[i];
+    for (int i = 0; i < ROUNDS; i++) {
+        world.segment[i].cells = world.cells[i];
+        store_rlx(&world.segment[i].shape, shape_make(1, SEGMENT_CELLS));
+    }
     if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
 }
 
@@ -32,7 +35,7 @@ static void run_slot(const struct segment *segment, uint32_t slot) {
 
 /* The runner's life of a claim, with a blocking section inside the task of slot `blocks` (0: none). */
 static void run_claim(uint32_t round, uint32_t blocks) {
-    struct piece piece = {&world.segment[round], 1, 1 + TASKS};
+    struct piece piece = {&world.segment[round], 1, 1 + TASKS, 1};
     for (uint32_t slot = 1; slot <= TASKS; slot++) {
         plain_write(&world.payload[round][slot], sizeof(uint32_t));
         world.payload[round][slot] = slot;
@@ -60,7 +63,7 @@ static void runner_once(void) { run_claim(0, 0); }
 static void steal(bool force) {
     struct piece piece;
     if (!claim_has_rest(&world.claim) || !claim_revoke(&world.claim, force, &piece)) return;
-    EXPECT(piece.begin < piece.end);
+    EXPECT(piece.begin < piece.end && piece.stride == 1);
     for (uint32_t slot = piece.begin; slot < piece.end; slot++) run_slot(piece.segment, slot);
     piece_done(&piece);
 }
@@ -76,7 +79,7 @@ static void thief_of_offers(void) {
  * a later one. */
 static void runner_again(void) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        struct piece piece = {&world.segment[round], 1, 3};
+        struct piece piece = {&world.segment[round], 1, 3, 1};
         claim_open(&world.claim, &piece, 2);
         run_now(round, 1);
         if (claim_start(&world.claim, &piece, 2, 3)) run_now(round, 2);

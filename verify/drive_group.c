@@ -129,7 +129,7 @@ static bool wait_inside(uint64_t id, uint32_t seat) {
 static bool wait(uint64_t id, uint32_t seat) {
     if (!record_enter(&world.groups, world.record, id)) return false;
     bool ended = wait_inside(id, seat);
-    record_leave(&world.groups, world.record, id);
+    record_leave(&world.groups, world.record);
     return ended;
 }
 
@@ -271,7 +271,7 @@ static void wait_second(void) {
     if (!record_enter(&world.groups, world.record, first_id)) return;
     if (wait_inside(first_id, 2)) explore_observe(1);
     read_result();
-    record_leave(&world.groups, world.record, first_id);
+    record_leave(&world.groups, world.record);
     wait(first_id, 2);
 }
 /* The record came back once. */
