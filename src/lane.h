@@ -120,7 +120,7 @@ bool lane_extend(struct lane *lane, uint32_t cells);
 /* Owner: publishes the task written at lane_cell. */
 INLINE void lane_publish(struct lane *lane) {
     uint32_t stride = lane->stride;
-    plain_write(&lane->cell->fn, sizeof(weft_fn));
+    plain_write(lane->cell, (size_t)stride * CELL_BYTES);
     lane->cell += stride;
     lane->room -= stride;
     lane->fits = lane->room >= stride ? stride : 0;

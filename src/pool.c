@@ -255,7 +255,9 @@ static int config_check(const weft_config *config) {
 }
 
 #define SPIN_NS_DEFAULT 20000
+#ifndef TINY_NS
 #define TINY_NS 1000
+#endif
 #define CLAIM_MAX 32u
 
 static void text_copy(char *to, size_t size, const char *from) {

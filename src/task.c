@@ -52,7 +52,9 @@
 
 #include "pool.h"
 
+#ifndef BIAS_AFTER
 #define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
+#endif
 
 /* The weft_group's id, which several threads may read and write. */
 typedef ATOMIC(uint64_t) group_id;

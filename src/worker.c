@@ -36,14 +36,24 @@
  */
 #include "worker.h"
 
+#ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
+#endif
+#ifndef BRISK_PAUSES
 #define BRISK_PAUSES 40
+#endif
 #define DOZE_NS UINT64_C(200000)
+#ifndef DOZE_BACKLOG
 #define DOZE_BACKLOG 2048u /* cells */
+#endif
 #define PURGE_NS UINT64_C(1000000000)
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+#ifndef TIMED_EVERY
 #define TIMED_EVERY 8u      /* claims */
+#endif
+#ifndef TIMED_TRUST
 #define TIMED_TRUST 4u      /* timed claims before tasks count as tiny */
+#endif
 
 static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) { return load_acq(D5, &pool->seats[index]); }
 static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
@@ -122,7 +132,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     const weft_pool *pool = seat->pool;
     struct frame *frame = seat->frame;
     uint32_t ran = 1;
-    plain_read(&cell->fn, sizeof cell->fn);
+    plain_read(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
     if (UNLIKELY(pool->config.queue_max != 0)) queue_has_room(seat->pool);
     if (LIKELY(record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted))) {
@@ -133,7 +143,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
         ran = 0;
     }
     if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) os_free(cell_payload(cell, meta));
-    plain_write(&cell->fn, sizeof cell->fn);
+    plain_write(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     frame->unflushed++;
     return ran;
 }

@@ -180,8 +180,9 @@ typedef struct step {
 } step;
 
 void trace_begin(void);
-void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2, int32_t time,
-                int32_t newest);
+/* The next step's store: its place in the modification order, and the newest. */
+void trace_place(int32_t time, int32_t newest);
+void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2);
 void trace_print(uint32_t last);
 
 /* A mark in the hash of the schedule. */

@@ -217,15 +217,14 @@ static struct write *insert(struct location *l, int32_t oldest) {
     return &l->writes[at];
 }
 
-static void put(struct thread *self, uint32_t index, struct write *w, uint64_t value, enum explore_order order,
-                const struct view *inherited) {
+static void put(struct thread *self, uint32_t index, struct write *w, uint64_t value, enum explore_order order) {
     struct location *l = &M.locations[index];
     w->value = value;
     w->thread = (uint8_t)self->id;
     l->touched[self->id] = l->written[self->id] = self->now->clock[self->id];
     view_raise(self->now, index, w->time);
     if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
-    w->message = join_messages((order & EXPLORE_REL) ? model_release(self) : self->released, inherited);
+    w->message = (order & EXPLORE_REL) ? model_release(self) : self->released;
     raw_write(l->address, l->size, newest_of(l)->value);
 }
 
@@ -236,11 +235,13 @@ static void begin_step(explore_site *site) {
     step_point();
 }
 
-static void note(const char *what, const explore_site *site, uint32_t index, uint64_t value, uint64_t value2, int32_t time) {
+/* `before`: of a change, what it read; else NULL. */
+static void note(const char *what, const explore_site *site, uint32_t index, const struct write *w, const uint64_t *before) {
     struct location *l = &M.locations[index];
     run_mix((uint64_t)site->line << 32 | (uint64_t)index << 8 | R.current->id);
-    run_mix((uint64_t)(uint32_t)time);
-    trace_step(what, site, l->address, value, value2, time, newest_of(l)->time);
+    run_mix((uint64_t)(uint32_t)w->time);
+    trace_place(w->time, newest_of(l)->time);
+    trace_step(what, site, l->address, before == NULL ? w->value : *before, before == NULL ? 0 : w->value);
 }
 
 void *explore_load(explore_site *site, const void *address, size_t size, void *result) {
@@ -249,7 +250,7 @@ void *explore_load(explore_site *site, const void *address, size_t size, void *r
     uint32_t index = locate(address, size);
     race_atomic(&M.locations[index], false);
     const struct write *w = choose_write(self, index, site->order == EXPLORE_SC, NULL);
-    note("load", site, index, w->value, 0, w->time);
+    note("load", site, index, w, NULL);
     memcpy(result, &w->value, size);
     read_write(self, index, w, site->order);
     return result;
@@ -268,8 +269,8 @@ void explore_store(explore_site *site, void *address, size_t size, const void *v
     struct write *w = newest_of(l)->time > oldest && choose_rarely(R.insert_chance) ? insert(l, oldest) : NULL;
     if (w == NULL) w = append(l);
     w->change = false;
-    put(self, index, w, bits, site->order, NULL);
-    note("store", site, index, bits, 0, w->time);
+    put(self, index, w, bits, site->order);
+    note("store", site, index, w, NULL);
 }
 
 /* The index of the store that a read-modify-write reads: the newest, or at times an older one that is followed by a plain
@@ -307,14 +308,15 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
         step_point();
         struct write *w = append(l);
         w->change = false;
-        put(self, index, w, value, site->order, NULL);
-        note("split", site, index, before, value, w->time);
+        put(self, index, w, value, site->order);
+        note("split", site, index, w, &before);
         return;
     }
     struct write *w = append_change(l, at);
     w->change = true;
-    put(self, index, w, value, site->order, inherited);
-    note("change", site, index, before, value, w->time);
+    put(self, index, w, value, site->order);
+    w->message = join_messages(w->message, inherited);
+    note("change", site, index, w, &before);
 }
 
 bool explore_cas(explore_site *site, void *address, size_t size, void *expected, const void *value) {
@@ -333,7 +335,7 @@ bool explore_cas(explore_site *site, void *address, size_t size, void *expected,
         change(self, site, index, at, bits);
         return true;
     }
-    note("failed cas", site, index, w->value, wanted, w->time);
+    note("failed cas", site, index, w, NULL);
     memcpy(expected, &w->value, size);
     read_write(self, index, w, EXPLORE_RLX);
     return false;
@@ -378,7 +380,7 @@ void model_zero(uint32_t index) {
     race_atomic(l, true);
     struct write *w = append(l);
     w->change = false;
-    put(R.current, index, w, 0, EXPLORE_RLX, NULL);
+    put(R.current, index, w, 0, EXPLORE_RLX);
 }
 
 /* ---- fences ------------------------------------------------------------------------------------------------------- */
@@ -407,7 +409,7 @@ static void heavy_fence(void) {
         struct thread *other = &R.threads[(start + i) % count];
         if (other == self) continue;
         if (other->state != THREAD_DONE) step_point();
-        trace_step("fenced by another", NULL, 0, other->id, 0, 0, 0);
+        trace_step("fenced by another", NULL, 0, other->id, 0);
         fence_other(other);
     }
     step_point();
@@ -418,7 +420,7 @@ void explore_fence(explore_site *site) {
     begin_step(site);
     struct thread *self = R.current;
     run_mix((uint64_t)site->line << 32 | UINT64_C(0xfe) << 24 | self->id);
-    trace_step("fence", site, 0, site->dropped, 0, 0, 0);
+    trace_step("fence", site, 0, site->dropped, 0);
     if (site->dropped) return;
     if (site->op == EXPLORE_HEAVY && R.asymmetric) {
         heavy_fence();

@@ -45,7 +45,7 @@ int os_thread_start(os_thread *started, const os_thread_options *options, void (
     step_point();
     if (fails(EXPLORE_THREADS_FAIL)) return EAGAIN;
     struct thread *t = thread_create(entry, argument);
-    trace_step("thread started", NULL, 0, t->id, 0, 0, 0);
+    trace_step("thread started", NULL, 0, t->id, 0);
     started->handle = (uintptr_t)t;
     return 0;
 }
@@ -57,7 +57,7 @@ void os_thread_join(os_thread joined) {
     step_point();
     while (t->state != THREAD_DONE) thread_sleep(SLEEP_JOIN, t, 0);
     view_join(R.current->now, t->released, true);
-    trace_step("joined", NULL, 0, t->id, 0, 0, 0);
+    trace_step("joined", NULL, 0, t->id, 0);
 }
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
     step_point();
     struct thread *self = R.current;
     uint64_t found = model_newest(&word->raw, sizeof word->raw);
-    trace_step("sleep", NULL, (uintptr_t)word, value, found, 0, 0);
+    trace_step("sleep", NULL, (uintptr_t)word, value, found);
     run_mix(UINT64_C(0x51) << 32 | (uint64_t)(found != value) << 8 | self->id);
     if (found != value) return OS_WOKEN;
     if (deadline_ns != 0 && R.now_ns >= deadline_ns) return OS_TIMEDOUT;
@@ -75,7 +75,7 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
         return OS_WOKEN;
     }
     thread_sleep(SLEEP_WORD, word, deadline_ns);
-    trace_step(self->timed_out ? "timed out" : "woken", NULL, (uintptr_t)word, 0, 0, 0, 0);
+    trace_step(self->timed_out ? "timed out" : "woken", NULL, (uintptr_t)word, 0, 0);
     run_mix(UINT64_C(0x52) << 32 | (uint64_t)self->timed_out << 8 | self->id);
     return self->timed_out ? OS_TIMEDOUT : OS_WOKEN;
 }
@@ -83,7 +83,7 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
 void os_wake(os_word *word, int count) {
     step_point();
     uint32_t woken = thread_wake(SLEEP_WORD, word, count < 0 ? 0 : (uint32_t)count);
-    trace_step("wake", NULL, (uintptr_t)word, (uint64_t)count, woken, 0, 0);
+    trace_step("wake", NULL, (uintptr_t)word, (uint64_t)count, woken);
     run_mix(UINT64_C(0x53) << 32 | (uint64_t)woken << 8 | R.current->id);
 }
 
@@ -106,7 +106,7 @@ void os_lock(os_mutex *mutex) {
     O.mutexes[i].held = true;
     O.mutexes[i].holder = self;
     if (O.mutexes[i].released != NULL) view_join(R.current->now, O.mutexes[i].released, true);
-    trace_step("lock", NULL, (uintptr_t)mutex, 0, 0, 0, 0);
+    trace_step("lock", NULL, (uintptr_t)mutex, 0, 0);
     run_mix(UINT64_C(0x54) << 32 | (uint64_t)i << 8 | self);
 }
 
@@ -116,13 +116,13 @@ void os_unlock(os_mutex *mutex) {
     if (!O.mutexes[i].held || O.mutexes[i].holder != R.current->id) explore_fail("unlocked a mutex held by another");
     O.mutexes[i].held = false;
     O.mutexes[i].released = model_release(R.current);
-    trace_step("unlock", NULL, (uintptr_t)mutex, 0, 0, 0, 0);
+    trace_step("unlock", NULL, (uintptr_t)mutex, 0, 0);
     thread_wake(SLEEP_MUTEX, mutex, 1);
 }
 
 void os_pause(void) {
     R.current->paused = true;
-    trace_step("pause", NULL, 0, 0, 0, 0, 0);
+    trace_step("pause", NULL, 0, 0, 0);
     step_point();
 }
 

@@ -171,7 +171,7 @@ static void check_locations(struct line *l, uintptr_t begin, uintptr_t end, bool
 void explore_plain(const void *pointer, size_t size, bool write, const char *file, int line_number) {
     uintptr_t address = (uintptr_t)pointer, end = address + size;
     struct line *l = NULL;
-    trace_step(write ? "plain write" : "plain read", NULL, address, size, (uint64_t)line_number, 0, 0);
+    trace_step(write ? "plain write" : "plain read", NULL, address, size, (uint64_t)line_number);
     (void)file;
     while (address < end) {
         if (l == NULL || address % CACHE_LINE == 0) {

@@ -156,7 +156,7 @@ static void thread_main(void) {
     step_point();
     self->released = model_release(self); /* for those that join it */
     self->state = THREAD_DONE;
-    trace_step("end of thread", NULL, 0, 0, 0, 0, 0);
+    trace_step("end of thread", NULL, 0, 0, 0);
     thread_wake(SLEEP_JOIN, self, THREADS_MAX);
     if (self->id == 0) leave();
     run_another();
@@ -216,6 +216,6 @@ void thread_run_schedule(void) {
 unsigned explore_self(void) { return R.current->id; }
 
 void explore_step(void) {
-    trace_step("step", NULL, 0, 0, 0, 0, 0);
+    trace_step("step", NULL, 0, 0, 0);
     step_point();
 }

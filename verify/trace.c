@@ -9,6 +9,7 @@ enum { STEPS_KEPT = 4096 };
 static struct {
     step steps[STEPS_KEPT];
     uint32_t count;
+    int32_t time, newest; /* the next step's */
 } T;
 
 void trace_begin(void) { T.count = 0; }
@@ -39,10 +40,15 @@ static void print_step(const step *s) {
     printf("\n");
 }
 
-void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2, int32_t time,
-                int32_t newest) {
+void trace_place(int32_t time, int32_t newest) {
+    T.time = time;
+    T.newest = newest;
+}
+
+void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2) {
     step *s = &T.steps[T.count++ % STEPS_KEPT];
-    *s = (step){what, site, address, value, value2, time, newest, R.current->id, R.steps};
+    *s = (step){what, site, address, value, value2, T.time, T.newest, R.current->id, R.steps};
+    trace_place(0, 0);
     if (R.trace) print_step(s);
 }
 
