@@ -51,6 +51,11 @@ class Site:
     operation: str
 
 
+def module(place):
+    """A header and its source are one."""
+    return Path(place.file).stem
+
+
 @dataclass
 class Table:
     rows: list = field(default_factory=list)
@@ -58,16 +63,16 @@ class Table:
 
     def problems(self):
         found = []
-        known = {(row.file, row.tag) for row in self.rows}
+        known = {(module(row), row.tag) for row in self.rows}
         names = [row.tag for row in self.rows]
         for site in self.sites:
             if not re.fullmatch(TAG, site.tag):
                 found.append(f"{site.file}:{site.line}: {site.operation} without a tag")
-            elif (site.file, site.tag) not in known:
-                found.append(f"{site.file}:{site.line}: {site.tag} has no row in the ordering table of this file")
+            elif (module(site), site.tag) not in known:
+                found.append(f"{site.file}:{site.line}: {site.tag} has no row in the ordering table of this file or its header's source")
         for row in self.rows:
             where = f"{row.file}:{row.line}"
-            sites = [site for site in self.sites if (site.file, site.tag) == (row.file, row.tag)]
+            sites = [site for site in self.sites if (module(site), site.tag) == (module(row), row.tag)]
             wanted = row.sites_wanted()
             if not sites:
                 found.append(f"{where}: no access bears {row.tag}")

@@ -31,8 +31,7 @@
  *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not there yet
  *   C7  claim_open: store state             release  C6  see C6
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
- *   C9  claim_offer: CAS OPEN to OFFERED    release  C6  split: an offer over a thief's WANTED. survives order: what the thief
- *                                                    reads was published by C7
+ *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
  *   C10 claim_revoke: CAS OFFERED to TAKEN  relaxed  C11 split: runner and thief both take the rest
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
  */
@@ -75,7 +74,7 @@ bool claim_offer(struct claim *claim) {
     uint32_t started = load_rlx(&claim->started);
     while (kind_of(state) == CLAIM_OPEN || kind_of(state) == CLAIM_WANTED) {
         if (started >= load_rlx(&claim->end)) return false;
-        if (cas_rel(C9, &claim->state, &state, state_after(state, CLAIM_OFFERED, started))) return true;
+        if (cas_rlx(C9, &claim->state, &state, state_after(state, CLAIM_OFFERED, started))) return true;
     }
     return false;
 }

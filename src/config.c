@@ -1,4 +1,9 @@
-/* config.c: configurations, texts and statistics. */
+/* config.c: configurations, texts and statistics.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   F1  stats_add_seat: load lanes    acquire  T6  a lane is looked at before it is made
+ *   F2  weft_pool_stats: load seat    acquire  P1  a seat is looked at before it is made
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

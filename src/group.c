@@ -16,13 +16,13 @@
  * unfinished.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   G1  line_complete: store completed   release  G2  the waiter returns before it sees what the task wrote; split (shared
+ *   G1  line_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
  *                                                     lines): a completion is lost, the wait never ends
  *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
  *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
  *   G5  record_enter: fence              sc       G22 the waiter uses a record that has been freed
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
- *   G7  record_close: CAS id             acquire  G16 split: two close, and the record serves two groups
+ *   G7  record_close: CAS id             relaxed  G14 split: two close, and the record serves two groups
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
  *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
@@ -31,7 +31,7 @@
  *   G13 record_open: store id            release  G12 see G12
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
- *   G16 record_close: store id           release  G7  reopening
+ *   G16 record_close: store id           release  G12 reopening: see G12
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
@@ -130,7 +130,7 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     uint64_t open = load_rlx(&record->id);
     do {
         if ((open & ~ID_CANCELLED) != id) return false;
-    } while (!cas_acq(G7, &record->id, &open, open | ID_CLOSING));
+    } while (!cas_rlx(G7, &record->id, &open, open | ID_CLOSING));
     fence_sc(G11);
     uint32_t noted = load_rlx(&record->foreign);
     if (noted == FOREIGN_NONE || noted == seat + 1) return true;

@@ -4,7 +4,7 @@
  * parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
  *
  * Submitter                                   Worker that finds nothing
- *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change (K1)
+ *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change
  *   2. full fence (in task.c)                   2. full fence (K3)
  *   3. reads the words:                         3. looks at every lane and claim again; work: retracts (K4)
  *      all busy: done. A scout: done.           4. sleeps while its bit stands (K6)
@@ -14,7 +14,7 @@
  *
  * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the worker sees
  * the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout: that scout
- * leaves later; leaving is a change of the word with a full fence after it (K3, K9), and then it looks again. (c) All were
+ * leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again. (c) All were
  * busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again, for somebody may have
  * relied on it. A woken worker counts as a scout from before its wake-up on, so
  * several submitters wake one worker, not many.
@@ -23,19 +23,16 @@
  * changes event. Whatever the interleaving, the sleeper sees the bit cleared or event changed.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   K1  park_announce: word + parked bit - scout   sc       K5  split: a scout or a bit is lost. survives order: K3 follows
  *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the task is not seen, nor the bit
- *   K4  park_retract: CAS word                     sc       K5  split: a worker counts as awake and as parked. survives order: it
- *                                                               decides by the value alone
- *   K5  park_wake: CAS word                        sc       K1  split: two wakers wake the same worker. survives order: as K4
+ *   K4  park_retract: CAS word                     relaxed  K5  split: a worker counts as awake and as parked
+ *   K5  park_take: CAS word                        relaxed  K4  split: two wakers wake the same worker
  *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event for ever
  *   K8  park_send: event + 1                       release  K6  see K6; split: a wake overwritten by another
- *   K9  park_unscout: word - scout                 sc       K5  split: a scout too many or few. survives order: K10 follows
  *   K10 park_unscout: fence                        sc       the submitter's fence  the task published before is not seen, nobody woken
- *   K11 park_doze_announce: CAS word               sc       K5  split: two doze. survives order: K12 follows
+ *   K11 park_doze_announce: CAS word               relaxed  K5  split: two doze
  *   K12 park_doze_announce: fence                  sc       the submitter's fence  see K3, for as long as it dozes
  *   K13 park_doze: load event                      acquire  K8  as K6
- *   K14 park_doze_end: CAS word                sc       K5  as K4
+ *   K14 park_doze_end: CAS word                    relaxed  K5  as K4
  *   K15 park_scout: CAS word                       relaxed  K5  split: a bit or a scout is lost
  */
 #include "park.h"
@@ -75,12 +72,12 @@ bool park_scout(struct park *park, uint32_t worker) {
 }
 
 void park_unscout(struct park *park, uint32_t worker) {
-    add_sc(K9, &park_word_of(park, worker)->word, -PARK_SCOUT);
+    add_rlx(&park_word_of(park, worker)->word, -PARK_SCOUT);
     fence_sc(K10);
 }
 
 void park_announce(struct park *park, uint32_t worker, bool is_scout) {
-    add_sc(K1, &park_word_of(park, worker)->word, park_bit_of(worker) - (is_scout ? PARK_SCOUT : 0));
+    add_rlx(&park_word_of(park, worker)->word, park_bit_of(worker) - (is_scout ? PARK_SCOUT : 0));
     fence_sc(K3);
 }
 
@@ -88,7 +85,7 @@ void park_retract(struct park *park, uint32_t worker) {
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
     while (word & park_bit_of(worker))
-        if (cas_sc(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
+        if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
 }
 
 bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
@@ -111,7 +108,7 @@ bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout) {
     uint64_t word = load_rlx(&own->word);
     do {
         if (word & PARK_DOZE) return false;
-    } while (!cas_sc(K11, &own->word, &word, (word - (is_scout ? PARK_SCOUT : 0)) | dozer_mark(worker)));
+    } while (!cas_rlx(K11, &own->word, &word, (word - (is_scout ? PARK_SCOUT : 0)) | dozer_mark(worker)));
     fence_sc(K12);
     return true;
 }
@@ -129,7 +126,7 @@ void park_doze_end(struct park *park, uint32_t worker) {
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
     while (is_dozer(word, worker))
-        if (cas_sc(K14, &own->word, &word, (word & ~(PARK_DOZE | PARK_DOZER_MASK)) + PARK_SCOUT)) return;
+        if (cas_rlx(K14, &own->word, &word, (word & ~(PARK_DOZE | PARK_DOZER_MASK)) + PARK_SCOUT)) return;
 }
 
 /* ---- waking ------------------------------------------------------------------------------------------------------- */
@@ -155,7 +152,7 @@ static uint32_t park_take(struct park_word *own) {
         } else {
             return UINT32_MAX;
         }
-        if (cas_sc(K5, &own->word, &word, left + PARK_SCOUT)) return bit;
+        if (cas_rlx(K5, &own->word, &word, left + PARK_SCOUT)) return bit;
     }
 }
 

@@ -6,9 +6,8 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   S1  pile_pop: load free_top   acquire  S2  the link below the top, and the last use of the item, are not seen
- *   S2  pile_put: CAS free_top    release  S1  see S1; not atomic: an item is lost
- *   S3  pile_pop: CAS free_top    acquire  S2  the item's last use is not over; not atomic: two owners. survives acq: S1 has read
- *                                              the same value with acquire
+ *   S2  pile_put: CAS free_top    release  S1  see S1; split: an item is lost
+ *   S3  pile_pop: CAS free_top    relaxed  S2  split: two owners
  *   S4  pile_make: store chunk    release  S5  an item is read before it is made
  *   S5  pile_at: load chunk       acquire  S4  see S4
  */
@@ -85,7 +84,7 @@ void *pile_pop(struct pile *pile) {
         if (index == PILE_NONE) return NULL;
         struct pile_item *item = pile_at(pile, index);
         uint64_t fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | load_rlx(&item->free_next);
-        if (cas_acq(S3, &pile->free_top, &top, fresh)) return item;
+        if (cas_rlx(S3, &pile->free_top, &top, fresh)) return item;
     }
 }
 

@@ -24,10 +24,9 @@
  *   T2  submit_checked: light fence       light    G8  as T1
  *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks
  *   T4  submit_publish: fence             sc       K3  lost wake-up
- *   T5  seat_bias: biased + 1             sc       D2  a worker parks without the heavy fence that the bias needs
+ *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T8  queue_reserve: queued + 1         sc       D12 split: the bound drifts. survives order: it decides by the value alone
  *   T9  wait_sleep: load wait_event       acquire  D7  a waiter sleeps on a new event
  *   T10 queue_reserve: load room          acquire  D14 a submitter sleeps on a new event
  *   T11 group_bind: CAS id                acq_rel  T11 another thread uses the record before it is open; split: two records
@@ -38,12 +37,10 @@
  *   T16 group_bind: load id              acquire  T11 see T11
  *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
  *   T18 weft_block_begin: fence          sc       K3  as T15
- *   T19 wait_sleep: helpers + 1          sc       T4  split: the count drifts. survives order: T17 follows
  *   T20 undo_submit: drained + 1         release  P2  destroy sleeps on a new event
  *   T21 queue_unreserve: room + 1        release  T10 a submitter sleeps on a new event
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
- *   T24 weft_block_begin: blocked + 1    sc       D10 split: a spare too few. survives order: the event follows
  *   T27 wait_close: fence                sc       T17 a waiter sleeps on the group that has just been ended
  *   T26 guest_leave: guests - 1           release  P10 see P10; split: destroy waits for ever, or not at all
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
@@ -151,7 +148,8 @@ static int group_enter(struct weft_worker *seat, weft_group *group, struct lane 
 static void seat_bias(struct weft_worker *seat) {
     seat->streak = 0;
     if (!os_fence_is_asymmetric()) return;
-    add_sc(T5, &seat->pool->biased, 1);
+    add_rlx(&seat->pool->biased, 1);
+    fence_sc(T5);
     store_rlx(&seat->biased, 1);
 }
 
@@ -210,7 +208,7 @@ static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        if (add_sc(T8, &pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
+        if (add_rlx(&pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
         uint32_t room = load_acq(T10, &pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
@@ -404,7 +402,7 @@ static void wait_sleep(struct wait *wait) {
     store_rlx(&seat->wait_id, wait->id);
     if (helps) {
         store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
-        add_sc(T19, &pool->park.word[0].helpers, 1);
+        add_rlx(&pool->park.word[0].helpers, 1);
     }
     fence_sc(T17);
     if (helps) worker_unbias(pool);
@@ -542,7 +540,7 @@ int weft_block_begin(weft_worker *self) {
         fence_sc(T18);
         worker_notify(self, NULL, 0);
     }
-    uint32_t blocked = add_sc(T24, &pool->blocked, 1) + 1;
+    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(T25, &pool->blocked_peak, &peak, blocked)) break;

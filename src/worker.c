@@ -16,8 +16,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
- *   D2  worker_unbias: load pool->biased     acquire  T5   see D1. survives order: the fence before it (K3) orders as much
- *   D3  worker_unbias: exchange biased       relaxed  T5   split: the count of biased seats goes wrong
+ *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  seat_at: load seat                  acquire  P1   a seat is looked at before it is made
  *   D6  lanes_of: load lanes                acquire  T6   a lane is looked at before it is made
@@ -26,7 +25,6 @@
  *   D9  worker_flush: drained + 1            release  P2   destroy sleeps on a new event
  *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
- *   D12 queue_has_room: queued - 1          sc       T8   split: the bound drifts. survives order: D13 follows
  *   D13 queue_has_room: fence               sc       T7   a submitter waits for room that is there
  *   D14 queue_has_room: room + 1            release  T10  a submitter sleeps on a new event
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
@@ -120,7 +118,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
 }
 
 static NOINLINE void queue_has_room(weft_pool *pool) {
-    add_sc(D12, &pool->queued, UINT64_MAX);
+    add_rlx(&pool->queued, UINT64_MAX);
     fence_sc(D13);
     if (load_rlx(&pool->room_wanted) == 0) return;
     add_rel(D14, &pool->room, 1);
@@ -347,12 +345,13 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
 }
 
 void worker_unbias(weft_pool *pool) {
-    if (load_acq(D2, &pool->biased) == 0) return;
+    if (load_rlx(&pool->biased) == 0) return;
     uint32_t cleared = 0;
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = seat_at(pool, i);
-        if (seat != NULL && load_rlx(&seat->biased) != 0) cleared += xchg_acq_rel(D3, &seat->biased, 0);
+        uint32_t was = 1;
+        if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
     }
     os_fence_heavy(D1);
     if (cleared > 0) add_rlx(&pool->biased, -cleared);
