@@ -125,20 +125,19 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
     return id;
 }
 
-/* Finds the lane for the group. WEFT_OK, or why not. */
-static int group_enter(struct weft_worker *seat, weft_group *group, struct lane **lane) {
+/* The lane for the group. NULL: *error. */
+static struct lane *group_enter(struct weft_worker *seat, weft_group *group, int *error) {
     for (;;) {
-        int error = WEFT_OK;
-        uint64_t id = group_bind(seat, group, &error);
-        if (id == 0) return error;
+        uint64_t id = group_bind(seat, group, error);
+        if (id == 0) return NULL;
         struct record *record = record_at(&seat->pool->groups, id_index(id));
-        if (record == NULL) return WEFT_EINVAL;
+        *error = WEFT_EINVAL;
+        if (record == NULL) return NULL;
         uint64_t now = is_inside(seat, id) ? load_rlx(&record->id) : record_note_foreign(record, id, seat->index);
-        if (now == (id | ID_CANCELLED)) return WEFT_ECANCELED;
-        if (now == id) {
-            *lane = lane_for(seat, id, record);
-            return *lane == NULL ? WEFT_ENOMEM : WEFT_OK;
-        }
+        *error = WEFT_ECANCELED;
+        if (now == (id | ID_CANCELLED)) return NULL;
+        *error = WEFT_ENOMEM;
+        if (now == id) return lane_for(seat, id, record);
         os_yield(); /* a waiter is ending the group; its id is about to go */
     }
 }
@@ -183,6 +182,10 @@ struct job {
     const void *payload;
     uint32_t bytes; /* in the cells */
     enum cell_kind kind;
+    struct {
+        void *copy; /* of the payload */
+        size_t size;
+    } heap; /* CELL_HEAP: what the cell holds */
 };
 
 /* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
@@ -256,13 +259,13 @@ static int run_inline(struct weft_worker *seat, const struct lane *lane, const s
 }
 
 /* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
-static bool job_to_heap(struct weft_worker *seat, struct job *job, void *place[2], size_t size) {
-    place[0] = os_alloc(size);
-    place[1] = (void *)size;
-    if (place[0] == NULL) return false;
-    memcpy(place[0], job->payload, size);
-    job->payload = place;
-    job->bytes = 2 * sizeof *place;
+static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) {
+    job->heap.copy = os_alloc(size);
+    job->heap.size = size;
+    if (job->heap.copy == NULL) return false;
+    memcpy(job->heap.copy, job->payload, size);
+    job->payload = &job->heap;
+    job->bytes = sizeof job->heap;
     job->kind = CELL_HEAP;
     count_up(&seat->heap_payloads, 1);
     return true;
@@ -271,9 +274,9 @@ static bool job_to_heap(struct weft_worker *seat, struct job *job, void *place[2
 static int submit_job(struct weft_worker *seat, weft_group *group, const struct job *job) {
     for (;;) {
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        struct lane *lane = NULL;
-        int error = group_enter(seat, group, &lane);
-        if (error != WEFT_OK) return error;
+        int error;
+        struct lane *lane = group_enter(seat, group, &error);
+        if (lane == NULL) return error;
         if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
         seat->lane = &seat->pool->blank;
@@ -290,13 +293,12 @@ static void guest_leave(const struct weft_worker *seat) {
 }
 
 static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
-    void *place[2];
     if (job->payload == NULL)
         job->kind = CELL_NO_PAYLOAD;
-    else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, place, size))
+    else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, size))
         return WEFT_ENOMEM;
     int error = submit_job(seat, group, job);
-    if (error != WEFT_OK && job->kind == CELL_HEAP) os_free(place[0]);
+    if (error != WEFT_OK) os_free(job->heap.copy);
     return error;
 }
 
@@ -304,9 +306,8 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
     int error = queue_reserve(seat);
     if (error < 0) return error;
     if (error > 0) {
-        struct lane *lane = NULL;
-        error = group_enter(seat, group, &lane);
-        return error != WEFT_OK ? error : run_inline(seat, lane, job, size);
+        const struct lane *lane = group_enter(seat, group, &error);
+        return lane == NULL ? error : run_inline(seat, lane, job, size);
     }
     error = submit_seated(seat, group, job, size);
     if (error != WEFT_OK) queue_unreserve(seat->pool);
@@ -355,7 +356,7 @@ int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payl
     submit_publish(seat, lane);
     return WEFT_OK;
 slow:;
-    struct job job = {fn, payload, (uint32_t)size, CELL_INLINE};
+    struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = CELL_INLINE};
     return submit_slow(pool, group, &job, size);
 }
 
