@@ -47,10 +47,10 @@
 #define PURGE_NS UINT64_C(1000000000)
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 #ifndef TIMED_EVERY
-#define TIMED_EVERY 8u      /* claims */
+#define TIMED_EVERY 8u /* claims */
 #endif
 #ifndef TIMED_TRUST
-#define TIMED_TRUST 4u      /* timed claims before tasks count as tiny */
+#define TIMED_TRUST 4u /* timed claims before tasks count as tiny */
 #endif
 
 static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) { return load_acq(D5, &pool->seats[index]); }
