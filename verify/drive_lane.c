@@ -12,8 +12,8 @@ static struct {
     struct pile segments;
     struct lane lane[LANES];
     ATOMIC(uint32_t) handed_over;
-    uint32_t pushed;          /* items of all lanes; the test's own, like the next ones */
-    uint32_t run[ITEMS_MAX];  /* how often */
+    uint32_t pushed;         /* items of all lanes; the test's own, like the next ones */
+    uint32_t run[ITEMS_MAX]; /* how often */
     uint32_t group[ITEMS_MAX];
 } world;
 
