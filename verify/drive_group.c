@@ -231,7 +231,7 @@ static void setup_reopened(void) {
 }
 static void owner_of_reopened(void) {
     open_group();
-    while (!wait(load_rlx(&world.id), 0)) os_pause();
+    while (world.ended < load_rlx(&world.id) && !wait(load_rlx(&world.id), 0)) os_pause();
     submitter_leaves();
 }
 static void stranger_of_reopened(void) {
@@ -240,6 +240,24 @@ static void stranger_of_reopened(void) {
 }
 EXPLORE_DRIVER(group_reopened, .about = "a stranger submits to a group just opened", .setup = setup_reopened,
                .threads = {owner_of_reopened, stranger_of_reopened, worker_0}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* Two of them: the group may have been closed and reopened by the time the second one learns its id. */
+static void setup_reopened_two(void) {
+    setup_reopened();
+    store_rlx(&world.submitters, 3);
+}
+static void second_of_reopened(void) {
+    while (load_rlx(&world.id) == first_id) os_pause();
+    stranger_submits(2, 3);
+}
+/* The first one may end the group himself, as the only stranger he knows of. */
+static void first_of_reopened(void) {
+    stranger_of_reopened();
+    wait(first_id + (UINT64_C(1) << ID_SHIFT), 3);
+}
+EXPLORE_DRIVER(group_reopened_two, .about = "two strangers submit to a group just opened", .setup = setup_reopened_two,
+               .threads = {owner_of_reopened, first_of_reopened, second_of_reopened, worker_0}, .check = group_end,
                .flags = EXPLORE_NO_RESCUE);
 
 /* One of the strangers waits and ends the group himself. */
@@ -274,6 +292,23 @@ static void wait_second(void) {
     record_leave(&world.groups, world.record);
     wait(first_id, 2);
 }
+/* A task submitted while the group is about to be closed: its result counts, too. */
+static void setup_late(void) {
+    setup_two_waiters();
+    store_rlx(&world.submitters, 2);
+}
+static void wait_late(void) {
+    if (!record_enter(&world.groups, world.record, first_id)) return;
+    wait_inside(first_id, 2);
+    read_result();
+    if (world.task[2].id == first_id) {
+        plain_read(&world.result[2], sizeof *world.result);
+        EXPECT(world.result[2] == 3);
+        explore_observe(0);
+    }
+    record_leave(&world.groups, world.record);
+}
+
 /* The record came back once. */
 static void check_waiters(void) {
     uint32_t made = load_rlx(&world.groups.records.made), free = 0;
@@ -284,6 +319,17 @@ static void check_waiters(void) {
 EXPLORE_DRIVER(group_two_waiters, .about = "two wait, one ends the group", .setup = setup_two_waiters,
                .threads = {wait_first, wait_second, worker_0}, .check = check_waiters, .flags = EXPLORE_NO_RESCUE,
                .must_see = 3);
+
+EXPLORE_DRIVER(group_late, .about = "two wait while a stranger submits", .setup = setup_late,
+               .threads = {wait_first, wait_late, stranger_3, worker_0}, .check = check_waiters, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 1);
+
+/* As a wait whose deadline passes. */
+static void give_up(void) {
+    if (record_enter(&world.groups, world.record, first_id)) record_leave(&world.groups, world.record);
+}
+EXPLORE_DRIVER(group_gives_up, .about = "a wait that ends before the group", .setup = setup_two_waiters,
+               .threads = {wait_first, give_up, give_up, worker_0}, .check = check_waiters, .flags = EXPLORE_NO_RESCUE);
 
 static void cancel_setup(void) {
     group_setup();
