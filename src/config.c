@@ -112,7 +112,10 @@ static void stats_add_seat(weft_stats *stats, const struct weft_worker *seat) {
     stats->parks += load_rlx(&seat->parks);
     stats->wakes += load_rlx(&seat->wakes);
     stats->heap_payloads += load_rlx(&seat->heap_payloads);
-    for (struct lane *lane = load_acq(F1, &seat->lanes); lane != NULL; lane = load_rlx(&lane->next)) stats->lanes++;
+    for (struct lane *lane = load_acq(F1, &seat->lanes); lane != NULL; lane = load_rlx(&lane->next)) {
+        plain_read(&lane->segments, sizeof lane->segments);
+        stats->lanes++;
+    }
 }
 
 int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
@@ -121,7 +124,9 @@ int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = load_acq(F2, &pool->seats[i]);
-        if (seat != NULL) stats_add_seat(&sum, seat);
+        if (seat == NULL) continue;
+        plain_read(&seat->pool, sizeof seat->pool);
+        stats_add_seat(&sum, seat);
     }
     sum.queue_bytes = segments_bytes(&pool->segments);
     sum.spares_started = load_rlx(&pool->spares_made);

@@ -14,7 +14,6 @@
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
  *   P9  pool_drain: room + 1           release  T10  a submitter in a full pool sleeps on
  *   P10 pool_drain: load guests        acquire  T26  the pool's memory goes while a caller still uses it
- *   P5  pool_stop: store exits         release  -    workers that see it see all before it
  */
 #include "pool.h"
 
@@ -73,6 +72,7 @@ static bool registry_has(const weft_pool *pool, uint64_t id) {
 static struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     struct weft_worker *seat = store_get(&pool->store, sizeof *seat);
     if (seat == NULL) return NULL;
+    plain_write(&seat->pool, sizeof seat->pool);
     seat->pool = pool;
     seat->index = index;
     seat->lane = &pool->blank;
@@ -231,7 +231,7 @@ static void pool_join(weft_pool *pool) {
 }
 
 static void pool_stop(weft_pool *pool) {
-    store_rel(P5, &pool->exits, 1);
+    store_rlx(&pool->exits, 1);
     fence_sc(P6);
     for (uint32_t i = 0; i < pool->park.workers; i++) {
         add_rel(P7, &pool->park.slots[i].event, 1);

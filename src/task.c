@@ -69,6 +69,7 @@ static void undo_submit(struct weft_worker *seat, struct record *record) {
 static struct lane *lane_make(struct weft_worker *seat) {
     struct lane *lane = store_get(&seat->pool->store, sizeof *lane);
     if (lane == NULL || !lane_init(lane, &seat->pool->segments, 0)) return NULL;
+    plain_write(&lane->segments, sizeof lane->segments);
     store_rlx(&lane->next, load_rlx(&seat->lanes));
     store_rel(T6, &seat->lanes, lane);
     return lane;

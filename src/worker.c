@@ -53,7 +53,11 @@
 #define TIMED_TRUST 4u /* timed claims before tasks count as tiny */
 #endif
 
-static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) { return load_acq(D5, &pool->seats[index]); }
+static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = load_acq(D5, &pool->seats[index]);
+    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
+    return seat;
+}
 static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
 
 /* ---- running ------------------------------------------------------------------------------------------------------ */

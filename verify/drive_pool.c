@@ -14,6 +14,7 @@ static struct {
     uint32_t cleaned[TASKS_MAX];
     uint32_t last[TASKS_MAX];
     uint32_t submitted;
+    uint32_t hooked[4]; /* by the start hook of a worker */
     os_word second_run;
 } world;
 
@@ -29,6 +30,13 @@ static void clean(void *payload, size_t size, void *context) {
     world.cleaned[p.task]++;
 }
 
+static void start_hook(weft_worker *self, void *context) {
+    EXPECT(context == &world);
+    uint32_t index = weft_worker_index(self);
+    plain_write(&world.hooked[index], sizeof world.hooked[index]);
+    world.hooked[index]++;
+}
+
 static void configure(uint32_t workers, uint32_t flags) {
     static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 3000, 1000000000};
     memset(&world, 0, sizeof world);
@@ -38,11 +46,16 @@ static void configure(uint32_t workers, uint32_t flags) {
     world.config.flags = flags;
     world.config.spin_ns = spins_ns[explore_pick(3)];
     world.config.clean = clean;
+    world.config.start = start_hook;
     world.config.context = &world;
 }
 static void create(void) {
     int error = weft_pool_create(&world.pool, &world.config);
     EXPECT(error == WEFT_OK && world.pool != NULL);
+    for (uint32_t i = 0; i < world.config.workers; i++) {
+        plain_read(&world.hooked[i], sizeof world.hooked[i]);
+        EXPECT(world.hooked[i] == 1);
+    }
 }
 static void destroy(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
@@ -143,6 +156,23 @@ static void check_shared(void) {
 EXPLORE_DRIVER(pool_waiters, .about = "two wait for one group while a third submits to it", .setup = setup_shared,
                .threads = {wait_shared, wait_shared, submit_shared}, .check = check_shared);
 
+/* Two give the group its id at once, a third waits for it, a fourth looks on. */
+static void setup_fresh(void) {
+    setup_one();
+    shared_group = group_new();
+}
+static void submit_and_wait_shared(void) {
+    submit_shared();
+    submit_shared();
+    wait_shared();
+}
+static void look_on(void) {
+    weft_stats stats = {.struct_size = sizeof stats};
+    EXPECT(weft_pool_stats(world.pool, &stats) == WEFT_OK);
+}
+EXPLORE_DRIVER(pool_bind, .about = "two submit to a new group at once, a third waits", .setup = setup_fresh,
+               .threads = {submit_and_wait_shared, submit_and_wait_shared, wait_shared, look_on}, .check = check_shared);
+
 /* Destroy runs what is queued, also what tasks submit. */
 static int task_submits(void *payload, weft_worker *self) {
     int error = task(payload, self);
@@ -156,9 +186,17 @@ static void submit_and_leave(void) {
 EXPLORE_DRIVER(pool_destroy, .about = "destroyed with tasks queued", .setup = setup_one, .threads = {submit_and_leave},
                .check = all_run);
 
+static uint32_t aborted[TASKS_MAX];
+static void clean_aborted(void *payload, size_t size, void *context) {
+    struct payload p;
+    EXPECT(size == sizeof p && context == aborted);
+    memcpy(&p, payload, sizeof p);
+    aborted[p.task]++;
+}
 static void abort_check(void) {
-    EXPECT(weft_pool_abort(&world.pool, clean, &world) == WEFT_OK);
-    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
+    memset(aborted, 0, sizeof aborted);
+    EXPECT(weft_pool_abort(&world.pool, clean_aborted, aborted) == WEFT_OK);
+    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + aborted[i] == 1 && world.cleaned[i] == 0);
 }
 static void submit_three_and_leave(void) {
     for (int i = 0; i < 3; i++) submit(NULL, task, NULL);
@@ -229,6 +267,36 @@ static void submit_blocking(void) {
 }
 EXPLORE_DRIVER(pool_blocks, .about = "a spare stands in for a blocked worker", .setup = setup_blocking,
                .threads = {submit_blocking}, .check = all_run, .flags = EXPLORE_NO_RESCUE | EXPLORE_THREADS_FAIL);
+
+/* Claims of several, once their tasks were seen to be tiny: the rest of one whose task blocks or waits is another's to run. */
+static void submit_offered(void) {
+    batch(2);
+    weft_group *group = group_new();
+    submit(group, task_blocks, NULL);
+    submit(group, task, NULL);
+    submit(group, task_second, NULL);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_offers, .about = "a task that blocks inside a claim of several", .setup = setup_two_no_help,
+               .threads = {submit_offered}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+/* No spinning: while a worker waits, only the dozer's deadline gets the rest under way. */
+static void setup_nested_offers(void) {
+    configure(2, WEFT_NO_HELP);
+    world.config.spin_ns = WEFT_SPIN_NONE;
+    create();
+}
+static void nested_offered(void) {
+    batch(2);
+    weft_group *group = group_new();
+    submit(group, task_waits, NULL);
+    submit(group, task, NULL);
+    submit(group, task, NULL);
+    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    os_free(group);
+}
+EXPLORE_DRIVER(pool_nested_offers, .about = "a task that waits inside a claim of several", .setup = setup_nested_offers,
+               .threads = {nested_offered}, .check = all_run);
 
 /* Cancelled tasks run or are cleaned, once each. */
 static void submit_and_cancel(void) {
