@@ -31,7 +31,8 @@
  *   G13 record_open: store id            release  G12 see G12
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
- *   G16 record_close: store id           release  G12 reopening: see G12
+ *   G16 record_close: store id           release  G12 reopening: see G12. survives order: in the library a stranger learns the
+ *                                                     id by T16, which has seen the opening
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19

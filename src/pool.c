@@ -10,7 +10,7 @@
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end
- *   P7  pool_stop: event + 1           release  K6   a worker sleeps on a new event
+ *   P7  pool_stop: event + 1           release  K6   a worker sleeps on a new event. survives order: P6 stands before
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
  *   P9  pool_drain: room + 1           release  T10  a submitter in a full pool sleeps on
  *   P10 pool_drain: load guests        acquire  T26  the pool's memory goes while a caller still uses it

@@ -22,14 +22,16 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  weft_submit: light fence          light    G8  a task is counted in the record's next group, or lost in destroy
  *   T2  submit_checked: light fence       light    G8  as T1
- *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks
+ *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives drop: seats
+ *                                                 are biased only where it is for the compiler alone, which the model is not
  *   T4  submit_publish: fence             sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T9  wait_sleep: load wait_event       acquire  D7  a waiter sleeps on a new event
+ *   T9  wait_sleep: load wait_event       acquire  D7  a waiter sleeps on a new event. survives order: T17 follows, and a fence
+ *                                                 stands before each change of the event
  *   T10 queue_reserve: load room          acquire  D14 a submitter sleeps on a new event
- *   T11 group_bind: CAS id                acq_rel  T11 another thread uses the record before it is open; split: two records
+ *   T11 group_bind: CAS id                release  T16 another thread uses the record before it is open; split: two records
  *   T12 weft_block_begin: event + 1       release  D10 a spare sleeps on a new event
  *   T13 wait_close: CAS the user's id    relaxed  T11 split: a group opened anew is forgotten
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
@@ -121,7 +123,7 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
     *error = WEFT_ENOMEM;
     if (record == NULL) return 0;
     uint64_t fresh = load_rlx(&record->id);
-    if (cas_acq_rel(T11, id_of(group), &id, fresh)) return fresh;
+    if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
     record_discard(&seat->pool->groups, record);
     return id;
 }

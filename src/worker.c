@@ -20,9 +20,12 @@
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  seat_at: load seat                  acquire  P1   a seat is looked at before it is made
  *   D6  lanes_of: load lanes                acquire  T6   a lane is looked at before it is made
- *   D7  worker_wake_waiters: event + 1       release  T9   a waiter sleeps on a new event
- *   D8  worker_wake_helpers: event + 1       release  T9   see D7
- *   D9  worker_flush: drained + 1            release  P2   destroy sleeps on a new event
+ *   D7  worker_wake_waiters: event + 1       release  T9   a waiter sleeps on a new event. survives order: G4 or T27 stands before.
+ *                                                    survives split: who sleeps after a change that another overwrote has seen, by
+ *                                                    T17, what both were about
+ *   D8  worker_wake_helpers: event + 1       release  T9   see D7. survives order: T4, T15, T18, D4 or K10 stands before.
+ *                                                    survives split: see D7
+ *   D9  worker_flush: drained + 1            release  P2   destroy sleeps on a new event. survives order: G4 stands before
  *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 queue_has_room: fence               sc       T7   a submitter waits for room that is there
