@@ -249,11 +249,63 @@ static void jobs_start_in_order_whoever_runs_them(void **state) {
     }
     gate_open(&door);
     assert_ptr_equal(x264_threadpool_wait(pool, &door), &door);
+    while (atomic_load(&started.count) < JOBS) sched_yield();
     for (int i = JOBS - 1; i >= 0; i--) assert_ptr_equal(x264_threadpool_wait(pool, &args[i]), &args[i]);
     for (int i = 0; i < JOBS; i++) {
         assert_ptr_equal(started.arg[i], &args[i]);
-        assert_false(pthread_equal(started.thread[i], pthread_self())); /* never inline */
+        assert_false(pthread_equal(started.thread[i], pthread_self())); /* run does not run it */
     }
+    x264_threadpool_delete(pool);
+}
+
+typedef struct opener {
+    gate *door;
+    pid_t until_sleeps;
+} opener;
+
+static void *open_when_asleep(void *argument) {
+    opener *me = argument;
+    while (!thread_sleeps(me->until_sleeps)) sched_yield();
+    gate_open(me->door);
+    return NULL;
+}
+
+/* The only worker stands at a door that opens after the wait: nobody else can run the job. */
+static void a_wait_runs_its_job_when_it_is_next(void **state) {
+    (void)state;
+    int arg;
+    gate door = GATE_INIT;
+    atomic_store(&started.count, 0);
+    x264_threadpool_t *pool = pool_on_one_cpu(2);
+    x264_threadpool_run(pool, pass_gate, &door);
+    while (!atomic_load(&door.reached)) sched_yield();
+    x264_threadpool_run(pool, note_start, &arg);
+    assert_ptr_equal(x264_threadpool_wait(pool, &arg), &arg);
+    assert_true(pthread_equal(started.thread[0], pthread_self()));
+    gate_open(&door);
+    assert_ptr_equal(x264_threadpool_wait(pool, &door), &door);
+    x264_threadpool_run(pool, return_arg, &arg); /* what the job left behind does no harm */
+    assert_ptr_equal(x264_threadpool_wait(pool, &arg), &arg);
+    x264_threadpool_delete(pool);
+}
+
+static void a_wait_runs_nothing_out_of_order(void **state) {
+    (void)state;
+    int args[2];
+    gate door = GATE_INIT;
+    opener later = {&door, thread_id()};
+    pthread_t thread;
+    atomic_store(&started.count, 0);
+    x264_threadpool_t *pool = pool_on_one_cpu(3);
+    x264_threadpool_run(pool, pass_gate, &door);
+    while (!atomic_load(&door.reached)) sched_yield();
+    x264_threadpool_run(pool, note_start, &args[0]);
+    x264_threadpool_run(pool, note_start, &args[1]);
+    assert_int_equal(pthread_create(&thread, NULL, open_when_asleep, &later), 0);
+    assert_ptr_equal(x264_threadpool_wait(pool, &args[1]), &args[1]);
+    pthread_join(thread, NULL);
+    assert_ptr_equal(started.arg[0], &args[0]);
+    assert_ptr_equal(started.arg[1], &args[1]);
     x264_threadpool_delete(pool);
 }
 
@@ -325,18 +377,6 @@ static void blocking_jobs_never_hang_with_one_worker(void **state) {
 
 /* ---- delete ------------------------------------------------------------------------------------------------------- */
 
-typedef struct opener {
-    gate *door;
-    pid_t until_sleeps;
-} opener;
-
-static void *open_when_asleep(void *argument) {
-    opener *me = argument;
-    while (!thread_sleeps(me->until_sleeps)) sched_yield();
-    gate_open(me->door);
-    return NULL;
-}
-
 static void delete_drops_what_has_not_started(void **state) {
     (void)state;
     int args[3];
@@ -367,9 +407,21 @@ static void delete_takes_finished_jobs_nobody_waited_for(void **state) {
 
 /* ---- the stack ---------------------------------------------------------------------------------------------------- */
 
+/* Runs a job that counts itself as started on a worker: the wait finds it started. */
+static intptr_t result_on_worker(void *(*func)(void *), void *arg) {
+    x264_threadpool_t *pool = pool_of(2);
+    atomic_store(&started.count, 0);
+    x264_threadpool_run(pool, func, arg);
+    while (!atomic_load(&started.count)) sched_yield();
+    intptr_t result = (intptr_t)x264_threadpool_wait(pool, arg);
+    x264_threadpool_delete(pool);
+    return result;
+}
+
 /* Where a variable that the compiler places by the stack alignment it was told of really lies. */
 static void *misalignment(void *arg) {
     (void)arg;
+    atomic_fetch_add(&started.count, 1);
     char local[64] __attribute__((aligned(64)));
     uintptr_t address = (uintptr_t)local;
     __asm__ volatile("" : "+r"(address) : : "memory"); /* so that it is not taken as known */
@@ -383,10 +435,7 @@ static void the_stack_is_aligned_as_x264_assumes(void **state) {
     skip();
 #else
     int arg;
-    x264_threadpool_t *pool = pool_of(2);
-    x264_threadpool_run(pool, misalignment, &arg);
-    assert_int_equal((intptr_t)x264_threadpool_wait(pool, &arg), 0);
-    x264_threadpool_delete(pool);
+    assert_int_equal(result_on_worker(misalignment, &arg), 0);
 #endif
 }
 
@@ -394,6 +443,7 @@ static void the_stack_is_aligned_as_x264_assumes(void **state) {
 
 static void *use_stack(void *arg) {
     unsigned char block[STACK_NEED_BYTES];
+    atomic_fetch_add(&started.count, 1);
     memset(block, *(int *)arg, sizeof block);
     __asm__ volatile("" : : "r"(block) : "memory");
     return (void *)(intptr_t)(block[0] + block[sizeof block - 1]);
@@ -407,11 +457,8 @@ static void the_stack_does_not_depend_on_the_default(void **state) {
     assert_int_equal(pthread_attr_init(&small), 0);
     assert_int_equal(pthread_attr_setstacksize(&small, STACK_NEED_BYTES / 2), 0);
     assert_int_equal(pthread_setattr_default_np(&small), 0);
-    x264_threadpool_t *pool = pool_of(2);
+    assert_int_equal(result_on_worker(use_stack, &arg), 42);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
-    x264_threadpool_run(pool, use_stack, &arg);
-    assert_int_equal((intptr_t)x264_threadpool_wait(pool, &arg), 42);
-    x264_threadpool_delete(pool);
     pthread_attr_destroy(&small);
     pthread_attr_destroy(&before);
 }
@@ -424,6 +471,8 @@ int main(void) {
         cmocka_unit_test(wait_may_come_before_run),
         cmocka_unit_test(a_job_that_cannot_be_queued_fails),
         cmocka_unit_test(jobs_start_in_order_whoever_runs_them),
+        cmocka_unit_test(a_wait_runs_its_job_when_it_is_next),
+        cmocka_unit_test(a_wait_runs_nothing_out_of_order),
         cmocka_unit_test(blocking_jobs_never_hang),
         cmocka_unit_test(blocking_jobs_never_hang_with_one_worker),
         cmocka_unit_test(delete_drops_what_has_not_started),

@@ -5,13 +5,14 @@
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
  *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough:
  *    this pool has no more workers than there are CPUs.
+ *  - Run never runs the job itself. Wait does when the job waited for is the next to start: the caller would only sleep.
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
  *  - Delete drops what has not started, also with jobs that nobody waited for.
  *  - Code of x264 assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
  *
  * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved
- * it to STARTED until it moves it to FINISHED. */
+ * it to JOB_STARTED until that thread moves it to JOB_FINISHED. */
 #include "common/common.h"
 
 #include <pthread.h>
@@ -89,21 +90,24 @@ static void job_finish(pool_job *job, void *result) {
     if (job->awaited) pthread_cond_signal(&job->finished);
 }
 
+/* Runs the oldest job on this thread, with the lock given up meanwhile. */
+static void job_run(x264_threadpool_t *pool) {
+    pool_job *job = queue_pop(pool);
+    job->state = JOB_STARTED;
+    pthread_mutex_unlock(&pool->lock);
+    void *result = job->func(job->arg);
+    pthread_mutex_lock(&pool->lock);
+    job_finish(job, result);
+}
+
 /* ---- what a worker runs ------------------------------------------------------------------------------------------- */
 
-/* A weft task. There are never more permits than queued jobs, so the queue is not empty here. */
+/* A weft task: a permit. A job that a wait ran leaves one without work. */
 REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
     x264_threadpool_t *pool = *(x264_threadpool_t **)payload;
     (void)self;
     pthread_mutex_lock(&pool->lock);
-    pool_job *job = queue_pop(pool);
-    job->state = JOB_STARTED;
-    pthread_mutex_unlock(&pool->lock);
-
-    void *result = job->func(job->arg);
-
-    pthread_mutex_lock(&pool->lock);
-    job_finish(job, result);
+    if (pool->oldest) job_run(pool);
     pthread_mutex_unlock(&pool->lock);
     return WEFT_OK;
 }
@@ -167,7 +171,7 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     /* Outside the lock, or the worker that this wakes would at once wait for it. */
     if (weft_submit(pool->workers, NULL, run_oldest, &pool, sizeof pool) == WEFT_OK) return;
     pthread_mutex_lock(&pool->lock);
-    job_finish(queue_pop_youngest(pool), RESULT_FAILED);
+    if (pool->oldest) job_finish(queue_pop_youngest(pool), RESULT_FAILED);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -188,6 +192,7 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
     pthread_mutex_lock(&pool->lock);
     while (!(job = job_find(pool, arg))) pthread_cond_wait(&pool->job_added, &pool->lock);
     job->awaited = 1;
+    if (job == pool->oldest) job_run(pool);
     while (job->state != JOB_FINISHED) pthread_cond_wait(&job->finished, &pool->lock);
     void *result = job->result;
     job->awaited = 0;
