@@ -84,20 +84,22 @@ static pool_job *queue_pop_youngest(x264_threadpool_t *pool) {
     return job;
 }
 
-static void job_finish(pool_job *job, void *result) {
+/* Nonzero when somebody waits for the job: then signal job->finished after giving up the lock, or the one that wakes may at
+ * once sleep again for the lock. */
+static int job_finish(pool_job *job, void *result) {
     job->result = result;
     job->state = JOB_FINISHED;
-    if (job->awaited) pthread_cond_signal(&job->finished);
+    return job->awaited;
 }
 
-/* Runs the oldest job on this thread, with the lock given up meanwhile. */
-static void job_run(x264_threadpool_t *pool) {
+/* Runs the oldest job on this thread, with the lock given up meanwhile. Returns what job_finish does. */
+static int job_run(x264_threadpool_t *pool) {
     pool_job *job = queue_pop(pool);
     job->state = JOB_STARTED;
     pthread_mutex_unlock(&pool->lock);
     void *result = job->func(job->arg);
     pthread_mutex_lock(&pool->lock);
-    job_finish(job, result);
+    return job_finish(job, result);
 }
 
 /* ---- what a worker runs ------------------------------------------------------------------------------------------- */
@@ -107,8 +109,10 @@ REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
     x264_threadpool_t *pool = *(x264_threadpool_t **)payload;
     (void)self;
     pthread_mutex_lock(&pool->lock);
-    if (pool->oldest) job_run(pool);
+    pool_job *job = pool->oldest;
+    int awaited = job && job_run(pool);
     pthread_mutex_unlock(&pool->lock);
+    if (awaited) pthread_cond_signal(&job->finished);
     return WEFT_OK;
 }
 
@@ -171,7 +175,8 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     /* Outside the lock, or the worker that this wakes would at once wait for it. */
     if (weft_submit(pool->workers, NULL, run_oldest, &pool, sizeof pool) == WEFT_OK) return;
     pthread_mutex_lock(&pool->lock);
-    if (pool->oldest) job_finish(queue_pop_youngest(pool), RESULT_FAILED);
+    pool_job *failed = pool->oldest ? queue_pop_youngest(pool) : NULL;
+    if (failed && job_finish(failed, RESULT_FAILED)) pthread_cond_signal(&failed->finished);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -197,8 +202,8 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
     void *result = job->result;
     job->awaited = 0;
     job->state = JOB_FREE;
-    pthread_cond_signal(&pool->slot_freed);
     pthread_mutex_unlock(&pool->lock);
+    pthread_cond_signal(&pool->slot_freed);
     return result;
 }
 
