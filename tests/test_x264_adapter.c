@@ -289,7 +289,7 @@ static void a_wait_runs_its_job_when_it_is_next(void **state) {
     x264_threadpool_delete(pool);
 }
 
-static void a_wait_runs_nothing_out_of_order(void **state) {
+static void a_wait_runs_no_other_job(void **state) {
     (void)state;
     int args[2];
     gate door = GATE_INIT;
@@ -306,6 +306,7 @@ static void a_wait_runs_nothing_out_of_order(void **state) {
     pthread_join(thread, NULL);
     assert_ptr_equal(started.arg[0], &args[0]);
     assert_ptr_equal(started.arg[1], &args[1]);
+    assert_false(pthread_equal(started.thread[0], pthread_self()));
     x264_threadpool_delete(pool);
 }
 
@@ -472,7 +473,7 @@ int main(void) {
         cmocka_unit_test(a_job_that_cannot_be_queued_fails),
         cmocka_unit_test(jobs_start_in_order_whoever_runs_them),
         cmocka_unit_test(a_wait_runs_its_job_when_it_is_next),
-        cmocka_unit_test(a_wait_runs_nothing_out_of_order),
+        cmocka_unit_test(a_wait_runs_no_other_job),
         cmocka_unit_test(blocking_jobs_never_hang),
         cmocka_unit_test(blocking_jobs_never_hang_with_one_worker),
         cmocka_unit_test(delete_drops_what_has_not_started),
