@@ -72,7 +72,8 @@ typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque,
  * (use positive numbers to tell yours from weft's). */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
-/* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. */
+/* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. A task
+ * submitted with payload NULL gives (NULL, 0). The payload's memory goes when it returns. */
 typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 
 /* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
@@ -104,10 +105,11 @@ typedef struct weft_config {
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
     const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
-    int64_t spin_ns;    /* how long an idle worker looks for work before it parks; 0: default; WEFT_SPIN_NONE: not at all */
-    uint32_t flags;     /* WEFT_ORDERED, WEFT_NO_HELP */
-    uint32_t full;      /* enum weft_full, used when queue_max is set */
-    uint64_t queue_max; /* tasks that may wait to start; 0: no bound */
+    int64_t
+        spin_ns; /* how long an idle worker looks for work before it parks, at most 10^9; 0: default; WEFT_SPIN_NONE: not at all */
+    uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP */
+    uint32_t full;                                   /* enum weft_full, used when queue_max is set */
+    uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
     void (*data_free)(void *data); /* destroys *weft_worker_data; called in destroy, after every stop hook */
@@ -118,8 +120,8 @@ typedef struct weft_config {
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
 WEFT_API int weft_config_init(weft_config *config);
 
-/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX. Nothing else in weft
- * reads the environment. A value that does not parse: WEFT_EINVAL, and *config is as before. `cpus` then points into the
+/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX. Nothing else in the
+ * library reads the environment, but for WEFT_FENCE=full at the first pool (no membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. `cpus` then points into the
  * environment. Not while another thread changes the environment. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
@@ -187,7 +189,9 @@ enum weft_help {
 
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks of
  * the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
- * Returns WEFT_OK; the error of the failed task that was submitted first; WEFT_ECANCELED when cancelled and no task failed;
+ * Returns WEFT_OK; the error of the failed task that was submitted first (by several threads: the one with the lowest number
+ * among its own thread's; numbers are 31 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
+ * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told;
  * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group; WEFT_EFORK in a forked child. `group` NULL waits for
  * the pool's own group. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
