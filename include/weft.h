@@ -208,6 +208,28 @@ WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
 WEFT_API int weft_cancelled(const weft_worker *self);
 
+/* ---- loops -------------------------------------------------------------------------------------------------------- */
+
+/* The indices from `begin` to before `end`. */
+typedef struct weft_range {
+    size_t begin, end;
+    size_t grain; /* indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
+} weft_range;
+
+/* Runs the indices from `begin` to before `end` in rising order. Returns 0, or an error: then it has stopped at the first index
+ * that failed, and no call for higher indices begins any more. `self` is the worker that runs it. */
+typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worker *self);
+
+/* Calls `body` for pieces of the range that cover it exactly, on the calling thread and on workers that have nothing else to do,
+ * and returns when all calls have returned; what they wrote is then visible. May be called inside tasks and bodies. The body
+ * may submit, wait and loop itself; it belongs to the group of the task that called weft_for.
+ * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
+ * may have; WEFT_ECANCELED when the group of the calling task was cancelled before every index had begun, those that had have
+ * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK, WEFT_ENOMEM,
+ * WEFT_EAGAIN (too many threads use this pool): no call was made. In a WEFT_ORDERED pool the loop does not wait for its turn among
+ * the tasks: it starts at once. In a WEFT_NO_HELP pool a caller from outside runs nothing, a worker does in its stead. */
+WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
+
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */
 
 /* A pointer for the thread's own use, NULL at first, kept from task to task. Never NULL itself; `self` must be a task's. */

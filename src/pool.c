@@ -369,12 +369,14 @@ static void pool_drain(weft_pool *pool) {
     os_fence_heavy(P4);
     add_rel(P9, &pool->room, 1);
     os_wake(&pool->room, INT32_MAX);
-    for (;;) {
-        uint32_t event = load_acq(P2, &pool->drained);
-        if (pool_is_drained(pool)) break;
-        os_wait(&pool->drained, event, 0);
-    }
-    while (load_acq(P10, &pool->guests) > 0) os_yield();
+    do { /* a guest's loop may have submitted */
+        for (;;) {
+            uint32_t event = load_acq(P2, &pool->drained);
+            if (pool_is_drained(pool)) break;
+            os_wait(&pool->drained, event, 0);
+        }
+        while (load_acq(P10, &pool->guests) > 0) os_yield();
+    } while (!pool_is_drained(pool));
 }
 
 static void pool_free_data(weft_pool *pool) {

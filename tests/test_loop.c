@@ -1,0 +1,420 @@
+/* test_loop.c: weft_for, from the contracts of weft.h alone. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+static const uint32_t worker_counts[] = {1, 2, 3, 8};
+enum { WORKER_COUNTS = sizeof worker_counts / sizeof worker_counts[0], MARKS = 4096 };
+
+/* ---- every index once --------------------------------------------------------------------------------------------- */
+
+struct marks {
+    size_t first; /* index of mark[0] */
+    size_t count;
+    size_t grain;
+    atomic_uint mark[MARKS];
+};
+
+static int mark_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct marks *marks = context;
+    REQUIRE(self != NULL && begin < end && begin >= marks->first && end - marks->first <= marks->count);
+    REQUIRE(end - begin >= marks->grain || end - marks->first == marks->count);
+    for (size_t i = begin; i < end; i++) atomic_fetch_add(&marks->mark[i - marks->first], 1);
+    return 0;
+}
+
+static void check_range(weft_pool *pool, size_t first, size_t count, size_t grain) {
+    static struct marks marks;
+    memset(&marks, 0, sizeof marks);
+    marks.first = first;
+    marks.count = count;
+    marks.grain = grain;
+    assert_int_equal(weft_for(pool, (weft_range){first, first + count, grain}, mark_body, &marks), WEFT_OK);
+    for (size_t i = 0; i < count; i++) assert_int_equal(atomic_load(&marks.mark[i]), 1);
+}
+
+static void test_every_index_once(void **state) {
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1000, MARKS};
+    static const size_t grains[] = {0, 1, 3, 64, 5000, SIZE_MAX};
+    for (unsigned w = 0; w < WORKER_COUNTS; w++) {
+        weft_pool *pool = make_pool(worker_counts[w]);
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t g = 0; g < sizeof grains / sizeof grains[0]; g++) {
+                check_range(pool, 0, counts[c], grains[g]);
+                check_range(pool, 17, counts[c], grains[g]);
+                check_range(pool, SIZE_MAX - counts[c], counts[c], grains[g]);
+            }
+        }
+        end_pool(pool);
+    }
+}
+
+static int sum_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    atomic_size_t *sum = context;
+    atomic_fetch_add(sum, end - begin);
+    return 0;
+}
+
+static void test_huge_ranges(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    static const weft_range ranges[] = {
+        {0, SIZE_MAX, 0}, {0, SIZE_MAX, SIZE_MAX / 5}, {1, SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 2, SIZE_MAX, SIZE_MAX / 1000}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        atomic_size_t sum = 0;
+        assert_int_equal(weft_for(pool, ranges[i], sum_body, &sum), WEFT_OK);
+        assert_true(atomic_load(&sum) == ranges[i].end - ranges[i].begin);
+    }
+    end_pool(pool);
+}
+
+static int plain_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    unsigned *results = context;
+    for (size_t i = begin; i < end; i++) results[i]++; /* no atomics: the return of weft_for makes it visible */
+    return 0;
+}
+
+static void test_makes_visible(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(3);
+    static unsigned results[512];
+    memset(results, 0, sizeof results);
+    for (unsigned round = 1; round <= 1000; round++) {
+        assert_int_equal(weft_for(pool, (weft_range){0, 512, round % 9}, plain_body, results), WEFT_OK);
+        for (size_t i = 0; i < 512; i++) assert_int_equal(results[i], round);
+    }
+    end_pool(pool);
+}
+
+/* ---- who runs it -------------------------------------------------------------------------------------------------- */
+
+/* Each of two calls waits for the other: the loop ends only if two threads run it. */
+static int meet_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    atomic_uint *arrived = context;
+    for (size_t i = begin; i < end; i++) {
+        atomic_fetch_add(arrived, 1);
+        while (atomic_load(arrived) < 2) sched_yield();
+    }
+    return 0;
+}
+
+static void test_worker_helps_a_long_call(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    for (unsigned round = 0; round < 100; round++) {
+        atomic_uint arrived = 0;
+        assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, meet_body, &arrived), WEFT_OK);
+        assert_int_equal(atomic_load(&arrived), 2);
+        if (round % 10 == 0) nap(); /* the worker may be asleep */
+    }
+    end_pool(pool);
+}
+
+static int thread_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin;
+    (void)end;
+    REQUIRE(weft_worker_index(self) < 2);
+    REQUIRE(!pthread_equal(pthread_self(), *(pthread_t *)context));
+    return 0;
+}
+
+static void test_no_help_runs_on_workers_only(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    pthread_t me = pthread_self();
+    for (unsigned round = 0; round < 200; round++)
+        assert_int_equal(weft_for(pool, (weft_range){0, 20, 1}, thread_body, &me), WEFT_OK);
+    end_pool(pool);
+}
+
+static void test_ordered_pool_loops_at_once(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_ORDERED;
+    weft_pool *pool = make_pool_with(&config);
+    gate g;
+    weft_group group = WEFT_GROUP_INIT;
+    gate_occupy(&g, pool, &group); /* the only worker is busy: the loop must not wait for it */
+    check_range(pool, 0, 1000, 0);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
+static void test_bounded_pool(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.queue_max = 1;
+    config.full = WEFT_FULL_ERROR;
+    weft_pool *pool = make_pool_with(&config);
+    gate g;
+    atomic_uint counter = 0;
+    weft_group group = WEFT_GROUP_INIT;
+    gate_occupy(&g, pool, &group);
+    assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
+    check_range(pool, 0, 1000, 0);
+    assert_int_equal(atomic_load(&counter), 0);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
+/* ---- inside ------------------------------------------------------------------------------------------------------- */
+
+struct nest {
+    weft_pool *pool;
+    unsigned depth;
+    atomic_uint *leaves;
+};
+
+static int nest_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct nest *nest = context;
+    for (size_t i = begin; i < end; i++) {
+        struct nest inner = {nest->pool, nest->depth - 1, nest->leaves};
+        if (nest->depth == 0)
+            atomic_fetch_add(nest->leaves, 1);
+        else
+            REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 5, 1}, nest_body, &inner) == WEFT_OK);
+    }
+    return 0;
+}
+
+static int nest_task(void *payload, weft_worker *self) { return nest_body(0, 1, payload, self); }
+
+static void test_nested_in_bodies_and_tasks(void **state) {
+    (void)state;
+    for (unsigned w = 0; w < WORKER_COUNTS; w++) {
+        weft_pool *pool = make_pool(worker_counts[w]);
+        atomic_uint leaves = 0;
+        struct nest nest = {pool, 3, &leaves};
+        assert_int_equal(weft_for(pool, (weft_range){0, 5, 1}, nest_body, &nest), WEFT_OK);
+        assert_int_equal(atomic_load(&leaves), 625);
+        weft_group group = WEFT_GROUP_INIT;
+        for (unsigned i = 0; i < 20; i++)
+            assert_int_equal(weft_submit(pool, &group, nest_task, &nest, sizeof nest), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(atomic_load(&leaves), 625 + 20 * 125);
+        end_pool(pool);
+    }
+}
+
+/* A body that submits and waits. */
+static int group_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    weft_pool *pool = weft_worker_pool(self);
+    weft_group group = WEFT_GROUP_INIT;
+    for (size_t i = begin; i < end; i++) REQUIRE(submit_count(pool, &group, context) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    return 0;
+}
+
+static void test_groups_in_bodies(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    atomic_uint counter = 0;
+    for (unsigned round = 0; round < 200; round++)
+        assert_int_equal(weft_for(pool, (weft_range){0, 50, 7}, group_body, &counter), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 200 * 50);
+    end_pool(pool);
+}
+
+static void *outside_thread(void *argument) {
+    static _Thread_local unsigned results[256];
+    for (unsigned round = 1; round <= 300; round++) {
+        REQUIRE(weft_for(argument, (weft_range){0, 256, 0}, plain_body, results) == WEFT_OK);
+        for (size_t i = 0; i < 256; i++) REQUIRE(results[i] == round);
+    }
+    return NULL;
+}
+
+static void test_from_several_threads(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    pthread_t threads[6];
+    for (unsigned i = 0; i < 6; i++) REQUIRE(pthread_create(&threads[i], NULL, outside_thread, pool) == 0);
+    for (unsigned i = 0; i < 6; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    end_pool(pool);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+struct failures {
+    size_t first, step; /* first, first + step, ... fail with their index + 1 */
+    atomic_uint ran[MARKS];
+};
+
+static int fail_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    struct failures *failures = context;
+    for (size_t i = begin; i < end; i++) {
+        atomic_fetch_add(&failures->ran[i], 1);
+        if (i >= failures->first && (i - failures->first) % failures->step == 0) return (int)i + 1;
+    }
+    return 0;
+}
+
+static void test_error_of_the_lowest_index(void **state) {
+    (void)state;
+    static struct failures failures;
+    for (unsigned w = 0; w < WORKER_COUNTS; w++) {
+        weft_pool *pool = make_pool(worker_counts[w]);
+        for (size_t round = 0; round < 300; round++) {
+            memset(&failures, 0, sizeof failures);
+            failures.first = round * 13 % MARKS;
+            failures.step = 1 + round % 5;
+            weft_range range = {0, MARKS, round % 4 * 3};
+            assert_int_equal(weft_for(pool, range, fail_body, &failures), failures.first + 1);
+            for (size_t i = 0; i <= failures.first; i++) assert_int_equal(atomic_load(&failures.ran[i]), 1);
+            for (size_t i = failures.first; i < MARKS; i++) assert_true(atomic_load(&failures.ran[i]) <= 1);
+        }
+        end_pool(pool);
+    }
+}
+
+static int negative_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)end;
+    (void)context;
+    (void)self;
+    return begin >= 3 ? WEFT_EFULL : 0;
+}
+
+struct cancelled {
+    weft_pool *pool;
+    weft_group *group;
+    int result;
+    atomic_uint calls;
+};
+
+static int cancelling_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct cancelled *cancelled = context;
+    (void)begin;
+    (void)end;
+    if (atomic_fetch_add(&cancelled->calls, 1) == 2) REQUIRE(weft_cancel(cancelled->pool, cancelled->group) == WEFT_OK);
+    (void)weft_cancelled(self);
+    return 0;
+}
+
+static int cancelled_task(void *payload, weft_worker *self) {
+    (void)self;
+    struct cancelled *cancelled = *(struct cancelled **)payload;
+    cancelled->result = weft_for(cancelled->pool, (weft_range){0, SIZE_MAX, 1}, cancelling_body, cancelled);
+    return 0;
+}
+
+static void test_cancelled_group_ends_the_loop(void **state) {
+    (void)state;
+    for (unsigned w = 0; w < WORKER_COUNTS; w++) {
+        weft_pool *pool = make_pool(worker_counts[w]);
+        weft_group group = WEFT_GROUP_INIT;
+        struct cancelled cancelled = {.pool = pool, .group = &group};
+        struct cancelled *pointer = &cancelled;
+        assert_int_equal(weft_submit(pool, &group, cancelled_task, &pointer, sizeof pointer), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+        assert_int_equal(cancelled.result, WEFT_ECANCELED);
+        assert_true(atomic_load(&cancelled.calls) >= 3);
+        end_pool(pool);
+    }
+}
+
+static int loop_in_child(void *argument) {
+    atomic_size_t sum = 0;
+    return weft_for(argument, (weft_range){0, 10, 0}, sum_body, &sum) == WEFT_EFORK && sum == 0 ? 0 : 1;
+}
+
+static int destroy_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin;
+    (void)end;
+    (void)self;
+    weft_pool *pool = context;
+    REQUIRE(weft_pool_destroy(&pool) == WEFT_EDEADLK);
+    return 0;
+}
+
+static void test_misuse(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    atomic_size_t sum = 0;
+    assert_int_equal(weft_for(NULL, (weft_range){0, 1, 0}, sum_body, &sum), WEFT_EINVAL);
+    assert_int_equal(weft_for(pool, (weft_range){0, 1, 0}, NULL, &sum), WEFT_EINVAL);
+    assert_int_equal(weft_for(pool, (weft_range){1, 0, 0}, sum_body, &sum), WEFT_EINVAL);
+    assert_int_equal(weft_for(pool, (weft_range){SIZE_MAX, SIZE_MAX, 0}, sum_body, &sum), WEFT_OK);
+    assert_true(sum == 0);
+    assert_int_equal(weft_for(pool, (weft_range){0, 9, 1}, negative_body, NULL), WEFT_EFULL);
+    assert_int_equal(weft_for(pool, (weft_range){0, 9, 1}, destroy_body, pool), WEFT_OK);
+    if (!SANITIZED) assert_int_equal(in_child(loop_in_child, pool), 0);
+    end_pool(pool);
+}
+
+/* A loop from outside that is under way when destroy begins is waited for; the next is refused. */
+struct ending {
+    weft_pool *pool;
+    sem_t begun;
+    atomic_bool goes_on;
+};
+
+static int ending_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct ending *ending = context;
+    (void)self;
+    (void)end;
+    if (begin > 0) return 0;
+    sem_post(&ending->begun);
+    while (!atomic_load(&ending->goes_on)) sched_yield();
+    return 0;
+}
+
+static void *ending_thread(void *argument) {
+    struct ending *ending = argument;
+    REQUIRE(weft_for(ending->pool, (weft_range){0, 2, 1}, ending_body, ending) == WEFT_OK);
+    return NULL;
+}
+
+static void *letting_thread(void *argument) {
+    struct ending *ending = argument;
+    int error = WEFT_OK;
+    atomic_size_t sum = 0;
+    while (error == WEFT_OK) error = weft_for(ending->pool, (weft_range){0, 1, 0}, sum_body, &sum);
+    REQUIRE(error == WEFT_ESHUTDOWN);
+    atomic_store(&ending->goes_on, true);
+    return NULL;
+}
+
+static void test_destroy_waits_for_loops(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        struct ending ending = {.pool = make_pool(1)};
+        weft_pool *pool = ending.pool;
+        pthread_t threads[2];
+        REQUIRE(sem_init(&ending.begun, 0, 0) == 0);
+        REQUIRE(pthread_create(&threads[0], NULL, ending_thread, &ending) == 0);
+        await(&ending.begun);
+        REQUIRE(pthread_create(&threads[1], NULL, letting_thread, &ending) == 0);
+        end_pool(pool); /* would free what the loop uses, if it did not wait */
+        for (unsigned i = 0; i < 2; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+        sem_destroy(&ending.begun);
+    }
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_index_once),
+        cmocka_unit_test(test_huge_ranges),
+        cmocka_unit_test(test_makes_visible),
+        cmocka_unit_test(test_worker_helps_a_long_call),
+        cmocka_unit_test(test_no_help_runs_on_workers_only),
+        cmocka_unit_test(test_ordered_pool_loops_at_once),
+        cmocka_unit_test(test_bounded_pool),
+        cmocka_unit_test(test_nested_in_bodies_and_tasks),
+        cmocka_unit_test(test_groups_in_bodies),
+        cmocka_unit_test(test_from_several_threads),
+        cmocka_unit_test(test_error_of_the_lowest_index),
+        cmocka_unit_test(test_cancelled_group_ends_the_loop),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_destroy_waits_for_loops),
+    };
+    return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+}
