@@ -30,6 +30,8 @@ static struct {
     os_mutex lock;
     weft_pool *pools;
     uint64_t fork_count;
+    os_mutex own_lock;
+    weft_pool *own; /* the process's own pool, while it has references */
     uint64_t last_id;
 } registry;
 
@@ -39,6 +41,8 @@ static void registry_lock(void) {
         registry.fork_count = os_fork_count();
         registry.lock = (os_mutex){0};
         registry.pools = NULL;
+        registry.own_lock = (os_mutex){0};
+        registry.own = NULL;
     }
     os_lock(&registry.lock);
 }
@@ -352,6 +356,37 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
     return WEFT_OK;
 }
 
+/* ---- the process's own pool --------------------------------------------------------------------------------------- */
+
+static void own_lock(void) {
+    registry_lock();
+    os_unlock(&registry.lock); /* it has seen to a fork */
+    os_lock(&registry.own_lock);
+}
+
+static int own_make(void) {
+    weft_config config;
+    weft_config_init(&config);
+    int error = weft_config_from_env(&config);
+    if (error == WEFT_OK) error = weft_pool_create(&registry.own, &config);
+    if (error == WEFT_OK) registry.own->is_own = true;
+    return error;
+}
+
+int weft_default_pool(weft_pool **pool) {
+    if (pool == NULL) return WEFT_EINVAL;
+    *pool = NULL;
+    os_init();
+    own_lock();
+    int error = registry.own == NULL ? own_make() : WEFT_OK;
+    if (error == WEFT_OK) {
+        registry.own->references++;
+        *pool = registry.own;
+    }
+    os_unlock(&registry.own_lock);
+    return error;
+}
+
 /* ---- ending ------------------------------------------------------------------------------------------------------- */
 
 static bool pool_is_drained(const weft_pool *pool) {
@@ -396,10 +431,28 @@ static bool pool_is_inside(weft_pool *pool) {
     return seat != NULL && (seat->is_worker || seat->frame != NULL);
 }
 
+/* Gives one reference to the process's own pool back. True for the last: the pool ends, unless a task of it asks for that. */
+static bool own_release(weft_pool *pool) {
+    own_lock();
+    bool is_last = pool->references == 1;
+    if (!is_last)
+        pool->references--;
+    else if (registry.own == pool && !pool_is_inside(pool))
+        registry.own = NULL;
+    os_unlock(&registry.own_lock);
+    return is_last;
+}
+
 static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *context) {
     if (handle == NULL || *handle == NULL) return WEFT_EINVAL;
     weft_pool *pool = *handle;
-    if (pool->fork_count != os_fork_count()) {
+    bool is_child = pool->fork_count != os_fork_count();
+    if (pool->is_own && aborts && !is_child) return WEFT_EINVAL;
+    if (pool->is_own && !own_release(pool)) {
+        *handle = NULL;
+        return is_child ? WEFT_EFORK : WEFT_OK;
+    }
+    if (is_child) {
         *handle = NULL;
         pool_free(pool);
         return WEFT_EFORK;

@@ -65,6 +65,8 @@ struct weft_pool {
     /* read often, written rarely */
     uint64_t id;              /* unique in the process; 0 never */
     uint64_t fork_count;      /* os_fork_count when it was made */
+    uint32_t references;      /* to the process's own pool, under pool.c's own_lock */
+    bool is_own;              /* it is the process's own */
     ATOMIC(uint32_t) workers; /* worker threads that run */
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     bool ordered;
