@@ -1,5 +1,6 @@
 // See workload.hpp.
 #include "workload.hpp"
+#include "alloc.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -209,5 +210,5 @@ std::unique_ptr<Workload> workload_make(const WorkloadConfig &config) {
     if (workload == "handoff") return stream(job_int, IntFill{}, 0, config.name == "spinning");
     if (workload == "frame") return stream(job_int, IntFill{}, 4096);
     if (workload == "x264-shape") return std::make_unique<Shape>(config.slices, config.iterations_per_us);
-    return nullptr;
+    return alloc_workload_make(workload, config.name, config.slices);
 }

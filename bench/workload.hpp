@@ -10,7 +10,7 @@
 struct WorkloadConfig {
     std::string workload;
     std::string name;           // of the case
-    unsigned slices;            // of a frame of x264-shape
+    unsigned slices;            // of a frame of x264-shape; threads of an allocator workload
     unsigned iterations_per_us; // of job_spin on this machine
 };
 
@@ -19,6 +19,10 @@ class Workload {
     virtual ~Workload() = default;
     virtual size_t payload_max() const = 0;
     virtual bool spin() const { return false; } // entrants are asked to spin
+    // Before a warm-up, not timed: checks what a timed round cannot afford to. Throws.
+    virtual void prove() {}
+    // Memory the round was about; 0: the process's peak.
+    virtual uint64_t held_bytes() const { return 0; }
     // Runs `tasks` jobs to their end; 0 or the entrant's error. `tasks` is a multiple of unit().
     virtual int run(const entrant &table, void *pool, uint64_t tasks) = 0;
     // The same without a pool: jobs first to end - 1, on this thread. False when the workload has no such form.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The race's promises: the shape of its JSON, that a lying pool is found out, that wrong options end with status 2.
 
-Usage: test_race.py WEFT LIAR.so. No figure's size is checked."""
+Usage: test_race.py WEFT LIAR.so ALLOC_LIAR.so. No figure's size is checked."""
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ ROW_KEYS = [
     "first_round_ns_per_task", "cpu_ns_per_task", "context_switches_per_task", "allocations_per_task",
     "futex_calls_per_task", "peak_bytes", "bytes_per_task", "efficiency",
 ]
-WEFT, LIAR = sys.argv[1], sys.argv[2]
+WEFT, LIAR, ALLOC_LIAR = sys.argv[1:4]
 
 
 def race(*options):
@@ -82,6 +82,25 @@ def liar():
     check({error["pool"] for error in result["errors"]} == {"liar"}, "the liar is the error")
 
 
+def alloc():
+    names = ["alloc-mixed", "alloc-hot", "alloc-cold", "alloc-middle", "alloc-remote", "alloc-memory"]
+    status, result, _, errors = race("--workload", "alloc", "--tasks", "300", "--rounds", "1", "--pool", "glibc", "--no-count")
+    check(status == 0, f"status {status}: {errors}")
+    check({row["workload"] for row in result["rows"]} == set(names), "each workload has rows")
+    check({row["pool"] for row in result["rows"]} == {"glibc"}, "allocators alone run them")
+    check(all(row["bytes_per_task"] > 0 for row in result["rows"] if row["case"] == "tiny"), "memory is measured")
+
+
+def alloc_liar():
+    status, result, output, _ = race("--workload", "alloc-hot,alloc-remote", "--tasks", "4096", "--rounds", "1",
+                                     "--peer", ALLOC_LIAR, "--pool", "alloc_liar", "--no-count")
+    check(status == 1, f"status {status}")
+    check("the contents of a block changed" in output, "the table says so")
+    wrong = {(error["workload"], error["case"]) for error in result["errors"]}
+    check(("alloc-remote", "48, one way") in wrong, f"it lies about 48 bytes: {wrong}")
+    check(all("48" in case for _, case in wrong), f"about nothing else: {wrong}")
+
+
 def wrong_options():
     cases = [["--workload", "nonsense"], ["--pool", "nonsense"], ["--workers", "0"], ["--rounds", "x"], ["--nonsense"],
              ["--peer", "/nonexistent.so"], ["--tasks", "-5"]]
@@ -110,7 +129,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, every_workload, liar, wrong_options, interrupt):
+    for case in (schema, every_workload, liar, alloc, alloc_liar, wrong_options, interrupt):
         case()
         print("ok", case.__name__)
 

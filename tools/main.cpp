@@ -1,5 +1,5 @@
 // weft: the command. Each subcommand has a folder of its own.
-#include "race/race.hpp"
+#include "race/alloc.hpp"
 
 #include <CLI/CLI.hpp>
 #include <weft.h>
@@ -28,6 +28,7 @@ static void race_options(CLI::App &race, Options &options) {
 static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
+    if (argc > 1 && strcmp(argv[1], "race-malloc") == 0) return race_malloc();
     Options options;
     CLI::App app("weft: short jobs, run now", "weft");
     app.set_version_flag("--version", weft_version());

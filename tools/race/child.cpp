@@ -1,5 +1,5 @@
 // The process of one entrant in one case: loads it, creates the pool, runs the rounds it is told to and reports on each.
-#include "wire.hpp"
+#include "alloc.hpp"
 #include "probe.hpp"
 
 #include "../../bench/workload.hpp"
@@ -91,6 +91,12 @@ class Racer {
         work = workload_make({seat.workload, seat.name, seat.slices, seat.iterations_per_us});
         if (work == nullptr) throw std::runtime_error("no such case");
         before_bytes = resident_bytes();
+        if (alloc_is(seat.workload)) {
+            static const entrant no_pool{};
+            allocator_require(seat.entrant);
+            table = &no_pool;
+            return;
+        }
         if (seat.entrant == "static") {
             threads = std::make_unique<StaticThreads>(*work, seat.workers);
             return;
@@ -106,13 +112,17 @@ class Racer {
     void profile(uint64_t tasks) { run(tasks); }
 
     void round(const Command &command, Reply &reply) {
-        if (command.warm != 0) run(command.warm);
+        if (command.warm != 0) {
+            work->prove();
+            run(command.warm);
+        }
         jobs_reset();
         Probe probe(command.order == Order::sample);
         run(command.tasks);
         probe.stop(reply);
         reply.tasks = command.tasks;
         reply.before_bytes = before_bytes;
+        if (work->held_bytes() != 0) reply.peak_bytes = work->held_bytes();
         job_totals want = work->expected(command.tasks), have = jobs_total();
         if (memcmp(&want, &have, sizeof want) != 0) {
             throw std::runtime_error("not every job ran exactly once: " + std::to_string(have.count) + " calls for " +

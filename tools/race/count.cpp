@@ -1,7 +1,7 @@
 // The counting run: allocations by a preloaded library, futex and memory system calls by a tracer. A process of its own per
 // row, so that the timed rounds know nothing of it.
 #include "process.hpp"
-#include "race.hpp"
+#include "alloc.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -129,7 +129,7 @@ Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t task
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(limit_s); // ends the tracer, and PTRACE_O_EXITKILL the entrant with it
         std::string preload = entrant_dir + "/count_malloc.so";
-        if (access(preload.c_str(), R_OK) == 0) setenv("LD_PRELOAD", preload.c_str(), 1);
+        if (access(preload.c_str(), R_OK) == 0 && !alloc_is(seat.workload)) setenv("LD_PRELOAD", preload.c_str(), 1);
         Report report = trace(traced, tasks);
         _exit(write_all(ends[1], &report, sizeof report) ? 0 : 1);
     }
@@ -156,6 +156,7 @@ static double callgrind_total(const Seat &seat, uint64_t tasks) {
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length <= 0) return -1;
     self[length] = 0;
+    if (alloc_is(seat.workload) && seat.entrant != alloc_libc) command = "LD_PRELOAD='" + seat.entrant + "' " + command;
     command += std::string(" '") + self + "' race-solo " + std::to_string(tasks);
     for (const auto &word : seat_arguments(seat)) command += " '" + word + "'";
     FILE *output = popen((command + " 2>&1").c_str(), "r");
@@ -173,7 +174,8 @@ static double callgrind_total(const Seat &seat, uint64_t tasks) {
 // The difference of two lengths: what does not depend on the number of tasks falls out.
 Figure callgrind_run(const Seat &seat, uint64_t unit) {
     if (!on_path("valgrind")) return std::nullopt;
-    uint64_t tasks = std::max<uint64_t>(unit, 1000 / unit * unit);
+    uint64_t some = alloc_is(seat.workload) ? 200000 : 1000; // an allocator's rare slow ways are part of its figure
+    uint64_t tasks = std::max<uint64_t>(unit, some / unit * unit);
     double once = callgrind_total(seat, tasks), thrice = callgrind_total(seat, 3 * tasks);
     if (once < 0 || thrice < once) return std::nullopt;
     return (thrice - once) / (2.0 * static_cast<double>(tasks));

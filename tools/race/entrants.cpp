@@ -1,5 +1,5 @@
 // Finding the entrants: the list written by the build, and the peers given by hand.
-#include "race.hpp"
+#include "alloc.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -125,11 +125,16 @@ std::vector<Entrant> entrants_find(const Options &options) {
     for (std::string line; std::getline(list, line);) {
         if (std::count(line.begin(), line.end(), '\t') == 2) all.push_back(listed(line, dir));
     }
+    std::vector<Entrant> allocators = allocators_find(dir);
+    all.insert(all.end(), allocators.begin(), allocators.end());
     for (const auto &file : options.peers) {
         std::string path = file.find('/') == std::string::npos ? "./" + file : file;
         Card card = card_read(path);
-        if (card.error[0] != 0) throw std::invalid_argument("peer " + file + ": " + card.error);
-        all.push_back(entrant_from(card, path));
+        Entrant peer = card.error[0] == 0 ? entrant_from(card, path) : allocator_peer(path, all);
+        if (peer.file.empty()) {
+            throw std::invalid_argument("peer " + file + ": no pool: " + card.error + "; no allocator: " + peer.reason);
+        }
+        all.push_back(peer);
     }
     all.push_back(static_threads());
     return all;

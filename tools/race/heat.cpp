@@ -1,7 +1,7 @@
 // Running a heat: a process per entrant, all alive at once, all stopped but the one whose turn it is.
 #include "process.hpp"
+#include "alloc.hpp"
 #include "probe.hpp"
-#include "race.hpp"
 
 #include "../../bench/jobs.h"
 
@@ -189,14 +189,14 @@ void relate(std::vector<Row> &rows, const Heat &heat) {
     for (const auto &row : rows) {
         if (!row.error.empty() || !row.ns) continue;
         if (row.pool == "serial") serial = row.ns;
-        if (row.is_peer() && (!best || *row.ns < *best)) best = row.ns;
+        if (row.is_peer() && (!best || *row.score() < *best)) best = row.score();
     }
     double cpus = std::max(1u, std::thread::hardware_concurrency());
     for (auto &row : rows) {
         if (!row.ns || !row.error.empty()) continue;
         double useful = std::min<double>(row.workers, cpus);
         if (serial && heat.workload != "handoff") row.efficiency = *serial / (useful * *row.ns);
-        if (best) row.ratio = *row.ns / *best;
+        if (best) row.ratio = *row.score() / *best;
     }
 }
 
@@ -227,6 +227,7 @@ Row finish(Turn &turn, const Heat &heat, const Options &options, unsigned rounds
 
 bool heat_takes_turns(const Heat &heat) {
     constexpr uint64_t bytes_per_task = 256; // of a pool that keeps all that it ever needed
+    if (alloc_is(heat.workload)) return true;
     struct sysinfo memory;
     if (sysinfo(&memory) != 0) return true;
     return heat.tasks * bytes_per_task * heat.entrants.size() < static_cast<uint64_t>(memory.totalram) * memory.mem_unit / 2;
@@ -254,7 +255,7 @@ template <class Wanted> static const Row *fastest(const std::vector<Row> &rows, 
     const Row *best = nullptr;
     for (const auto &row : rows) {
         if (!row.error.empty() || !row.ns || !wanted(row)) continue;
-        if (best == nullptr || *row.ns < *best->ns) best = &row;
+        if (best == nullptr || *row.score() < *best->score()) best = &row;
     }
     return best;
 }
@@ -264,10 +265,11 @@ std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
     const Row *peer = fastest(rows, [](const Row &row) { return row.is_peer(); });
     const Row *outside = fastest(rows, [](const Row &row) { return row.is_peer() && row.is_outside(); });
     if (ours == nullptr || peer == nullptr) return std::nullopt;
-    Standing standing = {ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->ns / *peer->ns, "", {}};
+    Standing standing = {
+        ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->score() / *peer->score(), "", {}};
     if (outside != nullptr) {
         standing.best_outside_peer = outside->pool;
-        standing.outside_ratio = *ours->ns / *outside->ns;
+        standing.outside_ratio = *ours->score() / *outside->score();
     }
     return standing;
 }

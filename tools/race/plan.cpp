@@ -1,5 +1,5 @@
 // Which cases run, with whom, how long.
-#include "race.hpp"
+#include "alloc.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -11,16 +11,8 @@ constexpr uint64_t million = 1u << 20;
 constexpr uint64_t ms = 1000000;
 constexpr unsigned rounds_default = 7;
 
-struct CaseSet {
-    const char *workload;
-    const char *text;
-    std::vector<std::string> names;
-    uint64_t tasks;
-    uint64_t quick_budget_ns;
-};
-
-const std::vector<CaseSet> &case_sets() {
-    static const std::vector<CaseSet> sets = {
+std::vector<CaseSet> case_sets_make() {
+    std::vector<CaseSet> sets = {
         {"submit",
          "500,000 jobs with an int, from one outside thread; a counter per worker, and one shared by all",
          {"int", "shared-counter"},
@@ -34,6 +26,12 @@ const std::vector<CaseSet> &case_sets() {
         {"frame", "4096 children of one root per frame", {"4096-children"}, million, 50 * ms},
         {"x264-shape", "the five steps of a sliced encoder's frame; its tails outlive the call", {"sliced"}, 512, 60 * ms},
     };
+    sets.insert(sets.end(), alloc_case_sets().begin(), alloc_case_sets().end());
+    return sets;
+}
+
+const std::vector<CaseSet> &case_sets() {
+    static const std::vector<CaseSet> sets = case_sets_make();
     return sets;
 }
 
@@ -50,6 +48,8 @@ std::vector<std::string> wanted_workloads(const Options &options) {
     for (const auto &name : options.workloads) {
         if (name == "coliseum")
             wanted.insert(wanted.end(), coliseum.begin(), coliseum.end());
+        else if (name == "alloc")
+            for (const auto &set : alloc_case_sets()) wanted.push_back(set.workload);
         else if (std::find(all.begin(), all.end(), name) != all.end())
             wanted.push_back(name);
         else
@@ -60,6 +60,7 @@ std::vector<std::string> wanted_workloads(const Options &options) {
 
 std::vector<unsigned> worker_counts(const std::string &workload, const std::string &name, const Options &options) {
     if (workload == "handoff") return {1};
+    if (alloc_is(workload)) return alloc_worker_counts(workload, options);
     if (!options.workers.empty()) return options.workers;
     unsigned cpus = std::min(std::max(std::thread::hardware_concurrency(), 2u), 8u);
     if (workload == "submit" && name == "int") return {1, 2, 4, 8};
@@ -72,6 +73,7 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
 
 // Why an entrant has no place in a heat; empty: it has one.
 std::string unfit(const Entrant &entrant, const Heat &heat) {
+    if (entrant.is_allocator != alloc_is(heat.workload)) return "-";
     if (!entrant.workload.empty() && entrant.workload != heat.workload) return "-";
     bool specific = heat.workload == "frame" || heat.workload == "handoff";
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
@@ -93,6 +95,7 @@ bool wanted_pool(const Entrant &entrant, const Options &options) {
 }
 
 uint64_t heat_unit(const Heat &heat) {
+    if (alloc_is(heat.workload)) return alloc_unit(heat);
     if (heat.workload == "frame") return 4096;
     if (heat.workload == "x264-shape") return uint64_t{2} * heat.workers;
     return 1;
@@ -129,6 +132,12 @@ void check_pools(const Options &options, const std::vector<Entrant> &entrants) {
     }
 }
 
+std::vector<std::string> chosen_names(const CaseSet &set, const Options &options) {
+    bool all = options.full || !options.workloads.empty() || set.names_quick == 0;
+    auto end = all ? set.names.end() : set.names.begin() + static_cast<std::ptrdiff_t>(set.names_quick);
+    return {set.names.begin(), end};
+}
+
 } // namespace
 
 Plan plan_make(const Options &options, const std::vector<Entrant> &entrants) {
@@ -138,7 +147,7 @@ Plan plan_make(const Options &options, const std::vector<Entrant> &entrants) {
         if (workload == "x264") plan.x264 = true;
         for (const auto &set : case_sets()) {
             if (workload != set.workload) continue;
-            for (const auto &name : set.names) {
+            for (const auto &name : chosen_names(set, options)) {
                 for (unsigned workers : worker_counts(workload, name, options)) {
                     Heat heat = heat_make(set, name, workers, options);
                     heat_fill(heat, options, entrants, plan);
@@ -161,6 +170,7 @@ std::vector<std::pair<std::string, std::string>> workload_list() {
         list.emplace_back(set.workload, std::string(set.text) + " [" + cases + "]");
     }
     list.emplace_back("x264", "the real encoder on real clips, with its own pool and with weft");
+    list.emplace_back("alloc", "all of alloc-*");
     list.emplace_back("coliseum", "fib19, fib19x1-3 and fib17-19");
     return list;
 }

@@ -1,7 +1,7 @@
 // See process.hpp.
 #include "process.hpp"
+#include "alloc.hpp"
 #include "probe.hpp"
-#include "race.hpp"
 
 #include <csignal>
 #include <cstring>
@@ -22,6 +22,7 @@ void process_exec(const Seat &seat, int in, int out) {
     arguments.push_back(nullptr);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN); // a terminal sends it to all; the race decides
+    if (alloc_is(seat.workload)) allocator_preload(seat.entrant);
     execv("/proc/self/exe", arguments.data());
     _exit(127);
 }

@@ -33,7 +33,8 @@ struct Entrant {
     std::string file; // "static" for the built-in; empty: missing
     std::string reason;
     std::string text;
-    std::string workload; // the only one it is for; empty: any
+    std::string workload;      // the only one it is for; empty: any
+    bool is_allocator = false; // a library to preload, for the alloc workloads
     uint32_t flags = 0;
     unsigned workers_min = 1;
     unsigned workers_max = 0;
@@ -44,6 +45,16 @@ struct Entrant {
 std::string entrant_dir_find(const Options &options);
 // All entrants of a directory and the peers given; throws for a peer that cannot be loaded.
 std::vector<Entrant> entrants_find(const Options &options);
+
+// The cases of a workload.
+struct CaseSet {
+    const char *workload;
+    const char *text;
+    std::vector<std::string> names;
+    uint64_t tasks;
+    uint64_t quick_budget_ns;
+    size_t names_quick = 0; // so many of the first run when no workload is named and not all is asked for; 0: all
+};
 
 // One case at one worker count: everything in it is interleaved.
 struct Heat {
@@ -91,6 +102,8 @@ struct Row {
     Figure efficiency;
     Figure ratio;  // to the best peer's time
     Figure others; // share of the CPUs that other programs used meanwhile
+    // What is compared: time, or memory where the case is about memory.
+    Figure score() const { return workload == "alloc-memory" ? bytes : ns; }
     bool is_peer() const { return (flags & ENTRANT_OURS) == 0 && pool != "serial" && pool != "static"; }
     bool is_ours() const { return (flags & ENTRANT_OURS) != 0; }
     bool is_outside() const {

@@ -1,5 +1,5 @@
 // The race's tables and summary, for reading.
-#include "race.hpp"
+#include "alloc.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ Figure scaled(Figure value, double factor) { return value ? Figure(*value * fact
 std::vector<Row> by_time(std::vector<Row> rows) {
     auto earlier = [](const Row &a, const Row &b) {
         bool good = a.error.empty() && a.ns, other = b.error.empty() && b.ns;
-        return good && other ? *a.ns < *b.ns : good && !other;
+        return good && other ? *a.score() < *b.score() : good && !other;
     };
     std::stable_sort(rows.begin(), rows.end(), earlier);
     return rows;
@@ -88,6 +88,7 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others) 
            heat.workers == 1 ? "" : "s", static_cast<unsigned long long>(tasks),
            heat_takes_turns(heat) ? "" : ", one pool after the other");
     if (others > 0.03) printf("  (other programs used %.0f %% of the CPUs meanwhile)\n", 100 * others);
+    if (alloc_is(heat.workload)) printf("  %s\n", alloc_note(heat.workload));
     printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s\n", "pool", "ns/task", "min", "max", "first", "ratio",
            "eff%", "user", "sys", "ctxsw", "migr", "faults", "alloc", "futex", "MiB", "B/task");
     bool first = true; // of weft's rows

@@ -1,0 +1,271 @@
+// See alloc.hpp. A task is: one malloc or one free in alloc-mixed and alloc-middle, a malloc and its free in the others, a
+// thread in the case short-thread, and a live byte in alloc-memory (alloc_memory.cpp).
+#include "alloc.hpp"
+#include "alloc_memory.hpp"
+#include "alloc_team.hpp"
+
+#include <atomic>
+#include <climits>
+#include <dlfcn.h>
+#include <sched.h>
+
+namespace {
+
+// What they share: no pool, no jobs, a proof on every thread.
+class Alloc : public Workload {
+  protected:
+    Team team;
+    AllocSizes sizes;
+    uint64_t seed = 1;
+
+    virtual void timed(unsigned self, uint64_t tasks) = 0;
+
+    // All of them live at once.
+    void make_and_free(void **blocks, size_t count, AllocRandom &random) const {
+        for (size_t i = 0; i < count; i++) {
+            blocks[i] = alloc_block(sizes.at(random.next()));
+            alloc_mark(blocks[i], i);
+        }
+        for (size_t i = 0; i < count; i++) {
+            alloc_check(blocks[i], i);
+            free(blocks[i]);
+        }
+    }
+
+  public:
+    Alloc(unsigned threads, AllocSizes range) : team(threads), sizes(range) {}
+    size_t payload_max() const override { return sizes.most; }
+    bool run_range(uint64_t, uint64_t) override { return false; }
+    job_totals expected(uint64_t) const override { return {0, 0, 0}; }
+
+    void prove() override {
+        seed++;
+        team.run([this](unsigned self) { alloc_prove(sizes, seed * 64 + self); });
+    }
+
+    int run(const entrant &, void *, uint64_t tasks) override {
+        team.run([this, tasks](unsigned self) { timed(self, tasks / team.size()); });
+        return 0;
+    }
+};
+
+// Random blocks of a live set are freed and replaced.
+class Mixed : public Alloc {
+    size_t live;
+    std::vector<std::vector<void *>> sets;
+    std::vector<AllocRandom> randoms;
+
+    void fill(std::vector<void *> &set, AllocRandom &random) {
+        for (size_t i = 0; i < set.size(); i++) {
+            set[i] = alloc_block(sizes.at(random.next()));
+            alloc_mark(set[i], i);
+        }
+    }
+
+    void timed(unsigned self, uint64_t tasks) override {
+        std::vector<void *> &set = sets[self];
+        AllocRandom random = randoms[self];
+        if (set.empty()) {
+            set.resize(live);
+            fill(set, random);
+        }
+        for (uint64_t i = 0; i < tasks; i += 2) {
+            uint64_t number = random.next();
+            size_t at = (number >> 32) & (live - 1);
+            alloc_check(set[at], at);
+            free(set[at]);
+            set[at] = alloc_block(sizes.at(number));
+            alloc_mark(set[at], at);
+        }
+        randoms[self] = random;
+    }
+
+  public:
+    Mixed(unsigned threads, AllocSizes range, size_t blocks) : Alloc(threads, range), live(blocks), sets(threads) {
+        for (unsigned i = 0; i < threads; i++) randoms.emplace_back(i + 1);
+    }
+};
+
+// The same few bytes again and again: `depth` blocks, then their frees in the same order.
+template <unsigned depth> class Hot : public Alloc {
+    void timed(unsigned, uint64_t tasks) override {
+        void *blocks[depth];
+        const size_t size = sizes.least;
+        for (uint64_t i = 0; i < tasks; i += depth) {
+            for (unsigned k = 0; k < depth; k++) {
+                blocks[k] = alloc_block(size);
+                alloc_mark(blocks[k], k);
+            }
+            for (unsigned k = 0; k < depth; k++) {
+                alloc_check(blocks[k], k);
+                free(blocks[k]);
+            }
+        }
+    }
+
+  public:
+    explicit Hot(AllocSizes range) : Alloc(1, range) {}
+};
+
+// More than any cache holds: all blocks of the round live at once.
+class Burst : public Alloc {
+    void timed(unsigned, uint64_t tasks) override {
+        AllocRandom random(seed);
+        std::vector<void *> blocks(tasks);
+        make_and_free(blocks.data(), blocks.size(), random);
+    }
+
+  public:
+    explicit Burst(AllocSizes range) : Alloc(1, range) {}
+};
+
+// A task is a thread that allocates a hundred blocks, frees them and ends.
+class ShortThread : public Alloc {
+    static constexpr unsigned blocks_per_thread = 100;
+    std::string failure;
+
+    void one() {
+        void *blocks[blocks_per_thread];
+        AllocRandom random(seed);
+        try {
+            make_and_free(blocks, blocks_per_thread, random);
+        } catch (const std::exception &wrong) {
+            failure = wrong.what();
+        }
+    }
+
+    void timed(unsigned, uint64_t tasks) override {
+        for (uint64_t i = 0; i < tasks; i++) std::thread([this] { one(); }).join();
+        if (!failure.empty()) throw std::runtime_error(failure);
+    }
+
+  public:
+    explicit ShortThread(AllocSizes range) : Alloc(1, range) {}
+};
+
+// Pointers from one thread to another, in batches, so that the way costs little beside what is measured.
+class Pipe {
+    static constexpr size_t capacity = 4096;
+    void *slots[capacity];
+    alignas(128) std::atomic<size_t> head{0};
+    alignas(128) std::atomic<size_t> tail{0};
+
+  public:
+    static constexpr size_t batch = 64;
+    bool has_room() const { return tail.load(std::memory_order_relaxed) - head.load(std::memory_order_acquire) < capacity; }
+    bool has_batch() const { return tail.load(std::memory_order_acquire) != head.load(std::memory_order_relaxed); }
+    // The next `batch` places; room or a batch is there. `done` passes them on.
+    size_t filled_so_far() const { return tail.load(std::memory_order_relaxed); }
+    size_t emptied_so_far() const { return head.load(std::memory_order_relaxed); }
+    void **to_fill() { return slots + filled_so_far() % capacity; }
+    void **to_empty() { return slots + emptied_so_far() % capacity; }
+    void filled() { tail.store(filled_so_far() + batch, std::memory_order_release); }
+    void emptied() { head.store(emptied_so_far() + batch, std::memory_order_release); }
+};
+
+// Blocks made on one thread and freed on the other.
+class Remote : public Alloc {
+    bool both_ways;
+    Pipe pipes[2]; // from thread 0, from thread 1
+    std::atomic<bool> failed{false};
+
+    void send(Pipe &pipe) const {
+        void **slots = pipe.to_fill();
+        size_t number = pipe.filled_so_far();
+        for (size_t i = 0; i < Pipe::batch; i++) {
+            slots[i] = alloc_block(sizes.least);
+            alloc_mark(slots[i], number + i);
+        }
+        pipe.filled();
+    }
+
+    static void receive(Pipe &pipe) {
+        void **slots = pipe.to_empty();
+        size_t number = pipe.emptied_so_far();
+        for (size_t i = 0; i < Pipe::batch; i++) {
+            alloc_check(slots[i], number + i);
+            free(slots[i]);
+        }
+        pipe.emptied();
+    }
+
+    void exchange(unsigned self, uint64_t to_send, uint64_t to_receive) {
+        unsigned idle = 0;
+        while (to_send != 0 || to_receive != 0) {
+            bool sends = to_send != 0 && pipes[self].has_room(), receives = to_receive != 0 && pipes[1 - self].has_batch();
+            if (sends) {
+                send(pipes[self]);
+                to_send--;
+            }
+            if (receives) {
+                receive(pipes[1 - self]);
+                to_receive--;
+            }
+            if (sends || receives)
+                idle = 0;
+            else if (++idle % 1024 == 0)
+                sched_yield();
+            if (failed.load(std::memory_order_relaxed)) throw std::runtime_error("the other thread failed");
+        }
+    }
+
+    void timed(unsigned self, uint64_t tasks) override {
+        uint64_t batches = tasks * 2 / Pipe::batch; // of the round: tasks is this thread's half of them
+        try {
+            if (both_ways)
+                exchange(self, batches / 2, batches / 2);
+            else
+                exchange(self, self == 0 ? batches : 0, self == 0 ? 0 : batches);
+        } catch (const std::exception &) {
+            failed.store(true);
+            throw;
+        }
+    }
+
+  public:
+    Remote(AllocSizes range, bool both) : Alloc(2, range), both_ways(both) {}
+};
+
+// The number at the start of `text`; moves past it and the separator after it.
+size_t number_take(const std::string &text, size_t &at) {
+    size_t end = text.find_first_not_of("0123456789", at);
+    size_t value = std::stoul(text.substr(at, end - at));
+    at = end == std::string::npos ? text.size() : text.find_first_of("0123456789", end);
+    return value;
+}
+
+// "16..1024, 4096 live"
+std::unique_ptr<Workload> mixed_case(const std::string &name, unsigned threads) {
+    size_t at = 0;
+    size_t least = number_take(name, at), most = number_take(name, at), live = number_take(name, at);
+    return std::make_unique<Mixed>(threads, AllocSizes{least, most}, live);
+}
+
+} // namespace
+
+std::unique_ptr<Workload> alloc_workload_make(const std::string &workload, const std::string &name, unsigned threads) {
+    size_t at = 0;
+    if (workload == "alloc-mixed" || workload == "alloc-middle") return mixed_case(name, threads);
+    if (workload == "alloc-hot") {
+        size_t size = number_take(name, at);
+        AllocSizes sizes{size, size};
+        if (number_take(name, at) == 1) return std::make_unique<Hot<1>>(sizes);
+        return std::make_unique<Hot<64>>(sizes);
+    }
+    if (workload == "alloc-cold" && name == "burst") return std::make_unique<Burst>(AllocSizes{16, 1024});
+    if (workload == "alloc-cold" && name == "short-thread") return std::make_unique<ShortThread>(AllocSizes{16, 1024});
+    if (workload == "alloc-remote") {
+        size_t size = number_take(name, at);
+        return std::make_unique<Remote>(AllocSizes{size, size}, name.find("both") != std::string::npos);
+    }
+    if (workload == "alloc-memory") return alloc_memory_make(name);
+    return nullptr;
+}
+
+std::string alloc_library() {
+    Dl_info info;
+    void *symbol = dlsym(RTLD_DEFAULT, "malloc");
+    char path[PATH_MAX];
+    if (symbol == nullptr || dladdr(symbol, &info) == 0 || realpath(info.dli_fname, path) == nullptr) return "";
+    return path;
+}

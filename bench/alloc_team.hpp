@@ -1,0 +1,122 @@
+// alloc_team.hpp: threads that stay and all do the same at once, and blocks with contents that can be checked.
+#ifndef WEFT_BENCH_ALLOC_TEAM_HPP
+#define WEFT_BENCH_ALLOC_TEAM_HPP
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+// The caller is one of the threads, number 0. What one throws, run() throws.
+class Team {
+    std::vector<std::thread> threads;
+    std::mutex lock;
+    std::condition_variable changed;
+    std::function<void(unsigned)> work;
+    std::string failure;
+    uint64_t round = 0;
+    unsigned running = 0;
+    bool stop = false;
+
+    void guarded(unsigned self) {
+        try {
+            work(self);
+        } catch (const std::exception &wrong) {
+            std::lock_guard<std::mutex> held(lock);
+            failure = wrong.what();
+        }
+    }
+
+    void thread_main(unsigned self) {
+        std::unique_lock<std::mutex> held(lock);
+        for (uint64_t seen = 0;; seen = round) {
+            changed.wait(held, [&] { return round != seen || stop; });
+            if (stop) return;
+            held.unlock();
+            guarded(self);
+            held.lock();
+            if (--running == 0) changed.notify_all();
+        }
+    }
+
+  public:
+    explicit Team(unsigned count) {
+        for (unsigned i = 1; i < count; i++) threads.emplace_back([this, i] { thread_main(i); });
+    }
+    Team(const Team &) = delete;
+    Team &operator=(const Team &) = delete;
+    ~Team() {
+        {
+            std::lock_guard<std::mutex> held(lock);
+            stop = true;
+            changed.notify_all();
+        }
+        for (auto &thread : threads) thread.join();
+    }
+
+    unsigned size() const { return static_cast<unsigned>(threads.size()) + 1; }
+
+    void run(const std::function<void(unsigned)> &what) {
+        {
+            std::lock_guard<std::mutex> held(lock);
+            work = what;
+            running = static_cast<unsigned>(threads.size());
+            round++;
+            changed.notify_all();
+        }
+        guarded(0);
+        std::unique_lock<std::mutex> held(lock);
+        changed.wait(held, [this] { return running == 0; });
+        if (!failure.empty()) throw std::runtime_error(failure);
+    }
+};
+
+// The compiler must take the block for used: it may not remove a malloc and its free.
+inline void alloc_escape(void *&block) { __asm__ volatile("" : "+r"(block) : : "memory"); }
+
+struct AllocRandom {
+    uint64_t state;
+    explicit AllocRandom(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u + 1) {}
+    uint64_t next() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        return state * 0x2545f4914f6cdd1du;
+    }
+    // From the low half of a random number: the high half is free for another use.
+    static size_t between(uint64_t random, size_t least, size_t most) {
+        return least + ((random & 0xffffffffu) * (most - least + 1) >> 32);
+    }
+};
+
+struct AllocSizes {
+    size_t least, most;
+    size_t at(uint64_t random) const { return AllocRandom::between(random, least, most); }
+};
+
+inline void *alloc_block(size_t size) {
+    void *block = malloc(size);
+    alloc_escape(block);
+    if (block == nullptr) throw std::runtime_error("malloc returned NULL");
+    return block;
+}
+
+[[noreturn]] inline void alloc_changed() { throw std::runtime_error("the contents of a block changed while it was in use"); }
+
+// The first word of a block holds a number that no other live block has.
+inline void alloc_mark(void *block, uint64_t number) { *static_cast<uint64_t *>(block) = number; }
+
+inline void alloc_check(const void *block, uint64_t number) {
+    if (__builtin_expect(*static_cast<const uint64_t *>(block) != number, 0)) alloc_changed();
+}
+
+// Every byte of blocks of these sizes, with malloc, calloc and realloc, on this thread: alignment, zeros, contents kept. Throws.
+void alloc_prove(AllocSizes sizes, uint64_t seed);
+
+#endif
