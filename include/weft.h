@@ -206,7 +206,10 @@ WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are still
  * unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread already
- * runs is finished first, so it may return late. */
+ * runs is finished first, so it may return late.
+ * A task that waits without helping (so asked, or in an ordered or NO_HELP pool) counts as inside weft_block_begin. Where no
+ * spare is to be had it runs tasks of the group after all, but in an ordered pool returns WEFT_EAGAIN when every thread waits;
+ * the group stays as after WEFT_ETIMEDOUT. */
 WEFT_API int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
 /* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group

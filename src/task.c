@@ -372,6 +372,7 @@ struct wait {
     uint64_t id;
     uint64_t deadline_ns;
     enum weft_help help;
+    bool blocks; /* a section of weft_block_begin is open */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -435,21 +436,36 @@ static bool wait_spin(struct wait *wait) {
     return false;
 }
 
-/* Until the group has ended: true; or the deadline has passed: false. */
-static bool wait_loop(struct wait *wait) {
+/* A worker that helps nobody is about to sleep: a spare stands in for it. Without one it helps after all, but in an ordered pool,
+ * where a helper could run a task on top of the one that task waits for: false when no thread is left there. */
+static bool wait_block(struct wait *wait) {
+    const weft_pool *pool = wait->seat->pool;
+    wait->blocks = true;
+    weft_block_begin(wait->seat);
+    if (wait->seat->has_spare) return true;
+    if (!pool->ordered) wait->help = WEFT_HELP_BELOW;
+    return !pool->ordered || load_rlx(&pool->blocked) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+}
+
+/* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
+static int wait_loop(struct wait *wait) {
     struct piece piece;
     for (;;) {
-        if (record_has_ended(wait->record)) return true;
-        if (record_is_finished(wait->record) && wait_close(wait)) return true;
-        if (is_past(wait->deadline_ns)) return false;
+        if (record_has_ended(wait->record)) return WEFT_OK;
+        if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
+        if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
         if (record_is_closing(wait->record)) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
         if (wait->help != WEFT_HELP_NONE && worker_help(wait->seat, wait_accepts, wait, &piece))
             worker_run_help(wait->seat, &piece);
-        else if (!wait_spin(wait))
+        else if (wait_spin(wait))
+            continue;
+        else if (wait->blocks || wait->help != WEFT_HELP_NONE || !wait->seat->is_worker)
             wait_sleep(wait);
+        else if (!wait_block(wait))
+            return WEFT_EAGAIN;
     }
 }
 
@@ -489,8 +505,10 @@ static int wait_seated(struct wait *wait) {
         fence_sc(T15);
         worker_notify(seat, NULL, 0);
     }
-    int result = wait_loop(wait) ? wait_result(wait->record) : WEFT_ETIMEDOUT;
+    int result = wait_loop(wait);
+    if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record);
+    if (wait->blocks) weft_block_end(seat);
     if (offers) claim_unoffer(&seat->claim);
     trim_lanes(seat);
     return result;
@@ -548,12 +566,12 @@ int weft_block_begin(weft_worker *self) {
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(T25, &pool->blocked_peak, &peak, blocked)) break;
-    bool has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
+    self->has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
     for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
         add_rel(T12, &pool->park.slots[pool->workers_max + i].event, 1);
         os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
     }
-    return has_spare ? WEFT_OK : WEFT_EAGAIN;
+    return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
 
 int weft_block_end(weft_worker *self) {

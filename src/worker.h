@@ -28,6 +28,7 @@ struct weft_worker {
     uint32_t claims_left; /* until it looks at other lanes first */
     uint32_t blocking;    /* depth of weft_block_begin */
     bool offers;          /* its claim is offered meanwhile */
+    bool has_spare;       /* a spare stands in meanwhile */
     uint32_t streak;      /* submissions in a row that found everybody busy */
     void *data;
     struct frame *frame; /* innermost, or NULL */

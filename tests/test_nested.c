@@ -1,0 +1,86 @@
+/* test_nested.c: waits inside tasks where waits do not help. */
+#include "pool_help.h"
+
+/* Tasks that wait where waits help nobody: spares stand in, and when there is none left the waits help after all. */
+typedef struct nested_wait {
+    weft_pool *pool;
+    enum weft_help help;
+    int depth;
+    atomic_uint *counter;
+} nested_wait;
+
+static int nested_wait_task(void *payload, weft_worker *self) {
+    (void)self;
+    nested_wait child = *(nested_wait *)payload;
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_fetch_add(child.counter, 1);
+    if (child.depth-- == 0) return 0;
+    for (int i = 0; i < 2; i++) REQUIRE(weft_submit(child.pool, &group, nested_wait_task, &child, sizeof child) == WEFT_OK);
+    return weft_wait_until(child.pool, &group, child.help, 0);
+}
+
+static void test_nested_without_help(void **state) {
+    (void)state;
+    const uint32_t flags[] = {0, WEFT_NO_HELP};
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint32_t workers = 1; workers <= 2; workers++) {
+            weft_config config = config_of(workers);
+            config.flags = flags[i];
+            weft_pool *pool = make_pool_with(&config);
+            atomic_uint counter = 0;
+            nested_wait root = {pool, flags[i] == 0 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 6, &counter};
+            weft_group group = WEFT_GROUP_INIT;
+            assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
+            assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+            assert_int_equal(atomic_load(&counter), 127);
+            assert_true(stats_of(pool).spares_started > 0);
+            end_pool(pool);
+        }
+    }
+}
+
+/* In an ordered pool they would have to run tasks out of order: the wait for which no thread is left says so. */
+typedef struct ordered_wait {
+    weft_pool *pool;
+    weft_group *group; /* one for each depth */
+    int depth;
+    atomic_uint *refused;
+} ordered_wait;
+
+static int ordered_wait_task(void *payload, weft_worker *self) {
+    (void)self;
+    ordered_wait child = *(ordered_wait *)payload;
+    if (child.depth-- == 0) return 0;
+    weft_group *group = &child.group[child.depth];
+    REQUIRE(weft_submit(child.pool, group, ordered_wait_task, &child, sizeof child) == WEFT_OK);
+    int error = weft_wait(child.pool, group);
+    if (error != WEFT_EAGAIN) return error;
+    atomic_fetch_add(child.refused, 1);
+    return 0;
+}
+
+static void test_nested_in_order(void **state) {
+    (void)state;
+    for (int depth = 1; depth <= 2; depth++) { /* one worker and one spare: while one waits the other runs its task */
+        weft_config config = config_of(1);
+        config.flags = WEFT_ORDERED;
+        weft_pool *pool = make_pool_with(&config);
+        atomic_uint refused = 0;
+        weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT}, group = WEFT_GROUP_INIT;
+        ordered_wait root = {pool, groups, depth, &refused};
+        assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        for (int i = 0; i < 2; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+        assert_int_equal(atomic_load(&refused), depth - 1);
+        end_pool(pool);
+    }
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nested_without_help),
+        cmocka_unit_test(test_nested_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
