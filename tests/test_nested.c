@@ -1,4 +1,5 @@
 /* test_nested.c: waits inside tasks where waits do not help. */
+#define _GNU_SOURCE
 #include "pool_help.h"
 
 /* Tasks that wait where waits help nobody: spares stand in, and when there is none left the waits help after all. */

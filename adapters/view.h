@@ -1,0 +1,97 @@
+/* view.h: what the adapters share: a host's pool as a view of the process's own weft pool.
+ *
+ * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. A host that asks for at
+ * least as many threads as the process's pool has gets that pool's threads. One that asks for fewer gets that many threads of its own,
+ * so that no more of its jobs run at once than it said; and so does everybody when WEFT_VIEW_OWN_THREADS is defined. Only the
+ * pool's threads run a view's jobs, never one that waits.
+ *
+ * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
+#ifndef WEFT_ADAPTERS_VIEW_H
+#define WEFT_ADAPTERS_VIEW_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <weft.h>
+
+typedef struct view {
+    weft_pool *pool;
+    weft_group group; /* every job of the view */
+    unsigned threads; /* that run its jobs */
+    unsigned places;  /* of `data` */
+    void **data;      /* by worker index; each written by its worker alone */
+} view;
+
+/* 0 or a negative errno value. */
+static inline int view_error(int error) {
+    switch (error) {
+    case WEFT_OK: return 0;
+    case WEFT_ENOMEM: return -ENOMEM;
+    case WEFT_EAGAIN: return -EAGAIN;
+    case WEFT_EDEADLK: return -EDEADLK;
+    case WEFT_ESHUTDOWN: return -ECANCELED;
+    default: return -EINVAL;
+    }
+}
+
+static inline int view_pool_of_its_own(view *v, unsigned threads, const char *name, const char *cpus) {
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
+    config.name = name;
+    config.cpus = cpus;
+    config.flags = WEFT_NO_HELP;
+    return weft_pool_create(&v->pool, &config);
+}
+
+static inline int view_pool(view *v, unsigned threads, const char *name) {
+#ifndef WEFT_VIEW_OWN_THREADS
+    int error = weft_default_pool(&v->pool);
+    if (error != WEFT_OK) return error;
+    if (threads >= weft_pool_workers(v->pool)) return WEFT_OK;
+    weft_pool_destroy(&v->pool);
+#endif
+    return view_pool_of_its_own(v, threads, name, NULL);
+}
+
+/* After the pool is there: the view's own part. */
+static inline int view_furnish(view *v) {
+    weft_config config;
+    weft_pool_config(v->pool, &config);
+    v->group = (weft_group)WEFT_GROUP_INIT;
+    v->threads = weft_pool_workers(v->pool);
+    v->places = config.workers + config.spares;
+    v->data = calloc(v->places, sizeof *v->data);
+    if (v->data != NULL) return 0;
+    weft_pool_destroy(&v->pool);
+    return -ENOMEM;
+}
+
+/* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
+static inline int view_open(view *v, unsigned threads, const char *name) {
+    int error = view_pool(v, threads, name);
+    return error != WEFT_OK ? view_error(error) : view_furnish(v);
+}
+
+/* The running worker's pointer in this view, NULL at first. */
+static inline void **view_data(const view *v, weft_worker *self) { return &v->data[weft_worker_index(self)]; }
+
+static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t size) {
+    return view_error(weft_submit(v->pool, &v->group, fn, payload, size));
+}
+
+/* Until every job of the view has finished; -EDEADLK from one of them. */
+static inline int view_wait(view *v) { return view_error(weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
+
+/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of the view, and
+ * then nothing has happened. */
+static inline int view_close(view *v, void (*data_free)(void *)) {
+    int error = view_wait(v);
+    if (error == -EDEADLK) return error;
+    for (unsigned i = 0; i < v->places && data_free != NULL; i++)
+        if (v->data[i] != NULL) data_free(v->data[i]);
+    weft_pool_destroy(&v->pool);
+    free(v->data);
+    return 0;
+}
+
+#endif
