@@ -48,7 +48,9 @@ extern "C" {
     X(WEFT_EFORK, -6, "the pool belongs to the parent process")                                                             \
     X(WEFT_ETIMEDOUT, -7, "the deadline passed")                                                                            \
     X(WEFT_EFULL, -8, "the bounded queue is full")                                                                          \
-    X(WEFT_ECANCELED, -9, "the group was cancelled")
+    X(WEFT_ECANCELED, -9, "the group was cancelled")                                                                        \
+    X(WEFT_EBUSY, -10, "the graph is running")                                                                              \
+    X(WEFT_ECYCLE, -11, "a node would run before itself")
 
 enum weft_error {
 #define WEFT_ERROR_ENUM(name, value, text) name = (value),
@@ -240,6 +242,54 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * WEFT_EAGAIN (too many threads use this pool): no call was made. In a WEFT_ORDERED pool the loop does not wait for its turn among
  * the tasks: it starts at once. In a WEFT_NO_HELP pool a caller from outside runs nothing, a worker does in its stead. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------- */
+
+/* Functions with an order between them. Built once, run many times; a run allocates nothing once the pool is warm.
+ *
+ *     weft_graph *graph;
+ *     weft_node decode, left, right;
+ *     weft_graph_create(&graph);
+ *     weft_graph_add(graph, &decode, decode_fn, frame);  ... left, right ...
+ *     weft_graph_edge(graph, decode, left);
+ *     weft_graph_edge(graph, decode, right);
+ *     weft_graph_build(graph, NULL);
+ *     for each frame: weft_graph_run(pool, graph);
+ *
+ * One thread at a time may change a graph, and nobody while it runs (WEFT_EBUSY, nothing changed). A graph belongs to no pool. */
+typedef struct weft_graph weft_graph; /* opaque */
+typedef uint64_t weft_node;           /* a node of one graph; 0 is none */
+
+/* An empty graph, which the caller ends with weft_graph_destroy. WEFT_OK; WEFT_EINVAL; WEFT_ENOMEM, *graph NULL. */
+WEFT_API int weft_graph_create(weft_graph **graph);
+
+/* Frees the graph and sets *graph NULL. WEFT_EINVAL for NULL or an already NULL *graph; WEFT_EBUSY. */
+WEFT_API int weft_graph_destroy(weft_graph **graph);
+
+/* Adds a node, which calls fn with `context` as its payload: the pointer itself, nothing is copied. Nodes have the order in which
+ * they are added. `node` may be NULL. WEFT_OK; WEFT_EINVAL (NULL graph or fn); WEFT_ENOMEM (also: too many nodes); WEFT_EBUSY. */
+WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
+
+/* `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing. WEFT_OK; WEFT_EINVAL (NULL
+ * graph, a node that is not this graph's); WEFT_ECYCLE (the same node twice); WEFT_ENOMEM; WEFT_EBUSY. */
+WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after);
+
+/* Makes the graph ready to run; needed again after a node or an edge was added. WEFT_OK; WEFT_ECYCLE: nodes wait for one another
+ * in a circle, of which *on_cycle (may be NULL) is the first by the nodes' order; WEFT_EINVAL; WEFT_ENOMEM; WEFT_EBUSY. The graph is
+ * not ready after an error, but can be added to and built again. */
+WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
+
+/* Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in weft_wait;
+ * a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after it, directly or
+ * not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the nodes after.
+ * Returns WEFT_OK; of the codes of the nodes that failed that of the first by their order; WEFT_ECANCELED when cancelled or the pool
+ * is aborted, and no node failed; WEFT_EINVAL (NULL, or not built); WEFT_EBUSY when this graph is running, also in one of its own
+ * nodes; and, with nothing run, the errors of weft_submit. */
+WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
+
+/* Nodes of the graph that have not started will not run; those running finish, and see weft_cancelled. It concerns the run that
+ * goes on in `pool`; without one nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL; WEFT_EFORK. */
+WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */
 

@@ -28,7 +28,12 @@ struct cell {
 };
 
 /* meta: record index (20 bits) | payload bytes (11) | kind (2) | sequence number within its group and submitter (31) */
-enum cell_kind { CELL_INLINE = 0, CELL_NO_PAYLOAD = 1, CELL_HEAP = 2 };
+enum cell_kind {
+    CELL_INLINE = 0,
+    CELL_NO_PAYLOAD = 1,
+    CELL_HEAP = 2,
+    CELL_OWN = 3 /* as CELL_INLINE; the task is weft's own and always runs */
+};
 #define META_SEQUENCE_MAX 0x7fffffffu
 #define META_BYTES_SHIFT 33
 

@@ -49,15 +49,11 @@
  */
 #include <string.h>
 
-#include "pool.h"
+#include "task.h"
 
 #ifndef BIAS_AFTER
 #define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
 #endif
-
-/* The weft_group's id, which several threads may read and write. */
-typedef ATOMIC(uint64_t) group_id;
-static group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
 
 static void undo_submit(struct weft_worker *seat, struct record *record) {
     line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
@@ -287,11 +283,10 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
     }
 }
 
-/* An outside thread is inside a call that may sleep. */
-static void guest_enter(const struct weft_worker *seat) {
+void guest_enter(const struct weft_worker *seat) {
     if (!seat->is_worker) add_rlx(&seat->pool->guests, 1);
 }
-static void guest_leave(const struct weft_worker *seat) {
+void guest_leave(const struct weft_worker *seat) {
     if (!seat->is_worker) add_rel(T26, &seat->pool->guests, UINT32_MAX);
 }
 
@@ -361,6 +356,34 @@ int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payl
 slow:;
     struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = CELL_INLINE};
     return submit_slow(pool, group, &job, size);
+}
+
+/* ---- weft's own --------------------------------------------------------------------------------------------------- */
+
+int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload) {
+    struct job job = {.fn = fn, .payload = payload, .bytes = TASK_OWN_BYTES, .kind = CELL_OWN};
+    return submit_slow(pool, group, &job, TASK_OWN_BYTES);
+}
+
+/* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs what its
+ * tasks submit. */
+bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload) {
+    const struct frame *frame = seat->frame;
+    weft_pool *pool = seat->pool;
+    struct lane *lane = seat->lane;
+    if (UNLIKELY(lane->group_id != frame->id)) lane = lane_for(seat, frame->id, frame->record);
+    if (UNLIKELY(lane == NULL || (!lane_fits(lane, 1) && !lane_extend(lane, 1)))) return false;
+    if (UNLIKELY(pool->config.queue_max != 0) && add_rlx(&pool->queued, 1) >= pool->config.queue_max) {
+        queue_unreserve(pool);
+        return false;
+    }
+    uint64_t before = line_submit(lane->line, line_is_shared(lane->record, seat->index), 1);
+    struct cell *cell = lane_cell(lane);
+    cell->fn = fn;
+    cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);
+    memcpy(cell->payload, payload, TASK_OWN_BYTES);
+    submit_publish(seat, lane);
+    return true;
 }
 
 /* ---- wait --------------------------------------------------------------------------------------------------------- */

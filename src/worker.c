@@ -140,7 +140,8 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     plain_read(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
     if (UNLIKELY(pool->config.queue_max != 0)) queue_has_room(seat->pool);
-    if (LIKELY(record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted))) {
+    if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
+               meta_kind(meta) == CELL_OWN)) {
         int error = cell->fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
         if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
     } else {

@@ -1,0 +1,25 @@
+/* task.h: tasks of weft's own, for the files of layer 5. Layer 5. The protocol stands in task.c.
+ *
+ * They count in their group as any task does, but run also when it is cancelled or the pool aborted (they look by
+ * themselves), and no `clean` ever gets their payload. */
+#ifndef WEFT_TASK_H
+#define WEFT_TASK_H
+
+#include "pool.h"
+
+/* The weft_group's id, which several threads may read and write. */
+typedef ATOMIC(uint64_t) group_id;
+INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
+
+/* The seat's thread, if from outside, is inside a call that may sleep: the pool's end waits until it has left. */
+void guest_enter(const struct weft_worker *seat);
+void guest_leave(const struct weft_worker *seat);
+
+#define TASK_OWN_BYTES CELL_PAYLOAD
+
+/* weft_submit for a task of weft's own with TASK_OWN_BYTES of payload. */
+int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload);
+/* Inside a task: the same into that task's group. Runs nothing itself. false: no memory or no room; nothing happened. */
+bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload);
+
+#endif

@@ -1,0 +1,163 @@
+/* drive_graph.c: graphs run by a whole pool. Each node reads what those before it wrote, in plain memory. */
+#include "explore.h"
+#include "weft.h"
+
+#include <string.h>
+
+enum { NODES = 6 };
+
+struct item {
+    uint32_t stamp; /* plain: how often it ran */
+    uint32_t runs;  /* the test's own */
+    uint32_t before[3];
+    uint32_t before_count;
+    int result;
+};
+
+static struct {
+    weft_pool *pool;
+    weft_pool *other;
+    weft_graph *graph;
+    weft_node nodes[NODES];
+    struct item items[NODES];
+    uint32_t rounds;
+} world;
+
+static int node_fn(void *context, weft_worker *self) {
+    struct item *item = context;
+    EXPECT(self != NULL);
+    plain_write(&item->stamp, sizeof item->stamp);
+    item->stamp++;
+    item->runs++;
+    for (uint32_t i = 0; i < item->before_count; i++) {
+        const struct item *before = &world.items[item->before[i]];
+        plain_read(&before->stamp, sizeof before->stamp);
+        EXPECT(before->stamp == item->stamp);
+    }
+    return item->result;
+}
+
+static void edge(uint32_t before, uint32_t after) {
+    struct item *item = &world.items[after];
+    item->before[item->before_count++] = before;
+    EXPECT(weft_graph_edge(world.graph, world.nodes[before], world.nodes[after]) == WEFT_OK);
+}
+
+static void setup_pool(uint32_t workers) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = workers;
+    config.spares = 1;
+    config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 3000;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+    EXPECT(weft_graph_create(&world.graph) == WEFT_OK);
+    for (uint32_t i = 0; i < NODES; i++)
+        EXPECT(weft_graph_add(world.graph, &world.nodes[i], node_fn, &world.items[i]) == WEFT_OK);
+}
+
+/* 0 before 1, 2 and 3; 1 and 2 before 4; 2 and 3 before 5. */
+static void setup(void) {
+    setup_pool(1);
+    edge(0, 1);
+    edge(0, 2);
+    edge(0, 3);
+    edge(1, 4);
+    edge(2, 4);
+    edge(2, 5);
+    edge(3, 5);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+
+static void end(void) {
+    EXPECT(weft_graph_destroy(&world.graph) == WEFT_OK);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    if (world.other != NULL) EXPECT(weft_pool_destroy(&world.other) == WEFT_OK);
+}
+
+static void run_twice(void) {
+    for (int i = 0; i < 2; i++) EXPECT(weft_graph_run(world.pool, world.graph) == WEFT_OK);
+    world.rounds += 2;
+}
+static void check_whole(void) {
+    for (uint32_t i = 0; i < NODES; i++) EXPECT(world.items[i].runs == world.rounds);
+    end();
+}
+EXPLORE_DRIVER(graph_twice, .about = "a worker and a waiter that helps run a graph twice", .setup = setup,
+               .threads = {run_twice}, .check = check_whole);
+
+/* Nodes that three predecessors make ready, by three threads. */
+static void setup_wide(void) {
+    setup_pool(2);
+    for (uint32_t i = 0; i < 3; i++) edge(i, 3);
+    for (uint32_t i = 0; i < 3; i++) edge(i, 4);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+static void run_once(void) {
+    EXPECT(weft_graph_run(world.pool, world.graph) == WEFT_OK);
+    world.rounds++;
+}
+EXPLORE_DRIVER(graph_wide, .about = "three threads arrive at two nodes", .setup = setup_wide, .threads = {run_once},
+               .check = check_whole);
+
+/* ---- two that run the same graph ---------------------------------------------------------------------------------- */
+
+static void run_if_idle_in(weft_pool *pool) {
+    int result = weft_graph_run(pool, world.graph);
+    EXPECT(result == WEFT_OK || result == WEFT_EBUSY);
+    world.rounds += result == WEFT_OK;
+    explore_observe(result == WEFT_OK ? 0 : 1);
+}
+static void run_if_idle(void) { run_if_idle_in(world.pool); }
+static void run_if_idle_there(void) { run_if_idle_in(world.other); }
+EXPLORE_DRIVER(graph_busy, .about = "two threads run the same graph: at once, or one after the other", .setup = setup,
+               .threads = {run_if_idle, run_if_idle}, .check = check_whole, .must_see = 3);
+
+static void setup_pools(void) {
+    weft_config config;
+    setup();
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    EXPECT(weft_pool_create(&world.other, &config) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_pools, .about = "two threads run the same graph, in two pools", .setup = setup_pools,
+               .threads = {run_if_idle, run_if_idle_there}, .check = check_whole, .must_see = 3);
+
+/* ---- failures ----------------------------------------------------------------------------------------------------- */
+
+static void setup_failing(void) {
+    setup();
+    world.items[1].result = 7;
+    world.items[3].result = 5;
+}
+static void run_failing(void) {
+    EXPECT(weft_graph_run(world.pool, world.graph) == 7);
+    world.items[1].result = world.items[3].result = 0;
+    for (uint32_t i = 0; i < NODES; i++) {
+        EXPECT(world.items[i].runs == (i < 4 ? 1 : 0));
+        world.items[i].runs = world.items[i].stamp = 0;
+    }
+    run_once();
+}
+EXPLORE_DRIVER(graph_fail, .about = "two nodes fail at once, then a whole run", .setup = setup_failing,
+               .threads = {run_failing}, .check = check_whole);
+
+/* ---- cancelling --------------------------------------------------------------------------------------------------- */
+
+static void run_cancelled(void) {
+    int result = weft_graph_run(world.pool, world.graph);
+    EXPECT(result == WEFT_OK || result == WEFT_ECANCELED);
+    explore_observe(result == WEFT_OK ? 0 : 1);
+    for (uint32_t i = 0; i < NODES; i++) {
+        EXPECT(world.items[i].runs <= 1 && (result != WEFT_OK || world.items[i].runs == 1));
+        if (world.items[i].runs < 1 && i < NODES - 1) explore_observe(2);
+    }
+}
+static void cancel(void) { EXPECT(weft_graph_cancel(world.pool, world.graph) == WEFT_OK); }
+static void check_again(void) {
+    for (uint32_t i = 0; i < NODES; i++) world.items[i].runs = world.items[i].stamp = 0;
+    run_once();
+    check_whole();
+}
+EXPLORE_DRIVER(graph_cancel, .about = "a stranger cancels a run; the next is whole", .setup = setup,
+               .threads = {run_cancelled, cancel}, .check = check_again, .must_see = 7);
