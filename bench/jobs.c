@@ -114,6 +114,29 @@ void job_spin(uint32_t iterations) {
     }
 }
 
+int job_range_empty(size_t begin, size_t end, void *context, struct weft_worker *self) {
+    (void)context;
+    (void)self;
+    if (begin >= end) return 0;
+    struct job_totals *totals = counter();
+    totals->count += end - begin;
+    totals->sum += (end - begin) * (begin + end - 1) / 2;
+    return 0;
+}
+
+int job_range_spin(size_t begin, size_t end, void *context, struct weft_worker *self) {
+    uint32_t iterations = *(const uint32_t *)context;
+    for (size_t i = begin; i < end; i++) job_spin(iterations);
+    return job_range_empty(begin, end, NULL, self);
+}
+
+int job_range_axpy(size_t begin, size_t end, void *context, struct weft_worker *self) {
+    const double *restrict x = ((const struct job_axpy_context *)context)->x;
+    double *restrict y = ((const struct job_axpy_context *)context)->y;
+    for (size_t i = begin; i < end; i++) y[i] += x[i];
+    return job_range_empty(begin, end, NULL, self);
+}
+
 static void latch_down(unsigned latch) {
     if (latch >= JOB_LATCHES) return;
     pthread_mutex_lock(&latches[latch].lock);

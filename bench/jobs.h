@@ -57,6 +57,16 @@ struct job_work_payload {
 int job_work(void *payload, struct weft_worker *self);
 void job_spin(uint32_t iterations);
 
+/* Bodies of loops: `count` gets the indices, `sum` their sum. The first does nothing else; the second spins for each index;
+ * the third adds x to y. */
+struct job_axpy_context {
+    const double *x;
+    double *y;
+};
+int job_range_empty(size_t begin, size_t end, void *context, struct weft_worker *self);
+int job_range_spin(size_t begin, size_t end, void *context, struct weft_worker *self); /* context: uint32_t, iterations */
+int job_range_axpy(size_t begin, size_t end, void *context, struct weft_worker *self); /* context: job_axpy_context */
+
 void latch_set(unsigned latch, unsigned count);
 void latch_wait(unsigned latch); /* until it has been counted down to zero */
 

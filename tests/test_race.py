@@ -73,6 +73,57 @@ def every_workload():
     check(shown == {"4", "48", "64", "328", "416", "1024"}, f"payload's cases: {shown}")
 
 
+PATTERNS = {
+    "fib": {"forked"}, "nqueens": {"forked"}, "uts": {"geometric", "binomial"}, "loop-empty64": {"hot"},
+    "loop-spin64": {"hot", "stranger"}, "loop-axpy": {"hot"}, "loop-cold": {"p50", "p99"},
+    "graph": {"wavefront", "dag", "wavefront-empty", "dag-empty"},
+}
+
+
+def patterns():
+    status, result, output, errors = race("--workload", "patterns", "--tasks", "50", "--rounds", "1", "--workers", "2",
+                                          "--pool", "serial", "--no-count")
+    check(status == 0, f"status {status}: {errors}{output}")
+    shown = {}
+    for row in result["rows"]:
+        check_row(row)
+        shown.setdefault(row["workload"], set()).add(row["case"])
+    check(shown == PATTERNS, f"workloads and cases: {shown}")
+    for row in result["details"]:
+        if row["pool"] == "serial":
+            check(row["ratio_to_serial"] == 1, "serial is its own measure")
+        has_idle = row["idle_cpu_ms_in_2_s"] is not None
+        check(has_idle == (row["workload"] == "fib"), f"idle CPU is measured after {row['workload']}: {has_idle}")
+
+
+def pattern_sizes():
+    """Recursions come in sizes of their own: the largest with no more tasks than asked for."""
+    for workload, asked, tasks in (("fib", 41, 41), ("fib", 60, 41), ("fib", 67, 67), ("nqueens", 2057, 2057)):
+        _, result, _, _ = race("--workload", workload, "--tasks", str(asked), "--rounds", "1", "--workers", "1", "--pool",
+                               "serial", "--no-count")
+        check([row["tasks"] for row in result["rows"]] == [tasks], f"{workload} {asked}: {result['rows']}")
+
+
+def pattern_liar():
+    status, result, output, _ = race("--workload", "patterns", "--tasks", "200", "--rounds", "1", "--workers", "2", "--peer",
+                                     LIAR, "--pool", "liar", "--no-count")
+    check(status == 1, f"status {status}")
+    for text in ("a wrong result", "not every index ran exactly once", "a node ran before one it waits for"):
+        check(text in output, f"the table says: {text}")
+    check(all(row["pool"] == "serial" for row in result["rows"]), "the liar has no row")
+    wrong = {(error["workload"], error["case"]) for error in result["errors"]}
+    every = {(workload, case) for workload, cases in PATTERNS.items() for case in cases if case != "p99"}
+    check(wrong == every, f"each lie is found: {every - wrong}")
+
+
+def listing():
+    done = subprocess.run([WEFT, "race", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, f"status {done.returncode}")
+    for word in (*PATTERNS, "submit", "x264", "coliseum", "patterns"):
+        check(f"\n  {word} " in done.stdout, f"{word} is listed")
+    check(done.stdout.count("\n  liar ") == 2, "a peer with two tables is listed in both lists")
+
+
 def liar():
     status, result, output, _ = race("--workload", "submit", "--tasks", "100", "--rounds", "1", "--workers", "2",
                                      "--peer", LIAR, "--pool", "liar,recycled", "--no-count")
@@ -103,7 +154,7 @@ def alloc_liar():
 
 def wrong_options():
     cases = [["--workload", "nonsense"], ["--pool", "nonsense"], ["--workers", "0"], ["--rounds", "x"], ["--nonsense"],
-             ["--peer", "/nonexistent.so"], ["--tasks", "-5"]]
+             ["--peer", "/nonexistent.so"], ["--tasks", "-5"], ["--workload", "loop-nonsense"]]
     for options in cases:
         status, result, _, errors = race(*options)
         check(status == 2, f"{options}: status {status}")
@@ -129,7 +180,8 @@ def interrupt():
 
 
 def main():
-    for case in (schema, every_workload, liar, alloc, alloc_liar, wrong_options, interrupt):
+    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, liar, alloc, alloc_liar, wrong_options,
+                 interrupt):
         case()
         print("ok", case.__name__)
 

@@ -172,11 +172,11 @@ static double callgrind_total(const Seat &seat, uint64_t tasks) {
 }
 
 // The difference of two lengths: what does not depend on the number of tasks falls out.
-Figure callgrind_run(const Seat &seat, uint64_t unit) {
+Figure callgrind_run(const Seat &seat, const Heat &heat) {
     if (!on_path("valgrind")) return std::nullopt;
     uint64_t some = alloc_is(seat.workload) ? 200000 : 1000; // an allocator's rare slow ways are part of its figure
-    uint64_t tasks = std::max<uint64_t>(unit, some / unit * unit);
-    double once = callgrind_total(seat, tasks), thrice = callgrind_total(seat, 3 * tasks);
-    if (once < 0 || thrice < once) return std::nullopt;
-    return (thrice - once) / (2.0 * static_cast<double>(tasks));
+    uint64_t few = heat.fit(some), many = heat.fit(3 * few);
+    double less = callgrind_total(seat, few), more = callgrind_total(seat, many);
+    if (less < 0 || more < less || many == few) return std::nullopt;
+    return (more - less) / static_cast<double>(many - few);
 }

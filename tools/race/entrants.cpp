@@ -1,6 +1,8 @@
 // Finding the entrants: the list written by the build, and the peers given by hand.
 #include "alloc.hpp"
 
+#include "../../bench/pattern.hpp"
+
 #include <algorithm>
 #include <climits>
 #include <cstring>
@@ -14,53 +16,72 @@ namespace {
 
 // What an entrant's object says of itself, passed through a pipe.
 struct Card {
+    bool there;
     char name[64];
     char text[160];
     char workload[32];
+    unsigned offers;
     uint32_t flags;
     unsigned workers_min, workers_max;
     size_t payload_max;
+};
+
+struct Cards {
+    Card tasks, patterns;
     char error[256];
 };
 
-void card_fill(Card &card, const char *file) {
+template <class Table> void card_fill(Card &card, const Table &table) {
+    card.there = true;
+    strncpy(card.name, table.name, sizeof card.name - 1);
+    strncpy(card.text, table.text, sizeof card.text - 1);
+    card.flags = table.flags;
+    card.workers_min = table.workers_min;
+    card.workers_max = table.workers_max;
+}
+
+void cards_fill(Cards &cards, const char *file) {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    const void *symbol = library == nullptr ? nullptr : dlsym(library, "weft_entrant");
-    if (symbol == nullptr) {
-        const char *why = library == nullptr ? dlerror() : "it exports no weft_entrant";
-        strncpy(card.error, why, sizeof card.error - 1);
+    if (library == nullptr) {
+        strncpy(cards.error, dlerror(), sizeof cards.error - 1);
         return;
     }
-    const auto *found = static_cast<const entrant *>(symbol);
-    if (found->version != ENTRANT_VERSION) {
-        strncpy(card.error, "it was built for another version of entrant.h", sizeof card.error - 1);
-        return;
+    const auto *tasks = static_cast<const entrant *>(dlsym(library, "weft_entrant"));
+    const auto *forms = static_cast<const patterns *>(dlsym(library, "weft_patterns"));
+    const char *error = "";
+    if (tasks == nullptr && forms == nullptr) error = "it exports neither weft_entrant nor weft_patterns";
+    if (tasks != nullptr && tasks->version != ENTRANT_VERSION) error = "it was built for another version of entrant.h";
+    if (forms != nullptr && forms->version != PATTERNS_VERSION) error = "it was built for another version of patterns.h";
+    if (forms != nullptr && *error == 0 && pattern_offers(*forms) == 0) error = "its weft_patterns offers nothing";
+    strncpy(cards.error, error, sizeof cards.error - 1);
+    if (*error != 0) return;
+    if (tasks != nullptr) {
+        card_fill(cards.tasks, *tasks);
+        if (tasks->workload != nullptr) strncpy(cards.tasks.workload, tasks->workload, sizeof cards.tasks.workload - 1);
+        cards.tasks.payload_max = tasks->payload_max;
     }
-    strncpy(card.name, found->name, sizeof card.name - 1);
-    strncpy(card.text, found->text, sizeof card.text - 1);
-    if (found->workload != nullptr) strncpy(card.workload, found->workload, sizeof card.workload - 1);
-    card.flags = found->flags;
-    card.workers_min = found->workers_min;
-    card.workers_max = found->workers_max;
-    card.payload_max = found->payload_max;
+    if (forms != nullptr) {
+        card_fill(cards.patterns, *forms);
+        cards.patterns.offers = pattern_offers(*forms);
+    }
 }
 
 // Loads the object in a process of its own: some runtimes start threads, or cannot live beside another.
-Card card_read(const std::string &file) {
+Cards cards_read(const std::string &file) {
     int ends[2];
-    Card card{};
+    Cards cards{};
     if (pipe(ends) != 0) throw std::runtime_error("no pipe");
     pid_t child = fork();
     if (child == 0) {
-        card_fill(card, file.c_str());
-        _exit(write_all(ends[1], &card, sizeof card) ? 0 : 1);
+        cards_fill(cards, file.c_str());
+        _exit(write_all(ends[1], &cards, sizeof cards) ? 0 : 1);
     }
     close(ends[1]);
-    if (child < 0 || !read_all(ends[0], &card, sizeof card))
-        strncpy(card.error, "it ended the process", sizeof card.error - 1);
+    if (child < 0 || !read_all(ends[0], &cards, sizeof cards))
+        strncpy(cards.error, "it ended the process", sizeof cards.error - 1);
     close(ends[0]);
     if (child > 0) waitpid(child, nullptr, 0);
-    return card;
+    return cards;
 }
 
 Entrant entrant_from(const Card &card, const std::string &file) {
@@ -69,11 +90,18 @@ Entrant entrant_from(const Card &card, const std::string &file) {
     found.file = file;
     found.text = card.text;
     found.workload = card.workload;
+    found.offers = card.offers;
     found.flags = card.flags;
     found.workers_min = card.workers_min;
     found.workers_max = card.workers_max;
     found.payload_max = card.payload_max;
     return found;
+}
+
+void add(std::vector<Entrant> &all, const Cards &cards, const std::string &file) {
+    for (const Card *card : {&cards.tasks, &cards.patterns}) {
+        if (card->there) all.push_back(entrant_from(*card, file));
+    }
 }
 
 Entrant missing(const std::string &name, const std::string &reason) {
@@ -90,12 +118,15 @@ std::string program_dir() {
     return file.substr(0, file.rfind('/'));
 }
 
-Entrant listed(const std::string &line, const std::string &dir) {
+void add_listed(std::vector<Entrant> &all, const std::string &line, const std::string &dir) {
     size_t first = line.find('\t'), second = line.find('\t', first + 1);
     std::string name = line.substr(0, first), file = line.substr(first + 1, second - first - 1);
-    if (file == "-") return missing(name, line.substr(second + 1));
-    Card card = card_read(dir + "/" + file);
-    return card.error[0] != 0 ? missing(name, card.error) : entrant_from(card, dir + "/" + file);
+    Cards cards{};
+    if (file != "-") cards = cards_read(dir + "/" + file);
+    if (file == "-" || cards.error[0] != 0)
+        all.push_back(missing(name, file == "-" ? line.substr(second + 1) : cards.error));
+    else
+        add(all, cards, dir + "/" + file);
 }
 
 Entrant static_threads() {
@@ -123,18 +154,23 @@ std::vector<Entrant> entrants_find(const Options &options) {
     std::ifstream list(dir + "/entrants.txt");
     if (!list) throw std::runtime_error("no entrants.txt in " + dir);
     for (std::string line; std::getline(list, line);) {
-        if (std::count(line.begin(), line.end(), '\t') == 2) all.push_back(listed(line, dir));
+        if (std::count(line.begin(), line.end(), '\t') == 2) add_listed(all, line, dir);
     }
     std::vector<Entrant> allocators = allocators_find(dir);
     all.insert(all.end(), allocators.begin(), allocators.end());
     for (const auto &file : options.peers) {
         std::string path = file.find('/') == std::string::npos ? "./" + file : file;
-        Card card = card_read(path);
-        Entrant peer = card.error[0] == 0 ? entrant_from(card, path) : allocator_peer(path, all);
-        if (peer.file.empty()) {
-            throw std::invalid_argument("peer " + file + ": no pool: " + card.error + "; no allocator: " + peer.reason);
+        Cards cards = cards_read(path);
+        if (cards.error[0] == 0) {
+            add(all, cards, path);
+            continue;
         }
-        all.push_back(peer);
+        Entrant allocator = allocator_peer(path, all);
+        if (allocator.file.empty()) {
+            throw std::invalid_argument("peer " + file + ": no pool: " + cards.error +
+                                        "; no allocator: " + allocator.reason);
+        }
+        all.push_back(allocator);
     }
     all.push_back(static_threads());
     return all;

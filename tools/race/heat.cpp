@@ -2,6 +2,7 @@
 #include "process.hpp"
 #include "alloc.hpp"
 #include "probe.hpp"
+#include "stranger.hpp"
 
 #include "../../bench/jobs.h"
 
@@ -29,10 +30,7 @@ struct Turn {
     }
 };
 
-uint64_t in_units(double tasks, uint64_t unit, uint64_t most) {
-    auto units = static_cast<uint64_t>(tasks / static_cast<double>(unit));
-    return std::min(std::max<uint64_t>(units, 1) * unit, most);
-}
+uint64_t fitting(double tasks, const Heat &heat) { return std::min(heat.fit(static_cast<uint64_t>(tasks)), heat.tasks); }
 
 // Two significant digits, so that the tasks of a row are a number to be quoted.
 double two_digits(double value) {
@@ -41,14 +39,12 @@ double two_digits(double value) {
     return static_cast<double>(static_cast<uint64_t>(value / scale)) * scale;
 }
 
-bool is_coliseum(const Heat &heat) { return heat.workload.compare(0, 3, "fib") == 0; }
-
 // A few jobs in a process of its own, so that the first round of the row is still a first one.
 void pilot(Turn &turn, const Heat &heat) {
     Process process(turn.seat);
     turn.row.error = process.error();
-    double some = is_coliseum(heat) ? 500 : heat.workload == "x264-shape" ? 1 : 2000;
-    uint64_t first = in_units(some / 4, heat.unit, heat.tasks), second = in_units(some, heat.unit, heat.tasks);
+    auto some = static_cast<double>(heat.pilot_tasks);
+    uint64_t first = fitting(some / 4, heat), second = fitting(some, heat);
     if (turn.row.error.empty()) process.round({Order::round, 0, 0, first}, 30 * second_ns);
     Reply reply{};
     if (process.error().empty()) reply = process.round({Order::round, 0, 0, second}, 30 * second_ns);
@@ -59,8 +55,8 @@ void pilot(Turn &turn, const Heat &heat) {
 void choose_tasks(Turn &turn, const Heat &heat) {
     turn.tasks = heat.tasks;
     if (heat.budget_ns == 0) return;
-    double fitting = static_cast<double>(heat.budget_ns) / std::max(turn.estimate_ns, 1.0);
-    if (fitting < static_cast<double>(heat.tasks)) turn.tasks = in_units(two_digits(fitting), heat.unit, heat.tasks);
+    double affordable = static_cast<double>(heat.budget_ns) / std::max(turn.estimate_ns, 1.0);
+    if (affordable < static_cast<double>(heat.tasks)) turn.tasks = fitting(two_digits(affordable), heat);
 }
 
 Turn turn_make(const Entrant &entrant, const Heat &heat, unsigned iterations_per_us) {
@@ -87,7 +83,7 @@ void start(Turn &turn) {
 
 void take_turn(Turn &turn, const Heat &heat, Order order) {
     if (!turn.row.error.empty() || turn.process == nullptr || interrupted()) return;
-    uint64_t warm = turn.replies.empty() ? 0 : in_units(static_cast<double>(turn.tasks) / 8, heat.unit, turn.tasks);
+    uint64_t warm = turn.replies.empty() ? 0 : fitting(static_cast<double>(turn.tasks) / 8, heat);
     turn.process->resume();
     Reply reply = turn.process->round({order, 0, warm, turn.tasks}, turn.limit_ns());
     turn.process->stop();
@@ -118,6 +114,16 @@ template <class Value> double per_task(const std::vector<Reply> &replies, Value 
     return median(all);
 }
 
+void fill_tail(Row &row, const std::vector<Reply> &warm) {
+    auto tail = [](const Reply &r) { return r.tail_ns; };
+    row.tail_ns = per_task(warm, tail);
+    for (const auto &reply : warm) {
+        double ns = per_task({reply}, tail);
+        row.tail_min = row.tail_min ? std::min(*row.tail_min, ns) : ns;
+        row.tail_max = row.tail_max ? std::max(*row.tail_max, ns) : ns;
+    }
+}
+
 void fill_times(Row &row, const std::vector<Reply> &warm) {
     auto wall = [](const Reply &r) { return r.wall_ns; };
     row.ns = per_task(warm, wall);
@@ -126,6 +132,7 @@ void fill_times(Row &row, const std::vector<Reply> &warm) {
         row.ns_min = row.ns_min ? std::min(*row.ns_min, ns) : ns;
         row.ns_max = row.ns_max ? std::max(*row.ns_max, ns) : ns;
     }
+    if (warm[0].tail_ns != 0) fill_tail(row, warm);
     row.user_ns = per_task(warm, [](const Reply &r) { return r.user_ns; });
     row.system_ns = per_task(warm, [](const Reply &r) { return r.system_ns; });
     row.switches_voluntary = per_task(warm, [](const Reply &r) { return r.switches_voluntary; });
@@ -156,6 +163,7 @@ void fill_row(Turn &turn, bool sampled) {
         return;
     }
     row.first_ns = per_task({warm[0]}, [](const Reply &r) { return r.wall_ns; });
+    if (warm[0].tail_ns != 0) row.tail_first = per_task({warm[0]}, [](const Reply &r) { return r.tail_ns; });
     const Reply &last = warm.back();
     row.peak_bytes = static_cast<double>(last.peak_bytes);
     uint64_t grown = last.peak_bytes > last.before_bytes ? last.peak_bytes - last.before_bytes : 0;
@@ -174,9 +182,8 @@ void fill_row(Turn &turn, bool sampled) {
 
 void count(Turn &turn, const Heat &heat, const Options &options) {
     double affordable = turn.estimate_ns < 1500 ? 50000 : 5000;
-    if (is_coliseum(heat)) affordable = 2000;
-    if (heat.workload == "x264-shape") affordable = 40;
-    uint64_t tasks = in_units(affordable, heat.unit, heat.tasks);
+    if (heat.count_tasks != 0) affordable = static_cast<double>(heat.count_tasks);
+    uint64_t tasks = fitting(affordable, heat);
     Counts counts = count_run(turn.seat, options.entrant_dir, tasks);
     turn.row.malloc_calls = counts.malloc_calls;
     turn.row.memory_calls = counts.memory_calls;
@@ -196,8 +203,37 @@ void relate(std::vector<Row> &rows, const Heat &heat) {
         if (!row.ns || !row.error.empty()) continue;
         double useful = std::min<double>(row.workers, cpus);
         if (serial && heat.workload != "handoff") row.efficiency = *serial / (useful * *row.ns);
+        if (serial) row.serial_ratio = *row.ns / *serial;
         if (best) row.ratio = *row.score() / *best;
     }
+}
+
+constexpr uint64_t idle_limit_ns = 60 * second_ns;
+
+void take_idle(Turn &turn, const Reply &reply) {
+    if (turn.process->error().empty())
+        turn.row.idle_ms = static_cast<double>(reply.user_ns + reply.system_ns) * 1e-6;
+    else if (!interrupted())
+        turn.row.error = turn.process->error();
+}
+
+// What the pools use when they have nothing to do: those that spin one by one, the others together.
+void idle(std::vector<Turn> &turns, const Heat &heat) {
+    Command command = {Order::idle, 0, fitting(static_cast<double>(heat.pilot_tasks), heat), 0};
+    std::vector<Turn *> quiet;
+    for (auto &turn : turns) {
+        if (!turn.row.error.empty() || turn.process == nullptr || interrupted()) continue;
+        progress(heat, "idle, " + turn.row.pool);
+        turn.process->resume();
+        turn.process->send(command);
+        if ((turn.entrant->flags & ENTRANT_SPINS) == 0) {
+            quiet.push_back(&turn);
+            continue;
+        }
+        take_idle(turn, turn.process->answer(idle_limit_ns));
+        turn.process->stop();
+    }
+    for (Turn *turn : quiet) take_idle(*turn, turn->process->answer(idle_limit_ns));
 }
 
 // Rounds of the turns from `first` to before `end`, in rotation, their processes alive meanwhile.
@@ -211,6 +247,7 @@ void rotate(std::vector<Turn> &turns, size_t first, size_t end, const Heat &heat
             take_turn(turns[i], heat, sample && round + 1 == rounds ? Order::sample : Order::round);
         }
     }
+    if (heat.idle) idle(turns, heat);
     for (size_t i = first; i < end; i++) turns[i].process.reset();
 }
 
@@ -219,7 +256,7 @@ Row finish(Turn &turn, const Heat &heat, const Options &options, unsigned rounds
     if (!turn.row.error.empty() || interrupted()) return turn.row;
     progress(heat, "counting, " + turn.row.pool);
     if (options.count) count(turn, heat, options);
-    if (options.callgrind) turn.row.callgrind_instructions = callgrind_run(turn.seat, heat.unit);
+    if (options.callgrind) turn.row.callgrind_instructions = callgrind_run(turn.seat, heat);
     return turn.row;
 }
 
@@ -229,12 +266,14 @@ bool heat_takes_turns(const Heat &heat) {
     constexpr uint64_t bytes_per_task = 256; // of a pool that keeps all that it ever needed
     if (alloc_is(heat.workload)) return true;
     struct sysinfo memory;
-    if (sysinfo(&memory) != 0) return true;
+    if (heat.is_pattern() || sysinfo(&memory) != 0) return true;
     return heat.tasks * bytes_per_task * heat.entrants.size() < static_cast<uint64_t>(memory.totalram) * memory.mem_unit / 2;
 }
 
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us) {
     std::vector<Turn> turns;
+    std::unique_ptr<Stranger> stranger;
+    if (heat.name == "stranger") stranger = std::make_unique<Stranger>(heat.workers);
     for (const auto &entrant : heat.entrants) {
         progress(heat, "trying " + entrant.name);
         if (!interrupted()) turns.push_back(turn_make(entrant, heat, iterations_per_us));
@@ -248,6 +287,21 @@ std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned ite
     if (isatty(STDERR_FILENO) != 0) fprintf(stderr, "\r\033[K");
     relate(rows, heat);
     return rows;
+}
+
+std::vector<Row> heat_tail(const std::vector<Row> &rows, const Heat &heat) {
+    std::vector<Row> tail;
+    for (Row row : rows) {
+        if (!row.tail_ns) continue;
+        row.name = "p99";
+        row.ns = row.tail_ns;
+        row.ns_min = row.tail_min;
+        row.ns_max = row.tail_max;
+        row.first_ns = row.tail_first;
+        tail.push_back(row);
+    }
+    relate(tail, heat);
+    return tail;
 }
 
 // The fastest row that `wanted` holds for; nullptr: none.

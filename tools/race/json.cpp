@@ -51,6 +51,8 @@ ordered_json details_json(const Row &row) {
     json["branch_miss_percent"] = number(row.branch_miss_percent);
     json["callgrind_instructions_per_task"] = number(row.callgrind_instructions);
     json["ratio_to_best_peer"] = number(row.ratio);
+    json["ratio_to_serial"] = number(row.serial_ratio);
+    json["idle_cpu_ms_in_2_s"] = number(row.idle_ms);
     json["other_programs_cpu_share"] = number(row.others);
     return json;
 }

@@ -1,6 +1,8 @@
 // Which cases run, with whom, how long.
 #include "alloc.hpp"
 
+#include "../../bench/pattern.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
@@ -11,45 +13,137 @@ constexpr uint64_t million = 1u << 20;
 constexpr uint64_t ms = 1000000;
 constexpr unsigned rounds_default = 7;
 
-std::vector<CaseSet> case_sets_make() {
-    std::vector<CaseSet> sets = {
+const std::vector<CaseSet> &task_sets() {
+    static const std::vector<CaseSet> sets = {
         {"submit",
          "500,000 jobs with an int, from one outside thread; a counter per worker, and one shared by all",
          {"int", "shared-counter"},
          500000,
          50 * ms},
         {"payload", "the same with payloads of 4 to 1024 bytes", {"4", "48", "64", "328", "416", "1024"}, 500000, 25 * ms},
-        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 100 * ms},
-        {"fib19x1-3", "the coliseum: 2^20 tasks of one to three times fib(19)", {"independent"}, million, 100 * ms},
-        {"fib17-19", "the coliseum: 2^20 tasks of fib(17) to fib(19)", {"independent"}, million, 100 * ms},
+        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 100 * ms, 0, "task", 500, 2000},
+        {"fib19x1-3",
+         "the coliseum: 2^20 tasks of one to three times fib(19)",
+         {"independent"},
+         million,
+         100 * ms,
+         0,
+         "task",
+         500,
+         2000},
+        {"fib17-19",
+         "the coliseum: 2^20 tasks of fib(17) to fib(19)",
+         {"independent"},
+         million,
+         100 * ms,
+         0,
+         "task",
+         500,
+         2000},
         {"handoff", "one producer, one consumer", {"spinning", "blocking"}, 4000000, 100 * ms},
         {"frame", "4096 children of one root per frame", {"4096-children"}, million, 50 * ms},
-        {"x264-shape", "the five steps of a sliced encoder's frame; its tails outlive the call", {"sliced"}, 512, 60 * ms},
+        {"x264-shape",
+         "the five steps of a sliced encoder's frame; its tails outlive the call",
+         {"sliced"},
+         512,
+         60 * ms,
+         0,
+         "task",
+         1,
+         40},
     };
-    sets.insert(sets.end(), alloc_case_sets().begin(), alloc_case_sets().end());
+    return sets;
+}
+
+const std::vector<CaseSet> &pattern_sets() {
+    static const std::vector<CaseSet> sets = {
+        {"fib", "fib(38), a fork per call", {"forked"}, 126491971, 50 * ms, 0, "call", 200000, 50000},
+        {"nqueens",
+         "the ways to put 13 queens, a fork per placement",
+         {"forked"},
+         4700000,
+         40 * ms,
+         0,
+         "node",
+         50000,
+         50000},
+        {"uts",
+         "unbalanced trees of 4 million nodes, a fork per child",
+         {"geometric", "binomial"},
+         4600000,
+         40 * ms,
+         0,
+         "node",
+         50000,
+         50000},
+        {"loop-empty64", "64 indices with nothing to do", {"hot"}, 200000, 15 * ms, 0, "region", 500, 2000},
+        {"loop-spin64",
+         "64 indices of 0.4 us; the second case with another program's busy thread on one of the CPUs",
+         {"hot", "stranger"},
+         20000,
+         30 * ms,
+         0,
+         "region",
+         200,
+         1000},
+        {"loop-axpy", "y += x, 2^20 doubles", {"hot"}, 4000, 40 * ms, 0, "region", 50, 200},
+        {"loop-cold",
+         "loop-spin64 after 1 ms asleep: 50th and 99th percentile",
+         {"p50"},
+         1000,
+         120 * ms,
+         0,
+         "region",
+         20,
+         100},
+        {"graph",
+         "4096 nodes, a wavefront and a random order, 0.4 us each or none",
+         {"wavefront", "dag", "wavefront-empty", "dag-empty"},
+         million,
+         20 * ms,
+         0,
+         "node",
+         16384,
+         40960},
+    };
     return sets;
 }
 
 const std::vector<CaseSet> &case_sets() {
-    static const std::vector<CaseSet> sets = case_sets_make();
-    return sets;
+    static const std::vector<CaseSet> all = [] {
+        std::vector<CaseSet> sets = task_sets();
+        for (const auto *more : {&pattern_sets(), &alloc_case_sets()}) sets.insert(sets.end(), more->begin(), more->end());
+        return sets;
+    }();
+    return all;
 }
 
-const std::vector<std::string> coliseum = {"fib19", "fib19x1-3", "fib17-19"};
+std::vector<std::string> names_of(const std::vector<CaseSet> &sets) {
+    std::vector<std::string> names;
+    names.reserve(sets.size());
+    for (const auto &set : sets) names.push_back(set.workload);
+    return names;
+}
+
+// Names that stand for several workloads.
+std::vector<std::string> collection(const std::string &name) {
+    if (name == "coliseum") return {"fib19", "fib19x1-3", "fib17-19"};
+    if (name == "patterns") return names_of(pattern_sets());
+    if (name == "alloc") return names_of(alloc_case_sets());
+    return {};
+}
 
 std::vector<std::string> wanted_workloads(const Options &options) {
-    std::vector<std::string> all;
-    for (const auto &set : case_sets()) all.push_back(set.workload);
+    std::vector<std::string> all = names_of(case_sets());
     // Who asks for some pools, worker counts or tasks does not mean the encoder.
     bool everything = options.workloads.empty() && options.pools.empty() && options.workers.empty() && options.tasks == 0;
     if (everything || !options.workloads.empty()) all.push_back("x264");
     if (options.workloads.empty()) return all;
     std::vector<std::string> wanted;
     for (const auto &name : options.workloads) {
-        if (name == "coliseum")
-            wanted.insert(wanted.end(), coliseum.begin(), coliseum.end());
-        else if (name == "alloc")
-            for (const auto &set : alloc_case_sets()) wanted.push_back(set.workload);
+        std::vector<std::string> several = collection(name);
+        if (!several.empty())
+            wanted.insert(wanted.end(), several.begin(), several.end());
         else if (std::find(all.begin(), all.end(), name) != all.end())
             wanted.push_back(name);
         else
@@ -63,6 +157,9 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
     if (alloc_is(workload)) return alloc_worker_counts(workload, options);
     if (!options.workers.empty()) return options.workers;
     unsigned cpus = std::min(std::max(std::thread::hardware_concurrency(), 2u), 8u);
+    if (workload == "fib") return cpus > 2 ? std::vector<unsigned>{1, 2, cpus} : std::vector<unsigned>{1, 2};
+    if (pattern_needs(workload) != 0)
+        return options.full && cpus > 2 ? std::vector<unsigned>{2, cpus} : std::vector<unsigned>{2};
     if (workload == "submit" && name == "int") return {1, 2, 4, 8};
     if (options.full) return {2, 4, 8};
     if (workload == "x264-shape") return {2, 4};
@@ -73,7 +170,9 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
 
 // Why an entrant has no place in a heat; empty: it has one.
 std::string unfit(const Entrant &entrant, const Heat &heat) {
+    unsigned needs = pattern_needs(heat.workload);
     if (entrant.is_allocator != alloc_is(heat.workload)) return "-";
+    if ((entrant.offers != 0) != (needs != 0) || (entrant.offers & needs) != needs) return "-";
     if (!entrant.workload.empty() && entrant.workload != heat.workload) return "-";
     bool specific = heat.workload == "frame" || heat.workload == "handoff";
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
@@ -94,11 +193,20 @@ bool wanted_pool(const Entrant &entrant, const Options &options) {
     return std::find(pools.begin(), pools.end(), entrant.name) != pools.end();
 }
 
-uint64_t heat_unit(const Heat &heat) {
+uint64_t task_unit(const Heat &heat) {
     if (alloc_is(heat.workload)) return alloc_unit(heat);
     if (heat.workload == "frame") return 4096;
     if (heat.workload == "x264-shape") return uint64_t{2} * heat.workers;
     return 1;
+}
+
+// The sizes that a case can have.
+std::function<uint64_t(uint64_t)> sizes_of(const Heat &heat) {
+    if (heat.is_pattern()) {
+        std::shared_ptr<Pattern> pattern = pattern_make({heat.workload, heat.name, 0, 0});
+        return [pattern](uint64_t tasks) { return pattern->fit(tasks); };
+    }
+    return [unit = task_unit(heat)](uint64_t tasks) { return std::max<uint64_t>(tasks / unit, 1) * unit; };
 }
 
 Heat heat_make(const CaseSet &set, const std::string &name, unsigned workers, const Options &options) {
@@ -109,8 +217,12 @@ Heat heat_make(const CaseSet &set, const std::string &name, unsigned workers, co
     heat.rounds = options.rounds != 0 ? options.rounds : rounds_default;
     heat.tasks = options.tasks != 0 ? options.tasks : set.tasks;
     heat.budget_ns = options.full || options.tasks != 0 ? 0 : set.quick_budget_ns;
-    heat.unit = heat_unit(heat);
-    heat.tasks = (heat.tasks + heat.unit - 1) / heat.unit * heat.unit;
+    heat.what = set.what;
+    heat.pilot_tasks = set.pilot_tasks;
+    heat.count_tasks = set.count_tasks;
+    heat.idle = heat.workload == "fib" && workers > 1;
+    heat.fit = sizes_of(heat);
+    heat.tasks = heat.fit(heat.tasks);
     return heat;
 }
 
@@ -171,6 +283,7 @@ std::vector<std::pair<std::string, std::string>> workload_list() {
     }
     list.emplace_back("x264", "the real encoder on real clips, with its own pool and with weft");
     list.emplace_back("alloc", "all of alloc-*");
+    list.emplace_back("patterns", "fib, nqueens, uts, the loops and graph");
     list.emplace_back("coliseum", "fib19, fib19x1-3 and fib17-19");
     return list;
 }

@@ -99,7 +99,11 @@ Reply Process::answer(uint64_t limit_ns) {
     return reply;
 }
 
-Reply Process::round(const Command &command, uint64_t limit_ns) {
+void Process::send(const Command &command) {
     if (!write_all(to, &command, sizeof command)) failure = end_text(pid);
+}
+
+Reply Process::round(const Command &command, uint64_t limit_ns) {
+    send(command);
     return failure.empty() ? answer(limit_ns) : Reply{};
 }

@@ -12,8 +12,6 @@ class Process {
     int to = -1, from = -1;
     std::string failure; // why it can no longer be used
 
-    Reply answer(uint64_t limit_ns);
-
   public:
     explicit Process(const Seat &seat);
     ~Process();
@@ -23,7 +21,10 @@ class Process {
     const std::string &error() const { return failure; }
     void stop();
     void resume();
-    // One round. On failure error() is set.
+    // An order, and the reply to it. On failure error() is set.
+    void send(const Command &command);
+    Reply answer(uint64_t limit_ns);
+    // Both.
     Reply round(const Command &command, uint64_t limit_ns);
 };
 

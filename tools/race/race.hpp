@@ -6,6 +6,7 @@
 
 #include "../../bench/entrant.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct Entrant {
     std::string text;
     std::string workload;      // the only one it is for; empty: any
     bool is_allocator = false; // a library to preload, for the alloc workloads
+    unsigned offers = 0;       // of a table of patterns, enum PatternNeed; 0: a table of tasks
     uint32_t flags = 0;
     unsigned workers_min = 1;
     unsigned workers_max = 0;
@@ -53,7 +55,10 @@ struct CaseSet {
     std::vector<std::string> names;
     uint64_t tasks;
     uint64_t quick_budget_ns;
-    size_t names_quick = 0; // so many of the first run when no workload is named and not all is asked for; 0: all
+    size_t names_quick = 0;      // so many of the first run when no workload is named and not all is asked for; 0: all
+    const char *what = "task";   // a task is: "call", "node", "region"
+    uint64_t pilot_tasks = 2000; // enough to estimate the time of one
+    uint64_t count_tasks = 0;    // enough for the counting run; 0: by the time of one
 };
 
 // One case at one worker count: everything in it is interleaved.
@@ -63,10 +68,15 @@ struct Heat {
     unsigned workers;
     unsigned rounds;
     uint64_t tasks;
-    uint64_t unit;        // tasks come in multiples of this
+    std::string what;     // as in CaseSet
     std::string position; // in the plan, for the progress line
-    uint64_t budget_ns;   // a round takes about so long at most; 0: all tasks
+    // The most tasks up to a number that a round can have; its least when that is more.
+    std::function<uint64_t(uint64_t)> fit;
+    uint64_t budget_ns;                // a round takes about so long at most; 0: all tasks
+    uint64_t pilot_tasks, count_tasks; // as in CaseSet
     std::vector<Entrant> entrants;
+    bool idle = false; // the pools' use of the CPUs after it is measured too
+    bool is_pattern() const { return what != "task"; }
 };
 
 struct Plan {
@@ -93,6 +103,9 @@ struct Row {
     uint64_t tasks = 0;
     std::string error; // empty: the figures hold
     Figure ns, ns_min, ns_max, first_ns;
+    Figure tail_ns, tail_min, tail_max, tail_first; // the 99th percentile, where single times are taken
+    Figure serial_ratio;                            // to the serial time
+    Figure idle_ms;                                 // CPU time of two seconds without work
     Figure user_ns, system_ns;
     Figure switches_voluntary, switches_involuntary, migrations, faults;
     Figure malloc_calls, memory_calls, futex_calls;
@@ -157,8 +170,10 @@ class Bystanders {
 bool interrupted();
 void interrupt_prepare();
 
-// Runs a heat; rows in the order of its entrants, efficiency and ratio filled in.
+// Runs a heat; rows in the order of its entrants, efficiency and ratios filled in.
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us);
+// The heat's rows again for their 99th percentiles, as a case of its own; empty when none were taken.
+std::vector<Row> heat_tail(const std::vector<Row> &rows, const Heat &heat);
 // All pools of a heat are alive at once and take turns; not when their memory would not fit: then one after the other.
 bool heat_takes_turns(const Heat &heat);
 std::optional<Standing> heat_standing(const std::vector<Row> &rows);
@@ -171,7 +186,7 @@ struct Counts {
 };
 Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t tasks);
 // Instructions per task under callgrind; empty when valgrind is missing.
-Figure callgrind_run(const Seat &seat, uint64_t unit);
+Figure callgrind_run(const Seat &seat, const Heat &heat);
 
 // The x264 part, by scripts/x264-race, which prints its own table.
 void x264_run(const Options &options, Results &results);

@@ -48,21 +48,61 @@ const char *remark(const Row &row, bool best_of_ours) {
     return *row.ratio <= 1.01 ? "<- first" : "<- LOSES";
 }
 
-void row_print(const Row &row, bool best_of_ours) {
+struct Column {
+    const char *title;
+    int width;
+    std::string (*cell)(const Row &row);
+};
+
+// What the columns of tasks and of patterns have in common, first and last.
+const std::vector<Column> times = {
+    {"", 9, [](const Row &row) { return short_number(row.ns); }},
+    {"min", 7, [](const Row &row) { return short_number(row.ns_min); }},
+    {"max", 7, [](const Row &row) { return short_number(row.ns_max); }},
+    {"first", 7, [](const Row &row) { return short_number(row.first_ns); }},
+    {"ratio", 6, [](const Row &row) { return row.is_peer() || row.is_ours() ? fixed(row.ratio, 2) : "-"; }},
+    {"eff%", 5, [](const Row &row) { return row.efficiency ? fixed(scaled(row.efficiency, 100), 1) : "-"; }},
+};
+const std::vector<Column> spending = {
+    {"user", 7, [](const Row &row) { return short_number(row.user_ns); }},
+    {"sys", 6, [](const Row &row) { return short_number(row.system_ns); }},
+    {"ctxsw", 5, [](const Row &row) { return short_number(sum(row.switches_voluntary, row.switches_involuntary)); }},
+    {"migr", 5, [](const Row &row) { return short_number(row.migrations); }},
+    {"faults", 6, [](const Row &row) { return short_number(row.faults); }},
+    {"alloc", 5, [](const Row &row) { return short_number(sum(row.malloc_calls, row.memory_calls)); }},
+    {"futex", 6, [](const Row &row) { return short_number(row.futex_calls); }},
+    {"MiB", 6, [](const Row &row) { return fixed(scaled(row.peak_bytes, 1.0 / (1 << 20)), 1); }},
+};
+const Column bytes = {"B/task", 6, [](const Row &row) { return short_number(row.bytes); }};
+const Column to_serial = {"/serial", 7, [](const Row &row) { return fixed(row.serial_ratio, 3); }};
+const Column idle = {"idle ms", 7, [](const Row &row) { return short_number(row.idle_ms); }};
+
+std::vector<Column> columns_of(const Heat &heat) {
+    std::vector<Column> all = times;
+    if (heat.is_pattern()) all.push_back(to_serial);
+    all.insert(all.end(), spending.begin(), spending.end());
+    if (!heat.is_pattern()) all.push_back(bytes);
+    if (heat.idle) all.push_back(idle);
+    return all;
+}
+
+void titles_print(const std::vector<Column> &columns, const std::string &what) {
+    printf("  %-19s", "pool");
+    for (const auto &column : columns) {
+        printf(" %*s", column.width, column.title[0] != 0 ? column.title : ("ns/" + what).c_str());
+    }
+    printf("\n");
+}
+
+void row_print(const Row &row, const std::vector<Column> &columns, bool best_of_ours) {
     if (!row.error.empty()) {
         printf("  %-19s ERROR: %s\n", row.pool.c_str(), row.error.c_str());
         return;
     }
     std::string name = row.pool + (row.counts_caller() && row.pool != "serial" ? " *" : "") + (row.is_outside() ? "" : " i");
-    std::string efficiency = row.efficiency ? fixed(scaled(row.efficiency, 100), 1) : "-";
-    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s  %s\n", name.c_str(), short_number(row.ns).c_str(),
-           short_number(row.ns_min).c_str(), short_number(row.ns_max).c_str(), short_number(row.first_ns).c_str(),
-           row.is_peer() || row.is_ours() ? fixed(row.ratio, 2).c_str() : "-", efficiency.c_str(),
-           short_number(row.user_ns).c_str(), short_number(row.system_ns).c_str(),
-           short_number(sum(row.switches_voluntary, row.switches_involuntary)).c_str(), short_number(row.migrations).c_str(),
-           short_number(row.faults).c_str(), short_number(sum(row.malloc_calls, row.memory_calls)).c_str(),
-           short_number(row.futex_calls).c_str(), fixed(scaled(row.peak_bytes, 1.0 / (1 << 20)), 1).c_str(),
-           short_number(row.bytes).c_str(), remark(row, best_of_ours));
+    printf("  %-19s", name.c_str());
+    for (const auto &column : columns) printf(" %*s", column.width, column.cell(row).c_str());
+    printf("  %s\n", remark(row, best_of_ours));
 }
 
 void hardware_print(const Row &row) {
@@ -84,16 +124,16 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others) 
     std::vector<Row> sorted = by_time(rows);
     uint64_t tasks = 0;
     for (const auto &row : rows) tasks = std::max(tasks, row.tasks);
-    printf("\n%s, %s, %u worker%s, up to %llu tasks a round%s\n", heat.workload.c_str(), heat.name.c_str(), heat.workers,
-           heat.workers == 1 ? "" : "s", static_cast<unsigned long long>(tasks),
+    printf("\n%s, %s, %u worker%s, up to %llu %ss a round%s\n", heat.workload.c_str(), rows[0].name.c_str(), heat.workers,
+           heat.workers == 1 ? "" : "s", static_cast<unsigned long long>(tasks), heat.what.c_str(),
            heat_takes_turns(heat) ? "" : ", one pool after the other");
     if (others > 0.03) printf("  (other programs used %.0f %% of the CPUs meanwhile)\n", 100 * others);
     if (alloc_is(heat.workload)) printf("  %s\n", alloc_note(heat.workload));
-    printf("  %-19s%8s%8s%8s%8s%7s%6s%8s%7s%6s%6s%7s%6s%7s%7s%7s\n", "pool", "ns/task", "min", "max", "first", "ratio",
-           "eff%", "user", "sys", "ctxsw", "migr", "faults", "alloc", "futex", "MiB", "B/task");
+    std::vector<Column> columns = columns_of(heat);
+    titles_print(columns, heat.what);
     bool first = true; // of weft's rows
     for (const auto &row : sorted) {
-        row_print(row, first && row.is_ours());
+        row_print(row, columns, first && row.is_ours());
         first = first && !row.is_ours();
     }
     for (const auto &row : rows) hardware_print(row);
@@ -143,9 +183,14 @@ void list_print(const std::vector<Entrant> &entrants) {
     for (const auto &[name, text] : workload_list()) printf("  %-12s %s\n", name.c_str(), text.c_str());
     printf("pools\n");
     for (const auto &entrant : entrants) {
+        if (entrant.offers != 0) continue;
         if (entrant.file.empty())
             printf("  %-20s not here: %s\n", entrant.name.c_str(), entrant.reason.c_str());
         else
             printf("  %-20s %s\n", entrant.name.c_str(), entrant.text.c_str());
+    }
+    printf("pools with recursion, loops or graphs\n");
+    for (const auto &entrant : entrants) {
+        if (entrant.offers != 0) printf("  %-20s %s\n", entrant.name.c_str(), entrant.text.c_str());
     }
 }

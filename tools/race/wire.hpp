@@ -7,9 +7,12 @@
 #include <vector>
 
 enum class Order : uint32_t {
-    round = 1, // run `warm` jobs, then `tasks` jobs, and report on the latter
-    sample = 2 // the same with the hardware's counters running
+    round = 1,  // run `warm` jobs, then `tasks` jobs, and report on the latter
+    sample = 2, // the same with the hardware's counters running
+    idle = 3    // run `warm` jobs, then none for idle_us
 };
+
+constexpr unsigned idle_us = 2000000;
 
 struct Command {
     Order order;
@@ -25,6 +28,7 @@ struct Reply {
     char error[156];
     uint64_t tasks;
     uint64_t wall_ns;
+    uint64_t tail_ns; // where samples are taken, wall_ns is their median and this their 99th percentile, each times `tasks`
     uint64_t user_ns;
     uint64_t system_ns;
     uint64_t switches_voluntary;

@@ -1,9 +1,14 @@
 //! rayon: a ThreadPool's in-place scope, so that an outside thread spawns and W threads beside it run.
 //! bench/entrants/rayon.c holds the entrant's table.
 
+mod patterns;
+
 use std::os::raw::c_void;
 
 type Job = extern "C" fn(*mut c_void, *mut c_void) -> i32;
+
+// Recursion that goes thousands of levels deep; untouched pages cost nothing.
+const STACK_BYTES: usize = 64 << 20;
 
 pub struct Pool {
     pool: rayon::ThreadPool,
@@ -18,7 +23,7 @@ struct Bytes<const N: usize>([u8; N]);
 /// The result is passed to the other functions only, by one thread.
 #[no_mangle]
 pub unsafe extern "C" fn rayon_create(workers: u32) -> *mut Pool {
-    match rayon::ThreadPoolBuilder::new().num_threads(workers as usize).build() {
+    match rayon::ThreadPoolBuilder::new().num_threads(workers as usize).stack_size(STACK_BYTES).build() {
         Ok(pool) => Box::into_raw(Box::new(Pool { pool, scope: std::ptr::null() })),
         Err(_) => std::ptr::null_mut(),
     }
