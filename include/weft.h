@@ -79,7 +79,7 @@ typedef int (*weft_fn)(void *payload, weft_worker *self);
 typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 
 /* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
-#define WEFT_INLINE_MAX 1008u
+#define WEFT_INLINE_MAX 2032u
 /* The largest payload. */
 #define WEFT_PAYLOAD_MAX ((size_t)1 << 30)
 /* The most workers one pool can have. */

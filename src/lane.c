@@ -119,6 +119,15 @@ INLINE uint64_t head_make(uint64_t position, uint32_t index) { return position <
 INLINE uint64_t head_position(uint64_t head) { return head >> PILE_INDEX_BITS; }
 INLINE uint32_t head_index(uint64_t head) { return (uint32_t)head & PILE_INDEX_MASK; }
 
+/* The tail goes to the segment's first cell, at `position`. */
+static void lane_enter(struct lane *lane, struct segment *segment, uint32_t stride, uint64_t position) {
+    lane->current = segment;
+    lane->cell = segment->cells;
+    lane->last = &segment->cells[SEGMENT_CELLS - stride];
+    lane->origin = position - (uintptr_t)segment->cells / CELL_BYTES;
+    lane->stride = stride;
+}
+
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     struct segment *segment = segment_get(segments);
     if (segment == NULL) return false;
@@ -127,11 +136,8 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     store_rlx(&segment->done[0], 1);
     store_rlx(&segment->shape, shape_make(1, SEGMENT_CELLS));
     lane->segments = segments;
-    lane->current = segment;
-    lane->position = position + 1;
+    lane_enter(lane, segment, 1, position);
     lane->cell = &segment->cells[1];
-    lane->room = SEGMENT_CELLS - 1;
-    lane->stride = lane->fits = 1;
     lane->oldest = segment->item.index;
     lane->in_use = 1;
     lane->group_id = LANE_NO_GROUP;
@@ -173,15 +179,12 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     segment_reset(fresh);
     for (uint32_t slot = 0; slot < LANE_AHEAD; slot += CACHE_LINE / CELL_BYTES) prefetch_write(&fresh->cells[slot]);
     store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
-    store_rlx(&lane->current->shape, shape_make(lane->stride, SEGMENT_CELLS - lane->room));
+    uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
+    store_rlx(&lane->current->shape, shape_make(lane->stride, used));
     store_rlx(&lane->current->next, fresh->item.index);
     lane->current->older_next = fresh->item.index;
-    lane->current = fresh;
     lane->in_use++;
-    lane->position += lane->room;
-    lane->cell = fresh->cells;
-    lane->room = SEGMENT_CELLS;
-    lane->stride = lane->fits = cells;
+    lane_enter(lane, fresh, cells, lane_position(lane) + SEGMENT_CELLS - used);
     return true;
 }
 
@@ -198,10 +201,12 @@ uint64_t lane_backlog(const struct lane *lane) {
 
 /* ---- the takers' side --------------------------------------------------------------------------------------------- */
 
-/* The cells of several tasks, asked for together. */
+/* The first cells of several tasks, asked for together. Not all their payload: a line that no task reads would cost its way here
+ * and back. */
 static void piece_prefetch(const struct piece *piece) {
     const struct cell *cells = piece->segment->cells;
-    for (uint32_t slot = piece->begin; slot < piece->end; slot += CACHE_LINE / CELL_BYTES) prefetch_read(&cells[slot]);
+    uint32_t step = (uint32_t)max_u64(piece->stride, CACHE_LINE / CELL_BYTES);
+    for (uint32_t slot = piece->begin; slot < piece->end; slot += step) prefetch_read(&cells[slot]);
 }
 
 /* What a taker makes of head and tail. */
@@ -234,7 +239,7 @@ uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const v
         uint64_t head = load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
         struct view view;
-        if (tail == head_position(head)) return 0;
+        if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
         if (filter != NULL && !filter(context, load_rlx(&lane->group))) return 0;
         *piece = view.piece;

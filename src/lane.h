@@ -76,10 +76,9 @@ struct lane {
     /* the owner's alone: written with each task */
     struct segment *current; /* where the tail is */
     struct cell *cell;       /* of `current`: where the next task will lie */
-    uint32_t room;           /* cells from there to the segment's last */
+    struct cell *last;       /* the last place there for a task of its stride */
+    uint64_t origin;         /* a cell's position less its address in cells, throughout `current` */
     uint32_t stride;         /* cells that each task takes in it */
-    uint32_t fits;           /* the stride while there is room for one more, else 0 */
-    uint64_t position;       /* the tail */
     uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
     uint32_t in_use;         /* how many */
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
@@ -89,7 +88,7 @@ struct lane {
     uint64_t meta;  /* meta word of a task of that group, without size and sequence number */
 
     /* published by the owner */
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task, not cut to 40 bits */
     ATOMIC(uint32_t) group;                    /* index of the record of the group it is bound to; written before the tail */
 
     /* the takers' */
@@ -117,21 +116,21 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 #define LANE_AHEAD 8
 
 /* Owner: room for a task of `cells` cells in the current segment? */
-INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return cells <= lane->fits; }
+INLINE bool lane_fits(const struct lane *lane, uint32_t cells) {
+    return cells <= lane->stride && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
+}
 /* Owner: the cell where the next task will lie; after lane_fits. */
 INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
 /* Owner: makes room for a task of `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
 bool lane_extend(struct lane *lane, uint32_t cells);
+/* The position of the owner's next task. */
+INLINE uint64_t lane_position(const struct lane *lane) { return lane->origin + (uintptr_t)lane->cell / CELL_BYTES; }
 /* Owner: publishes the task written at lane_cell. */
 INLINE void lane_publish(struct lane *lane) {
-    uint32_t stride = lane->stride;
-    plain_write(lane->cell, (size_t)stride * CELL_BYTES);
-    lane->cell += stride;
-    lane->room -= stride;
-    lane->fits = lane->room >= stride ? stride : 0;
-    lane->position += stride;
-    if (LIKELY(lane->room > LANE_AHEAD)) prefetch_write(lane->cell + LANE_AHEAD);
-    store_rel(L6, &lane->tail, lane->position & LANE_POSITION_MASK);
+    plain_write(lane->cell, (size_t)lane->stride * CELL_BYTES);
+    lane->cell += lane->stride;
+    prefetch_write((const void *)((uintptr_t)lane->cell + LANE_AHEAD * CELL_BYTES));
+    store_rel(L6, &lane->tail, lane_position(lane));
 }
 /* Owner: gives finished segments beyond the current one back to the pool. */
 void lane_trim(struct lane *lane);

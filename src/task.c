@@ -20,11 +20,11 @@
  * are not concerned.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   T1  weft_submit: light fence          light    G8  a task is counted in the record's next group, or lost in destroy
+ *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
  *   T2  submit_checked: light fence       light    G8  as T1
  *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives drop: seats
  *                                                 are biased only where it is for the compiler alone, which the model is not
- *   T4  submit_publish: fence             sc       K3  lost wake-up
+ *   T4  submit_fenced: fence              sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
@@ -151,25 +151,36 @@ static void seat_bias(struct weft_worker *seat) {
     store_rlx(&seat->biased, 1);
 }
 
-INLINE void submit_publish(struct weft_worker *seat, struct lane *lane) {
+/* As submit_publish below, where that would have to call somebody. */
+static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane) {
+    fence_sc(T4);
+    if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
+    worker_notify(seat, lane, lane->group_id);
+    return WEFT_OK;
+}
+static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane) {
+    worker_notify_slow(seat, lane, lane->group_id);
+    return WEFT_OK;
+}
+
+/* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
+INLINE int submit_publish(struct weft_worker *seat, struct lane *lane) {
     lane_publish(lane);
     os_fence_light(T3);
-    if (UNLIKELY(!load_rlx(&seat->biased))) {
-        fence_sc(T4);
-        if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
-    }
-    worker_notify(seat, lane, lane->group_id);
+    if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane);
+    return LIKELY(worker_is_calm(seat->pool)) ? WEFT_OK : submit_notified(seat, lane);
 }
 
 INLINE void copy_payload(unsigned char *to, const void *payload, size_t size) {
     const unsigned char *from = payload;
-    if (size == 4) {
-        memcpy(to, from, 4);
-    } else if (size > 16) {
+    if (size > CELL_PAYLOAD) {
         memcpy(to, from, size);
     } else if (size >= 8) {
         memcpy(to, from, 8);
         memcpy(to + size - 8, from + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + size - 4, from + size - 4, 4);
     } else {
         for (size_t i = 0; i < size; i++) to[i] = from[i];
     }
@@ -200,7 +211,7 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
     uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
-    if (job->bytes > 0) copy_payload(cell->payload, job->payload, job->bytes);
+    if (job->bytes > 0) memcpy(cell->payload, job->payload, job->bytes);
     submit_publish(seat, lane);
     return true;
 }
@@ -312,7 +323,7 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
     return error;
 }
 
-static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
+static int submit_any(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
     if (pool == NULL || job->fn == NULL || (job->payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
     if (group == NULL) group = &pool->group;
     if (job->payload == NULL) job->bytes = 0;
@@ -326,43 +337,62 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct job *
     return error;
 }
 
-/* The lane at hand is full and the task an ordinary one: the common reason to leave the short way. */
-static NOINLINE bool submit_refill(struct lane *lane, size_t size) { return lane_extend(lane, cells_of((uint32_t)size)); }
+static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = CELL_INLINE};
+    return submit_any(pool, group, &job, size);
+}
 
-int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    const os_self *self = os_self_get();
-    if (UNLIKELY(pool == NULL || self->pool_id != pool->id || group == NULL || fn == NULL || payload == NULL ||
-                 size > WEFT_INLINE_MAX))
-        goto slow;
-    struct weft_worker *seat = self->worker;
+/* The group or the pool ended meanwhile: takes back what was counted. */
+static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
+    undo_submit(seat, seat->lane->record);
+    return submit_slow(pool, group, fn, payload, size);
+}
+
+/* The lane at hand is full: the common reason to leave the short way. */
+static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    const struct weft_worker *seat = os_self_get()->worker;
+    if (!lane_extend(seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
+    return weft_submit(pool, group, fn, payload, size);
+}
+
+/* To the lane at hand, if that is the group's; the caller has looked at the arguments. */
+INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
     struct lane *lane = seat->lane;
     uint64_t id = load_rlx(id_of(group));
-    if (UNLIKELY(lane->group_id != id)) goto slow;
-    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size))) && !submit_refill(lane, size)) goto slow;
-    struct line *line = lane->line;
+    if (UNLIKELY(lane->group_id != id)) return submit_slow(pool, group, fn, payload, size);
+    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
     const struct record *record = lane->record;
-    uint64_t before = line_submit(line, false, 1);
+    uint64_t before = line_submit(lane->line, false, 1);
     os_fence_light(T1);
-    if (UNLIKELY(load_rlx(&record->id) != id || load_rlx(&pool->closed))) {
-        undo_submit(seat, lane->record);
-        goto slow;
-    }
+    if (UNLIKELY(load_rlx(&record->id) != id || load_rlx(&pool->closed)))
+        return submit_again(pool, group, fn, payload, size);
     struct cell *cell = lane_cell(lane);
     cell->fn = fn;
     cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
     copy_payload(cell->payload, payload, size);
-    submit_publish(seat, lane);
-    return WEFT_OK;
-slow:;
-    struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = CELL_INLINE};
-    return submit_slow(pool, group, &job, size);
+    return submit_publish(seat, lane);
+}
+
+/* Apart, for memcpy is a call. */
+static NOINLINE int submit_large(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    return submit_at_hand(pool, group, fn, payload, size);
+}
+
+int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || group == NULL || fn == NULL || payload == NULL ||
+                 size > WEFT_INLINE_MAX))
+        return submit_slow(pool, group, fn, payload, size);
+    if (size > CELL_PAYLOAD) return submit_large(pool, group, fn, payload, size);
+    return submit_at_hand(pool, group, fn, payload, size);
 }
 
 /* ---- weft's own --------------------------------------------------------------------------------------------------- */
 
 int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload) {
     struct job job = {.fn = fn, .payload = payload, .bytes = TASK_OWN_BYTES, .kind = CELL_OWN};
-    return submit_slow(pool, group, &job, TASK_OWN_BYTES);
+    return submit_any(pool, group, &job, TASK_OWN_BYTES);
 }
 
 /* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs what its

@@ -115,12 +115,12 @@ void worker_main(void *argument);
 /* After something was published and a full fence: wakes whom that needs. A task: its lane, and its group's id for waits that may
  * help with it; an open claim: NULL and 0. */
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
-INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
-    const weft_pool *pool = seat->pool;
+INLINE bool worker_is_calm(const weft_pool *pool) { /* is there nobody to wake? */
     uint64_t glance = park_glance(&pool->park);
-    if (LIKELY(glance == 0)) return;
-    if (load_rlx(&pool->brisk) && park_has_guard(&pool->park, glance)) return;
-    worker_notify_slow(seat, lane, id);
+    return LIKELY(glance == 0) || (load_rlx(&pool->brisk) && park_has_guard(&pool->park, glance));
+}
+INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
+    if (UNLIKELY(!worker_is_calm(seat->pool))) worker_notify_slow(seat, lane, id);
 }
 /* Wakes one parked worker if there is one. */
 void worker_wake(struct weft_worker *seat);

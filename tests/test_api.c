@@ -331,8 +331,8 @@ static void fill(unsigned char *buffer, size_t size, atomic_uint *intact) {
     memcpy(buffer, &h, sizeof h);
 }
 
-static const size_t sizes[] = {16,  17,  31,  32,  47,   48,   49,   64,   65,    111,
-                               112, 113, 328, 416, 1007, 1008, 1009, 1024, 65536, 1 << 20};
+static const size_t sizes[] = {16,  17,  31,  32,   47,   48,   49,   64,   65,   111,   112,
+                               113, 328, 416, 1008, 1009, 1024, 2031, 2032, 2033, 65536, 1 << 20};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void check_sizes(uint32_t workers) {

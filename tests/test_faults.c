@@ -115,7 +115,7 @@ static void count_clean(void *payload, size_t size, void *context) {
 
 /* Submits tasks of several sizes; returns how many were accepted. */
 static unsigned submit_sizes(weft_pool *pool, weft_group *group, atomic_uint *counter, unsigned tasks) {
-    static const size_t sizes[] = {sizeof(void *), 100, 416, 1008, 1009, 5000};
+    static const size_t sizes[] = {sizeof(void *), 100, 416, WEFT_INLINE_MAX, WEFT_INLINE_MAX + 1, 5000};
     unsigned accepted = 0;
     for (unsigned i = 0; i < tasks; i++) {
         unsigned char payload[5000] = {0};
