@@ -1,0 +1,201 @@
+/* test_thpool_adapter.c: the functions of C-Thread-Pool's own header, on weft. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+#include <cthreadpool/thpool.h>
+
+static void count_job(void *argument) { atomic_fetch_add((atomic_uint *)argument, 1); }
+static void gate_job(void *argument) { gate_task(&argument, NULL); }
+
+static threadpool make(int threads) {
+    threadpool pool = thpool_init(threads);
+    REQUIRE(pool != NULL);
+    return pool;
+}
+
+static void occupy(gate *g, threadpool pool) {
+    gate_init(g);
+    REQUIRE(thpool_add_work(pool, gate_job, g) == 0);
+    await(&g->entered);
+}
+
+static void test_work_and_wait(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        threadpool pool = make(threads);
+        atomic_uint counter = 0;
+        thpool_wait(pool); /* for nothing */
+        for (unsigned round = 1; round <= 5; round++) {
+            for (int i = 0; i < 1000; i++) assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+            thpool_wait(pool);
+            assert_int_equal(atomic_load(&counter), 1000 * round);
+        }
+        thpool_destroy(pool);
+    }
+}
+
+static void test_misuse(void **state) {
+    (void)state;
+    atomic_uint counter = 0;
+    assert_int_equal(thpool_add_work(NULL, count_job, &counter), -1);
+    thpool_wait(NULL);
+    thpool_pause(NULL);
+    thpool_resume(NULL);
+    thpool_destroy(NULL);
+    assert_int_equal(thpool_num_threads_working(NULL), 0);
+    for (int threads = -1; threads <= 0; threads++) { /* as one */
+        threadpool pool = make(threads);
+        assert_int_equal(thpool_add_work(pool, NULL, NULL), -1);
+        assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+        thpool_wait(pool);
+        thpool_destroy(pool);
+    }
+    assert_int_equal(atomic_load(&counter), 2);
+}
+
+typedef struct in_order {
+    atomic_uint *next;
+    unsigned index;
+} in_order;
+
+static void in_order_job(void *argument) {
+    const in_order *o = argument;
+    unsigned expected = o->index;
+    atomic_compare_exchange_strong(o->next, &expected, o->index + 1);
+}
+
+static void test_order(void **state) {
+    (void)state;
+    enum { JOBS = 5000 };
+    static in_order o[JOBS];
+    threadpool pool = make(1);
+    atomic_uint next = 0;
+    for (unsigned i = 0; i < JOBS; i++) {
+        if (i == JOBS / 4) thpool_pause(pool); /* those held back keep their order too */
+        if (i == JOBS / 2) thpool_resume(pool);
+        o[i] = (in_order){&next, i};
+        assert_int_equal(thpool_add_work(pool, in_order_job, &o[i]), 0);
+        if (i == JOBS / 2 - 1) /* some have come to a worker by now */
+            for (int turn = 0; turn < 1000; turn++) sched_yield();
+    }
+    thpool_wait(pool);
+    assert_int_equal(atomic_load(&next), JOBS);
+    thpool_destroy(pool);
+}
+
+typedef struct spawn {
+    threadpool pool;
+    atomic_uint counter;
+    int depth;
+} spawn;
+
+static void spawn_job(void *argument) {
+    spawn *s = argument;
+    if (atomic_fetch_add(&s->counter, 1) < 500) REQUIRE(thpool_add_work(s->pool, spawn_job, s) == 0);
+}
+
+static void test_jobs_add_jobs(void **state) {
+    (void)state;
+    spawn s = {.pool = make(2)};
+    assert_int_equal(thpool_add_work(s.pool, spawn_job, &s), 0);
+    thpool_wait(s.pool);
+    assert_int_equal(atomic_load(&s.counter), 501);
+    thpool_destroy(s.pool);
+}
+
+static void test_working(void **state) {
+    (void)state;
+    threadpool pool = make(2);
+    gate g[2];
+    assert_int_equal(thpool_num_threads_working(pool), 0);
+    for (int i = 0; i < 2; i++) {
+        occupy(&g[i], pool);
+        assert_int_equal(thpool_num_threads_working(pool), i + 1);
+    }
+    for (int i = 0; i < 2; i++) gate_open(&g[i]);
+    thpool_wait(pool);
+    assert_int_equal(thpool_num_threads_working(pool), 0);
+    thpool_destroy(pool);
+}
+
+static void *resume_thread(void *argument) {
+    thpool_resume(argument);
+    return NULL;
+}
+
+static void test_pause(void **state) {
+    (void)state;
+    threadpool pool = make(2);
+    for (unsigned round = 0; round < 20; round++) {
+        gate g;
+        pthread_t thread;
+        atomic_uint counter = 0;
+        occupy(&g, pool);
+        thpool_pause(pool);
+        thpool_pause(pool);
+        for (int i = 0; i < 100; i++) assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+        gate_open(&g); /* what runs, runs on */
+        while (thpool_num_threads_working(pool) > 0) sched_yield();
+        for (int i = 0; i < 200; i++) sched_yield(); /* time to do what they must not */
+        assert_int_equal(atomic_load(&counter), 0);
+        assert_int_equal(pthread_create(&thread, NULL, resume_thread, pool), 0);
+        thpool_wait(pool); /* also for those held back */
+        assert_int_equal(atomic_load(&counter), 100);
+        pthread_join(thread, NULL);
+    }
+    thpool_resume(pool); /* not paused */
+    thpool_destroy(pool);
+}
+
+static void test_destroy_drops(void **state) {
+    (void)state;
+    for (int paused = 0; paused < 2; paused++) {
+        threadpool pool = make(1);
+        atomic_uint counter = 0;
+        if (paused) thpool_pause(pool);
+        for (int i = 0; i < 1000; i++) assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+        thpool_destroy(pool);
+        assert_true(paused ? atomic_load(&counter) == 0 : atomic_load(&counter) <= 1000);
+    }
+}
+
+static void stuck_job(void *argument) {
+    threadpool pool = argument;
+    thpool_wait(pool);
+    thpool_destroy(pool);
+}
+
+static void test_wait_in_a_job(void **state) {
+    (void)state;
+    threadpool pool = make(1);
+    assert_int_equal(thpool_add_work(pool, stuck_job, pool), 0);
+    thpool_wait(pool);
+    thpool_destroy(pool);
+}
+
+static void *wait_thread(void *argument) {
+    thpool_wait(argument);
+    return NULL;
+}
+
+static void test_several_wait(void **state) {
+    (void)state;
+    threadpool pool = make(2);
+    gate g;
+    pthread_t thread[4];
+    occupy(&g, pool);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, wait_thread, pool), 0);
+    gate_open(&g);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    thpool_destroy(pool);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_jobs_add_jobs), cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job), cmocka_unit_test(test_several_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
