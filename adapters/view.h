@@ -33,26 +33,6 @@ static inline int view_error(int error) {
     }
 }
 
-static inline int view_pool_of_its_own(view *v, unsigned threads, const char *name, const char *cpus) {
-    weft_config config;
-    weft_config_init(&config);
-    config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
-    config.name = name;
-    config.cpus = cpus;
-    config.flags = WEFT_NO_HELP;
-    return weft_pool_create(&v->pool, &config);
-}
-
-static inline int view_pool(view *v, unsigned threads, const char *name) {
-#ifndef WEFT_VIEW_OWN_THREADS
-    int error = weft_default_pool(&v->pool);
-    if (error != WEFT_OK) return error;
-    if (threads >= weft_pool_workers(v->pool)) return WEFT_OK;
-    weft_pool_destroy(&v->pool);
-#endif
-    return view_pool_of_its_own(v, threads, name, NULL);
-}
-
 /* After the pool is there: the view's own part. */
 static inline int view_furnish(view *v) {
     weft_config config;
@@ -66,10 +46,26 @@ static inline int view_furnish(view *v) {
     return -ENOMEM;
 }
 
+/* A view on threads of its own. 0 or a negative errno value. */
+static inline int view_open_with(view *v, const weft_config *config) {
+    int error = weft_pool_create(&v->pool, config);
+    return error != WEFT_OK ? view_error(error) : view_furnish(v);
+}
+
 /* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
 static inline int view_open(view *v, unsigned threads, const char *name) {
-    int error = view_pool(v, threads, name);
-    return error != WEFT_OK ? view_error(error) : view_furnish(v);
+#ifndef WEFT_VIEW_OWN_THREADS
+    int error = weft_default_pool(&v->pool);
+    if (error != WEFT_OK) return view_error(error);
+    if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
+    weft_pool_destroy(&v->pool);
+#endif
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
+    config.name = name;
+    config.flags = WEFT_NO_HELP;
+    return view_open_with(v, &config);
 }
 
 /* The running worker's pointer in this view, NULL at first. */

@@ -1,0 +1,170 @@
+/* OpenAirInterface's task manager on weft; task_manager.h says what each function promises.
+ *
+ * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A manager with pinned
+ * threads has threads of its own; others share the process's (view.h). Answers are futex words: a join sleeps at once after
+ * a short look, and the task that completes the last one wakes it. */
+#define _GNU_SOURCE
+#include "task_manager.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../view.h"
+#include "pin.h"
+
+struct task_manager_pool {
+    view view;
+    atomic_bool ends;
+    void (*clean)(task_t *task);
+    int *core_id; /* by worker index, or NULL */
+    size_t cores;
+};
+
+typedef struct queued_task {
+    struct task_manager_pool *pool;
+    task_t task;
+} queued_task;
+
+static _Thread_local const struct task_manager_pool *running; /* the manager whose task this thread runs */
+static _Thread_local weft_worker *running_on;                 /* and as which worker; NULL on other threads */
+
+static void run_now(struct task_manager_pool *pool, task_t task) {
+    const struct task_manager_pool *outer = running;
+    running = pool;
+    task.func(task.args);
+    running = outer;
+}
+
+static int run_task(void *payload, weft_worker *self) {
+    queued_task *queued = payload;
+    struct task_manager_pool *pool = queued->pool;
+    weft_worker *outer = running_on;
+    running_on = self;
+    if (!atomic_load_explicit(&pool->ends, memory_order_acquire))
+        run_now(pool, queued->task);
+    else if (pool->clean != NULL)
+        pool->clean(&queued->task);
+    running_on = outer;
+    return 0;
+}
+
+/* ---- the manager -------------------------------------------------------------------------------------------------- */
+
+/* On each worker before its first task; spares stay where they are. */
+static void pin(weft_worker *self, void *context) {
+    const struct task_manager_pool *pool = context;
+    size_t index = weft_worker_index(self);
+    if (index < pool->cores) pin_self(pool->core_id[index]);
+}
+
+static int open_pinned(struct task_manager_pool *pool, const int *core_id, size_t count) {
+    pool->core_id = malloc(count * sizeof *core_id);
+    if (pool->core_id == NULL) return -ENOMEM;
+    for (size_t i = 0; i < count; i++) pool->core_id[i] = core_id[i];
+    pool->cores = count;
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = (uint32_t)count;
+    config.name = "Tpool";
+    config.flags = WEFT_NO_HELP;
+    config.start = pin;
+    config.context = pool;
+    return view_open_with(&pool->view, &config);
+}
+
+static bool is_pinned(const int *core_id, size_t count) {
+    for (size_t i = 0; core_id != NULL && i < count; i++)
+        if (core_id[i] >= 0) return true;
+    return false;
+}
+
+int init_task_manager_cores(task_manager_t *man, const int *core_id, size_t num_threads) {
+    if (man == NULL) return -EINVAL;
+    man->pool = NULL;
+    size_t count = num_threads == 0 ? 1 : num_threads < WEFT_WORKERS_MAX ? num_threads : WEFT_WORKERS_MAX;
+    struct task_manager_pool *pool = calloc(1, sizeof *pool);
+    if (pool == NULL) return -ENOMEM;
+    bool pins = num_threads > 0 && is_pinned(core_id, count);
+    int error = pins ? open_pinned(pool, core_id, count) : view_open(&pool->view, (unsigned)count, "Tpool");
+    if (error == 0) {
+        man->pool = pool;
+    } else {
+        free(pool->core_id);
+        free(pool);
+    }
+    return error;
+}
+
+int init_task_manager_threads(task_manager_t *man, uint32_t num_threads) {
+    return init_task_manager_cores(man, NULL, num_threads);
+}
+
+void async_task_manager(task_manager_t *man, task_t task) {
+    if (man == NULL || man->pool == NULL || task.func == NULL) return;
+    const queued_task queued = {man->pool, task};
+    if (view_submit(&man->pool->view, run_task, &queued, sizeof queued) != 0) run_now(man->pool, task);
+}
+
+void wait_all_task_manager(task_manager_t *man) {
+    if (man != NULL && man->pool != NULL) view_wait(&man->pool->view);
+}
+
+void free_task_manager(task_manager_t *man, void (*clean)(task_t *task)) {
+    if (man == NULL || man->pool == NULL || man->pool == running) return;
+    struct task_manager_pool *pool = man->pool;
+    man->pool = NULL;
+    pool->clean = clean;
+    atomic_store_explicit(&pool->ends, true, memory_order_release);
+    view_close(&pool->view, NULL);
+    free(pool->core_id);
+    free(pool);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------ */
+
+#define SLEEPING (UINT32_C(1) << 31)
+#define LOOKS 200 /* before a join sleeps: the last task is often about to end */
+
+void init_task_ans(task_ans_t *ans, uint32_t num_jobs) {
+    atomic_store_explicit(&ans->done, 0, memory_order_relaxed);
+    ans->jobs = num_jobs + 1;
+}
+
+void completed_many_task_ans(task_ans_t *ans, uint32_t num_jobs) {
+    uint32_t before = atomic_fetch_add_explicit(&ans->done, num_jobs, memory_order_acq_rel);
+    /* From here on *ans may be gone: its address alone is used. */
+    if ((before & SLEEPING) != 0) syscall(SYS_futex, &ans->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void completed_task_ans(task_ans_t *ans) { completed_many_task_ans(ans, 1); }
+
+static bool is_complete(uint32_t done, uint32_t jobs) { return (done & ~SLEEPING) >= jobs; }
+
+static void join_one(task_ans_t *ans) {
+    uint32_t jobs = ans->jobs == 0 ? 1 : ans->jobs - 1;
+    uint32_t done = atomic_load_explicit(&ans->done, memory_order_acquire);
+    for (int i = 0; i < LOOKS && !is_complete(done, jobs); i++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+        done = atomic_load_explicit(&ans->done, memory_order_acquire);
+    }
+    if (is_complete(done, jobs)) return;
+    if (running_on != NULL) weft_block_begin(running_on); /* the tasks joined may need its thread */
+    while (!is_complete(done, jobs)) {
+        if ((done & SLEEPING) != 0)
+            syscall(SYS_futex, &ans->done, FUTEX_WAIT_PRIVATE, done, NULL, NULL, 0);
+        else if (!atomic_compare_exchange_strong_explicit(&ans->done, &done, done | SLEEPING, memory_order_acquire,
+                                                          memory_order_acquire))
+            continue;
+        done = atomic_load_explicit(&ans->done, memory_order_acquire);
+    }
+    if (running_on != NULL) weft_block_end(running_on);
+}
+
+void join_task_ans_array(task_ans_t *ans, size_t len) {
+    for (size_t i = 0; i < len && ans != NULL; i++) join_one(&ans[i]);
+}

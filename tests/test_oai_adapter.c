@@ -1,0 +1,365 @@
+/* test_oai_adapter.c: OpenAirInterface's task manager and its answers, and the older pool of messages, on weft. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+#include "oai/task_manager.h"
+#include "oai/thread_pool.h"
+
+#include <stdlib.h>
+
+/* ---- the task manager --------------------------------------------------------------------------------------------- */
+
+static void count_task_args(void *args) { atomic_fetch_add((atomic_uint *)args, 1); }
+static void gate_args(void *args) { gate_task(&args, NULL); }
+
+static void occupy(gate *g, task_manager_t *man) {
+    gate_init(g);
+    async_task_manager(man, (task_t){.args = g, .func = gate_args});
+    await(&g->entered);
+}
+
+static void test_async_and_wait(void **state) {
+    (void)state;
+    for (uint32_t threads = 0; threads <= 4; threads++) {
+        task_manager_t man;
+        atomic_uint counter = 0;
+        assert_int_equal(init_task_manager(&man, threads), 0);
+        wait_all_task_manager(&man); /* for nothing */
+        for (unsigned round = 1; round <= 5; round++) {
+            for (int i = 0; i < 1000; i++) {
+                task_t task = {.args = &counter, .func = count_task_args};
+                async_task_manager(&man, task);
+                memset(&task, 0xee, sizeof task); /* it was copied */
+            }
+            wait_all_task_manager(&man);
+            assert_int_equal(atomic_load(&counter), 1000 * round);
+        }
+        free_task_manager(&man, NULL);
+        assert_null(man.pool);
+    }
+}
+
+static void test_manager_misuse(void **state) {
+    (void)state;
+    task_manager_t man = {NULL};
+    atomic_uint counter = 0;
+    assert_int_equal(init_task_manager_threads(NULL, 1), -EINVAL);
+    async_task_manager(NULL, (task_t){&counter, count_task_args});
+    async_task_manager(&man, (task_t){&counter, count_task_args});
+    wait_all_task_manager(NULL);
+    wait_all_task_manager(&man);
+    free_task_manager(NULL, NULL);
+    free_task_manager(&man, NULL);
+    assert_int_equal(init_task_manager(&man, 2), 0);
+    async_task_manager(&man, (task_t){&counter, NULL});
+    wait_all_task_manager(&man);
+    free_task_manager(&man, NULL);
+    free_task_manager(&man, NULL); /* twice */
+    assert_int_equal(atomic_load(&counter), 0);
+}
+
+static void cpu_args(void *args) {
+    cpu_set_t cpus;
+    REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0);
+    if (CPU_COUNT(&cpus) == 1) atomic_fetch_add((atomic_uint *)args, 1);
+}
+
+static void test_cores(void **state) {
+    (void)state;
+    int here = sched_getcpu();
+    int pinned[] = {here, here}, floating[] = {TASK_THREAD_NOT_PINNED, -1}, absent[] = {CPU_SETSIZE + 5, 1023};
+    int *lists[] = {pinned, floating, absent};
+    for (int i = 0; i < 3; i++) {
+        task_manager_t man;
+        cpu_set_t own;
+        atomic_uint on_one = 0;
+        assert_int_equal(init_task_manager(&man, lists[i], 2), 0);
+        for (int task = 0; task < 100; task++) async_task_manager(&man, (task_t){&on_one, cpu_args});
+        wait_all_task_manager(&man);
+        assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof own, &own), 0);
+        if (CPU_COUNT(&own) > 1) assert_int_equal(atomic_load(&on_one), i == 0 ? 100 : 0);
+        free_task_manager(&man, NULL);
+    }
+}
+
+static atomic_uint cleaned;
+
+static void clean(task_t *task) {
+    REQUIRE(task->func == count_task_args);
+    atomic_fetch_add((atomic_uint *)task->args, 1);
+    atomic_fetch_add(&cleaned, 1);
+}
+
+static void *open_gate_thread(void *argument) {
+    gate_open(argument);
+    return NULL;
+}
+
+/* Each task either runs or is cleaned, once. */
+static void test_free_cleans(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        static atomic_uint seen[500];
+        task_manager_t man;
+        gate g;
+        pthread_t thread;
+        memset(seen, 0, sizeof seen);
+        assert_int_equal(init_task_manager(&man, 1), 0);
+        occupy(&g, &man);
+        for (int i = 0; i < 500; i++) async_task_manager(&man, (task_t){&seen[i], count_task_args});
+        if (round % 2 == 0) gate_open(&g);
+        if (round % 2 != 0) assert_int_equal(pthread_create(&thread, NULL, open_gate_thread, &g), 0);
+        free_task_manager(&man, clean);
+        if (round % 2 != 0) pthread_join(thread, NULL);
+        for (int i = 0; i < 500; i++) assert_int_equal(atomic_load(&seen[i]), 1);
+    }
+    assert_true(atomic_load(&cleaned) > 0);
+}
+
+static void test_shut_down_often(void **state) {
+    (void)state;
+    for (int i = 0; i < (SANITIZED ? 100 : 1000); i++) {
+        task_manager_t man;
+        atomic_uint counter = 0;
+        assert_int_equal(init_task_manager(&man, (uint32_t)(1 + i % 4)), 0);
+        for (int task = 0; task < i % 7; task++) async_task_manager(&man, (task_t){&counter, count_task_args});
+        free_task_manager(&man, NULL);
+        assert_true(atomic_load(&counter) <= 7);
+    }
+}
+
+static void free_args(void *args) {
+    task_manager_t *man = args;
+    wait_all_task_manager(man);
+    free_task_manager(man, NULL);
+}
+
+static void test_wait_and_free_in_a_task(void **state) {
+    (void)state;
+    task_manager_t man;
+    assert_int_equal(init_task_manager(&man, 1), 0);
+    async_task_manager(&man, (task_t){&man, free_args});
+    wait_all_task_manager(&man);
+    assert_non_null(man.pool);
+    free_task_manager(&man, NULL);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------ */
+
+typedef struct answering {
+    task_ans_t ans;
+    unsigned result;
+} answering;
+
+static void answer_args(void *args) {
+    answering *a = args;
+    a->result = 7;
+    completed_task_ans(&a->ans);
+}
+
+/* The answers' memory goes as soon as the join has returned. */
+static void test_join(void **state) {
+    (void)state;
+    task_manager_t man;
+    assert_int_equal(init_task_manager(&man, 2), 0);
+    join_task_ans(NULL, 0);
+    for (unsigned round = 0; round < 300; round++) {
+        size_t count = round % 14;
+        answering *a = aligned_alloc(64, (count + 1) * sizeof *a);
+        assert_non_null(a);
+        memset(a, 0, (count + 1) * sizeof *a);
+        for (size_t i = 0; i < count; i++) async_task_manager(&man, (task_t){&a[i], answer_args});
+        for (size_t i = 0; i < count; i++) {
+            join_task_ans(&a[i].ans, 1);
+            assert_int_equal(a[i].result, 7);
+        }
+        memset(a, 0xee, (count + 1) * sizeof *a);
+        free(a);
+    }
+    free_task_manager(&man, NULL);
+}
+
+static void complete_args(void *args) { completed_task_ans(args); }
+static void complete_two_args(void *args) { completed_many_task_ans(args, 2); }
+
+static void test_join_many(void **state) {
+    (void)state;
+    task_manager_t man;
+    assert_int_equal(init_task_manager(&man, 2), 0);
+    for (unsigned round = 0; round < 300; round++) {
+        task_ans_t flags[13] = {0}, counted;
+        init_task_ans(&counted, round % 20);
+        for (int i = 0; i < 13; i++) async_task_manager(&man, (task_t){&flags[i], complete_args});
+        for (unsigned i = 0; i < round % 20 / 2; i++) async_task_manager(&man, (task_t){&counted, complete_two_args});
+        if (round % 2 != 0) async_task_manager(&man, (task_t){&counted, complete_args});
+        join_task_ans(flags, 13);
+        join_task_ans(&counted);
+    }
+    free_task_manager(&man, NULL);
+}
+
+/* A task joins tasks of its own manager, more of them than there are threads. */
+static void join_args(void *args) {
+    task_manager_t *man = args;
+    task_ans_t ans[3] = {0};
+    for (int i = 0; i < 3; i++) async_task_manager(man, (task_t){&ans[i], complete_args});
+    join_task_ans(ans, 3);
+}
+
+static void test_join_in_a_task(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        task_manager_t man;
+        assert_int_equal(init_task_manager(&man, threads), 0);
+        for (int i = 0; i < 50; i++) {
+            async_task_manager(&man, (task_t){&man, join_args});
+            wait_all_task_manager(&man);
+        }
+        free_task_manager(&man, NULL);
+    }
+}
+
+/* ---- messages ----------------------------------------------------------------------------------------------------- */
+
+typedef struct message {
+    unsigned value;
+    gate *gate;
+} message;
+
+static void process_message(void *data) {
+    message *m = data;
+    if (m->gate != NULL) gate_task(&m->gate, NULL);
+    m->value *= 2;
+}
+
+static notifiedFIFO_elt_t *message_make(uint64_t key, notifiedFIFO_t *response, unsigned value, gate *g) {
+    notifiedFIFO_elt_t *msg = newNotifiedFIFO_elt(sizeof(message), key, response, process_message);
+    REQUIRE(msg != NULL && (uintptr_t)NotifiedFifoData(msg) % 32 == 0);
+    *(message *)NotifiedFifoData(msg) = (message){value, g};
+    return msg;
+}
+
+static void test_params(void **state) {
+    (void)state;
+    const struct {
+        const char *params;
+        int result, threads;
+    } cases[] = {{"n", 0, 0},        {"N", 0, 0},       {"-1", 0, 1},       {"-1,-1,-1", 0, 3},
+                 {" 0,0", 0, 2},     {"-1,0", 0, 2},    {"", -EINVAL, 0},   {"1,,2", -EINVAL, 0},
+                 {"1,", -EINVAL, 0}, {"x", -EINVAL, 0}, {"-2", -EINVAL, 0}, {"99999999999999999999", -EINVAL, 0},
+                 {"0;1", -EINVAL, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tpool_t pool;
+        notifiedFIFO_t response;
+        initNotifiedFIFO(&response);
+        assert_int_equal(initTpool(cases[i].params, &pool, false), cases[i].result);
+        assert_int_equal(pool.nbThreads, cases[i].threads);
+        pushTpool(&pool, message_make(1, &response, 21, NULL)); /* whatever it became, it works */
+        notifiedFIFO_elt_t *msg = pullTpool(&response, &pool);
+        assert_int_equal(((message *)NotifiedFifoData(msg))->value, 42);
+        delNotifiedFIFO_elt(msg);
+        assert_int_equal(abortTpool(&pool), 0);
+    }
+    tpool_t pool;
+    assert_int_equal(initTpool(NULL, &pool, false), -EINVAL);
+    assert_int_equal(initTpool("n", NULL, false), -EINVAL);
+    assert_int_equal(initFloatingCoresTpool(3, &pool, false), 0);
+    assert_int_equal(pool.nbThreads, 3);
+    abortTpool(&pool);
+    assert_null(newNotifiedFIFO_elt(-1, 0, NULL, process_message));
+}
+
+static void test_messages(void **state) {
+    (void)state;
+    tpool_t pool;
+    notifiedFIFO_t response;
+    initNotifiedFIFO(&response);
+    assert_int_equal(initTpool("-1,-1", &pool, true), 0);
+    assert_null(tryPullTpool(&response, &pool));
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 500; i++) pushTpool(&pool, message_make(i, &response, i, NULL));
+    for (unsigned i = 0; i < 500; i++) {
+        notifiedFIFO_elt_t *msg = pullTpool(&response, &pool);
+        sum += ((message *)NotifiedFifoData(msg))->value;
+        assert_true(msg->creationTime > 0 && msg->startProcessingTime >= msg->creationTime);
+        assert_true(msg->endProcessingTime >= msg->startProcessingTime && msg->returnTime >= msg->endProcessingTime);
+        delNotifiedFIFO_elt(msg);
+    }
+    assert_int_equal(sum, 500 * 499);
+    pushTpool(&pool, message_make(0, NULL, 1, NULL)); /* nobody wants the answer: it is deleted */
+    abortTpool(&pool);
+}
+
+static void test_abort_by_key(void **state) {
+    (void)state;
+    tpool_t pool;
+    notifiedFIFO_t response;
+    gate g;
+    initNotifiedFIFO(&response);
+    gate_init(&g);
+    assert_int_equal(initTpool("-1", &pool, false), 0);
+    pushTpool(&pool, message_make(1, &response, 1, &g));
+    await(&g.entered);
+    for (unsigned i = 0; i < 20; i++) pushTpool(&pool, message_make(i % 2, &response, 10, NULL));
+    assert_int_equal(abortTpoolJob(&pool, 1), 11); /* ten that wait, and the one that runs */
+    assert_int_equal(abortTpoolJob(&pool, 1), 0);
+    gate_open(&g);
+    for (int i = 0; i < 10; i++) {
+        notifiedFIFO_elt_t *msg = pullTpool(&response, &pool);
+        assert_int_equal(msg->key, 0);
+        delNotifiedFIFO_elt(msg);
+    }
+    abortTpool(&pool);
+    assert_null(tryPullTpool(&response, &pool));
+    for (uint64_t key = 0; key < 10; key++) pushNotifiedFIFO(&response, message_make(key % 2, NULL, 0, NULL));
+    assert_int_equal(abortNotifiedFIFOJob(&response, 1), 5);
+    assert_int_equal(abortNotifiedFIFO(&response), 5);
+}
+
+static void *pull_thread(void *argument) {
+    REQUIRE(pullNotifiedFIFO(argument) == NULL);
+    return NULL;
+}
+
+static void test_abort_all(void **state) {
+    (void)state;
+    tpool_t pool;
+    notifiedFIFO_t response;
+    pthread_t puller, opener;
+    gate g;
+    initNotifiedFIFO(&response);
+    gate_init(&g);
+    assert_int_equal(initTpool("-1", &pool, false), 0);
+    pushTpool(&pool, message_make(1, NULL, 1, &g));
+    await(&g.entered);
+    for (unsigned i = 0; i < 20; i++) pushTpool(&pool, message_make(i, NULL, 10, NULL));
+    assert_int_equal(pthread_create(&opener, NULL, open_gate_thread, &g), 0);
+    int deleted = abortTpool(&pool);
+    assert_true(deleted >= 0 && deleted <= 20);
+    pthread_join(opener, NULL);
+    assert_int_equal(pthread_create(&puller, NULL, pull_thread, &response), 0);
+    assert_int_equal(abortNotifiedFIFO(&response), 0);
+    pthread_join(puller, NULL);
+    pushNotifiedFIFO(&response, message_make(0, NULL, 0, NULL)); /* after the end: deleted */
+    assert_null(pollNotifiedFIFO(&response));
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_async_and_wait),
+        cmocka_unit_test(test_manager_misuse),
+        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_free_cleans),
+        cmocka_unit_test(test_shut_down_often),
+        cmocka_unit_test(test_wait_and_free_in_a_task),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_join_many),
+        cmocka_unit_test(test_join_in_a_task),
+        cmocka_unit_test(test_params),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_abort_by_key),
+        cmocka_unit_test(test_abort_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
