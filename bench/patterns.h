@@ -50,7 +50,7 @@ struct patterns {
     unsigned workers_min;                                 /* worker counts it supports */
     unsigned workers_max;                                 /* 0: no limit */
     void *(*create)(const struct entrant_config *config); /* NULL: failed */
-    void (*destroy)(void *pool);                          /* with the graphs it made; or never called */
+    void (*destroy)(void *pool);                          /* or never called: the process ends then */
     /* Calls body(arg) where the functions below may be called, and returns after it; NULL when any place serves. */
     void (*enter)(void *pool, void (*body)(void *arg), void *arg);
     /* The n-th Fibonacci number, by two calls for each n > 1, one of them forked. */

@@ -82,13 +82,15 @@ PATTERNS = {
 
 def patterns():
     status, result, output, errors = race("--workload", "patterns", "--tasks", "50", "--rounds", "1", "--workers", "2",
-                                          "--pool", "serial", "--no-count")
+                                          "--pool", "serial,weft", "--no-count")
     check(status == 0, f"status {status}: {errors}{output}")
     shown = {}
     for row in result["rows"]:
         check_row(row)
         shown.setdefault(row["workload"], set()).add(row["case"])
     check(shown == PATTERNS, f"workloads and cases: {shown}")
+    ours = {row["workload"] for row in result["rows"] if row["pool"] == "weft"}
+    check(ours >= {name for name in PATTERNS if name.startswith("loop") or name == "graph"}, f"weft runs {ours}")
     for row in result["details"]:
         if row["pool"] == "serial":
             check(row["ratio_to_serial"] == 1, "serial is its own measure")
