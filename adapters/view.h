@@ -64,6 +64,7 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
     weft_config_init(&config);
     config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config.name = name;
+    config.stack_size = (size_t)8 << 20; /* address space; the system's default may be too small for a host */
     config.flags = WEFT_NO_HELP;
     return view_open_with(v, &config);
 }

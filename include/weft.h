@@ -151,11 +151,11 @@ WEFT_API int weft_pool_destroy(weft_pool **pool);
 WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context);
 
 /* The process's own pool, for libraries that would else each bring threads: one for all callers, made at the first call with
- * the defaults and what weft_config_from_env finds, sized to the CPUs and the quota. Each call is a reference, and
- * weft_pool_destroy gives it back: it sets *pool NULL and returns WEFT_OK at once, from a task too; the last one ends the
- * pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns WEFT_EINVAL and does
- * nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does, and WEFT_EINVAL for an
- * environment that does not parse. */
+ * the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, stacks of 1 MiB at least. Each call is a
+ * reference, and weft_pool_destroy gives it back: it sets *pool NULL and returns WEFT_OK at once, from a task too; the last one
+ * ends the pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns WEFT_EINVAL
+ * and does nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does, and
+ * WEFT_EINVAL for an environment that does not parse. */
 WEFT_API int weft_default_pool(weft_pool **pool);
 
 /* The configuration in force, every default replaced by its value. Strings belong to the pool. WEFT_EINVAL for NULL. */

@@ -364,10 +364,14 @@ static void own_lock(void) {
     os_lock(&registry.own_lock);
 }
 
+/* Libraries of all kinds run on it: where the system's default is small, stacks are not. */
+#define OWN_STACK_MIN ((size_t)1 << 20)
+
 static int own_make(void) {
     weft_config config;
     weft_config_init(&config);
     int error = weft_config_from_env(&config);
+    if (config.stack_size == 0 && os_stack_size() < OWN_STACK_MIN) config.stack_size = OWN_STACK_MIN;
     if (error == WEFT_OK) error = weft_pool_create(&registry.own, &config);
     if (error == WEFT_OK) registry.own->is_own = true;
     return error;

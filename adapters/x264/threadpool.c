@@ -3,8 +3,8 @@
  * What x264 relies on, and how it is kept:
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
- *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough:
- *    this pool has no more workers than there are CPUs.
+ *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: all
+ *    pools of the encoder are views of the process's pool, which has no more than there are CPUs (view.h).
  *  - Run never runs the job itself. Wait does when the job waited for is the next to start: the caller would only sleep.
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
@@ -17,10 +17,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <weft.h>
 
-/* x264's jobs need more than 128 KiB, and the system's default may be less than that. */
-#define STACK_BYTES ((size_t)1 << 20)
+#include "view.h"
 
 /* What a job that could not be queued returns: x264 takes a negative result for a failed encode. */
 #define RESULT_FAILED ((void *)(intptr_t)-1)
@@ -43,7 +41,7 @@ typedef struct pool_job {
 } pool_job;
 
 struct x264_threadpool_t {
-    weft_pool *workers;
+    view workers;
     pthread_mutex_t lock;
     pthread_cond_t slot_freed;
     pthread_cond_t job_added; /* for a wait that comes before its run */
@@ -118,17 +116,6 @@ REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
 
 /* ---- x264's four functions ---------------------------------------------------------------------------------------- */
 
-static int start_workers(x264_threadpool_t *pool, unsigned threads) {
-    weft_config config;
-    weft_config_init(&config);
-    unsigned cpus = weft_cpu_count();
-    config.workers = threads < cpus ? threads : cpus;
-    config.name = "x264";
-    config.stack_size = STACK_BYTES;
-    config.flags = WEFT_ORDERED | WEFT_NO_HELP;
-    return weft_pool_create(&pool->workers, &config);
-}
-
 static void pool_free(x264_threadpool_t *pool) {
     for (int i = 0; i < pool->slots; i++) pthread_cond_destroy(&pool->job[i].finished);
     pthread_cond_destroy(&pool->job_added);
@@ -146,7 +133,7 @@ int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
     pthread_cond_init(&pool->job_added, NULL);
     pool->slots = threads;
     for (int i = 0; i < threads; i++) pthread_cond_init(&pool->job[i].finished, NULL);
-    if (start_workers(pool, (unsigned)threads) != WEFT_OK) {
+    if (view_open(&pool->workers, (unsigned)threads, "x264") != 0) {
         pool_free(pool);
         return -1;
     }
@@ -173,7 +160,7 @@ void x264_threadpool_run(x264_threadpool_t *pool, void *(*func)(void *), void *a
     pthread_mutex_unlock(&pool->lock);
 
     /* Outside the lock, or the worker that this wakes would at once wait for it. */
-    if (weft_submit(pool->workers, NULL, run_oldest, &pool, sizeof pool) == WEFT_OK) return;
+    if (view_submit(&pool->workers, run_oldest, &pool, sizeof pool) == 0) return;
     pthread_mutex_lock(&pool->lock);
     pool_job *failed = pool->oldest ? queue_pop_youngest(pool) : NULL;
     if (failed && job_finish(failed, RESULT_FAILED)) pthread_cond_signal(&failed->finished);
@@ -208,6 +195,9 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
 }
 
 void x264_threadpool_delete(x264_threadpool_t *pool) {
-    weft_pool_abort(&pool->workers, NULL, NULL);
+    pthread_mutex_lock(&pool->lock);
+    pool->oldest = NULL; /* their permits find nothing */
+    pthread_mutex_unlock(&pool->lock);
+    view_close(&pool->workers, NULL);
     pool_free(pool);
 }

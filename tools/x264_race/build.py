@@ -1,4 +1,4 @@
-"""x264's command-line program in three builds: stock, with the control pool, with weft.
+"""x264's command-line program in four builds: stock, with the control pool, with weft, with weft and threads for each pool.
 
 The variants are copies of the stock build with one file exchanged, so all else, flags included, is the same object code.
 """
@@ -42,7 +42,7 @@ def build_stock(source, work):
     return program
 
 
-def build_variant(name, pool_file, work, link=None, include=None):
+def build_variant(name, pool_file, work, link=None, flags=""):
     """The stock build with `pool_file` as its thread pool, linked to `link`. Made anew when one of them is newer."""
     tree, log = os.path.join(work, name), os.path.join(work, f"{name}.log")
     program = os.path.join(tree, "x264")
@@ -55,7 +55,7 @@ def build_variant(name, pool_file, work, link=None, include=None):
         os.remove(os.path.join(tree, made))
     shutil.copyfile(pool_file, os.path.join(tree, POOL_FILE))
     # x264's makefile appends these two to its own flags; it has them for profiling.
-    variables = [f"CFLAGSPROF=-I{include}"] if include else []
+    variables = [f"CFLAGSPROF={flags}"] if flags else []
     make(tree, log, Broken, *variables, *([f"LDFLAGSPROF={link}"] if link else []))
     return program
 
@@ -63,10 +63,13 @@ def build_variant(name, pool_file, work, link=None, include=None):
 def build_all(source, work, root, library):
     """{pool: program} of every build."""
     adapters = os.path.join(root, "adapters", "x264")
+    weft = os.path.join(adapters, "threadpool.c")
+    flags = f"-I{os.path.join(root, 'include')} -I{os.path.join(root, 'adapters')}"
     return {
         "stock": build_stock(source, work),
         "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work),
-        "weft": build_variant("weft", os.path.join(adapters, "threadpool.c"), work, library, os.path.join(root, "include")),
+        "weft": build_variant("weft", weft, work, library, flags),
+        "weft-own": build_variant("weft-own", weft, work, library, f"{flags} -DWEFT_VIEW_OWN_THREADS"),
     }
 
 
