@@ -107,8 +107,9 @@ typedef struct weft_config {
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
     const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
-    int64_t
-        spin_ns; /* how long an idle worker looks for work before it parks, at most 10^9; 0: default; WEFT_SPIN_NONE: not at all */
+    /* How long an idle worker looks for work before it parks, at most 10^9; 0: default; WEFT_SPIN_NONE: not at all. It does not look
+     * while more workers are awake than there are CPUs, nor where there is one CPU for all threads (`cpus` is NULL). */
+    int64_t spin_ns;
     uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */

@@ -285,13 +285,15 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
         text_copy(pool->cpus_text, sizeof pool->cpus_text, config->cpus);
         config->cpus = pool->cpus_text;
     }
-    if (config->workers == 0) config->workers = os_cpu_count();
-    if (config->cpus != NULL && wish->workers == 0)
-        config->workers = (uint32_t)min_u64(config->workers, os_cpuset_count(&pool->cpus));
+    pool->cpu_count = os_cpu_count();
+    if (config->cpus != NULL) pool->cpu_count = (uint32_t)min_u64(pool->cpu_count, os_cpuset_count(&pool->cpus));
+    if (config->workers == 0) config->workers = pool->cpu_count;
     config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
     if (config->spares == 0) config->spares = config->workers;
     if (config->stack_size == 0) config->stack_size = os_stack_size();
     if (config->spin_ns == 0) config->spin_ns = SPIN_NS_DEFAULT;
+    if (pool->cpu_count == 1 && config->cpus == NULL)
+        config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
     pool->workers_max = config->workers;
     store_rlx(&pool->workers, config->workers);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;

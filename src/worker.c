@@ -383,6 +383,7 @@ static void leave_scout(struct weft_worker *seat) {
 }
 
 static bool linger(const weft_pool *pool) {
+    if (pool->cpu_count == 1 && pool->spin_ticks == 0) return false;
     for (int i = 0; i < LINGER_LOOKS; i++) {
         look_pause(pool);
         if (sees_work(pool, false)) return true;
@@ -390,7 +391,10 @@ static bool linger(const weft_pool *pool) {
     return false;
 }
 
+/* Not where there are more workers awake than CPUs: it would take one from those who run. */
 static bool scout_spin(const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return false;
     uint64_t start = os_ticks();
     do {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return true;

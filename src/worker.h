@@ -70,6 +70,7 @@ struct weft_pool {
     bool is_own;              /* it is the process's own */
     ATOMIC(uint32_t) workers; /* worker threads that run */
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
+    uint32_t cpu_count;       /* CPUs for them when it was made */
     bool ordered;
     bool helps;              /* waits may help */
     uint32_t claim_max;      /* tasks in one claim */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 
 /* ---- texts -------------------------------------------------------------------------------------------------------- */
@@ -125,6 +126,34 @@ static void test_config_in_force(void **state) {
     end_pool(pool);
 }
 
+static int64_t spin_of(const char *cpus) {
+    weft_config config = config_of(2), kept = config_of(0);
+    config.spin_ns = 7000;
+    config.cpus = cpus;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    assert_int_equal(weft_pool_config(pool, &kept), WEFT_OK);
+    end_pool(pool);
+    return kept.spin_ns;
+}
+
+static void test_no_spin_on_one_cpu(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    size_t cpu = 0;
+    while (!CPU_ISSET(cpu, &before)) cpu++;
+    char name[24];
+    snprintf(name, sizeof name, "%zu", cpu);
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    int64_t spin_ns = spin_of(NULL), named_ns = spin_of(name);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(spin_ns, WEFT_SPIN_NONE);
+    assert_int_equal(named_ns, 7000);
+}
+
 static void test_config_kept(void **state) {
     (void)state;
     char name[] = "kept", cpus[] = "0-0";
@@ -157,7 +186,7 @@ static void test_config_kept(void **state) {
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 
 typedef struct seen_thread {
-    char name[16];
+    char name[24];
     cpu_set_t cpus;
 } seen_thread;
 
@@ -583,6 +612,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_config_from_bad_env),
         cmocka_unit_test(test_config_format),
         cmocka_unit_test(test_config_in_force),
+        cmocka_unit_test(test_no_spin_on_one_cpu),
         cmocka_unit_test(test_config_kept),
         cmocka_unit_test(test_thread_names),
         cmocka_unit_test(test_cpus_of_workers),
