@@ -1,0 +1,121 @@
+/* malloc.c: the C library's allocation functions, served by weft's heap. See docs/malloc.md.
+ *
+ * What each function does in the odd cases, and what it leaves in errno, is glibc's (2.36); tests/malloc/table.c has them one by
+ * one. Nothing here allocates, prints, or looks symbols up. */
+#include "malloc_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#define ALIGNMENT 16u /* of every block */
+
+static NOINLINE void *no_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+static inline void *checked(void *block) { return LIKELY(block != NULL) ? block : no_memory(); }
+
+EXPORT void *malloc(size_t size) { return checked(weft_alloc(size)); }
+
+EXPORT void free(void *block) { weft_free(block); }
+
+EXPORT void *calloc(size_t count, size_t size) { return checked(weft_alloc_zeroed(count, size)); }
+
+/* Size 0 ends the block's life and is no error, unless there was no block. */
+EXPORT void *realloc(void *block, size_t size) {
+    if (UNLIKELY(size == 0 && block != NULL)) {
+        weft_free(block);
+        return NULL;
+    }
+    return checked(weft_realloc(block, size));
+}
+
+EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return no_memory();
+    return realloc(block, bytes);
+}
+
+/* An alignment that is no power of two is rounded up to one. */
+static void *aligned(size_t alignment, size_t size) {
+    if (alignment <= ALIGNMENT) return malloc(size);
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t power = (size_t)1 << (sizeof(size_t) * CHAR_BIT - 1 - (unsigned)__builtin_clzl(alignment));
+    return checked(weft_alloc_aligned(power < alignment ? power * 2 : power, size));
+}
+
+EXPORT void *memalign(size_t alignment, size_t size) { return aligned(alignment, size); }
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size) { return aligned(alignment, size); }
+
+EXPORT int posix_memalign(void **block, size_t alignment, size_t size) {
+    if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
+    void *made = aligned(alignment, size);
+    if (made == NULL) return ENOMEM;
+    *block = made;
+    return 0;
+}
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+EXPORT void *valloc(size_t size) { return aligned(page_size(), size); }
+
+EXPORT void *pvalloc(size_t size) {
+    size_t page = page_size(), rounded;
+    if (__builtin_add_overflow(size, page - 1, &rounded)) return no_memory();
+    return aligned(page, rounded & ~(page - 1));
+}
+
+EXPORT size_t malloc_usable_size(void *block) { return weft_usable_size(block); }
+
+/* The top that `pad` keeps is glibc's own idea. */
+EXPORT int malloc_trim(size_t pad) {
+    (void)pad;
+    int saved = errno;
+    int released = weft_trim() != 0;
+    errno = saved;
+    return released;
+}
+
+/* C23's. The size is a hint that a careless caller may have wrong, and weft finds it as quickly by itself: unused. */
+EXPORT void free_sized(void *block, size_t size) {
+    (void)size;
+    weft_free(block);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment, (void)size;
+    weft_free(block);
+}
+
+/* ---- what there is ------------------------------------------------------------------------------------------------ */
+
+EXPORT struct mallinfo2 mallinfo2(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    struct mallinfo2 info = {0};
+    if (weft_heap_stats(&counts) != WEFT_OK) return info;
+    info.arena = counts.mapped_bytes;
+    info.uordblks = counts.live_bytes;
+    info.fordblks = counts.mapped_bytes > counts.live_bytes ? counts.mapped_bytes - counts.live_bytes : 0;
+    return info;
+}
+
+static int narrow(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
+
+EXPORT struct mallinfo mallinfo(void) {
+    struct mallinfo2 wide = mallinfo2();
+    struct mallinfo info = {0};
+    info.arena = narrow(wide.arena);
+    info.uordblks = narrow(wide.uordblks);
+    info.fordblks = narrow(wide.fordblks);
+    return info;
+}
+
+EXPORT void malloc_stats(void) { report_write(REPORT_TEXT, STDERR_FILENO); }

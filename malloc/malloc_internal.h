@@ -1,0 +1,26 @@
+/* malloc_internal.h: what the files of libweft-malloc.so share. */
+#ifndef WEFT_MALLOC_INTERNAL_H
+#define WEFT_MALLOC_INTERNAL_H
+
+#include <stddef.h>
+#include <weft.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define NOINLINE __attribute__((noinline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum report_form { REPORT_TEXT, REPORT_JSON };
+
+/* Writes the heap's counts to a file descriptor by write(2) alone; one at a time, a second caller meanwhile writes nothing. Keeps
+ * errno. May be called in a signal handler. */
+void report_write(enum report_form form, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
