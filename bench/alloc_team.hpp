@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -23,6 +24,20 @@ class Team {
     uint64_t round = 0;
     unsigned running = 0;
     bool stop = false;
+
+    // A CPU for each of several threads: else the kernel may leave two on one for a whole round.
+    static void pin(unsigned self) {
+        cpu_set_t allowed, one;
+        if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+        unsigned left = self % static_cast<unsigned>(CPU_COUNT(&allowed));
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (!CPU_ISSET(cpu, &allowed) || left-- != 0) continue;
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+    }
 
     void guarded(unsigned self) {
         try {
@@ -47,7 +62,13 @@ class Team {
 
   public:
     explicit Team(unsigned count) {
-        for (unsigned i = 1; i < count; i++) threads.emplace_back([this, i] { thread_main(i); });
+        for (unsigned i = 1; i < count; i++) {
+            threads.emplace_back([this, i] {
+                pin(i);
+                thread_main(i);
+            });
+        }
+        if (count > 1) pin(0);
     }
     Team(const Team &) = delete;
     Team &operator=(const Team &) = delete;

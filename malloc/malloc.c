@@ -12,6 +12,9 @@
 
 #define ALIGNMENT 16u /* of every block */
 
+/* The heap's quick ways stand in these functions themselves. */
+#define QUICK __attribute__((flatten))
+
 static NOINLINE void *no_memory(void) {
     errno = ENOMEM;
     return NULL;
@@ -19,9 +22,9 @@ static NOINLINE void *no_memory(void) {
 
 static inline void *checked(void *block) { return LIKELY(block != NULL) ? block : no_memory(); }
 
-EXPORT void *malloc(size_t size) { return checked(weft_alloc(size)); }
+EXPORT QUICK void *malloc(size_t size) { return checked(weft_alloc(size)); }
 
-EXPORT void free(void *block) { weft_free(block); }
+EXPORT QUICK void free(void *block) { weft_free(block); }
 
 EXPORT void *calloc(size_t count, size_t size) { return checked(weft_alloc_zeroed(count, size)); }
 
@@ -92,6 +95,41 @@ EXPORT void free_sized(void *block, size_t size) {
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment, (void)size;
+    weft_free(block);
+}
+
+/* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
+
+/* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */
+void *new_one(size_t size) __asm__("_Znwm");
+void *new_array(size_t size) __asm__("_Znam");
+void delete_one(void *block) __asm__("_ZdlPv");
+void delete_array(void *block) __asm__("_ZdaPv");
+void delete_one_sized(void *block, size_t size) __asm__("_ZdlPvm");
+void delete_array_sized(void *block, size_t size) __asm__("_ZdaPvm");
+
+_Static_assert(sizeof(size_t) == sizeof(unsigned long), "the names have an m for size_t");
+
+EXPORT QUICK void *new_one(size_t size) {
+    void *block = weft_alloc(size);
+    return LIKELY(block != NULL) ? block : operators_new_slow(size);
+}
+
+EXPORT QUICK void *new_array(size_t size) {
+    void *block = weft_alloc(size);
+    return LIKELY(block != NULL) ? block : operators_new_slow(size);
+}
+
+EXPORT QUICK void delete_one(void *block) { weft_free(block); }
+EXPORT QUICK void delete_array(void *block) { weft_free(block); }
+
+EXPORT QUICK void delete_one_sized(void *block, size_t size) {
+    (void)size;
+    weft_free(block);
+}
+
+EXPORT QUICK void delete_array_sized(void *block, size_t size) {
+    (void)size;
     weft_free(block);
 }
 

@@ -20,6 +20,9 @@ enum report_form { REPORT_TEXT, REPORT_JSON };
  * errno. May be called in a signal handler. */
 void report_write(enum report_form form, int fd);
 
+/* operator new when there is no memory: asks the handler, and throws. */
+void *operators_new_slow(size_t size);
+
 #ifdef __cplusplus
 }
 #endif

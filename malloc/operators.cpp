@@ -1,4 +1,4 @@
-// operators.cpp: C++'s operators new and delete, served by weft's heap. See docs/malloc.md.
+// operators.cpp: C++'s operators new and delete, but for the plain forms, which malloc.c has. See docs/malloc.md.
 //
 // The library needs no C++ runtime: what it uses of one is weak, and called only when memory has run out, in a process that
 // has one. Without one, an allocation that cannot be served ends the process.
@@ -44,11 +44,6 @@ NOINLINE void *try_slow(size bytes, size align) noexcept {
     }
 }
 
-inline void *get_or_throw(size bytes) {
-    void *block = weft_alloc(bytes);
-    return LIKELY(block != nullptr) ? block : get_slow(bytes, 0);
-}
-
 inline void *get_or_throw(size bytes, alignment align) {
     void *block = get(bytes, static_cast<size>(align));
     return LIKELY(block != nullptr) ? block : get_slow(bytes, static_cast<size>(align));
@@ -66,8 +61,8 @@ inline void *get_or_null(size bytes, alignment align) noexcept {
 
 } // namespace
 
-EXPORT void *operator new(size bytes) { return get_or_throw(bytes); }
-EXPORT void *operator new[](size bytes) { return get_or_throw(bytes); }
+void *operators_new_slow(size_t bytes) { return get_slow(bytes, 0); }
+
 EXPORT void *operator new(size bytes, alignment align) { return get_or_throw(bytes, align); }
 EXPORT void *operator new[](size bytes, alignment align) { return get_or_throw(bytes, align); }
 EXPORT void *operator new(size bytes, const std::nothrow_t &) noexcept { return get_or_null(bytes); }
@@ -77,10 +72,6 @@ EXPORT void *operator new[](size bytes, alignment align, const std::nothrow_t &)
     return get_or_null(bytes, align);
 }
 
-EXPORT void operator delete(void *block) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block) noexcept { weft_free(block); }
-EXPORT void operator delete(void *block, size) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block, size) noexcept { weft_free(block); }
 EXPORT void operator delete(void *block, alignment) noexcept { weft_free(block); }
 EXPORT void operator delete[](void *block, alignment) noexcept { weft_free(block); }
 EXPORT void operator delete(void *block, size, alignment) noexcept { weft_free(block); }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -29,13 +30,18 @@ static bool fails(void) {
     return fail_at != 0 && call >= fail_at && call <= fail_until;
 }
 
-/* The program's own stands before the C library's, for the preloaded library too. */
-void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
-    if (fails()) {
-        errno = ENOMEM;
-        return MAP_FAILED;
-    }
-    return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+/* The program's own mmap stands before the C library's, for the preloaded library too. Its six arguments travel as those of a
+ * variadic function do on the machines that weft knows. */
+void *map_or_fail(void *address, size_t length, ...) __asm__("mmap");
+void *map_or_fail(void *address, size_t length, ...) {
+    va_list more;
+    va_start(more, length);
+    int protection = va_arg(more, int), flags = va_arg(more, int), fd = va_arg(more, int);
+    off_t offset = va_arg(more, off_t);
+    va_end(more);
+    if (!fails()) return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
 }
 
 /* ---- the work ----------------------------------------------------------------------------------------------------- */
