@@ -12,9 +12,6 @@
 
 #define ALIGNMENT 16u /* of every block */
 
-/* The heap's quick ways stand in these functions themselves. */
-#define QUICK __attribute__((flatten))
-
 static NOINLINE void *no_memory(void) {
     errno = ENOMEM;
     return NULL;
@@ -22,9 +19,9 @@ static NOINLINE void *no_memory(void) {
 
 static inline void *checked(void *block) { return LIKELY(block != NULL) ? block : no_memory(); }
 
-EXPORT QUICK void *malloc(size_t size) { return checked(weft_alloc(size)); }
+EXPORT void *malloc(size_t size) { return checked(weft_alloc(size)); }
 
-EXPORT QUICK void free(void *block) { weft_free(block); }
+EXPORT void free(void *block) { weft_free(block); }
 
 EXPORT void *calloc(size_t count, size_t size) { return checked(weft_alloc_zeroed(count, size)); }
 
@@ -110,25 +107,25 @@ void delete_array_sized(void *block, size_t size) __asm__("_ZdaPvm");
 
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "the names have an m for size_t");
 
-EXPORT QUICK void *new_one(size_t size) {
+EXPORT void *new_one(size_t size) {
     void *block = weft_alloc(size);
     return LIKELY(block != NULL) ? block : operators_new_slow(size);
 }
 
-EXPORT QUICK void *new_array(size_t size) {
+EXPORT void *new_array(size_t size) {
     void *block = weft_alloc(size);
     return LIKELY(block != NULL) ? block : operators_new_slow(size);
 }
 
-EXPORT QUICK void delete_one(void *block) { weft_free(block); }
-EXPORT QUICK void delete_array(void *block) { weft_free(block); }
+EXPORT void delete_one(void *block) { weft_free(block); }
+EXPORT void delete_array(void *block) { weft_free(block); }
 
-EXPORT QUICK void delete_one_sized(void *block, size_t size) {
+EXPORT void delete_one_sized(void *block, size_t size) {
     (void)size;
     weft_free(block);
 }
 
-EXPORT QUICK void delete_array_sized(void *block, size_t size) {
+EXPORT void delete_array_sized(void *block, size_t size) {
     (void)size;
     weft_free(block);
 }
