@@ -46,11 +46,13 @@
 #define add_acq_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define add_sc(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define or_rlx(a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define or_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELEASE)
 #define or_acq_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define or_sc(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define and_rlx(a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define and_acq_rel(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define and_sc(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_SEQ_CST)
+#define xchg_acq(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQUIRE)
 #define xchg_acq_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define xchg_sc(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 

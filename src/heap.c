@@ -1,156 +1,618 @@
-/* heap.c: blocks of memory. Layer 2; the contracts are in weft.h.
+/* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool, the life of a thread's heap.
  *
- * For now one lock, powers of two, and a list of free blocks for each. A block stands behind a head that knows its start. */
-#include <limits.h>
+ *   refill:  cache <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
+ *   free:    cache -> (full: its older half) own blocks to their slabs, others' home, a slab's in one message
+ *   slab:    emptied -> LRU -> (more than LRU_MAX) depot
+ *
+ * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has emptied (to the
+ * LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry is ever stale; carving
+ * asserts that nevertheless.
+ *
+ * The LRU is a stack of which only the owner pushes and pops; others take it whole, and the head they leave is NULL, so the
+ * owner's late CAS fails (only the owner could have put the same slab there again).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H1  lru_push: CAS lru        release  H3      who takes the LRU does not see the slab as the owner left it
+ *   H2  lru_pop: CAS lru         relaxed  H3      split: two owners
+ *   H3  lru_take: exchange lru   acquire  H1      see H1; split: two owners
+ *   H4  heap_make: CAS all       release  H5      a heap is looked at before it is made
+ *   H5  heaps_all: load all      acquire  H4      see H4
+ *   H6  heap_decay: CAS next     relaxed  -       split: two threads do the same work
+ */
 #include <string.h>
 
-#include "os.h"
-#include "weft.h"
+#include "heap.h"
 
-#define CHUNK_BYTES ((size_t)1 << 20)
-#define LISTED_LOG2 16
+#ifndef LRU_MAX
+#define LRU_MAX 16u
+#endif
+#define CACHE_START 8u /* blocks; doubled at each miss and overflow */
+#define ADAPT_LOOKS 32u
+#define CAPACITY_START 16u
+#define CAPACITY_MAX 4096u
+#define PREFILL_MAX 8u
+#define TIMED_REFILLS 16u /* one in so many */
+#define DECAY_MS 500
 
-struct head {
-    size_t usable; /* from the block's first byte on */
-    size_t start;  /* bytes from the start of the piece to the block, the head in between */
-};
+struct heaps heaps;
 
-struct piece {
-    struct piece *next;
-};
-
-static struct {
-    os_mutex lock;
-    struct piece *free[LISTED_LOG2 + 1];
-    char *chunk;
-    size_t chunk_left;
-    weft_heap_counts counts;
-} heap;
-
-static unsigned log2_of(size_t bytes) { return bytes <= 32 ? 5 : 64 - (unsigned)__builtin_clzll(bytes - 1); }
-
-static void *piece_get(unsigned log2) {
-    struct piece *piece = heap.free[log2];
-    size_t bytes = (size_t)1 << log2;
-    if (piece != NULL) {
-        heap.free[log2] = piece->next;
-        return piece;
-    }
-    if (heap.chunk_left < bytes) {
-        char *chunk = os_map(CHUNK_BYTES);
-        if (chunk == NULL) return NULL;
-        heap.counts.mapped_bytes += CHUNK_BYTES;
-        heap.chunk = chunk;
-        heap.chunk_left = CHUNK_BYTES;
-    }
-    heap.chunk_left -= bytes;
-    return heap.chunk + heap.chunk_left;
+INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
+    store_rlx(&bin->count[what], load_rlx(&bin->count[what]) + n);
 }
 
-static void *bytes_get(size_t bytes) {
-    unsigned log2 = log2_of(bytes);
-    os_lock(&heap.lock);
-    void *got = log2 <= LISTED_LOG2 ? piece_get(log2) : os_map(round_up(bytes, os_page_size()));
-    if (got != NULL) heap.counts.allocs++;
-    os_unlock(&heap.lock);
+struct inbox *heap_inbox(struct heap *heap);
+struct inbox *heap_inbox(struct heap *heap) {
+    return &heap->inbox;
+}
+
+/* ---- tiers -------------------------------------------------------------------------------------------------------- */
+
+static void tier_set(struct bin *bin, struct slab *slab, enum tier tier) {
+    if (slab->tier != TIER_NONE) {
+        struct slab_list *from = &bin->tier[slab->tier];
+        if (slab->prev == NULL)
+            from->first = slab->next;
+        else
+            slab->prev->next = slab->next;
+        if (slab->next != NULL) slab->next->prev = slab->prev;
+        from->count--;
+    }
+    slab->tier = (uint8_t)tier;
+    if (tier == TIER_NONE) return;
+    struct slab_list *to = &bin->tier[tier];
+    slab->prev = NULL;
+    slab->next = to->first;
+    if (to->first != NULL) to->first->prev = slab;
+    to->first = slab;
+    to->count++;
+}
+
+static void make_ready(struct bin *bin, struct slab *slab) {
+    bool has_room = bin->tier[TIER_HOT].count < bin->capacity;
+    if (has_room) count_in(bin, COUNT_PUSHES, 1);
+    tier_set(bin, slab, has_room ? TIER_HOT : TIER_LISTED);
+}
+
+/* ---- the LRU ------------------------------------------------------------------------------------------------------ */
+
+static void slot_free(struct slab *slab) {
+    struct segment *segment = segment_of(slab);
+    store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
+    depot_put(segment, UINT64_C(1) << slab_slot(slab));
+}
+
+static void lru_push(struct heap *heap, struct slab *slab) {
+    struct slab *first = load_rlx(&heap->lru);
+    store_rlx(&heap->lru_count, first == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
+    do {
+        store_rlx(&slab->link, first);
+    } while (!cas_rel(H1, &heap->lru, &first, slab));
+}
+
+static struct slab *lru_pop(struct heap *heap) {
+    struct slab *first = load_rlx(&heap->lru);
+    while (first != NULL) {
+        if (!cas_rlx(H2, &heap->lru, &first, load_rlx(&first->link))) continue;
+        store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
+        return first;
+    }
+    return NULL;
+}
+
+/* Any thread. */
+static void lru_drop(struct heap *heap) {
+    struct slab *slab = load_rlx(&heap->lru) == NULL ? NULL : xchg_acq(H3, &heap->lru, NULL);
+    while (slab != NULL) {
+        struct slab *next = load_rlx(&slab->link);
+        slot_free(slab);
+        slab = next;
+    }
+}
+
+struct heap *heaps_all(void) {
+    return load_acq(H5, &heaps.all);
+}
+
+void heap_drop_lrus(void) {
+    for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) lru_drop(heap);
+}
+
+/* ---- slabs come and go -------------------------------------------------------------------------------------------- */
+
+static void slab_emptied(struct heap *heap, struct slab *slab) {
+    struct bin *bin = &heap->bins[slab->kind];
+    tier_set(bin, slab, TIER_NONE);
+    if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
+        slot_free(slab);
+        return;
+    }
+    count_in(bin, COUNT_LRU_IN, 1);
+    lru_push(heap, slab);
+}
+
+/* After blocks came back. */
+static void slab_settle(struct heap *heap, struct slab *slab) {
+    if (load_rlx(&slab->used) == 0)
+        slab_emptied(heap, slab);
+    else if (slab->tier == TIER_DRAINING && slab->room >= class_info[slab->kind].hot)
+        make_ready(&heap->bins[slab->kind], slab);
+}
+
+static void collect(struct heap *heap) {
+    struct slab *slab = inbox_take(&heap->inbox);
+    while (slab != NULL) {
+        struct slab *next = inbox_next(slab);
+        inbox_collect(&heap->inbox, slab);
+        slab_settle(heap, slab);
+        slab = next;
+    }
+}
+
+/* Slabs whose owner has ended become the heap's. */
+static uint32_t adopt(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    uint32_t count = 0;
+    struct slab *slab = orphans_take(kind);
+    while (slab != NULL) {
+        struct slab *next = load_rlx(&slab->link);
+        slab->tier = TIER_NONE;
+        tier_set(bin, slab, TIER_DRAINING);
+        slab_adopt(slab, heap, &heap->inbox);
+        slab_settle(heap, slab);
+        slab = next;
+        count++;
+    }
+    count_in(bin, COUNT_FROM_ORPHANS, count);
+    return count;
+}
+
+static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, bool fresh) {
+    slab_init(slab, kind, heap, fresh);
+    make_ready(&heap->bins[kind], slab);
+}
+
+/* Slabs that were nobody's, `count` if they are at hand. false: no memory. */
+static bool slabs_new(struct heap *heap, unsigned kind, uint32_t count) {
+    struct bin *bin = &heap->bins[kind];
+    struct slots got = depot_take(count);
+    if (got.segment == NULL) return false;
+    depot_soil(got);
+    uint32_t taken = (uint32_t)__builtin_popcountll(got.bits), dirty = (uint32_t)__builtin_popcountll(got.dirty);
+    count_in(bin, COUNT_FROM_DEPOT, dirty);
+    count_in(bin, COUNT_FROM_SYSTEM, taken - dirty);
+    count_in(bin, COUNT_PREFILLED, taken - 1);
+    for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) {
+        uint64_t bit = bits & -bits;
+        slab_begin(heap, &got.segment->slabs[__builtin_ctzll(bits)], kind, (got.dirty & bit) == 0);
+    }
+    return true;
+}
+
+/* ---- finding a slab ----------------------------------------------------------------------------------------------- */
+
+/* What the warm pool replaces: every slab of the process is looked at until one fits. */
+static struct slab *scan(const struct heap *heap, unsigned kind) {
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
+            struct slab *slab = &segment->slabs[i];
+            if (load_rlx(&segment->kinds[i]) != kind || slab_owner(slab) != heap) continue;
+            if (slab->tier == TIER_LISTED) return slab;
+        }
+    return NULL;
+}
+
+/* Grows a pool that misses too often, shrinks one that hardly ever does. */
+static void adapt(struct bin *bin) {
+    if (bin->looks < ADAPT_LOOKS) return;
+    uint32_t percent = bin->found * 100 / bin->looks;
+    bin->looks = bin->found = 0;
+    bool grow = percent<80, shrink = percent> 95;
+    if (load_rlx(&heaps.pool_capacity) == 0) {
+        if (grow && bin->capacity < CAPACITY_MAX) bin->capacity *= 2;
+        if (shrink && bin->capacity > CAPACITY_START) bin->capacity -= bin->capacity / 4;
+    }
+    if (load_rlx(&heaps.pool_prefill) == 0) {
+        if (grow && bin->prefill < PREFILL_MAX) bin->prefill++;
+        if (shrink && bin->prefill > 1) bin->prefill--;
+    }
+}
+
+static struct slab *ready_slab(const struct bin *bin) {
+    return bin->tier[TIER_HOT].first != NULL ? bin->tier[TIER_HOT].first : bin->tier[TIER_LISTED].first;
+}
+
+/* The pool is empty: makes up to `prefill` slabs ready. false: no memory. */
+static bool pool_fill(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    uint32_t want = bin->prefill, ready = 0;
+    for (; ready < want && bin->tier[TIER_LISTED].first != NULL; ready++) {
+        make_ready(bin, bin->tier[TIER_LISTED].first);
+        count_in(bin, COUNT_FROM_LIST, 1);
+    }
+    for (struct slab *slab; ready < want && (slab = lru_pop(heap)) != NULL; ready++) {
+        count_in(bin, COUNT_FROM_LRU, 1);
+        count_in(bin, COUNT_LRU_OUT, 1);
+        slab_begin(heap, slab, kind, false);
+    }
+    if (ready > 1) count_in(bin, COUNT_PREFILLED, ready - 1);
+    if (ready > 0) return true;
+    if (adopt(heap, kind) > 0) {
+        if (!inbox_is_empty(&heap->inbox)) collect(heap);
+        if (ready_slab(bin) != NULL) return true;
+    }
+    return slabs_new(heap, kind, want);
+}
+
+/* A slab to carve from; NULL: no memory. */
+static struct slab *find_slab(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    bin->looks++;
+    if (bin->tier[TIER_HOT].first != NULL) {
+        bin->found++;
+        count_in(bin, COUNT_FROM_POOL, 1);
+        adapt(bin);
+        return bin->tier[TIER_HOT].first;
+    }
+    adapt(bin);
+    if (UNLIKELY(bin->capacity == 0)) {
+        struct slab *slab = scan(heap, kind);
+        if (slab != NULL) {
+            count_in(bin, COUNT_FROM_LIST, 1);
+            return slab;
+        }
+    }
+    return pool_fill(heap, kind) ? ready_slab(bin) : NULL;
+}
+
+/* ---- refill ------------------------------------------------------------------------------------------------------- */
+
+static void config_follow(struct heap *heap) {
+    uint32_t version = load_rlx(&heaps.config_version);
+    if (LIKELY(heap->config_seen == version)) return;
+    heap->config_seen = version;
+    int32_t capacity = load_rlx(&heaps.pool_capacity), prefill = load_rlx(&heaps.pool_prefill);
+    for (unsigned i = 0; i < CLASSES; i++) {
+        struct bin *bin = &heap->bins[i];
+        bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
+        bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
+        while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
+        struct cache *cache = &heap->cache[i];
+        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)
+            cache->limit = cache->base;
+        else if (cache->limit == cache->base)
+            cache->limit = cache->base + min_u64(CACHE_START, class_info[i].cache_max);
+    }
+}
+
+static uint32_t cache_count(const struct cache *cache) { return (uint32_t)(load_rlx(&cache->top) - cache->base); }
+
+static void cache_grow(struct cache *cache, unsigned kind) {
+    if (UNLIKELY(cache->limit == cache->base)) return;
+    uint32_t capacity = (uint32_t)(cache->limit - cache->base);
+    cache->limit = cache->base + min_u64((uint64_t)capacity * 2, class_info[kind].cache_max);
+}
+
+static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
+    uint32_t got = 0;
+    for (; bin->spill != NULL && got < count; got++) {
+        void *block = bin->spill;
+        memcpy(&bin->spill, block, sizeof bin->spill);
+        slots[got] = block;
+    }
     return got;
 }
 
-static void bytes_put(void *start, size_t bytes) {
-    unsigned log2 = log2_of(bytes);
-    os_lock(&heap.lock);
-    heap.counts.frees++;
-    if (log2 <= LISTED_LOG2) {
-        struct piece *piece = start;
-        piece->next = heap.free[log2];
-        heap.free[log2] = piece;
-    } else {
-        os_unmap(start, round_up(bytes, os_page_size()));
+/* Blocks for an empty cache; 0: no memory. */
+static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
+    struct bin *bin = &heap->bins[kind];
+    void **slots = heap->cache[kind].base + 1;
+    uint32_t got = bin->spill == NULL ? 0 : unspill(bin, slots, want);
+    while (got < want) {
+        if (got > 0 && bin->tier[TIER_HOT].first == NULL) break;
+        struct slab *slab = find_slab(heap, kind);
+        if (slab == NULL) break;
+        ASSERT(slab_owner(slab) == heap && slab->kind == kind && slab->room > 0);
+        count_in(bin, COUNT_COLD, min_u64(slab->fresh, min_u64(slab->room, want - got)));
+        got += slab_carve(slab, slots + got, want - got);
+        if (slab->room > 0) continue;
+        if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
+        tier_set(bin, slab, TIER_DRAINING);
     }
-    os_unlock(&heap.lock);
+    count_in(bin, COUNT_CARVED, got);
+    return got;
 }
 
-static struct head *head_of(const void *p) { return (struct head *)(uintptr_t)p - 1; }
-
-void *weft_alloc_aligned(size_t alignment, size_t size) {
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX || alignment > PTRDIFF_MAX / 2)
-        return NULL;
-    if (alignment < 16) alignment = 16;
-    size_t room = sizeof(struct head) + alignment;
-    if (size > PTRDIFF_MAX - room) return NULL;
-    size_t bytes = room + round_up(size == 0 ? 1 : size, 16);
-    char *start = bytes_get(bytes);
-    if (start == NULL) return NULL;
-    char *block = start + (round_up((uintptr_t)start + sizeof(struct head), alignment) - (uintptr_t)start);
-    *head_of(block) = (struct head){bytes - (size_t)(block - start), (size_t)(block - start)};
-    return block;
+static uint32_t refill(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    struct cache *cache = &heap->cache[kind];
+    config_follow(heap);
+    if (!inbox_is_empty(&heap->inbox)) collect(heap);
+    uint32_t capacity = (uint32_t)(cache->limit - cache->base);
+    uint32_t got = fill(heap, kind, capacity == 0 ? class_info[kind].cache_max / 2 : capacity / 2);
+    store_rlx(&cache->top, cache->base + got);
+    cache_grow(cache, kind);
+    count_in(bin, COUNT_MISSES, 1);
+    return got;
 }
 
-void *weft_alloc(size_t size) { return weft_alloc_aligned(16, size); }
-
-void *weft_alloc_zeroed(size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
-    void *p = weft_alloc(bytes);
-    if (p != NULL) memset(p, 0, bytes);
-    return p;
+static NOINLINE uint32_t refill_timed(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    heap_decay(heap);
+    uint64_t start = os_now_ns();
+    uint32_t got = refill(heap, kind);
+    count_in(bin, COUNT_REFILL_NS, os_now_ns() - start);
+    count_in(bin, COUNT_REFILLS_TIMED, 1);
+    return got;
 }
 
-void weft_free(void *p) {
+void *heap_alloc_slow(size_t size) {
+    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
+    struct heap *heap = heap_get();
+    if (heap == NULL) return NULL;
+    unsigned kind = class_of(size);
+    struct cache *cache = &heap->cache[kind];
+    if (*load_rlx(&cache->top) == NULL) {
+        bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
+        if ((is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0) return NULL;
+    }
+    void **top = load_rlx(&cache->top);
+    store_rlx(&cache->top, top - 1);
+    store_rlx(&cache->allocs, load_rlx(&cache->allocs) + 1);
+    return *top;
+}
+
+/* ---- flush -------------------------------------------------------------------------------------------------------- */
+
+/* Sends blocks[0] home, and with it the others of its slab; those sent become NULL. */
+static void send_slab(struct bin *bin, void **blocks, uint32_t count) {
+    struct slab *slab = slab_of(blocks[0]);
+    void *message[64];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count && n < 64; i++) {
+        if (blocks[i] == NULL || slab_of(blocks[i]) != slab) continue;
+        message[n++] = blocks[i];
+        blocks[i] = NULL;
+    }
+    slab_send(slab, message, n);
+    count_in(bin, COUNT_REMOTE_FREES, n);
+    count_in(bin, COUNT_REMOTE_SENDS, 1);
+}
+
+/* Own blocks go to their slabs, others' home; `blocks` is used up. */
+static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
+    uint32_t foreign = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slab *slab = slab_of(blocks[i]);
+        if (slab_owner(slab) != heap) {
+            blocks[foreign++] = blocks[i];
+            continue;
+        }
+        slab_put(slab, blocks[i]);
+        if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
+    }
+    for (uint32_t i = 0; i < foreign; i++)
+        if (blocks[i] != NULL) send_slab(bin, blocks + i, foreign - i);
+}
+
+static void spill(struct bin *bin, void **blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(blocks[i], &bin->spill, sizeof bin->spill);
+        bin->spill = blocks[i];
+    }
+}
+
+/* The oldest `count` blocks leave the cache. */
+static void flush(struct heap *heap, unsigned kind, uint32_t count) {
+    struct cache *cache = &heap->cache[kind];
+    struct bin *bin = &heap->bins[kind];
+    void **oldest = cache->base + 1;
+    uint32_t left = cache_count(cache) - count;
+    count_in(bin, COUNT_FLUSHES, 1);
+    count_in(bin, COUNT_FLUSHED, count);
+    if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
+        spill(bin, oldest, count);
+    else
+        release(heap, bin, oldest, count);
+    memmove(oldest, oldest + count, left * sizeof *oldest);
+    store_rlx(&cache->top, cache->base + left);
+}
+
+/* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
+static void free_home(struct heap *heap, unsigned kind, void *p) {
+    struct cache *cache = &heap->cache[kind];
+    struct bin *bin = &heap->bins[kind];
+    if (slab_owner(slab_of(p)) != heap) {
+        count_in(bin, COUNT_FLUSHED, 1);
+        void **gathered = cache->base + 1 + class_info[kind].cache_max;
+        uint32_t n = 0;
+        while (n < GATHER_MAX && gathered[n] != NULL) n++;
+        gathered[n] = p;
+        if (++n < GATHER_MAX) return;
+        release(heap, bin, gathered, n);
+        memset(gathered, 0, n * sizeof *gathered);
+        return;
+    }
+    if (cache_count(cache) >= class_info[kind].cache_max) flush(heap, kind, cache_count(cache) / 2);
+    void **top = load_rlx(&cache->top);
+    top[1] = p;
+    store_rlx(&cache->top, top + 1);
+}
+
+static void free_small(struct heap *heap, void *p, unsigned kind) {
+    struct cache *cache = &heap->cache[kind];
+    config_follow(heap);
+    if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)) {
+        free_home(heap, kind, p);
+        return;
+    }
+    if (cache_push(cache, p)) return;
+    cache_grow(cache, kind);
+    if (cache_push(cache, p)) return;
+    /* After a change of the policy there may be more in it than it is to hold. */
+    while (!cache_push(cache, p)) flush(heap, kind, cache_count(cache) / 2 + 1);
+    if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
+}
+
+void heap_free_slow(void *p) {
     if (p == NULL) return;
-    struct head head = *head_of(p);
-    bytes_put((char *)p - head.start, head.usable + head.start);
+    unsigned kind = kind_of(p);
+    if (kind >= CLASSES) {
+        large_free(p, kind);
+        return;
+    }
+    struct heap *heap = heap_get();
+    if (heap != NULL)
+        free_small(heap, p, kind);
+    else
+        slab_send(slab_of(p), &p, 1);
 }
 
-void weft_free_sized(void *p, size_t size) {
-    (void)size;
-    weft_free(p);
+/* ---- a thread's heap ---------------------------------------------------------------------------------------------- */
+
+static void heap_begin(struct heap *heap) {
+    void **place = heap->places;
+    for (unsigned i = 0; i < KINDS; i++) {
+        struct cache *cache = &heap->cache[i];
+        uint32_t most = i < CLASSES ? class_info[i].cache_max : 0;
+        cache->base = cache->limit = place;
+        if (i < CLASSES) cache->limit += min_u64(CACHE_START, most);
+        store_rlx(&cache->top, place);
+        if (i < CLASSES) place += 1 + most + GATHER_MAX;
+    }
+    for (unsigned i = 0; i < CLASSES; i++) {
+        heap->bins[i].capacity = CAPACITY_START;
+        heap->bins[i].prefill = 1;
+    }
 }
 
-size_t weft_usable_size(const void *p) { return p == NULL ? 0 : head_of(p)->usable; }
-
-void *weft_realloc(void *p, size_t size) {
-    size_t usable = weft_usable_size(p);
-    if (p != NULL && size <= usable && size >= usable / 2) return p;
-    void *other = weft_alloc(size);
-    if (other == NULL || p == NULL) return other;
-    memcpy(other, p, size < usable ? size : usable);
-    weft_free(p);
-    return other;
+static struct heap *heap_make(void) {
+    struct slots got = depot_take_run(HEAP_SLOTS, 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    if (got.dirty != 0) memset(heap, 0, sizeof *heap);
+    heap_begin(heap);
+    add_rlx(&heaps.count, 1);
+    struct heap *newest = load_rlx(&heaps.all);
+    do {
+        store_rlx(&heap->older, newest);
+    } while (!cas_rel(H4, &heaps.all, &newest, heap));
+    return heap;
 }
 
-size_t weft_trim(void) { return 0; }
+#define IDLE_LINK offsetof(struct heap, idle_link)
 
-int weft_heap_configure(const weft_heap_config *config) {
-    if (config == NULL || config->pool_capacity < WEFT_HEAP_NO_POOL || config->pool_capacity > 4096 ||
-        config->pool_prefill < 0 || config->remote > WEFT_HEAP_REMOTE_KEEP || config->decay_ms < -1)
-        return WEFT_EINVAL;
-    return WEFT_OK;
+/* All blocks of the cache, of the spill and of what gathers leave. */
+static void bin_tidy(struct heap *heap, unsigned kind) {
+    struct cache *cache = &heap->cache[kind];
+    struct bin *bin = &heap->bins[kind];
+    void **lowest = cache->base + 1, **gathered = lowest + class_info[kind].cache_max;
+    uint32_t count = cache_count(cache), n = 0;
+    count_in(bin, COUNT_FLUSHED, count);
+    release(heap, bin, lowest, count);
+    store_rlx(&cache->top, cache->base);
+    while (n < GATHER_MAX && gathered[n] != NULL) n++;
+    release(heap, bin, gathered, n);
+    memset(gathered, 0, n * sizeof *gathered);
+    while ((count = unspill(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
 }
 
-int weft_heap_stats(weft_heap_counts *counts) {
-    if (counts == NULL || counts->struct_size < sizeof counts->struct_size) return WEFT_EINVAL;
-    size_t size = counts->struct_size;
-    os_lock(&heap.lock);
-    memcpy(counts, &heap.counts, size < sizeof *counts ? size : sizeof *counts);
-    os_unlock(&heap.lock);
-    counts->struct_size = size;
-    return WEFT_OK;
+void heap_tidy(struct heap *heap) {
+    for (unsigned i = 0; i < CLASSES; i++)
+        if (load_rlx(&heap->bins[i].count[COUNT_MISSES]) + load_rlx(&heap->cache[i].allocs) != 0 ||
+            cache_count(&heap->cache[i]) != 0 || load_rlx(&heap->bins[i].count[COUNT_FLUSHES]) != 0)
+            bin_tidy(heap, i);
+    if (!inbox_is_empty(&heap->inbox)) collect(heap);
 }
 
-int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts) {
-    (void)index, (void)block_size, (void)counts;
-    return WEFT_EINVAL;
+/* Its slabs become orphans, all but those that others are freeing to right now. */
+static void heap_abandon(struct heap *heap) {
+    for (unsigned i = 0; i < CLASSES; i++) {
+        struct bin *bin = &heap->bins[i];
+        for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++) {
+            struct slab *slab = bin->tier[tier].first;
+            while (slab != NULL) {
+                struct slab *next = slab->next;
+                if (slab_abandon(slab, heap)) {
+                    tier_set(bin, slab, TIER_NONE);
+                    orphans_put(i, slab, slab);
+                }
+                slab = next;
+            }
+        }
+    }
 }
 
-int weft_heap_json(char *text, size_t size) {
-    static const char empty[] = "{}";
-    if (text == NULL && size != 0) return WEFT_EINVAL;
-    for (size_t i = 0; i < size && i < sizeof empty; i++) text[i] = i + 1 == size ? 0 : empty[i];
-    return sizeof empty - 1;
+static void heap_exit(os_self *self) {
+    struct heap *heap = self->heap;
+    if (heap == NULL) return;
+    heap_tidy(heap);
+    lru_drop(heap);
+    heap_abandon(heap);
+    self->heap = NULL;
+    tagged_push(&heaps.idle, heap, IDLE_LINK);
 }
 
-int weft_heap_walk(int (*visit)(const weft_heap_area *area, void *context), void *context) {
-    (void)context;
-    return visit == NULL ? WEFT_EINVAL : 0;
+struct heap *heap_get(void) {
+    os_self *self = os_self_get();
+    if (LIKELY(self->heap != NULL)) return self->heap;
+    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) heap = heap_make();
+    if (heap == NULL) return NULL;
+    self->heap = heap; /* first: to watch may allocate */
+    os_self_watch(OS_EXIT_HEAP, heap_exit);
+    return heap;
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+/* Collects the frees that reached heaps whose threads have ended. */
+static void visit_idle(void) {
+    struct heap *first = NULL, *heap;
+    while ((heap = tagged_pop(&heaps.idle, IDLE_LINK)) != NULL) {
+        collect(heap);
+        lru_drop(heap);
+        heap_abandon(heap);
+        heap->visited = first;
+        first = heap;
+    }
+    while (first != NULL) {
+        heap = first;
+        first = heap->visited;
+        tagged_push(&heaps.idle, heap, IDLE_LINK);
+    }
+}
+
+void heap_adopt_everything(struct heap *heap) {
+    visit_idle();
+    for (unsigned i = 0; i < CLASSES; i++)
+        if (load_rlx(&orphans[i]) != NULL) adopt(heap, i);
+    if (!inbox_is_empty(&heap->inbox)) collect(heap);
+}
+
+size_t heap_trim(void) {
+    struct heap *heap = heap_get();
+    if (heap != NULL) {
+        heap_tidy(heap);
+        heap_adopt_everything(heap);
+    }
+    heap_drop_lrus();
+    return depot_purge(true);
+}
+
+/* What has emptied goes to the depot at the first turn after, and to the system at the second. */
+static NOINLINE void decay_turn(struct heap *heap) {
+    heap_adopt_everything(heap);
+    heap_drop_lrus();
+    depot_purge(false);
+}
+
+void heap_decay(struct heap *heap) {
+    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
+    if (wanted_ms < 0) return;
+    uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
+    uint64_t now_ns = os_now_ns();
+    uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
+    if (now_ns < next_ns || !cas_rlx(H6, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
+    if (next_ns != 0) decay_turn(heap);
 }

@@ -18,6 +18,17 @@ void os_unmap(void *memory, size_t bytes);
 /* Lets the system take the pages back; the range stays mapped and reads as zeros. */
 void os_purge(void *memory, size_t bytes);
 size_t os_page_size(void);
+/* As os_map, aligned to `alignment` (a power of two, a multiple of the page size). */
+void *os_map_aligned(size_t bytes, size_t alignment);
+/* Asks for huge pages in a range, or (false) for small ones. A wish. */
+void os_huge(void *memory, size_t bytes, bool wanted);
+/* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
+ * range is gone. false: nothing happened. */
+bool os_move(void *from, size_t bytes, void *to);
+/* How many bytes of a mapped range are in memory now. */
+size_t os_resident(const void *memory, size_t bytes);
+/* Page faults of the process so far. */
+uint64_t os_page_faults(void);
 
 /* malloc and free; the allocator that big payloads use. NULL when there is none. */
 void *os_alloc(size_t bytes);
@@ -121,6 +132,9 @@ uint64_t os_ticks_per_us(void);
 
 /* ---- who am I ----------------------------------------------------------------------------------------------------- */
 
+/* Who wants to know that a thread ends, in the order of being told. */
+enum os_exit { OS_EXIT_POOL, OS_EXIT_HEAP, OS_EXITS };
+
 /* What a thread remembers: its places in pools. `pool_id` and `worker` are the pool it used last, the fast path of every
  * submit; `places` is the slow path's list (pool.c). Never shared with another thread. */
 typedef struct os_self {
@@ -128,6 +142,8 @@ typedef struct os_self {
     void *worker;
     bool is_worker; /* a pool's own thread: pool_id and worker are that pool's for good */
     void *places;
+    void *heap; /* the thread's heap (heap.h) */
+    void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
 
 #if defined(WEFT_EXPLORE)
@@ -137,11 +153,12 @@ extern __thread os_self os_self_of_thread __attribute__((tls_model("initial-exec
 INLINE os_self *os_self_get(void) { return &os_self_of_thread; }
 #endif
 
-/* Has `on_exit(self)` called when the calling thread ends. Once per thread is enough. 0 or a positive errno value. */
-int os_self_watch(void (*on_exit)(os_self *self));
+/* Has `on_exit(self)` called when the calling thread ends: once for each call of this, so also again when a destructor of
+ * thread-local data calls it. 0 or a positive errno value. */
+int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
 
 /* Counts fork()s seen by this process as a child, from the first os_init on: a pool made at another value is the parent's.
- * In the child every thread's os_self is cleared. */
+ * In the child every thread's os_self is cleared, but for the heap of the thread that called fork. */
 uint64_t os_fork_count(void);
 
 /* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,48 @@ void os_purge(void *memory, size_t bytes) {
 
 size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
+/* Maps more than needed and cuts off both ends. */
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    char *memory = os_map(bytes + alignment);
+    if (memory == NULL) return NULL;
+    size_t before = round_up((uintptr_t)memory, alignment) - (uintptr_t)memory;
+    if (before != 0) os_unmap(memory, before);
+    os_unmap(memory + before + bytes, alignment - before);
+    return memory + before;
+}
+
+void os_huge(void *memory, size_t bytes, bool wanted) {
+    int saved = errno;
+    madvise(memory, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+bool os_move(void *from, size_t bytes, void *to) {
+    int saved = errno;
+    void *moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    errno = saved;
+    return moved == to;
+}
+
+size_t os_resident(const void *memory, size_t bytes) {
+    int saved = errno;
+    size_t page = os_page_size(), pages = 0;
+    unsigned char states[512];
+    for (size_t at = 0; at < bytes; at += sizeof states * page) {
+        size_t count = (size_t)min_u64(sizeof states, (bytes - at + page - 1) / page);
+        if (mincore((char *)(uintptr_t)memory + at, count * page, states) != 0) continue;
+        for (size_t i = 0; i < count; i++) pages += states[i] & 1u;
+    }
+    errno = saved;
+    return pages * page;
+}
+
+uint64_t os_page_faults(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) != 0 ? 0 : (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
+}
+
 void *os_alloc(size_t bytes) {
     int saved = errno;
     void *memory = malloc(bytes);
@@ -83,10 +126,14 @@ static pthread_key_t key_of_exit;
 static ATOMIC(int) key_state;
 static int key_error;
 
-/* The key's value is the function to call, so that no table of watchers is needed. */
+/* The key's value is the thread's os_self. Whoever is told forgets it first, so that it may ask again meanwhile. */
 static void thread_ends(void *value) {
-    void (*on_exit)(os_self *) = (void (*)(os_self *))(uintptr_t)value;
-    on_exit(os_self_get());
+    os_self *self = value;
+    for (int who = 0; who < OS_EXITS; who++) {
+        void (*on_exit)(os_self *) = self->on_exit[who];
+        self->on_exit[who] = NULL;
+        if (on_exit != NULL) on_exit(self);
+    }
 }
 
 static void key_make(void) {
@@ -102,11 +149,15 @@ __attribute__((destructor)) static void key_drop(void) {
     }
 }
 
-int os_self_watch(void (*on_exit)(os_self *self)) {
+int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
     pthread_once(&key_once, key_make);
     if (key_error != 0) return key_error;
+    os_self *self = os_self_get();
+    self->on_exit[who] = on_exit;
     if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads do not end one by one any more */
-    return pthread_setspecific(key_of_exit, (const void *)(uintptr_t)on_exit);
+    int error = pthread_setspecific(key_of_exit, self);
+    if (error != 0) self->on_exit[who] = NULL;
+    return error;
 }
 
 static ATOMIC(uint64_t) fork_count;
@@ -115,7 +166,9 @@ static ATOMIC(bool) forks_watched;
 /* Only the thread that called fork() goes on in the child, so clearing its os_self clears them all. */
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
-    memset(os_self_get(), 0, sizeof(os_self));
+    os_self *self = os_self_get(), kept = {.heap = self->heap};
+    kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
+    *self = kept;
 }
 
 static void forks_watch(void) { store_rlx(&forks_watched, pthread_atfork(NULL, NULL, fork_child) == 0); }

@@ -118,7 +118,9 @@ static void self_exit(os_self *self) {
         self->places = place->next;
         os_free(place);
     }
-    *self = (os_self){0};
+    self->pool_id = 0;
+    self->worker = NULL;
+    self->is_worker = false;
 }
 
 /* Forgets the places whose pools have ended. */
@@ -141,7 +143,7 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
     *error = WEFT_ENOMEM;
     places_sweep(self);
     struct place *place = os_alloc(sizeof *place);
-    if (place == NULL || os_self_watch(self_exit) != 0) {
+    if (place == NULL || os_self_watch(OS_EXIT_POOL, self_exit) != 0) {
         os_free(place);
         return NULL;
     }

@@ -211,15 +211,15 @@ static void watched_exit(os_self *self) {
 static void other_key_ends(void *value) {
     watched *w = value;
     w->key_ended = ++w->step;
-    if (w->again) REQUIRE(os_self_watch(watched_exit) == 0);
+    if (w->again) REQUIRE(os_self_watch(OS_EXIT_POOL, watched_exit) == 0);
 }
 
 static void watch_and_end(void *argument) {
     watched *w = argument;
     REQUIRE(os_self_get()->pool_id == 0 && os_self_get()->worker == NULL && os_self_get()->places == NULL);
     os_self_get()->places = w;
-    REQUIRE(os_self_watch(watched_exit) == 0);
-    REQUIRE(os_self_watch(watched_exit) == 0);
+    REQUIRE(os_self_watch(OS_EXIT_POOL, watched_exit) == 0);
+    REQUIRE(os_self_watch(OS_EXIT_POOL, watched_exit) == 0);
     REQUIRE(pthread_setspecific(other_key, w) == 0);
 }
 

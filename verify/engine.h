@@ -72,7 +72,6 @@ struct thread {
     int32_t priority;
     uint32_t streak;
     os_self self;
-    void (*on_exit)(os_self *self);
 };
 
 enum mode { MODE_MIX, MODE_RANDOM, MODE_PCT, MODE_DFS };

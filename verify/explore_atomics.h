@@ -84,6 +84,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define add_acq_rel(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_ADD, EXPLORE_ACQ_REL, a, v)
 #define add_sc(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_ADD, EXPLORE_SC, a, v)
 #define or_rlx(a, v) EXPLORE_CHANGE_AT("", EXPLORE_OR, EXPLORE_RLX, a, v)
+#define or_rel(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_OR, EXPLORE_REL, a, v)
 #define or_acq_rel(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_OR, EXPLORE_ACQ_REL, a, v)
 #define or_sc(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_OR, EXPLORE_SC, a, v)
 #define and_rlx(a, v) EXPLORE_CHANGE_AT("", EXPLORE_AND, EXPLORE_RLX, a, v)

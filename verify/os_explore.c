@@ -32,6 +32,19 @@ static bool fails(uint32_t flag) {
 void *os_map(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, PAGE_BYTES); }
 void os_unmap(void *memory, size_t bytes) { block_free(memory, bytes); }
 void os_purge(void *memory, size_t bytes) { block_purge(memory, bytes); }
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, alignment);
+}
+void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
+bool os_move(void *from, size_t bytes, void *to) {
+    (void)from, (void)bytes, (void)to;
+    return false;
+}
+size_t os_resident(const void *memory, size_t bytes) {
+    (void)memory;
+    return bytes;
+}
+uint64_t os_page_faults(void) { return 0; }
 size_t os_page_size(void) { return PAGE_BYTES; }
 void *os_alloc(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, CACHE_LINE); }
 void os_free(void *memory) {
@@ -138,8 +151,8 @@ uint64_t os_ticks(void) { return os_now_ns(); }
 uint64_t os_ticks_per_us(void) { return 1000; }
 
 os_self *os_self_get(void) { return &R.current->self; }
-int os_self_watch(void (*on_exit)(os_self *self)) {
-    R.current->on_exit = on_exit;
+int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
+    R.current->self.on_exit[who] = on_exit;
     return 0;
 }
 uint64_t os_fork_count(void) { return 0; }

@@ -193,7 +193,8 @@ void explore_plain(const void *pointer, size_t size, bool write, const char *fil
 void *block_new(size_t bytes, size_t alignment) {
     if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
     bool large = bytes > FILL_MAX;
-    size_t at = round_up(P.used, large ? PAGE_BYTES : alignment);
+    if (large && alignment < PAGE_BYTES) alignment = PAGE_BYTES;
+    size_t at = round_up((uintptr_t)P.heap + P.used, alignment) - (uintptr_t)P.heap;
     size_t whole = round_up(bytes, CACHE_LINE) + CACHE_LINE;
     if (at + whole > HEAP_BYTES) return NULL;
     P.used = at + whole;

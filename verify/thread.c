@@ -152,7 +152,8 @@ uint32_t thread_wake(enum sleep_kind kind, const void *on, uint32_t count) {
 static void thread_main(void) {
     struct thread *self = R.current;
     self->entry(self->argument);
-    if (self->on_exit != NULL) self->on_exit(&self->self);
+    for (int who = 0; who < OS_EXITS; who++)
+        if (self->self.on_exit[who] != NULL) self->self.on_exit[who](&self->self);
     step_point();
     self->released = model_release(self); /* for those that join it */
     self->state = THREAD_DONE;
@@ -172,7 +173,6 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     t->released = NULL;
     memset(t->stale, 0, sizeof t->stale);
     memset(&t->self, 0, sizeof t->self);
-    t->on_exit = NULL;
     t->entry = entry;
     t->argument = argument;
     t->paused = t->timed_out = false;

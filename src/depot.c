@@ -1,0 +1,235 @@
+/* depot.c: see depot.h.
+ *
+ * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth asking.
+ * Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the topmost segment
+ * without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot, else pushes it back. So a
+ * segment with free slots is in the stack or about to be, and nobody scans.
+ *
+ *   word        bits clear         bits set
+ *   LISTED 0    full, unknown      never
+ *   LISTED 1    full, in stack     free slots, in stack or in the hands of the one who will push it
+ *
+ * The stacks are R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986), with a count of changes beside the top: an
+ * item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to pass during one pop).
+ *
+ * A slot is dirty once somebody had it; purging takes the slots like any other user, so nobody touches them meanwhile.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   A1  tagged_push: CAS top         release  A2      the link, and what was done to the item before, are not seen
+ *   A2  tagged_pop: load top         acquire  A1      see A1
+ *   A3  tagged_pop: CAS top          relaxed  A1      split: two owners
+ *   A4  depot_put: or free           release  A5, A6  the last use of the slot is not seen by the next
+ *   A5  slots_claim: CAS free        acquire  A4      see A4; split: two owners
+ *   A6  segment_unlist: CAS free     relaxed  A4      split: free slots that nobody finds
+ *   A7  segment_make: CAS all        release  A8      a segment is looked at before it is made
+ *   A8  depot_all: load all          acquire  A7      see A7
+ *   A9  depot_take: load top         acquire  A1      see A1
+ *   A10 depot_take_run: load top     acquire  A1      see A1
+ */
+#include "depot.h"
+
+/* From this many segments on, new ones ask for huge pages. */
+#ifndef HUGE_AFTER
+#define HUGE_AFTER 4u
+#endif
+/* Segments looked at for a run of slots before a new one is made. */
+#define RUN_LOOKS 8
+
+struct depot depot;
+
+/* ---- tagged stacks ------------------------------------------------------------------------------------------------ */
+
+#define ADDRESS_BITS 32
+#define ADDRESS_MASK ((UINT64_C(1) << ADDRESS_BITS) - 1)
+
+static tagged_link *link_of(void *item, size_t link_at) { return (tagged_link *)(void *)((char *)item + link_at); }
+static void *item_of(uint64_t top) { return (void *)(uintptr_t)((top & ADDRESS_MASK) << SLOT_SHIFT); }
+static uint64_t next_top(uint64_t top, uint64_t address) {
+    return ((top >> ADDRESS_BITS) + 1) << ADDRESS_BITS | (address & ADDRESS_MASK);
+}
+
+void tagged_push(struct tagged *stack, void *item, size_t link_at) {
+    uint64_t top = load_rlx(&stack->top);
+    do {
+        store_rlx(link_of(item, link_at), top);
+    } while (!cas_rel(A1, &stack->top, &top, next_top(top, (uintptr_t)item >> SLOT_SHIFT)));
+}
+
+/* Takes the item that `top` names, if it is still the topmost. */
+static bool pop_exactly(struct tagged *stack, uint64_t top, size_t link_at) {
+    return cas_rlx(A3, &stack->top, &top, next_top(top, load_rlx(link_of(item_of(top), link_at))));
+}
+
+void *tagged_pop(struct tagged *stack, size_t link_at) {
+    for (;;) {
+        uint64_t top = load_acq(A2, &stack->top);
+        void *item = item_of(top);
+        if (item == NULL || pop_exactly(stack, top, link_at)) return item;
+    }
+}
+
+/* ---- segments ----------------------------------------------------------------------------------------------------- */
+
+#define STACK_LINK offsetof(struct segment, stack_link)
+
+static struct segment *segment_make(void) {
+    struct segment *segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
+    if (segment == NULL) return NULL;
+    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER) {
+        os_huge(segment, SEGMENT_BYTES, true);
+        store_rlx(&segment->huge, true);
+    }
+    segment->head_bits = (UINT64_C(1) << HEAD_SLOTS) - 1;
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&segment->kinds[i], KIND_OTHER);
+    struct segment *newest = load_rlx(&depot.all);
+    do {
+        store_rlx(&segment->older, newest);
+    } while (!cas_rel(A7, &depot.all, &newest, segment));
+    return segment;
+}
+
+struct segment *depot_all(void) {
+    return load_acq(A8, &depot.all);
+}
+
+/* The segment has just been popped by the caller. */
+static void segment_unlist(struct segment *segment) {
+    uint64_t found = load_rlx(&segment->free);
+    do {
+        if (found != LISTED) {
+            tagged_push(&depot.stack, segment, STACK_LINK);
+            return;
+        }
+    } while (!cas_rlx(A6, &segment->free, &found, 0));
+}
+
+/* ---- slots -------------------------------------------------------------------------------------------------------- */
+
+/* `count` of the bits, or all when there are fewer. */
+static uint64_t lowest_bits(uint64_t bits, unsigned count) {
+    uint64_t rest = bits;
+    while (rest != 0 && count-- > 0) rest &= rest - 1;
+    return bits & ~rest;
+}
+
+/* Takes bits out of `free`: false and *found: not all of them are free any more. */
+static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *found, uint64_t bits) {
+    if (!cas_acq(A5, &segment->free, found, *found & ~bits)) return false;
+    *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
+    return true;
+}
+
+static bool take_some(struct slots *got, struct segment *segment, unsigned count) {
+    uint64_t found = load_rlx(&segment->free);
+    while ((found & ~LISTED) != 0) {
+        uint64_t dirty = found & ~LISTED & load_rlx(&segment->dirty);
+        if (slots_claim(got, segment, &found, lowest_bits(dirty != 0 ? dirty : found & ~LISTED, count))) return true;
+    }
+    return false;
+}
+
+/* The lowest `count` bits side by side at a multiple of `align`; 0: none. */
+static uint64_t find_run(uint64_t free, unsigned count, unsigned align) {
+    uint64_t starts = free;
+    for (unsigned have = 1; have < count;) {
+        unsigned step = have < count - have ? have : count - have;
+        starts &= starts >> step;
+        have += step;
+    }
+    if (align > 1) {
+        uint64_t aligned = 0;
+        for (unsigned i = 0; i < SEGMENT_SLOTS; i += align) aligned |= UINT64_C(1) << i;
+        starts &= aligned;
+    }
+    if (starts == 0) return 0;
+    uint64_t run = count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+    return run << __builtin_ctzll(starts);
+}
+
+static bool take_run(struct slots *got, struct segment *segment, unsigned count, unsigned align) {
+    uint64_t found = load_rlx(&segment->free);
+    uint64_t bits;
+    while ((bits = find_run(found & ~LISTED, count, align)) != 0)
+        if (slots_claim(got, segment, &found, bits)) return true;
+    return false;
+}
+
+/* A new segment: the bits go to the caller, the others become free. */
+static struct slots take_new(uint64_t bits) {
+    struct slots got = {segment_make(), bits, 0};
+    if (got.segment != NULL) depot_put(got.segment, SLOTS_ALL & ~got.segment->head_bits & ~bits);
+    return got;
+}
+
+struct slots depot_take(unsigned count) {
+    struct slots got = {NULL, 0, 0};
+    for (;;) {
+        uint64_t top = load_acq(A9, &depot.stack.top);
+        struct segment *segment = item_of(top);
+        if (segment == NULL) break;
+        if (take_some(&got, segment, count)) return got;
+        if (pop_exactly(&depot.stack, top, STACK_LINK)) segment_unlist(segment);
+    }
+    return take_new(lowest_bits(SLOTS_ALL << HEAD_SLOTS, count));
+}
+
+struct slots depot_take_run(unsigned count, unsigned align) {
+    struct slots got = {NULL, 0, 0};
+    uint64_t top = load_acq(A10, &depot.stack.top);
+    struct segment *segment = item_of(top);
+    for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {
+        if (take_run(&got, segment, count, align)) return got;
+        segment = item_of(load_rlx(&segment->stack_link));
+    }
+    return take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
+}
+
+void depot_put(struct segment *segment, uint64_t bits) {
+    if (bits == 0) return;
+    if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
+}
+
+void depot_soil(struct slots got) {
+    if ((got.bits & ~got.dirty) != 0) or_rlx(&got.segment->dirty, got.bits);
+    and_rlx(&got.segment->old, ~got.bits);
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+static void purge_slots(const struct slots *got) {
+    struct segment *segment = got->segment;
+    if (load_rlx(&segment->huge)) {
+        store_rlx(&segment->huge, false);
+        os_huge(segment, SEGMENT_BYTES, false);
+    }
+    uint64_t left = got->bits;
+    while (left != 0) {
+        unsigned first = (unsigned)__builtin_ctzll(left);
+        uint64_t rest = ~(left >> first);
+        unsigned count = rest == 0 ? 64 : (unsigned)__builtin_ctzll(rest);
+        os_purge(slot_start(segment, first), count * SLOT_BYTES);
+        left &= count + first >= 64 ? 0 : UINT64_MAX << (first + count);
+    }
+    and_rlx(&segment->dirty, ~got->bits);
+    add_rlx(&depot.purges, 1);
+    depot_put(segment, got->bits);
+}
+
+static size_t segment_purge(struct segment *segment, bool all) {
+    struct slots got = {NULL, 0, 0};
+    uint64_t found = load_rlx(&segment->free);
+    uint64_t dirty = load_rlx(&segment->dirty) & ~LISTED;
+    uint64_t which = all ? dirty : load_rlx(&segment->old) & dirty;
+    while ((found & which) != 0)
+        if (slots_claim(&got, segment, &found, found & which)) break;
+    if (got.segment != NULL) purge_slots(&got);
+    store_rlx(&segment->old, load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED);
+    return (size_t)__builtin_popcountll(got.bits) * SLOT_BYTES;
+}
+
+size_t depot_purge(bool all) {
+    size_t bytes = 0;
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        bytes += segment_purge(segment, all);
+    return bytes;
+}

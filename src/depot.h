@@ -1,0 +1,119 @@
+/* depot.h: segments of address space, their slots, and who may have them. Layer 2.
+ *
+ * A segment is SEGMENT_BYTES of address space at a multiple of SEGMENT_BYTES, so that any pointer into it leads to its head by a
+ * mask. Its first slots hold the head: what each slot is used for, which slots are free, and a descriptor for each. Segments
+ * are never given back; the pages of free slots are. So whoever reads a descriptor late still reads a descriptor.
+ *
+ * A slot is free (its bit in `free` is set), or it belongs to whoever cleared the bit. */
+#ifndef WEFT_DEPOT_H
+#define WEFT_DEPOT_H
+
+#include "os.h"
+
+#ifndef SLOT_SHIFT
+#define SLOT_SHIFT 16
+#define SEGMENT_SHIFT 22
+#endif
+#define SLOT_BYTES ((size_t)1 << SLOT_SHIFT)
+#define SEGMENT_BYTES ((size_t)1 << SEGMENT_SHIFT)
+#define SEGMENT_MASK (SEGMENT_BYTES - 1)
+#define SEGMENT_SLOTS (1u << (SEGMENT_SHIFT - SLOT_SHIFT)) /* at most 64: one word of bits */
+
+#define BLOCK_MIN 16u
+#define SLAB_BLOCKS_MAX (SLOT_BYTES / BLOCK_MIN)
+#define SLAB_WORDS_MAX (SLAB_BLOCKS_MAX / 64)
+
+/* Size classes are 0 .. CLASSES - 1. Other uses of a slot: */
+enum { CLASSES = 40, KIND_RUN = CLASSES, KIND_DIRECT, KIND_OTHER, KINDS };
+
+enum tier { TIER_NONE, TIER_HOT, TIER_LISTED, TIER_DRAINING };
+
+/* A stack of things that are aligned to SLOT_BYTES, never unmapped, and hold the link to the next one `link_at` bytes from their
+ * start. The top is a count of changes (32 bits) | address >> SLOT_SHIFT, and so is each link. */
+typedef ATOMIC(uint64_t) tagged_link;
+struct tagged {
+    tagged_link top;
+};
+void tagged_push(struct tagged *stack, void *item, size_t link_at);
+/* Takes the topmost; NULL: it is empty. */
+void *tagged_pop(struct tagged *stack, size_t link_at);
+
+/* What a slot holds while it is a slab. The owner is a heap; free + used == blocks of the class. */
+struct slab {
+    /* written by the owner alone */
+    struct slab *next, *prev; /* in the list of its tier */
+    ATOMIC(uint32_t) used;    /* blocks handed out to caches and users */
+    uint32_t room;            /* blocks free: bits in `free` */
+    uint32_t first_word;      /* no bit is set in the words before */
+    uint32_t fresh;           /* blocks never used since the pages came from the system, at most */
+    uint8_t kind;             /* the class */
+    uint8_t tier;
+    ATOMIC(uint32_t) run_slots; /* of a run's first slot */
+    /* written by everybody */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
+    ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */
+    ALIGNED(CACHE_LINE) uint64_t free[SLAB_WORDS_MAX];
+    ATOMIC(uint64_t) remote[SLAB_WORDS_MAX]; /* blocks freed by other threads, not collected yet */
+};
+
+struct mapping; /* heap.h */
+
+struct ALIGNED(CACHE_LINE) segment {
+    ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
+    /* KIND_DIRECT: the whole mapping, and its record */
+    char *map_start;
+    size_t map_bytes;
+    struct mapping *mapping;
+    /* the rest is there in segments of slots only */
+    uint64_t head_bits;                        /* slots that hold this head, never free */
+    ATOMIC(struct segment *) older;            /* in the list of all */
+    tagged_link stack_link;                    /* in the stack of those with free slots */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free; /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
+    ATOMIC(uint64_t) dirty;                    /* slots used since their pages came from the system */
+    ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
+    ATOMIC(bool) huge;                         /* asked for huge pages */
+    struct slab slabs[SEGMENT_SLOTS];
+};
+
+#define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))
+#define LISTED UINT64_C(1)
+#define SLOTS_ALL (SEGMENT_SLOTS == 64 ? UINT64_MAX : (UINT64_C(1) << (SEGMENT_SLOTS & 63u)) - 1)
+
+INLINE struct segment *segment_of(const void *p) { return (struct segment *)((uintptr_t)p & ~SEGMENT_MASK); }
+INLINE unsigned slot_of(const void *p) { return (unsigned)(((uintptr_t)p & SEGMENT_MASK) >> SLOT_SHIFT); }
+INLINE char *slot_start(const struct segment *segment, unsigned slot) {
+    return (char *)(uintptr_t)segment + (size_t)slot * SLOT_BYTES;
+}
+INLINE struct slab *slab_of(const void *p) { return &segment_of(p)->slabs[slot_of(p)]; }
+INLINE unsigned slab_slot(const struct slab *slab) { return (unsigned)(slab - segment_of(slab)->slabs); }
+INLINE char *slab_start(const struct slab *slab) { return slot_start(segment_of(slab), slab_slot(slab)); }
+
+struct depot {
+    struct tagged stack;          /* segments with free slots; some at the top may have none */
+    ATOMIC(struct segment *) all; /* newest first */
+    ATOMIC(uint64_t) segments;
+    ATOMIC(uint64_t) purges;
+    ATOMIC(uint64_t) purged_slots;
+};
+extern struct depot depot;
+
+struct slots {
+    struct segment *segment; /* NULL: none */
+    uint64_t bits;
+    uint64_t dirty; /* those of them that may hold something else than zeros */
+};
+
+/* At least one slot and at most `count` of one segment, those still in memory first; from the system when there is none. Any thread. */
+struct slots depot_take(unsigned count);
+/* `count` slots side by side, the first one's index a multiple of `align`, a power of two. Any thread. */
+struct slots depot_take_run(unsigned count, unsigned align);
+/* Notes that the caller is about to write the slots it took. */
+void depot_soil(struct slots got);
+/* Frees slots of the caller's. Any thread. */
+void depot_put(struct segment *segment, uint64_t bits);
+/* Gives pages of free slots back: those that were free at the last call too, or all. Returns the bytes. Any thread. */
+size_t depot_purge(bool all);
+/* The newest segment; the others follow by `older`. */
+struct segment *depot_all(void);
+
+#endif

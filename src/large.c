@@ -1,0 +1,201 @@
+/* large.c: blocks that no slab serves. Layer 2.
+ *
+ * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a mapping of
+ * its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of SEGMENT_BYTES, so that
+ * a free finds it like any other; a block that is itself at a multiple of SEGMENT_BYTES has the page just before it.
+ *
+ * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   E1  chunk_make: CAS chunks     release  E2  a chunk is looked at before it is made
+ *   E2  mapping_chunks: load       acquire  E1  see E1
+ */
+#include <string.h>
+
+#include "heap.h"
+
+#define RUN_MAX (SEGMENT_BYTES / 2)
+#define PAGE SLOT_BYTES /* of a head: a multiple of every page size, of which the system fills what is used */
+
+/* ---- records of mappings ------------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(struct chunk) <= SLOT_BYTES, "a chunk is a slot");
+
+static ATOMIC(struct chunk *) chunks;
+
+static struct chunk *chunk_make(void) {
+    struct slots got = depot_take(1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct chunk *chunk = (struct chunk *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    if (got.dirty != 0) memset(chunk, 0, sizeof *chunk);
+    struct chunk *newest = load_rlx(&chunks);
+    do {
+        store_rlx(&chunk->older, newest);
+    } while (!cas_rel(E1, &chunks, &newest, chunk));
+    return chunk;
+}
+
+static struct mapping *record_in(struct chunk *chunk) {
+    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+        uint64_t used = load_rlx(&chunk->used[i]);
+        while (used != UINT64_MAX) {
+            unsigned free = (unsigned)__builtin_ctzll(~used);
+            used = or_rlx(&chunk->used[i], UINT64_C(1) << free);
+            if ((used >> free & 1) == 0) return &chunk->records[i * 64 + free];
+        }
+    }
+    return NULL;
+}
+
+struct chunk *mapping_chunks(void) {
+    return load_acq(E2, &chunks);
+}
+
+static struct mapping *record_take(void) {
+    struct chunk *chunk = mapping_chunks();
+    for (;;) {
+        for (; chunk != NULL; chunk = load_rlx(&chunk->older)) {
+            struct mapping *record = record_in(chunk);
+            if (record != NULL) return record;
+        }
+        chunk = chunk_make();
+        if (chunk == NULL) return NULL;
+    }
+}
+
+static void record_drop(struct mapping *record) {
+    struct chunk *chunk = (struct chunk *)((uintptr_t)record & ~(uintptr_t)(SLOT_BYTES - 1));
+    size_t index = (size_t)(record - chunk->records);
+    store_rlx(&record->block, NULL);
+    and_rlx(&chunk->used[index / 64], ~(UINT64_C(1) << index % 64));
+}
+
+/* ---- mappings ----------------------------------------------------------------------------------------------------- */
+
+static struct segment *head_of(const void *p) {
+    return ((uintptr_t)p & SEGMENT_MASK) == 0 ? (struct segment *)((uintptr_t)p - PAGE) : segment_of(p);
+}
+
+/* Maps room for `size` bytes at a multiple of `alignment` and a page before it: the place of that page, where its head begins. */
+static char *map_room(size_t size, size_t alignment, char **map_start, size_t *map_bytes) {
+    size_t front = alignment > PAGE ? alignment : PAGE;
+    size_t whole = alignment > SEGMENT_BYTES ? alignment : SEGMENT_BYTES;
+    *map_bytes = front + round_up(size, PAGE);
+    *map_start = os_map_aligned(*map_bytes, whole);
+    if (*map_start == NULL || front < SEGMENT_BYTES) return *map_start;
+    os_unmap(*map_start, front - PAGE);
+    *map_start += front - PAGE;
+    *map_bytes -= front - PAGE;
+    return *map_start;
+}
+
+static void *map_block(size_t size, size_t alignment) {
+    if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - SEGMENT_BYTES) return NULL;
+    struct mapping *record = record_take();
+    if (record == NULL) return NULL;
+    char *start;
+    size_t bytes;
+    struct segment *head = (struct segment *)(void *)map_room(size, alignment, &start, &bytes);
+    if (head == NULL) {
+        record_drop(record);
+        return NULL;
+    }
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&head->kinds[i], KIND_DIRECT);
+    head->map_start = start;
+    head->map_bytes = bytes;
+    head->mapping = record;
+    size_t offset = alignment > PAGE && alignment < SEGMENT_BYTES ? alignment : PAGE;
+    store_rlx(&record->bytes, bytes - offset);
+    store_rlx(&record->block, start + offset);
+    return start + offset;
+}
+
+static void unmap_block(const void *p) {
+    struct segment *head = head_of(p);
+    record_drop(head->mapping);
+    os_unmap(head->map_start, head->map_bytes);
+}
+
+/* A larger or smaller mapping with the same pages. */
+static void *remap_block(void *p, size_t size) {
+    struct segment *head = head_of(p);
+    if ((char *)p != (char *)head + PAGE) return NULL;
+    size_t room = head->map_bytes - PAGE;
+    if (round_up(size, PAGE) == room) return p;
+    char *other = map_block(size, BLOCK_MIN);
+    if (other == NULL) return NULL;
+    size_t moved = (size_t)min_u64(room, round_up(size, PAGE));
+    if (!os_move(p, moved, other)) {
+        unmap_block(other);
+        return NULL;
+    }
+    record_drop(head->mapping);
+    if (room > moved) os_unmap((char *)p + moved, room - moved);
+    os_unmap(head, PAGE);
+    return other;
+}
+
+/* ---- runs of slots ------------------------------------------------------------------------------------------------ */
+
+static void *run_block(size_t size, size_t alignment, bool *zeroed) {
+    unsigned count = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    struct slots got = depot_take_run(count, alignment > SLOT_BYTES ? (unsigned)(alignment >> SLOT_SHIFT) : 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    unsigned first = (unsigned)__builtin_ctzll(got.bits);
+    store_rlx(&got.segment->slabs[first].run_slots, count);
+    store_rlx(&got.segment->kinds[first], KIND_RUN);
+    if (zeroed != NULL) *zeroed = got.dirty == 0;
+    return slot_start(got.segment, first);
+}
+
+static void run_free(const void *p) {
+    struct segment *segment = segment_of(p);
+    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
+    store_rlx(&segment->kinds[first], KIND_OTHER);
+    depot_put(segment, ((UINT64_C(1) << count) - 1) << first);
+}
+
+/* ---- either ------------------------------------------------------------------------------------------------------- */
+
+static void count_large(unsigned what, unsigned bytes_what, size_t bytes) {
+    struct heap *heap = heap_get();
+    if (heap == NULL) return;
+    store_rlx(&heap->large[what], load_rlx(&heap->large[what]) + 1);
+    store_rlx(&heap->large[bytes_what], load_rlx(&heap->large[bytes_what]) + bytes);
+}
+
+void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
+    bool is_run = size <= RUN_MAX && alignment <= RUN_MAX;
+    if (zeroed != NULL) *zeroed = true;
+    void *p = is_run ? run_block(size, alignment, zeroed) : map_block(size, alignment);
+    if (p != NULL) count_large(LARGE_ALLOCS, LARGE_BYTES_IN, large_size(p, is_run ? KIND_RUN : KIND_DIRECT));
+    return p;
+}
+
+size_t large_size(const void *p, unsigned kind) {
+    if (kind == KIND_RUN) return load_rlx(&slab_of(p)->run_slots) * SLOT_BYTES;
+    const struct segment *head = head_of(p);
+    return (size_t)(head->map_start + head->map_bytes - (const char *)p);
+}
+
+void large_free(void *p, unsigned kind) {
+    ASSERT(kind == KIND_RUN || kind == KIND_DIRECT);
+    count_large(LARGE_FREES, LARGE_BYTES_OUT, large_size(p, kind));
+    if (kind == KIND_RUN)
+        run_free(p);
+    else
+        unmap_block(p);
+}
+
+void *large_resize(void *p, unsigned kind, size_t size) {
+    size_t before = large_size(p, kind);
+    if (kind == KIND_RUN) return size <= before && size > before / 2 ? p : NULL;
+    if (size <= RUN_MAX) return NULL;
+    void *other = remap_block(p, size);
+    if (other == NULL) return NULL;
+    count_large(LARGE_FREES, LARGE_BYTES_OUT, before);
+    count_large(LARGE_ALLOCS, LARGE_BYTES_IN, large_size(other, KIND_DIRECT));
+    return other;
+}

@@ -1,0 +1,181 @@
+/* slab.c: see slab.h.
+ *
+ * Remote frees. `state` is one word: the owner (a heap, or 0: an orphan) and how many blocks are announced as freed by others and
+ * not collected yet.
+ *
+ *   Another thread, n blocks of one slab         The owner
+ *     1. state + n: reads owner and count before   1. takes the whole inbox
+ *     2. count was 0 and there is an owner:        2. for each slab: reads the link, exchanges its words of
+ *        pushes the slab onto the owner's inbox       remote bits by 0, moves the bits to `free`
+ *     3. ors the blocks' bits into `remote`        3. state - blocks collected; not 0 then: it waits (in a list
+ *                                                     of the owner's) for bits that are still to arrive
+ *
+ * The blocks pin the slab until step 3 of the sender, which touches it no more after. So a slab with announced frees is in its
+ * owner's inbox, among its waiting ones, or about to be pushed, once; one without is in none of them, and only then may its
+ * owner abandon it or reuse it. `link` belongs to whoever made the count leave 0, and to the owner after.
+ *
+ * Orphans. A slab whose owner's thread ends gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the stack of
+ * its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole stack (so there is
+ * no ABA), makes itself the owner, and looks at what was announced meanwhile.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   B1  slab_send: state + n            acq_rel  B5      the link is written while the owner still reads it
+ *   B2  slab_send: CAS inbox            release  B4      the owner does not see the link
+ *   B3  slab_send: or remote            release  B6      the blocks are used again before their last use by the freeing thread
+ *   B4  inbox_take: exchange inbox      acquire  B2      see B2; split: a slab is lost
+ *   B5  inbox_collect: state - n        acq_rel  B1      see B1; split: an announcement is lost
+ *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
+ *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
+ *   B8  orphans_put: CAS orphans        release  B9      the next owner does not see the slab's free blocks
+ *   B9  orphans_take: exchange          acquire  B8      see B8; split: two owners
+ *   B10 slab_adopt: state + owner       acq_rel  B1      as B1; split: an announcement is lost
+ */
+#include "slab.h"
+
+#define HOT_SHARE 16
+#define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
+#define CLASS_ROW(bytes)                                                                                                    \
+    {                                                                                                                       \
+        (bytes), (uint32_t)((UINT64_C(0xffffffff) / (bytes)) + 1), BLOCKS(bytes), BLOCKS(bytes) / HOT_SHARE + 1,            \
+            CACHE_BLOCKS(bytes)                                                                                             \
+    }
+
+const struct class_info class_info[CLASSES] = {CLASS_SIZES(CLASS_ROW)};
+
+const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1] = {0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
+                                                         12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15, 16,
+                                                         16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17, 18, 18,
+                                                         18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19};
+
+/* ---- the owner's side --------------------------------------------------------------------------------------------- */
+
+static uint32_t words_of(unsigned kind) { return (class_info[kind].blocks + 63) / 64; }
+
+void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh) {
+    uint32_t blocks = class_info[kind].blocks;
+    plain_write(slab, offsetof(struct slab, run_slots));
+    for (uint32_t i = 0; i < blocks / 64; i++) slab->free[i] = UINT64_MAX;
+    if (blocks % 64 != 0) slab->free[blocks / 64] = (UINT64_C(1) << blocks % 64) - 1;
+    slab->kind = (uint8_t)kind;
+    slab->room = blocks;
+    slab->first_word = 0;
+    slab->fresh = fresh ? blocks : 0;
+    slab->tier = TIER_NONE;
+    store_rlx(&slab->used, 0);
+    store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
+    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
+}
+
+uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
+    if (count > slab->room) count = slab->room;
+    if (count == 0) return 0;
+    size_t size = class_info[slab->kind].size;
+    char *start = slab_start(slab);
+    void **out = slots + count;
+    uint32_t word = slab->first_word;
+    while (out != slots) {
+        uint64_t bits = slab->free[word];
+        char *base = start + word * 64 * size;
+        while (bits != 0 && out != slots) {
+            *--out = base + (size_t)__builtin_ctzll(bits) * size;
+            bits &= bits - 1;
+        }
+        slab->free[word] = bits;
+        if (bits == 0) word++;
+    }
+    slab->first_word = word;
+    slab->room -= count;
+    slab->fresh -= (uint32_t)min_u64(slab->fresh, count);
+    store_rlx(&slab->used, load_rlx(&slab->used) + count);
+    return count;
+}
+
+/* ---- remote frees ------------------------------------------------------------------------------------------------- */
+
+struct inbox *heap_inbox(struct heap *heap); /* heap.c */
+
+static void inbox_push(struct inbox *inbox, struct slab *slab) {
+    struct slab *first = load_rlx(&inbox->first);
+    do {
+        store_rlx(&slab->link, first);
+    } while (!cas_rel(B2, &inbox->first, &first, slab));
+}
+
+void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
+    unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
+    uint64_t before = add_acq_rel(B1, &slab->state, count);
+    if ((before & PENDING_MASK) == 0 && state_owner(before) != NULL) inbox_push(heap_inbox(state_owner(before)), slab);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t index = index_in(kind, blocks[i]), word = index / 64;
+        uint64_t bits = 0;
+        for (; index / 64 == word; index = index_in(kind, blocks[i])) {
+            bits |= UINT64_C(1) << (index & 63u);
+            if (++i == count) break;
+        }
+        or_rel(B3, &slab->remote[word], bits);
+    }
+}
+
+struct slab *inbox_take(struct inbox *inbox) {
+    struct slab *waiting = inbox->waiting;
+    inbox->waiting = NULL;
+    struct slab *first = load_rlx(&inbox->first) == NULL ? NULL : xchg_acq(B4, &inbox->first, NULL);
+    if (waiting == NULL) return first;
+    struct slab *last = waiting;
+    while (load_rlx(&last->link) != NULL) last = load_rlx(&last->link);
+    store_rlx(&last->link, first);
+    return waiting;
+}
+
+struct slab *inbox_next(struct slab *slab) {
+    return load_rlx(&slab->link);
+}
+
+uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
+    uint32_t got = 0;
+    uint32_t words = words_of(slab->kind);
+    for (uint32_t i = 0; i < words; i++) {
+        if (load_rlx(&slab->remote[i]) == 0) continue;
+        uint64_t bits = xchg_acq(B6, &slab->remote[i], 0);
+        ASSERT((slab->free[i] & bits) == 0);
+        slab->free[i] |= bits;
+        if (i < slab->first_word) slab->first_word = i;
+        got += (uint32_t)__builtin_popcountll(bits);
+    }
+    slab->room += got;
+    store_rlx(&slab->used, load_rlx(&slab->used) - got);
+    uint64_t before = add_acq_rel(B5, &slab->state, -(uint64_t)got);
+    if ((before & PENDING_MASK) != got) {
+        store_rlx(&slab->link, inbox->waiting);
+        inbox->waiting = slab;
+    }
+    return got;
+}
+
+/* ---- orphans ------------------------------------------------------------------------------------------------------ */
+
+slab_link orphans[CLASSES];
+
+bool slab_abandon(struct slab *slab, struct heap *owner) {
+    uint64_t found = (uint64_t)(uintptr_t)owner;
+    return cas_rlx(B7, &slab->state, &found, 0);
+}
+
+void orphans_put(unsigned kind, struct slab *first, struct slab *last) {
+    struct slab *top = load_rlx(&orphans[kind]);
+    do {
+        store_rlx(&last->link, top);
+    } while (!cas_rel(B8, &orphans[kind], &top, first));
+}
+
+struct slab *orphans_take(unsigned kind) {
+    return load_rlx(&orphans[kind]) == NULL ? NULL : xchg_acq(B9, &orphans[kind], NULL);
+}
+
+void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
+    uint64_t before = add_acq_rel(B10, &slab->state, (uint64_t)(uintptr_t)owner);
+    ASSERT(state_owner(before) == NULL);
+    if ((before & PENDING_MASK) == 0) return;
+    store_rlx(&slab->link, inbox->waiting);
+    inbox->waiting = slab;
+}

@@ -1,0 +1,103 @@
+/* slab.h: slots cut into blocks of one size. Layer 2.
+ *
+ * A slab belongs to one heap, which alone hands out its blocks; other threads give blocks back through the slab's remote bits.
+ * Blocks carry no header, and a free block is not touched: what is free stands in the descriptor. */
+#ifndef WEFT_SLAB_H
+#define WEFT_SLAB_H
+
+#include "depot.h"
+
+#define MEDIUM_MAX ((size_t)32768)
+#define TINY_MAX ((size_t)1024)
+
+/* Four classes to each doubling above 128. */
+#define CLASS_SIZES(X)                                                                                                      \
+    X(16), X(32), X(48), X(64), X(80), X(96), X(112), X(128), X(160), X(192), X(224), X(256), X(320), X(384), X(448),       \
+        X(512), X(640), X(768), X(896), X(1024), X(1280), X(1536), X(1792), X(2048), X(2560), X(3072), X(3584), X(4096),    \
+        X(5120), X(6144), X(7168), X(8192), X(10240), X(12288), X(14336), X(16384), X(20480), X(24576), X(28672), X(32768)
+
+/* Blocks in a thread's cache of a class. */
+#ifndef CACHE_BLOCKS_MAX
+#define CACHE_BLOCKS_MAX 256
+#endif
+#define CACHE_BYTES (1 << 17)
+#define CACHE_BLOCKS_MIN 4
+#define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
+#define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
+
+/* Of a size class. offset * magic >> 32 is the index of the block at that offset from the slab's start. */
+struct class_info {
+    uint32_t size;
+    uint32_t magic;
+    uint32_t blocks;
+    uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
+    uint32_t cache_max; /* blocks in a thread's cache */
+};
+extern const struct class_info class_info[CLASSES];
+extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1]; /* by (size + 15) / 16 */
+
+INLINE unsigned class_of_medium(size_t size) {
+    unsigned log2 = 63u - (unsigned)__builtin_clzll(size - 1);
+    return 8 + (log2 - 7) * 4 + ((unsigned)((size - 1) >> (log2 - 2)) & 3u);
+}
+/* The class of blocks of `size` bytes, at most MEDIUM_MAX. */
+INLINE unsigned class_of(size_t size) {
+    return size <= TINY_MAX ? class_of_tiny[(size + BLOCK_MIN - 1) / BLOCK_MIN] : class_of_medium(size);
+}
+
+struct heap; /* aligned to SLOT_BYTES */
+
+#define PENDING_MASK ((uint64_t)SLOT_BYTES - 1)
+INLINE struct heap *state_owner(uint64_t state) { return (struct heap *)(uintptr_t)(state & ~PENDING_MASK); }
+INLINE struct heap *slab_owner(const struct slab *slab) { return state_owner(load_rlx(&slab->state)); }
+
+typedef ATOMIC(struct slab *) slab_link;
+
+/* Where slabs with remote frees are announced to their owner. */
+struct inbox {
+    slab_link first;      /* pushed by anybody, taken by the owner */
+    struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
+};
+
+/* Makes an empty slab of the caller's a slab of that class, all of it free. `fresh`: its pages are untouched. Owner. */
+void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh);
+/* Moves at most `count` free blocks to slots[0], slots[1], ..., the highest address first. Returns how many. Owner. */
+uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
+/* Which block of its slab it is. */
+INLINE uint32_t index_in(unsigned kind, const void *block) {
+    uint32_t offset = (uint32_t)((uintptr_t)block & (SLOT_BYTES - 1));
+    return (uint32_t)(((uint64_t)offset * class_info[kind].magic) >> 32);
+}
+
+/* Frees one block. Owner. */
+INLINE void slab_put(struct slab *slab, const void *block) {
+    uint32_t index = index_in(slab->kind, block);
+    uint64_t bit = UINT64_C(1) << (index & 63u);
+    ASSERT((slab->free[index / 64] & bit) == 0);
+    slab->free[index / 64] |= bit;
+    if (index / 64 < slab->first_word) slab->first_word = index / 64;
+    slab->room++;
+    store_rlx(&slab->used, load_rlx(&slab->used) - 1);
+}
+
+/* Frees `count` blocks, at least one, of one slab that is not the caller's, in one message. Any thread. */
+void slab_send(struct slab *slab, void *const *blocks, uint32_t count);
+/* The slabs whose frees are to be collected, linked by inbox_next. Owner. */
+struct slab *inbox_take(struct inbox *inbox);
+struct slab *inbox_next(struct slab *slab);
+/* Collects what has arrived and returns how many blocks. Frees announced and not arrived put it among the waiting. Owner. */
+uint32_t inbox_collect(struct inbox *inbox, struct slab *slab);
+INLINE bool inbox_is_empty(const struct inbox *inbox) { return load_rlx(&inbox->first) == NULL && inbox->waiting == NULL; }
+
+/* Gives the slab up: false: frees of it are under way, it stays the caller's. Owner. */
+bool slab_abandon(struct slab *slab, struct heap *owner);
+/* Puts abandoned slabs, linked from first to last by `link`, where slab_adopt_all finds them. Any thread. */
+void orphans_put(unsigned kind, struct slab *first, struct slab *last);
+/* Takes all abandoned slabs of a class, linked by `link`; NULL: none. Each must then be adopted. Any thread. */
+struct slab *orphans_take(unsigned kind);
+/* Makes the caller's heap the owner; frees announced meanwhile put the slab among the waiting. */
+void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
+
+extern slab_link orphans[CLASSES];
+
+#endif

@@ -1,0 +1,619 @@
+/* The heap through its public functions: sizes, alignment, resizing, threads that come and go, failures, counts. */
+#include "help.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "heap.h"
+#include "weft.h"
+
+/* ---- mmap that fails ---------------------------------------------------------------------------------------------- */
+
+void *__real_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
+
+static atomic_long maps_left = -1; /* negative: no limit */
+
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
+    long left = atomic_load(&maps_left);
+    if (left == 0) return NULL;
+    if (left > 0) atomic_fetch_sub(&maps_left, 1);
+    return __real_os_map_aligned(bytes, alignment);
+}
+
+/* ---- blocks that know what they hold ------------------------------------------------------------------------------ */
+
+static uint32_t next_random(uint32_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+static void paint(void *p, size_t size, unsigned char color) { memset(p, color, size); }
+
+static bool is_painted(const void *p, size_t size, unsigned char color) {
+    const unsigned char *bytes = p;
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != color) return false;
+    return true;
+}
+
+static weft_heap_counts counts_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    return counts;
+}
+
+/* ---- one thread --------------------------------------------------------------------------------------------------- */
+
+static void check_block(unsigned char *p, size_t size, size_t alignment) {
+    REQUIRE(p != NULL);
+    REQUIRE(((uintptr_t)p & (alignment - 1)) == 0);
+    size_t usable = weft_usable_size(p);
+    REQUIRE(usable >= size && usable >= 1);
+    p[0] = 1;
+    p[usable - 1] = 2;
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    for (size_t size = 0; size <= 70000; size = size < 2100 ? size + 1 : size + 997) {
+        unsigned char *p = weft_alloc(size);
+        check_block(p, size, 16);
+        if (size >= 128 && size <= MEDIUM_MAX) assert_true(weft_usable_size(p) <= size + size / 4);
+        weft_free(p);
+    }
+    for (unsigned log2 = 16; log2 <= 30; log2++)
+        for (int off = -1; off <= 1; off++) {
+            size_t size = ((size_t)1 << log2) + (size_t)off;
+            unsigned char *p = weft_alloc(size);
+            check_block(p, size, 16);
+            weft_free(p);
+        }
+    weft_free(NULL);
+    assert_int_equal(weft_usable_size(NULL), 0);
+}
+
+static void test_sizes_refused(void **state) {
+    (void)state;
+    static const size_t sizes[] = {PTRDIFF_MAX,  (size_t)PTRDIFF_MAX + 1, SIZE_MAX,
+                                   SIZE_MAX - 1, SIZE_MAX - 4096,         (size_t)1 << 62};
+    void *p = weft_alloc(100);
+    paint(p, 100, 7);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_null(weft_alloc(sizes[i]));
+        assert_null(weft_alloc_zeroed(1, sizes[i]));
+        assert_null(weft_alloc_zeroed(sizes[i], 16));
+        assert_null(weft_alloc_aligned(64, sizes[i]));
+        assert_null(weft_alloc_aligned((size_t)1 << 62, sizes[i]));
+        assert_null(weft_realloc(p, sizes[i]));
+        assert_true(is_painted(p, 100, 7));
+    }
+    assert_null(weft_alloc_zeroed((size_t)1 << 33, (size_t)1 << 33));
+    weft_free(p);
+}
+
+static void test_alignment(void **state) {
+    (void)state;
+    assert_null(weft_alloc_aligned(0, 1));
+    assert_null(weft_alloc_aligned(3, 1));
+    assert_null(weft_alloc_aligned(48, 100));
+    static const size_t sizes[] = {0, 1, 17, 100, 1000, 5000, 33000, 70000, 3000000, 5000000};
+    for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            unsigned char *p = weft_alloc_aligned(alignment, sizes[i]), *q = weft_alloc_aligned(alignment, sizes[i]);
+            check_block(p, sizes[i], alignment);
+            check_block(q, sizes[i], alignment);
+            assert_true(p + weft_usable_size(p) <= q || q + weft_usable_size(q) <= p);
+            q = weft_realloc(q, sizes[i] + 50);
+            check_block(q, sizes[i] + 50, 16);
+            weft_free(p);
+            weft_free(q);
+        }
+}
+
+static void test_zeroed(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 16, 100, 5000, 32768, 40000, 200000, 1500000, 9000000};
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            unsigned char *p = weft_alloc_zeroed(sizes[i], 1);
+            assert_true(is_painted(p, sizes[i], 0));
+            paint(p, weft_usable_size(p), 0xee);
+            weft_free(p);
+        }
+}
+
+static void test_resizing(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1,     40,      16,      1000,     900,     400,    33000, 64,       70000,   140000,
+                                   65000, 3000000, 9000000, 40000000, 8000000, 100000, 5,     20000000, 2500000, 0};
+    unsigned char *p = NULL;
+    size_t before = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char color = (unsigned char)(i + 1);
+        p = weft_realloc(p, sizes[i]);
+        check_block(p, sizes[i], 16);
+        (void)color;
+        if (before > 2 && sizes[i] > 2) {
+            size_t kept = before < sizes[i] ? before : sizes[i];
+            assert_true(is_painted(p + 1, kept - 2, (unsigned char)i));
+        }
+        paint(p, weft_usable_size(p), color);
+        before = sizes[i];
+    }
+    weft_free(p);
+}
+
+static void test_sized_free(void **state) {
+    (void)state;
+    for (size_t size = 0; size < 100000; size += 77) {
+        for (int i = 0; i < 40; i++) weft_free_sized(weft_alloc(size), size);
+    }
+    weft_free_sized(NULL, 0);
+    weft_free_sized(NULL, 100);
+    /* A block that shrank in place is in a larger class than its size says. */
+    void *blocks[600];
+    for (int i = 0; i < 600; i++) blocks[i] = weft_realloc(weft_alloc(128), 70);
+    for (int i = 0; i < 600; i++) weft_free_sized(blocks[i], 70);
+}
+
+/* Random sizes and lives; no block overlaps another, none loses what it holds. */
+enum { LIVE = 3000 };
+
+static void churn(uint32_t seed, int steps, size_t size_max) {
+    uint32_t random = seed;
+    struct {
+        unsigned char *p;
+        size_t size;
+        unsigned char color;
+    } *blocks = calloc(LIVE, sizeof *blocks);
+    REQUIRE(blocks != NULL);
+    for (int i = 0; i < steps; i++) {
+        uint32_t at = next_random(&random) % LIVE;
+        size_t size = next_random(&random) % (next_random(&random) % 64 == 0 ? 300000 : size_max);
+        if (blocks[at].p != NULL) REQUIRE(is_painted(blocks[at].p, blocks[at].size, blocks[at].color));
+        if (next_random(&random) % 4 == 0) {
+            blocks[at].p = weft_realloc(blocks[at].p, size);
+        } else {
+            weft_free(blocks[at].p);
+            blocks[at].p = weft_alloc(size);
+        }
+        REQUIRE(blocks[at].p != NULL);
+        blocks[at].size = size;
+        blocks[at].color = (unsigned char)(i * 7 + 1);
+        paint(blocks[at].p, size, blocks[at].color);
+    }
+    for (int i = 0; i < LIVE; i++) {
+        if (blocks[i].p != NULL) REQUIRE(is_painted(blocks[i].p, blocks[i].size, blocks[i].color));
+        weft_free(blocks[i].p);
+    }
+    free(blocks);
+}
+
+static void test_churn(void **state) {
+    (void)state;
+    churn(1, SANITIZED ? 20000 : 60000, 1024);
+    churn(2, SANITIZED ? 4000 : 20000, 9000);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+static void *churn_thread(void *seed) {
+    churn((uint32_t)(uintptr_t)seed, SANITIZED ? 3000 : 15000, 2000);
+    return NULL;
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        pthread_t threads[6];
+        for (uintptr_t i = 0; i < 6; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, churn_thread, (void *)(i + 10)), 0);
+        for (int i = 0; i < 6; i++) pthread_join(threads[i], NULL);
+    }
+}
+
+/* Blocks go both ways between two threads; each is freed by who did not make it, some by who did. */
+enum { RING = 512, SENT = SANITIZED ? 6400 : 64000 };
+typedef struct ring {
+    _Atomic(unsigned char *) places[RING];
+} ring;
+static ring rings[2];
+
+static size_t size_of_nth(int n) { return 17 + (size_t)(n * 31) % 700; }
+
+static void receive(ring *from, int n) {
+    unsigned char *p;
+    while ((p = atomic_exchange(&from->places[n % RING], NULL)) == NULL) sched_yield();
+    REQUIRE(is_painted(p, size_of_nth(n), (unsigned char)(n | 1)));
+    weft_free(p);
+}
+
+static void send_to(ring *to, int n) {
+    unsigned char *p = weft_alloc(size_of_nth(n)), *none = NULL;
+    REQUIRE(p != NULL);
+    paint(p, size_of_nth(n), (unsigned char)(n | 1));
+    while (!atomic_compare_exchange_strong(&to->places[n % RING], &none, p)) {
+        none = NULL;
+        sched_yield();
+    }
+}
+
+static void *exchange_thread(void *which) {
+    uintptr_t me = (uintptr_t)which;
+    for (int n = 0; n < SENT; n += 64) {
+        for (int i = 0; i < 64; i++) send_to(&rings[me], n + i);
+        for (int i = 0; i < 64; i++) receive(&rings[1 - me], n + i);
+    }
+    return NULL;
+}
+
+static void *receive_thread(void *unused) {
+    (void)unused;
+    for (int n = 0; n < SENT; n++) receive(&rings[0], n);
+    return NULL;
+}
+
+static void exchange_and_send(void) {
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, exchange_thread, (void *)1), 0);
+    exchange_thread(NULL);
+    pthread_join(other, NULL);
+    assert_int_equal(pthread_create(&other, NULL, receive_thread, NULL), 0);
+    for (int n = 0; n < SENT; n++) send_to(&rings[0], n);
+    pthread_join(other, NULL);
+}
+
+static void test_remote(void **state) {
+    (void)state;
+    for (uint32_t policy = WEFT_HEAP_REMOTE_HYBRID; policy <= WEFT_HEAP_REMOTE_KEEP; policy++) {
+        weft_heap_config config = {.struct_size = sizeof config, .remote = policy};
+        weft_heap_counts before = counts_now();
+        assert_int_equal(weft_heap_configure(&config), WEFT_OK);
+        exchange_and_send();
+        weft_heap_counts after = counts_now();
+        assert_int_equal(after.live_bytes, before.live_bytes);
+        if (policy != WEFT_HEAP_REMOTE_KEEP) assert_true(after.remote_frees > before.remote_frees);
+    }
+    weft_heap_config config = {.struct_size = sizeof config};
+    assert_int_equal(weft_heap_configure(&config), WEFT_OK);
+}
+
+/* Threads end while others still hold and free their blocks; what they leave serves the next. */
+enum { LEFT = 2000 };
+static unsigned char *left_blocks[LEFT];
+
+static void *leave_blocks(void *unused) {
+    (void)unused;
+    for (int i = 0; i < LEFT; i++) {
+        left_blocks[i] = weft_alloc(40 + (size_t)i % 300);
+        REQUIRE(left_blocks[i] != NULL);
+        paint(left_blocks[i], 40, 9);
+    }
+    return NULL;
+}
+static void *free_left_blocks(void *unused) {
+    (void)unused;
+    for (int i = 0; i < LEFT; i++) {
+        REQUIRE(is_painted(left_blocks[i], 40, 9));
+        weft_free(left_blocks[i]);
+    }
+    return NULL;
+}
+
+static void run_thread(void *(*entry)(void *)) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, entry, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+static void test_exits(void **state) {
+    (void)state;
+    weft_heap_counts before = {0};
+    for (int i = 0; i < 60; i++) {
+        run_thread(leave_blocks);
+        if (i % 2 == 0)
+            run_thread(free_left_blocks);
+        else
+            free_left_blocks(NULL);
+        if (i == 9) before = counts_now();
+    }
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_int_equal(after.mapped_bytes, before.mapped_bytes);
+    assert_true(after.heaps == before.heaps);
+    assert_true(after.from_orphans > before.from_orphans);
+}
+
+/* The main thread gets at the memory of those that have ended. */
+static void test_adopted_by_main(void **state) {
+    (void)state;
+    weft_trim();
+    run_thread(leave_blocks);
+    for (int i = 0; i < LEFT; i += 2) weft_free(left_blocks[i]);
+    weft_heap_counts before = counts_now();
+    void *blocks[LEFT];
+    for (int i = 0; i < LEFT; i++) blocks[i] = weft_alloc(40 + (size_t)i % 300);
+    weft_heap_counts after = counts_now();
+    assert_true(after.from_orphans > before.from_orphans);
+    for (int i = 0; i < LEFT; i++) weft_free(blocks[i]);
+    for (int i = 1; i < LEFT; i += 2) weft_free(left_blocks[i]);
+}
+
+static pthread_key_t late_key;
+static atomic_int late_runs;
+static void late(void *value) {
+    atomic_fetch_add(&late_runs, 1);
+    weft_free(value);
+    unsigned char *p = weft_alloc(200);
+    REQUIRE(p != NULL);
+    paint(p, 200, 3);
+    if (atomic_load(&late_runs) % 3 != 0) pthread_setspecific(late_key, weft_alloc(50));
+    weft_free(p);
+}
+static void *late_thread(void *unused) {
+    (void)unused;
+    pthread_setspecific(late_key, weft_alloc(50));
+    return NULL;
+}
+static void test_destructors(void **state) {
+    (void)state;
+    assert_int_equal(pthread_key_create(&late_key, late), 0);
+    uint32_t made = 0;
+    for (int i = 0; i < 100; i++) {
+        run_thread(late_thread);
+        if (i == 20) made = counts_now().heaps;
+    }
+    assert_true(atomic_load(&late_runs) >= 100);
+    assert_int_equal(counts_now().heaps, made);
+    pthread_key_delete(late_key);
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+static void test_trim(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    void **blocks = calloc(COUNT, sizeof *blocks);
+    assert_non_null(blocks);
+    weft_trim();
+    size_t before = counts_now().resident_bytes;
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = weft_alloc(600);
+        paint(blocks[i], 600, 1);
+    }
+    assert_true(counts_now().resident_bytes >= before + (size_t)COUNT * 600);
+    for (int i = 0; i < COUNT; i++) weft_free(blocks[i]);
+    assert_true(weft_trim() >= (size_t)COUNT * 600 / 2);
+    assert_true(counts_now().resident_bytes <= before + 300000);
+    void *p = weft_alloc_zeroed(1, 600);
+    assert_true(is_painted(p, 600, 0));
+    weft_free(p);
+    free(blocks);
+}
+
+/* ---- counts, walk, JSON ------------------------------------------------------------------------------------------- */
+
+static void test_counts(void **state) {
+    (void)state;
+    assert_int_equal(weft_heap_stats(NULL), WEFT_EINVAL);
+    weft_heap_counts before = counts_now();
+    void *blocks[1000];
+    for (int i = 0; i < 1000; i++) blocks[i] = weft_alloc(100);
+    void *large = weft_alloc(5000000);
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 1001);
+    assert_int_equal(after.frees, before.frees);
+    assert_true(after.live_bytes - before.live_bytes >= 1000 * 112 + 5000000);
+    assert_true(after.live_bytes - before.live_bytes <= 1000 * 112 + 5000000 + SLOT_BYTES);
+    assert_int_equal(after.hits + after.misses, after.allocs - before.allocs + before.hits + before.misses - 1);
+    weft_free(large);
+    for (int i = 0; i < 1000; i++) weft_free(blocks[i]);
+    after = counts_now();
+    assert_int_equal(after.frees - before.frees, 1001);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    struct {
+        size_t struct_size;
+        uint64_t allocs, untouched;
+    } small = {sizeof(size_t) + sizeof(uint64_t), 0, 77};
+    assert_int_equal(weft_heap_stats((weft_heap_counts *)(void *)&small), WEFT_OK);
+    assert_int_equal(small.allocs, after.allocs);
+    assert_int_equal(small.untouched, 77);
+}
+
+static void test_class_counts(void **state) {
+    (void)state;
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    size_t size = 0, before = 0;
+    for (unsigned i = 0; i < counts_now().classes; i++) {
+        assert_int_equal(weft_heap_class_stats(i, &size, &counts), WEFT_OK);
+        assert_true(size > before);
+        before = size;
+    }
+    assert_int_equal(weft_heap_class_stats(counts_now().classes, &size, &counts), WEFT_EINVAL);
+    assert_int_equal(weft_heap_class_stats(0, NULL, &counts), WEFT_EINVAL);
+    assert_int_equal(weft_heap_class_stats(0, &size, NULL), WEFT_EINVAL);
+}
+
+static void test_json(void **state) {
+    (void)state;
+    assert_int_equal(weft_heap_json(NULL, 1), WEFT_EINVAL);
+    int length = weft_heap_json(NULL, 0);
+    assert_true(length > 100);
+    char *text = malloc((size_t)length + 1000), cut[20];
+    assert_non_null(text);
+    length = weft_heap_json(text, (size_t)length + 1000);
+    assert_int_equal(strlen(text), length);
+    assert_true(text[0] == '{' && strstr(text, "\"page_faults\"") != NULL && strstr(text, "\"classes\"") != NULL);
+    assert_true(weft_heap_json(cut, sizeof cut) >= 100);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_int_equal(strncmp(cut, text, 10), 0);
+    free(text);
+}
+
+typedef struct wanted {
+    const char *blocks[3];
+    int found[3];
+    int areas;
+} wanted;
+static int look(const weft_heap_area *area, void *context) {
+    wanted *w = context;
+    w->areas++;
+    REQUIRE(area->blocks_used >= 1 && area->blocks_used <= area->blocks && area->block_size * area->blocks <= area->size);
+    for (int i = 0; i < 3; i++)
+        w->found[i] += (const char *)area->start <= w->blocks[i] && w->blocks[i] < (const char *)area->start + area->size;
+    return 0;
+}
+static int stop_at_once(const weft_heap_area *area, void *context) {
+    (void)area, (void)context;
+    return 42;
+}
+static void test_walk(void **state) {
+    (void)state;
+    assert_int_equal(weft_heap_walk(NULL, NULL), WEFT_EINVAL);
+    wanted w = {.blocks = {weft_alloc(100), weft_alloc(100000), weft_alloc(9000000)}};
+    assert_int_equal(weft_heap_walk(look, &w), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(w.found[i], 1);
+    assert_int_equal(weft_heap_walk(stop_at_once, NULL), 42);
+    for (int i = 0; i < 3; i++) weft_free((void *)(uintptr_t)w.blocks[i]);
+}
+
+/* ---- configuration ------------------------------------------------------------------------------------------------ */
+
+static void test_configure(void **state) {
+    (void)state;
+    assert_int_equal(weft_heap_configure(NULL), WEFT_EINVAL);
+    weft_heap_config bad[] = {
+        {.pool_capacity = -2}, {.pool_capacity = 5000}, {.pool_prefill = -1}, {.remote = 3}, {.decay_ms = -2}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bad[i].struct_size = sizeof *bad;
+        assert_int_equal(weft_heap_configure(&bad[i]), WEFT_EINVAL);
+    }
+    weft_heap_config sized = {.struct_size = 0};
+    assert_int_equal(weft_heap_configure(&sized), WEFT_EINVAL);
+    weft_heap_config good[] = {{.pool_capacity = WEFT_HEAP_NO_POOL},
+                               {.pool_capacity = 4, .pool_prefill = 1},
+                               {.pool_capacity = 16, .pool_prefill = 3},
+                               {.pool_capacity = 0}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        good[i].struct_size = sizeof *good;
+        assert_int_equal(weft_heap_configure(&good[i]), WEFT_OK);
+        weft_heap_counts before = counts_now();
+        weft_trim(); /* the caches are empty: there will be refills */
+        churn((uint32_t)i + 3, SANITIZED ? 20000 : 40000, 1000);
+        weft_heap_counts after = counts_now();
+        if (good[i].pool_capacity == WEFT_HEAP_NO_POOL)
+            assert_int_equal(after.from_pool, before.from_pool);
+        else
+            assert_true(after.from_pool > before.from_pool);
+    }
+}
+
+/* ---- no memory ---------------------------------------------------------------------------------------------------- */
+
+/* In a child: every N-th mapping fails, and from then on all do. What was allocated stays good. */
+static int starve(void *argument) {
+    long n = *(long *)argument;
+    enum { COUNT = SANITIZED ? 600 : 3000 };
+    static unsigned char *blocks[COUNT];
+    atomic_store(&maps_left, n);
+    int got = 0;
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = (size_t)(i % 37) * 997;
+        blocks[i] = i % 5 == 0 ? weft_alloc_aligned(256, size) : i % 7 == 0 ? weft_alloc_zeroed(3, size) : weft_alloc(size);
+        if (blocks[i] == NULL) continue;
+        got++;
+        paint(blocks[i], size, (unsigned char)i);
+        unsigned char *moved = weft_realloc(blocks[i], size * 2);
+        if (moved != NULL) blocks[i] = moved;
+        REQUIRE(is_painted(blocks[i], size, (unsigned char)i));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (blocks[i] != NULL) REQUIRE(is_painted(blocks[i], (size_t)(i % 37) * 997, (unsigned char)i));
+        weft_free(blocks[i]);
+    }
+    atomic_store(&maps_left, -1);
+    void *p = weft_alloc(100000);
+    REQUIRE(p != NULL);
+    weft_free(p);
+    return got == COUNT ? 1 : 0;
+}
+
+static void test_starving(void **state) {
+    (void)state;
+    long n = 0;
+    int status = 0;
+    for (; status == 0 && n < 500; n++) {
+        status = in_child(starve, &n);
+        assert_in_range(status, 0, 1);
+    }
+    assert_int_equal(status, 1); /* at last enough mappings were allowed */
+    assert_true(n > 3);
+}
+
+/* ---- fork --------------------------------------------------------------------------------------------------------- */
+
+static atomic_bool churning;
+static void *churn_on(void *seed) {
+    for (uint32_t i = 0; atomic_load(&churning); i++) churn((uint32_t)(uintptr_t)seed + i, 3000, 1500);
+    return NULL;
+}
+
+static int use_in_child(void *block) {
+    REQUIRE(is_painted(block, 500, 5));
+    weft_free(block);
+    churn(99, 3000, 3000);
+    weft_trim();
+    run_thread(churn_thread);
+    REQUIRE(counts_now().allocs > 0);
+    return 0;
+}
+
+static void test_fork(void **state) {
+    (void)state;
+    if (SANITIZED) SKIP("fork with threads under a sanitizer");
+    if (is_emulated()) SKIP("fork with threads under an emulator");
+    atomic_store(&churning, true);
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn_on, (void *)(i * 1000 + 1)), 0);
+    for (int i = 0; i < 60; i++) {
+        void *block = weft_alloc(500);
+        paint(block, 500, 5);
+        assert_int_equal(in_child(use_in_child, block), 0);
+        weft_free(block);
+    }
+    atomic_store(&churning, false);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_starving), /* first: a heap that has mapped nothing yet */
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_sizes_refused),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_sized_free),
+        cmocka_unit_test(test_churn),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_remote),
+        cmocka_unit_test(test_exits),
+        cmocka_unit_test(test_adopted_by_main),
+        cmocka_unit_test(test_destructors),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_class_counts),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_configure),
+        cmocka_unit_test(test_fork),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
