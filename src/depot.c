@@ -39,7 +39,7 @@ struct depot depot;
 
 /* ---- tagged stacks ------------------------------------------------------------------------------------------------ */
 
-#define ADDRESS_BITS 32
+#define ADDRESS_BITS (48 - SLOT_SHIFT)
 #define ADDRESS_MASK ((UINT64_C(1) << ADDRESS_BITS) - 1)
 
 static tagged_link *link_of(void *item, size_t link_at) { return (tagged_link *)(void *)((char *)item + link_at); }

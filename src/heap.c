@@ -8,16 +8,10 @@
  * LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry is ever stale; carving
  * asserts that nevertheless.
  *
- * The LRU is a stack of which only the owner pushes and pops; others take it whole, and the head they leave is NULL, so the
- * owner's late CAS fails (only the owner could have put the same slab there again).
- *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   H1  lru_push: CAS lru        release  H3      who takes the LRU does not see the slab as the owner left it
- *   H2  lru_pop: CAS lru         relaxed  H3      split: two owners
- *   H3  lru_take: exchange lru   acquire  H1      see H1; split: two owners
- *   H4  heap_make: CAS all       release  H5      a heap is looked at before it is made
- *   H5  heaps_all: load all      acquire  H4      see H4
- *   H6  heap_decay: CAS next     relaxed  -       split: two threads do the same work
+ *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
+ *   H2  heaps_all: load all      acquire  H1      see H1
+ *   H3  heap_decay: CAS next     relaxed  -       survives split: two threads do the same work, which is harmless
  */
 #include <string.h>
 
@@ -81,27 +75,9 @@ static void slot_free(struct slab *slab) {
     depot_put(segment, UINT64_C(1) << slab_slot(slab));
 }
 
-static void lru_push(struct heap *heap, struct slab *slab) {
-    struct slab *first = load_rlx(&heap->lru);
-    store_rlx(&heap->lru_count, first == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
-    do {
-        store_rlx(&slab->link, first);
-    } while (!cas_rel(H1, &heap->lru, &first, slab));
-}
-
-static struct slab *lru_pop(struct heap *heap) {
-    struct slab *first = load_rlx(&heap->lru);
-    while (first != NULL) {
-        if (!cas_rlx(H2, &heap->lru, &first, load_rlx(&first->link))) continue;
-        store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
-        return first;
-    }
-    return NULL;
-}
-
 /* Any thread. */
 static void lru_drop(struct heap *heap) {
-    struct slab *slab = load_rlx(&heap->lru) == NULL ? NULL : xchg_acq(H3, &heap->lru, NULL);
+    struct slab *slab = empties_take(&heap->lru);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
         slot_free(slab);
@@ -110,7 +86,7 @@ static void lru_drop(struct heap *heap) {
 }
 
 struct heap *heaps_all(void) {
-    return load_acq(H5, &heaps.all);
+    return load_acq(H2, &heaps.all);
 }
 
 void heap_drop_lrus(void) {
@@ -127,7 +103,8 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
         return;
     }
     count_in(bin, COUNT_LRU_IN, 1);
-    lru_push(heap, slab);
+    store_rlx(&heap->lru_count, load_rlx(&heap->lru) == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
+    empties_push(&heap->lru, slab);
 }
 
 /* After blocks came back. */
@@ -229,7 +206,8 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
         make_ready(bin, bin->tier[TIER_LISTED].first);
         count_in(bin, COUNT_FROM_LIST, 1);
     }
-    for (struct slab *slab; ready < want && (slab = lru_pop(heap)) != NULL; ready++) {
+    for (struct slab *slab; ready < want && (slab = empties_pop(&heap->lru)) != NULL; ready++) {
+        store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
         count_in(bin, COUNT_FROM_LRU, 1);
         count_in(bin, COUNT_LRU_OUT, 1);
         slab_begin(heap, slab, kind, false);
@@ -496,7 +474,7 @@ static struct heap *heap_make(void) {
     struct heap *newest = load_rlx(&heaps.all);
     do {
         store_rlx(&heap->older, newest);
-    } while (!cas_rel(H4, &heaps.all, &newest, heap));
+    } while (!cas_rel(H1, &heaps.all, &newest, heap));
     return heap;
 }
 
@@ -613,6 +591,6 @@ void heap_decay(struct heap *heap) {
     uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
     uint64_t now_ns = os_now_ns();
     uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
-    if (now_ns < next_ns || !cas_rlx(H6, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
+    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
     if (next_ns != 0) decay_turn(heap);
 }

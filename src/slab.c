@@ -18,17 +18,26 @@
  * its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole stack (so there is
  * no ABA), makes itself the owner, and looks at what was announced meanwhile.
  *
+ * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL behind, so
+ * that the owner's late CAS fails: only the owner could have put the same slab there again.
+ *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   B1  slab_send: state + n            acq_rel  B5      the link is written while the owner still reads it
+ *   B1  slab_send: state + n            acq_rel  B5      the link is written while the owner still reads it; the inbox of an adopter
+ *                                                      is used before it is made. survives acq: the first takes a load that
+ *                                                      reads a later store, and the model has none
  *   B2  slab_send: CAS inbox            release  B4      the owner does not see the link
- *   B3  slab_send: or remote            release  B6      the blocks are used again before their last use by the freeing thread
+ *   B3  slab_send: or remote            release  B6      the count is taken down before it went up. survives order: B1 and B5
+ *                                                      order the blocks themselves; the rest as B1, acq
  *   B4  inbox_take: exchange inbox      acquire  B2      see B2; split: a slab is lost
- *   B5  inbox_collect: state - n        acq_rel  B1      see B1; split: an announcement is lost
- *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
+ *   B5  inbox_collect: state - n        acq_rel  B1      see B1; split: an announcement is lost. survives order: as B1, acq
+ *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost. survives order: as B3
  *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
  *   B8  orphans_put: CAS orphans        release  B9      the next owner does not see the slab's free blocks
  *   B9  orphans_take: exchange          acquire  B8      see B8; split: two owners
- *   B10 slab_adopt: state + owner       acq_rel  B1      as B1; split: an announcement is lost
+ *   B10 slab_adopt: state + owner       acq_rel  B5, B1  as B1; split: an announcement is lost. survives rel: B5 of others comes after
+ *   B11 empties_push: CAS lru           release  B13     who takes the LRU does not see the slab as the owner left it
+ *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
+ *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
  */
 #include "slab.h"
 
@@ -178,4 +187,23 @@ void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
     if ((before & PENDING_MASK) == 0) return;
     store_rlx(&slab->link, inbox->waiting);
     inbox->waiting = slab;
+}
+
+/* ---- empty slabs -------------------------------------------------------------------------------------------------- */
+
+void empties_push(slab_link *lru, struct slab *slab) {
+    struct slab *first = load_rlx(lru);
+    do {
+        store_rlx(&slab->link, first);
+    } while (!cas_rel(B11, lru, &first, slab));
+}
+
+struct slab *empties_pop(slab_link *lru) {
+    struct slab *first = load_rlx(lru);
+    while (first != NULL && !cas_rlx(B12, lru, &first, load_rlx(&first->link))) {}
+    return first;
+}
+
+struct slab *empties_take(slab_link *lru) {
+    return load_rlx(lru) == NULL ? NULL : xchg_acq(B13, lru, NULL);
 }

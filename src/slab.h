@@ -100,4 +100,9 @@ void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
 
 extern slab_link orphans[CLASSES];
 
+/* A heap's empty slabs, the last one in first out. Push and pop: the owner. Take, of all: any thread. */
+void empties_push(slab_link *lru, struct slab *slab);
+struct slab *empties_pop(slab_link *lru);
+struct slab *empties_take(slab_link *lru);
+
 #endif

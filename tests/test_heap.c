@@ -218,7 +218,7 @@ static void test_threads(void **state) {
 }
 
 /* Blocks go both ways between two threads; each is freed by who did not make it, some by who did. */
-enum { RING = 512, SENT = SANITIZED ? 6400 : 64000 };
+enum { RING = 512, SENT = SANITIZED ? 6400 : 32000 };
 typedef struct ring {
     _Atomic(unsigned char *) places[RING];
 } ring;
@@ -518,7 +518,7 @@ static void test_configure(void **state) {
 /* In a child: every N-th mapping fails, and from then on all do. What was allocated stays good. */
 static int starve(void *argument) {
     long n = *(long *)argument;
-    enum { COUNT = SANITIZED ? 600 : 3000 };
+    enum { COUNT = SANITIZED ? 600 : 1200 };
     static unsigned char *blocks[COUNT];
     atomic_store(&maps_left, n);
     int got = 0;

@@ -1,0 +1,354 @@
+/* drive_heap.c: slabs between threads: remote frees, orphans and their adoption, the depot, empty slabs taken by others. */
+#include "explore.h"
+#include "heap.h"
+
+#include <string.h>
+
+/* Four blocks to a slab. */
+enum { KIND = 19, BLOCKS = 4, HEAPS = 2 };
+
+static struct {
+    struct {
+        struct heap heap ALIGNED(SLOT_BYTES);
+    } of[HEAPS];
+    struct slab *slab;
+    void *blocks[BLOCKS];
+    bool freed[BLOCKS]; /* by its user, the test's own */
+    uint32_t content[BLOCKS];
+    ATOMIC(uint32_t) collected;
+} world;
+
+static void heaps_reset(void) {
+    memset(&depot, 0, sizeof depot);
+    memset(&heaps, 0, sizeof heaps);
+    memset(orphans, 0, sizeof orphans);
+}
+
+static struct slab *slab_taken(struct heap *owner) {
+    struct slots got = depot_take(1);
+    EXPECT(got.segment != NULL);
+    depot_soil(got);
+    struct slab *slab = &got.segment->slabs[__builtin_ctzll(got.bits)];
+    slab_init(slab, KIND, owner, true);
+    return slab;
+}
+
+static void slab_setup(void) {
+    memset(&world, 0, sizeof world);
+    heaps_reset();
+    EXPECT(class_info[KIND].blocks == BLOCKS);
+    world.slab = slab_taken(&world.of[0].heap);
+    EXPECT(slab_carve(world.slab, world.blocks, BLOCKS) == BLOCKS);
+}
+
+/* ---- remote frees ------------------------------------------------------------------------------------------------- */
+
+/* A user's last touch of a block, before it is freed. */
+static void use_last(uint32_t i) {
+    plain_write(&world.content[i], sizeof world.content[i]);
+    world.content[i] = explore_self();
+    world.freed[i] = true;
+}
+
+static void send(uint32_t first, uint32_t count) {
+    void *message[BLOCKS];
+    for (uint32_t i = 0; i < count; i++) {
+        use_last(first + i);
+        message[i] = world.blocks[first + i];
+    }
+    slab_send(world.slab, message, count);
+}
+
+static void send_two(void) { send(0, 2); }
+static void send_one(void) { send(2, 1); }
+static void send_one_and_one(void) {
+    send(2, 1);
+    send(3, 1);
+}
+
+/* Every block that is free has been freed, and its last use is over. */
+static void expect_free_blocks(void) {
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        if ((world.slab->free[0] >> index_in(KIND, world.blocks[i]) & 1) == 0) continue;
+        plain_write(&world.content[i], sizeof world.content[i]);
+        EXPECT(world.freed[i]);
+    }
+}
+
+static uint32_t collect_into(struct inbox *inbox) {
+    uint32_t got = 0;
+    struct slab *slab = inbox_take(inbox);
+    while (slab != NULL) {
+        struct slab *next = inbox_next(slab);
+        EXPECT(slab == world.slab);
+        got += inbox_collect(inbox, slab);
+        slab = next;
+    }
+    expect_free_blocks();
+    return got;
+}
+
+static void owner(void) {
+    for (int i = 0; i < 3; i++) {
+        uint32_t got = collect_into(&world.of[0].heap.inbox);
+        if (got != 0) explore_observe(0);
+        if (world.of[0].heap.inbox.waiting != NULL) explore_observe(1);
+    }
+}
+
+static void all_come_home(struct inbox *inbox, uint32_t sent) {
+    for (int i = 0; i < 2; i++) collect_into(inbox);
+    EXPECT(world.slab->room == sent && load_rlx(&world.slab->used) == BLOCKS - sent);
+    EXPECT((load_rlx(&world.slab->state) & PENDING_MASK) == 0);
+    EXPECT(inbox_is_empty(inbox));
+}
+static void three_come_home(void) { all_come_home(&world.of[0].heap.inbox, 3); }
+static void four_come_home(void) { all_come_home(&world.of[0].heap.inbox, 4); }
+
+EXPLORE_DRIVER(heap_remote, .about = "one frees another's blocks", .setup = slab_setup,
+               .threads = {owner, send_two, send_one}, .check = three_come_home, .must_see = 3);
+EXPLORE_DRIVER(heap_remote_again, .about = "frees announced anew while the owner collects", .setup = slab_setup,
+               .threads = {owner, send_two, send_one_and_one}, .check = four_come_home, .must_see = 3);
+
+/* Two slabs in one inbox: none is lost. */
+static struct slab *second;
+static void *second_blocks[BLOCKS];
+static void two_slabs_setup(void) {
+    slab_setup();
+    second = slab_taken(&world.of[0].heap);
+    EXPECT(slab_carve(second, second_blocks, BLOCKS) == BLOCKS);
+}
+static void send_second(void) { slab_send(second, second_blocks, 2); }
+static void send_first(void) { slab_send(world.slab, world.blocks, 2); }
+static void collect_all(struct inbox *inbox) {
+    struct slab *slab = inbox_take(inbox);
+    while (slab != NULL) {
+        struct slab *next = inbox_next(slab);
+        inbox_collect(inbox, slab);
+        slab = next;
+    }
+}
+static void owner_of_two(void) {
+    for (int i = 0; i < 2; i++) collect_all(&world.of[0].heap.inbox);
+}
+static void two_slabs_check(void) {
+    for (int i = 0; i < 2; i++) collect_all(&world.of[0].heap.inbox);
+    EXPECT(world.slab->room == 2 && second->room == 2 && inbox_is_empty(&world.of[0].heap.inbox));
+}
+EXPLORE_DRIVER(heap_two_slabs, .about = "two slabs in one inbox", .setup = two_slabs_setup,
+               .threads = {owner_of_two, send_first, send_second}, .check = two_slabs_check);
+
+/* ---- orphans ------------------------------------------------------------------------------------------------------ */
+
+/* The owner ends: it tries to abandon the slab, collecting what hinders it. */
+static void owner_ends(void) {
+    struct heap *heap = &world.of[0].heap;
+    for (int i = 0; i < 3; i++) {
+        collect_into(&heap->inbox);
+        plain_write(world.slab, sizeof(void *));
+        if (slab_abandon(world.slab, heap)) {
+            orphans_put(KIND, world.slab, world.slab);
+            explore_observe(0);
+            return;
+        }
+    }
+}
+
+static void adopter_of(struct heap *heap) {
+    struct slab *slab = orphans_take(KIND);
+    if (slab == NULL) return;
+    EXPECT(slab == world.slab && load_rlx(&slab->link) == NULL);
+    plain_write(slab, sizeof(void *));
+    slab_adopt(slab, heap, &heap->inbox);
+    explore_observe(1);
+    collect_into(&heap->inbox);
+}
+static void adopter(void) {
+    for (int i = 0; i < 2; i++) adopter_of(&world.of[1].heap);
+}
+
+static void adopted_check(void) {
+    for (int i = 0; i < HEAPS; i++) collect_into(&world.of[i].heap.inbox);
+    adopter_of(&world.of[1].heap);
+    collect_into(&world.of[1].heap.inbox);
+    EXPECT(world.slab->room == 3 && load_rlx(&world.slab->used) == 1);
+    EXPECT(inbox_is_empty(&world.of[0].heap.inbox) && inbox_is_empty(&world.of[1].heap.inbox));
+}
+EXPLORE_DRIVER(heap_orphan, .about = "a slab is abandoned and adopted while its blocks are freed", .setup = slab_setup,
+               .threads = {owner_ends, send_two, adopter, send_one}, .check = adopted_check, .must_see = 3);
+
+/* Two want the orphan. */
+static struct slab *adopted[2];
+static void orphan_setup(void) {
+    slab_setup();
+    adopted[0] = adopted[1] = NULL;
+    EXPECT(slab_abandon(world.slab, &world.of[0].heap));
+}
+static void puts_orphan(void) {
+    plain_write(world.slab, sizeof(void *));
+    orphans_put(KIND, world.slab, world.slab);
+}
+static void take_orphan(uint32_t i) {
+    adopted[i] = orphans_take(KIND);
+    if (adopted[i] == NULL) return;
+    plain_write(adopted[i], sizeof(void *));
+    slab_adopt(adopted[i], &world.of[i].heap, &world.of[i].heap.inbox);
+}
+static void takes_orphan_0(void) { take_orphan(0); }
+static void takes_orphan_1(void) { take_orphan(1); }
+static void one_took_it(void) { EXPECT(adopted[0] == NULL || adopted[1] == NULL); }
+EXPLORE_DRIVER(heap_orphan_two, .about = "two want one orphan", .setup = orphan_setup,
+               .threads = {puts_orphan, takes_orphan_0, takes_orphan_1}, .check = one_took_it);
+
+/* ---- the depot ---------------------------------------------------------------------------------------------------- */
+
+/* Slots are taken, written and freed by several; nobody gets one that another has, and none is lost. */
+static struct {
+    uint32_t owner[SEGMENT_SLOTS];
+    struct segment *segment;
+} slots_world;
+
+static void own_slots(struct slots got) {
+    if (slots_world.segment == NULL) slots_world.segment = got.segment;
+    if (got.segment != slots_world.segment) return;
+    for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) {
+        int i = __builtin_ctzll(bits);
+        plain_write(&slots_world.owner[i], sizeof(uint32_t));
+        EXPECT(slots_world.owner[i] == 0);
+        slots_world.owner[i] = explore_self() + 1;
+    }
+}
+static void disown_slots(struct slots got) {
+    if (got.segment == slots_world.segment)
+        for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) slots_world.owner[__builtin_ctzll(bits)] = 0;
+    depot_put(got.segment, got.bits);
+}
+
+/* All slots but two of the only segment are taken. */
+static void depot_setup(void) {
+    heaps_reset();
+    memset(&slots_world, 0, sizeof slots_world);
+    struct slots got = depot_take(1);
+    uint64_t mine = got.bits;
+    while (__builtin_popcountll(load_rlx(&got.segment->free) & ~LISTED) > 2) mine |= depot_take(1).bits;
+    slots_world.segment = got.segment;
+    for (uint64_t bits = mine; bits != 0; bits &= bits - 1) slots_world.owner[__builtin_ctzll(bits)] = 99;
+}
+static void take_and_put(void) {
+    for (int i = 0; i < 2; i++) {
+        struct slots got = depot_take(1);
+        if (got.segment == NULL) continue;
+        own_slots(got);
+        depot_soil(got);
+        disown_slots(got);
+    }
+}
+static void take_two_and_put(void) {
+    struct slots got = depot_take(2);
+    if (got.segment == NULL) return;
+    own_slots(got);
+    depot_soil(got);
+    disown_slots(got);
+}
+static void purge_all(void) {
+    for (int i = 0; i < 2; i++)
+        if (depot_purge(true) != 0) explore_observe(0);
+}
+/* Free slots can be found. */
+static void depot_check(void) {
+    uint32_t found = 0;
+    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
+        if (s == slots_world.segment) EXPECT(__builtin_popcountll(load_rlx(&s->free) & ~LISTED) == 2);
+    uint64_t segments = load_rlx(&depot.segments);
+    for (;;) {
+        struct slots got = depot_take(1);
+        EXPECT(got.segment != NULL);
+        if (load_rlx(&depot.segments) != segments) break;
+        if (got.segment == slots_world.segment) found++;
+        own_slots(got);
+    }
+    EXPECT(found == 2);
+}
+EXPLORE_DRIVER(heap_depot, .about = "slots are taken and freed", .setup = depot_setup,
+               .threads = {take_and_put, take_two_and_put, take_and_put}, .check = depot_check);
+EXPLORE_DRIVER(heap_depot_purge, .about = "slots are purged while others take them", .setup = depot_setup,
+               .threads = {take_and_put, purge_all, take_two_and_put}, .check = depot_check, .must_see = 1);
+
+static void take_run(void) {
+    struct slots got = depot_take_run(2, 2);
+    if (got.segment == NULL) return;
+    uint64_t low = got.bits & -got.bits;
+    EXPECT(got.bits == low * 3 && __builtin_ctzll(low) % 2 == 0);
+    own_slots(got);
+    disown_slots(got);
+}
+EXPLORE_DRIVER(heap_runs, .about = "runs of slots beside single ones", .setup = depot_setup,
+               .threads = {take_run, take_and_put, take_run}, .check = depot_check);
+
+/* The first use of the depot by several at once. */
+static void empty_setup(void) {
+    heaps_reset();
+    memset(&slots_world, 0, sizeof slots_world);
+}
+static void take_first(void) {
+    struct slots got = depot_take(1);
+    if (got.segment == NULL) return;
+    EXPECT(__builtin_popcountll(got.bits) == 1);
+    depot_soil(got);
+    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) EXPECT(s->head_bits != 0);
+}
+static void nothing(void) {}
+EXPLORE_DRIVER(heap_depot_first, .about = "several need the first segment, which there may be no memory for",
+               .setup = empty_setup, .threads = {take_first, take_first}, .check = nothing, .flags = EXPLORE_MEMORY_FAILS);
+
+/* Two owners put orphans of one class at once. */
+static void two_orphans_setup(void) {
+    two_slabs_setup();
+    EXPECT(slab_abandon(world.slab, &world.of[0].heap) && slab_abandon(second, &world.of[0].heap));
+}
+static void puts_first(void) { orphans_put(KIND, world.slab, world.slab); }
+static void puts_second(void) { orphans_put(KIND, second, second); }
+static void two_orphans_check(void) {
+    uint32_t found = 0;
+    for (struct slab *slab = orphans_take(KIND); slab != NULL; slab = load_rlx(&slab->link)) found++;
+    EXPECT(found == 2);
+}
+EXPLORE_DRIVER(heap_orphans_put, .about = "two put orphans at once", .setup = two_orphans_setup,
+               .threads = {puts_first, puts_second}, .check = two_orphans_check);
+
+/* ---- empty slabs -------------------------------------------------------------------------------------------------- */
+
+static slab_link lru;
+static uint32_t lru_seen[2]; /* times each slab came out, the test's own */
+
+static void lru_setup(void) {
+    two_slabs_setup();
+    store_rlx(&lru, NULL);
+    memset(lru_seen, 0, sizeof lru_seen);
+}
+static void seen(struct slab *slab) {
+    plain_write(slab, sizeof(void *));
+    lru_seen[slab == second]++;
+}
+static void seen_all(void) {
+    struct slab *slab = empties_take(&lru);
+    while (slab != NULL) {
+        struct slab *next = load_rlx(&slab->link);
+        seen(slab);
+        slab = next;
+    }
+}
+static void lru_owner(void) {
+    plain_write(world.slab, sizeof(void *));
+    empties_push(&lru, world.slab);
+    plain_write(second, sizeof(void *));
+    empties_push(&lru, second);
+    struct slab *slab = empties_pop(&lru);
+    if (slab != NULL) seen(slab);
+}
+static void lru_check(void) {
+    seen_all();
+    EXPECT(lru_seen[0] == 1 && lru_seen[1] == 1);
+}
+EXPLORE_DRIVER(heap_empties, .about = "others take what the owner pops", .setup = lru_setup,
+               .threads = {lru_owner, seen_all, seen_all}, .check = lru_check);
