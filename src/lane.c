@@ -81,20 +81,65 @@ static struct segment *segment_get(struct pile *segments) {
     return segment;
 }
 
-void segments_purge(struct pile *segments) {
-    uint32_t kept = PILE_NONE;
+/* Two lists of segments, linked by older_next and sorted by index, as one. */
+static uint32_t list_merge(const struct pile *segments, uint32_t a, uint32_t b) {
+    uint32_t first = PILE_NONE;
+    uint32_t *link = &first;
+    while (a != PILE_NONE && b != PILE_NONE) {
+        uint32_t *least = a < b ? &a : &b;
+        struct segment *segment = segment_at(segments, *least);
+        *link = *least;
+        *least = segment->older_next;
+        link = &segment->older_next;
+    }
+    *link = a != PILE_NONE ? a : b;
+    return first;
+}
+
+/* Takes the free segments that have pages, and perhaps one that has none: a list sorted by index. */
+static uint32_t segments_take_used(struct pile *segments) {
+    uint32_t sorted[PILE_INDEX_BITS + 1]; /* [i]: a list of 2^i, or none */
+    for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) sorted[i] = PILE_NONE;
     struct segment *segment;
     while ((segment = pile_pop(segments)) != NULL) {
-        bool was_purged = segment->purged;
-        if (!was_purged) os_purge(segment->cells, SEGMENT_CELLS * sizeof *segment->cells);
-        segment->purged = true;
-        segment->older_next = kept;
-        kept = segment->item.index;
-        if (was_purged) break; /* below it on the stack nothing was used since the last purge */
+        uint32_t list = segment->item.index;
+        uint32_t i = 0;
+        segment->older_next = PILE_NONE;
+        for (; sorted[i] != PILE_NONE; i++) {
+            list = list_merge(segments, sorted[i], list);
+            sorted[i] = PILE_NONE;
+        }
+        sorted[i] = list;
+        if (segment->purged) break; /* below it on the stack nothing was used since the last purge */
     }
-    while (kept != PILE_NONE) {
-        segment = segment_at(segments, kept);
-        kept = segment->older_next;
+    uint32_t all = PILE_NONE;
+    for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) all = list_merge(segments, sorted[i], all);
+    return all;
+}
+
+/* Neighbours go in one call: a call for each would cost more than all else that a pool does before it is idle. */
+static void list_purge(const struct pile *segments, uint32_t list) {
+    struct cell *begin = NULL;
+    struct cell *end = NULL;
+    while (list != PILE_NONE) {
+        struct segment *segment = segment_at(segments, list);
+        if (segment->cells != end) {
+            if (begin != NULL) os_purge(begin, (size_t)(end - begin) * CELL_BYTES);
+            begin = segment->cells;
+        }
+        end = segment->cells + SEGMENT_CELLS;
+        segment->purged = true;
+        list = segment->older_next;
+    }
+    if (begin != NULL) os_purge(begin, (size_t)(end - begin) * CELL_BYTES);
+}
+
+void segments_purge(struct pile *segments) {
+    uint32_t list = segments_take_used(segments);
+    list_purge(segments, list);
+    while (list != PILE_NONE) {
+        struct segment *segment = segment_at(segments, list);
+        list = segment->older_next;
         pile_put(segments, segment);
     }
 }
