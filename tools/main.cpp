@@ -1,4 +1,5 @@
 // weft: the command. Each subcommand has a folder of its own.
+#include "idle/idle.hpp"
 #include "race/alloc.hpp"
 
 #include <CLI/CLI.hpp>
@@ -25,6 +26,12 @@ static void race_options(CLI::App &race, Options &options) {
     race.add_flag("--list", options.list, "Show workloads and pools");
 }
 
+static void idle_options(CLI::App &idle, IdleOptions &options) {
+    idle.add_option("--workers", options.workers, "Worker counts")->delimiter(',')->check(CLI::Range(1U, WEFT_WORKERS_MAX));
+    idle.add_option("--seconds", options.seconds, "How long it is watched")->check(CLI::Range(0.0, 3600.0));
+    idle.add_option("--tasks", options.tasks, "Tasks before")->check(CLI::Range(1, 1000000000));
+}
+
 static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
@@ -35,12 +42,15 @@ static int command(int argc, char **argv) {
     app.require_subcommand(1);
     CLI::App *race = app.add_subcommand("race", "weft beside its peers");
     race_options(*race, options);
+    IdleOptions idle_wish;
+    CLI::App *idle = app.add_subcommand("idle", "what an idle pool costs, and its end");
+    idle_options(*idle, idle_wish);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &wrong) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
-    return race_main(options);
+    return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 
 int main(int argc, char **argv) {
