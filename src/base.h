@@ -24,13 +24,8 @@ void weft_panic(const char *what, const char *file, int line) __attribute__((nor
 #define ASSERT(x) ((void)sizeof((x) ? 1 : 0))
 #endif
 
-/* Asks for the cache line of `p`, to read or to write it soon. Any address will do. */
+/* Asks for the cache line of `p`, to read soon. Any address will do. */
 INLINE void prefetch_read(const void *p) { __builtin_prefetch(p); }
-#if defined(__x86_64__)
-INLINE void prefetch_write(const void *p) { __asm__("prefetchw %0" : : "m"(*(const char *)p)); } /* a no-op where unknown */
-#else
-INLINE void prefetch_write(const void *p) { __builtin_prefetch(p, 1); }
-#endif
 
 INLINE uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 INLINE uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }

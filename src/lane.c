@@ -155,8 +155,15 @@ static bool segment_is_finished(const struct segment *segment) {
     return true;
 }
 
-/* By the owner, with nobody else looking at `done`. */
-static void segment_reset(struct segment *segment) { memset(segment->done, 0, sizeof segment->done); }
+/* By the owner, with nobody else looking at `done` or at the cells. One store into each line of the cells, which takers have read
+ * last: directly after each other, the lines come to this core together. A task's stores would wait for them one by one. */
+static void segment_reset(struct segment *segment) {
+    memset(segment->done, 0, sizeof segment->done);
+    for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot += CACHE_LINE / CELL_BYTES) {
+        plain_write(&segment->cells[slot].meta, sizeof segment->cells[slot].meta);
+        segment->cells[slot].meta = 0;
+    }
+}
 
 /* ---- the owner's side --------------------------------------------------------------------------------------------- */
 
@@ -222,7 +229,6 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     }
     if (fresh == NULL) return false;
     segment_reset(fresh);
-    for (uint32_t slot = 0; slot < LANE_AHEAD; slot += CACHE_LINE / CELL_BYTES) prefetch_write(&fresh->cells[slot]);
     store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
     uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
     store_rlx(&lane->current->shape, shape_make(lane->stride, used));

@@ -112,9 +112,6 @@ struct piece {
 /* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
-/* How many cells ahead of the tail the owner asks for the lines it will write, which takers have read last. */
-#define LANE_AHEAD 8
-
 /* Owner: room for a task of `cells` cells in the current segment? */
 INLINE bool lane_fits(const struct lane *lane, uint32_t cells) {
     return cells <= lane->stride && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
@@ -129,7 +126,6 @@ INLINE uint64_t lane_position(const struct lane *lane) { return lane->origin + (
 INLINE void lane_publish(struct lane *lane) {
     plain_write(lane->cell, (size_t)lane->stride * CELL_BYTES);
     lane->cell += lane->stride;
-    prefetch_write((const void *)((uintptr_t)lane->cell + LANE_AHEAD * CELL_BYTES));
     store_rel(L6, &lane->tail, lane_position(lane));
 }
 /* Owner: gives finished segments beyond the current one back to the pool. */
