@@ -39,6 +39,7 @@ class Recursion : public Pattern {
   public:
     explicit Recursion(size_t most) : steps_max(most) {}
     uint64_t fit(uint64_t tasks) override { return steps[index_of(tasks)].tasks; }
+    void reset(uint64_t tasks) override { index_of(tasks); }
     int run(const patterns &table, void *pool, uint64_t tasks) override {
         got = call(table, pool, static_cast<unsigned>(index_of(tasks) + 1));
         return 0;
@@ -119,7 +120,7 @@ class Loop : public Pattern {
   public:
     Loop(size_t n, size_t grain, pattern_body body, void *context) : loop{n, grain, body, context} {}
     uint64_t fit(uint64_t tasks) override { return std::max<uint64_t>(tasks, 1); }
-    void reset() override { jobs_reset(); }
+    void reset(uint64_t) override { jobs_reset(); }
     int region(const patterns &table, void *pool) { return table.loop(pool, &loop); }
     int run(const patterns &table, void *pool, uint64_t tasks) override {
         int error = 0;
@@ -178,8 +179,8 @@ class AxpyLoop : public Loop {
     AxpyLoop() : Loop(size, 4096, job_range_axpy, &vectors), x(size), y(size), vectors{x.data(), y.data()} {
         for (size_t i = 0; i < size; i++) x[i] = static_cast<double>(i % 7);
     }
-    void reset() override {
-        Loop::reset();
+    void reset(uint64_t tasks) override {
+        Loop::reset(tasks);
         std::fill(y.begin(), y.end(), 0.0);
     }
     std::string wrong(uint64_t tasks) override {
@@ -260,7 +261,7 @@ class Graph : public Pattern {
         finish();
     }
     uint64_t fit(uint64_t tasks) override { return std::max<uint64_t>(tasks / graph.nodes, 1) * graph.nodes; }
-    void reset() override { std::fill(values.begin(), values.end(), 0); }
+    void reset(uint64_t) override { std::fill(values.begin(), values.end(), 0); }
     int run(const patterns &table, void *pool, uint64_t tasks) override {
         if (maker != &table) made = table.graph_make(pool, &graph);
         maker = &table;
@@ -273,7 +274,7 @@ class Graph : public Pattern {
         uint32_t spins = 0;
         std::vector<uint64_t> have = values;
         std::swap(iterations, spins);
-        reset();
+        reset(tasks);
         for (uint64_t run = 0; run < tasks / graph.nodes; run++) {
             for (uint32_t i = 0; i < graph.nodes; i++) body(this, i);
         }

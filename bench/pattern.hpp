@@ -10,8 +10,8 @@ class Pattern {
     virtual ~Pattern() = default;
     // The most tasks (calls, nodes, regions) up to this number that a round can have; its least when that is more.
     virtual uint64_t fit(uint64_t tasks) = 0;
-    // Before a round, not timed.
-    virtual void reset() {}
+    // Before a round of fit(tasks), not timed.
+    virtual void reset(uint64_t tasks) = 0;
     // A round of fit(tasks). 0 or the entrant's error.
     virtual int run(const patterns &table, void *pool, uint64_t tasks) = 0;
     // What the round got wrong; empty: nothing.

@@ -83,7 +83,6 @@ static uint64_t uts_count(const struct uts_tree *tree, struct uts_node node);
 static uint64_t uts_range(const struct uts_tree *tree, struct uts_node node, uint32_t first, uint32_t end) {
     uint64_t low, high;
     uint32_t middle = first + (end - first) / 2;
-    if (first == end) return 0;
     if (end - first == 1) return uts_count(tree, uts_child(&node, first));
 #pragma omp task shared(low)
     low = uts_range(tree, node, first, middle);
@@ -93,7 +92,8 @@ static uint64_t uts_range(const struct uts_tree *tree, struct uts_node node, uin
 }
 
 static uint64_t uts_count(const struct uts_tree *tree, struct uts_node node) {
-    return 1 + uts_range(tree, node, 0, uts_children(tree, &node));
+    uint32_t children = uts_children(tree, &node);
+    return children == 0 ? 1 : 1 + uts_range(tree, node, 0, children);
 }
 
 static uint64_t uts(void *pool, const struct uts_tree *tree) {

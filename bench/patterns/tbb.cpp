@@ -58,7 +58,6 @@ uint64_t nqueens(void *, unsigned n) { return queens_count(queens_first(n)); }
 uint64_t uts_count(const uts_tree &tree, const uts_node &node);
 
 uint64_t uts_range(const uts_tree &tree, const uts_node &node, uint32_t first, uint32_t end) {
-    if (first == end) return 0;
     if (end - first == 1) return uts_count(tree, uts_child(&node, first));
     uint32_t middle = first + (end - first) / 2;
     uint64_t low, high;
@@ -68,7 +67,8 @@ uint64_t uts_range(const uts_tree &tree, const uts_node &node, uint32_t first, u
 }
 
 uint64_t uts_count(const uts_tree &tree, const uts_node &node) {
-    return 1 + uts_range(tree, node, 0, uts_children(&tree, &node));
+    uint32_t children = uts_children(&tree, &node);
+    return children == 0 ? 1 : 1 + uts_range(tree, node, 0, children);
 }
 
 uint64_t uts(void *, const uts_tree *tree) { return uts_count(*tree, uts_root(tree)); }

@@ -105,7 +105,7 @@ class TaskBout : public Bout {
         pool = create(*table, {seat.workers, work->spin() ? 1u : 0u, work->payload_max()});
     }
     void prove() override { work->prove(); }
-    void reset() override { jobs_reset(); }
+    void reset(uint64_t) override { jobs_reset(); }
     void run(uint64_t tasks) override {
         if (threads != nullptr)
             threads->run(tasks);
@@ -140,7 +140,7 @@ class PatternBout : public Bout {
         note_memory();
         pool = create(table, {seat.workers, 0, 0});
     }
-    void reset() override { work->reset(); }
+    void reset(uint64_t tasks) override { work->reset(tasks); }
     void run(uint64_t tasks) override {
         struct Call {
             PatternBout *self;

@@ -15,7 +15,7 @@ class Bout {
   public:
     virtual ~Bout() = default;
     virtual void prove() {}                 // before a warm-up: throws when the entrant does not do what it should
-    virtual void reset() = 0;               // before a round
+    virtual void reset(uint64_t tasks) = 0; // before a round
     virtual void run(uint64_t tasks) = 0;   // throws what the entrant reports
     virtual void check(uint64_t tasks) = 0; // throws when the round did not do what it should
     virtual void amend(Reply &) {}          // where the round's time is not what counts

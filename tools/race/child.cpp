@@ -13,7 +13,7 @@ void round(Bout &bout, const Command &command, Reply &reply) {
         bout.prove();
         bout.run(command.warm);
     }
-    bout.reset();
+    bout.reset(command.tasks);
     Probe probe(command.order == Order::sample);
     bout.run(command.tasks);
     probe.stop(reply);

@@ -116,13 +116,13 @@ impl Node {
 }
 
 fn uts(tree: &Tree, node: Node) -> u64 {
-    1 + uts_range(tree, node, 0, node.children(tree))
+    match node.children(tree) {
+        0 => 1,
+        children => 1 + uts_range(tree, node, 0, children),
+    }
 }
 
 fn uts_range(tree: &Tree, node: Node, first: u32, end: u32) -> u64 {
-    if first == end {
-        return 0;
-    }
     if end - first == 1 {
         return uts(tree, node.child(first));
     }
