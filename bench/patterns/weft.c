@@ -75,7 +75,10 @@ static void *graph_make(void *pool, const struct pattern_graph *graph) {
     if (error == WEFT_OK) error = edges_add(made, graph, nodes);
     if (error == WEFT_OK) error = weft_graph_build(made, NULL);
     free(nodes);
-    return error == WEFT_OK ? made : NULL;
+    if (error == WEFT_OK) return made;
+    free(contexts);
+    weft_graph_destroy(&made);
+    return NULL;
 }
 
 static int graph_run(void *pool, void *made) { return weft_graph_run(pool_of(pool), (weft_graph *)made); }
