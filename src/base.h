@@ -16,6 +16,13 @@
 #define INLINE static inline __attribute__((always_inline))
 #define ALIGNED(n) __attribute__((aligned(n)))
 
+/* On variables of the process, which outlive a pool: the schedule explorer makes them zero before each schedule. */
+#if defined(WEFT_EXPLORE)
+#define PROCESS_STATE __attribute__((section("explore_state")))
+#else
+#define PROCESS_STATE
+#endif
+
 /* A programmer's error inside weft. Checked builds (WEFT_CHECKED) stop at once; release builds keep the expression out. */
 #if defined(WEFT_CHECKED)
 void weft_panic(const char *what, const char *file, int line) __attribute__((noreturn));

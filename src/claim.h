@@ -33,6 +33,8 @@ void claim_unoffer(struct claim *claim);
 
 /* Any other thread: might there be a rest to take? A glance. */
 bool claim_has_rest(const struct claim *claim);
+/* Any other thread: may the rest be taken at once? A glance. */
+INLINE bool claim_is_offered(const struct claim *claim) { return (load_rlx(&claim->state) & 0xff) == CLAIM_OFFERED; }
 /* Any other thread: 0 without a rest, else a number that differs from the one before if the runner has moved on. */
 uint64_t claim_mark(const struct claim *claim);
 /* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`

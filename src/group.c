@@ -26,13 +26,10 @@
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
  *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
- *   G11 record_close: fence              sc       G10 see G10
- *   G12 record_note_foreign: load id     acquire  G13 foreign is noted, and then cleared by the opening it overtook
- *   G13 record_open: store id            release  G12 see G12
+ *   G11 record_close: fence              sc       G10, T17 see G10; also a waiter sleeps on the group that is being ended
+ *   G13 record_open: store id            release  G17 see G17
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
- *   G16 record_close: store id           release  G12 reopening: see G12. survives order: in the library a stranger learns the
- *                                                     id by T16, which has seen the opening
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
@@ -117,7 +114,7 @@ bool record_cancel(struct record *record, uint64_t id) { return cas_rlx(G14, &re
 /* ---- ending ------------------------------------------------------------------------------------------------------- */
 
 uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat) {
-    if ((load_acq(G12, &record->id) & ~ID_MARKS) != id) return 0;
+    if ((load_rlx(&record->id) & ~ID_MARKS) != id) return 0;
     uint32_t noted = load_rlx(&record->foreign);
     while (noted != seat + 1 && noted != FOREIGN_MANY) {
         uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY;
@@ -137,7 +134,7 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     if (noted == FOREIGN_NONE || noted == seat + 1) return true;
     os_fence_heavy(G8);
     if (recheck(G15, record_is_finished(record), true)) return true;
-    store_rel(G16, &record->id, open);
+    store_rlx(&record->id, open);
     return false;
 }
 

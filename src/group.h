@@ -95,8 +95,9 @@ INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
     return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);
 }
 
-/* A seat is about to submit to the group `id` from outside the group's own tasks. Returns the record's id as it then is: `id`
- * when open, with ID_CANCELLED or ID_CLOSING (look again later), or another (the group has ended). */
+/* A seat is about to submit to the group `id`, which it has learnt by an acquiring load, from outside the group's own tasks.
+ * Returns the record's id as it then is: `id` when open, with ID_CANCELLED or ID_CLOSING (look again later), or another (the
+ * group has ended). */
 uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
 
 /* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has

@@ -6,14 +6,12 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
- *   P2  pool_drain: load drained       acquire  D9   destroy sleeps on a new event
+ *   P2  pool_drain: load drained       acquire  G4   destroy sleeps on a new event
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end
- *   P7  pool_stop: event + 1           release  K6   a worker sleeps on a new event. survives order: P6 stands before
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
- *   P9  pool_drain: room + 1           release  T10  a submitter in a full pool sleeps on
- *   P10 pool_drain: load guests        acquire  T26  the pool's memory goes while a caller still uses it
+ *   P10 pool_drain: load guests        acquire  T26, R3 what a guest's loop has submitted is not run
  */
 #include "pool.h"
 
@@ -26,7 +24,7 @@ struct place {
     struct weft_worker *seat;
 };
 
-static struct {
+static PROCESS_STATE struct {
     os_mutex lock;
     weft_pool *pools;
     uint64_t fork_count;
@@ -240,7 +238,7 @@ static void pool_stop(weft_pool *pool) {
     store_rlx(&pool->exits, 1);
     fence_sc(P6);
     for (uint32_t i = 0; i < pool->park.workers; i++) {
-        add_rel(P7, &pool->park.slots[i].event, 1);
+        add_rlx(&pool->park.slots[i].event, 1);
         os_wake(&pool->park.slots[i].event, INT32_MAX);
     }
     while (park_wake(&pool->park)) {}
@@ -332,6 +330,18 @@ static void pool_free(weft_pool *pool) {
     os_unmap(pool, round_up(sizeof *pool, os_page_size()));
 }
 
+weft_pool *pool_make(const weft_config *config) {
+    weft_pool *pool = os_map(round_up(sizeof *pool, os_page_size()));
+    if (pool == NULL) return NULL;
+    pool_configure(pool, config);
+    if (!pool_furnish(pool)) {
+        pool_free(pool);
+        return NULL;
+    }
+    registry_add(pool);
+    return pool;
+}
+
 int weft_pool_create(weft_pool **pool, const weft_config *config) {
     if (pool == NULL) return WEFT_EINVAL;
     *pool = NULL;
@@ -341,14 +351,8 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
     int error = config_check(config);
     if (error != WEFT_OK) return error;
     os_init();
-    weft_pool *made = os_map(round_up(sizeof *made, os_page_size()));
+    weft_pool *made = pool_make(config);
     if (made == NULL) return WEFT_ENOMEM;
-    pool_configure(made, config);
-    if (!pool_furnish(made)) {
-        pool_free(made);
-        return WEFT_ENOMEM;
-    }
-    registry_add(made);
     pool_start(made);
     if (load_rlx(&made->workers) == 0) {
         registry_remove(made);
@@ -410,7 +414,7 @@ static bool pool_is_drained(const weft_pool *pool) {
 static void pool_drain(weft_pool *pool) {
     store_rlx(&pool->closed, 1);
     os_fence_heavy(P4);
-    add_rel(P9, &pool->room, 1);
+    add_rlx(&pool->room, 1);
     os_wake(&pool->room, INT32_MAX);
     do { /* a guest's loop may have submitted */
         for (;;) {

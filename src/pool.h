@@ -8,6 +8,9 @@
  * thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);
 
+/* A pool without a thread, from a configuration that was checked. NULL: no memory. */
+weft_pool *pool_make(const weft_config *config);
+
 /* Starts a spare thread when fewer run than sections are open. Whether one stands in now. */
 bool pool_add_spare(weft_pool *pool);
 

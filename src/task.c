@@ -9,12 +9,15 @@
  *     3. the id and the pool still open?         3. sums again
  *        no: submitted - 1, starts again
  *     4. writes the task, publishes (L6)
- *     5. light fence (T3), reads its bias; not biased: full fence (T4)
+ *     5. not biased: full fence (T4); biased: light fence (T3)
  *     6. reads who sleeps (park.c)
  *
  * Wait. Enters the record, runs the group's tasks while it finds any, spins, then says what it waits for (wait_id), fences (T17),
  * looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it, sets the user's id to
  * 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
+ *
+ * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has seen all
+ * completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it (undo_submit).
  *
  * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
  * are not concerned.
@@ -28,24 +31,16 @@
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T9  wait_sleep: load wait_event       acquire  D7  a waiter sleeps on a new event. survives order: T17 follows, and a fence
- *                                                 stands before each change of the event
- *   T10 queue_reserve: load room          acquire  D14 a submitter sleeps on a new event
  *   T11 group_bind: CAS id                release  T16 another thread uses the record before it is open; split: two records
  *   T12 weft_block_begin: event + 1       release  D10 a spare sleeps on a new event
- *   T13 wait_close: CAS the user's id    relaxed  T11 split: a group opened anew is forgotten
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
- *   T15 wait_seated: fence               sc       K3  the offered tasks wait for nobody
+ *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T16 group_bind: load id              acquire  T11 see T11
  *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
- *   T18 weft_block_begin: fence          sc       K3  as T15
- *   T20 undo_submit: drained + 1         release  P2  destroy sleeps on a new event
- *   T21 queue_unreserve: room + 1        release  T10 a submitter sleeps on a new event
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
- *   T27 wait_close: fence                sc       T17 a waiter sleeps on the group that has just been ended
- *   T26 guest_leave: guests - 1           release  P10 see P10; split: destroy waits for ever, or not at all
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
+ *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for ever, or not at all
  */
 #include <string.h>
 
@@ -57,9 +52,7 @@
 
 static void undo_submit(struct weft_worker *seat, struct record *record) {
     line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
-    if (!load_rlx(&seat->pool->closed)) return;
-    add_rel(T20, &seat->pool->drained, 1);
-    os_wake(&seat->pool->drained, INT32_MAX);
+    worker_settle(seat->pool, record); /* somebody may have gone to sleep for this count */
 }
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
@@ -166,8 +159,8 @@ static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane 
 /* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
 INLINE int submit_publish(struct weft_worker *seat, struct lane *lane) {
     lane_publish(lane);
-    os_fence_light(T3);
     if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane);
+    os_fence_light(T3);
     return LIKELY(worker_is_calm(seat->pool)) ? WEFT_OK : submit_notified(seat, lane);
 }
 
@@ -222,7 +215,7 @@ static int queue_reserve(struct weft_worker *seat) {
     for (;;) {
         if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
         if (add_rlx(&pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
-        uint32_t room = load_acq(T10, &pool->room);
+        uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
         fence_sc(T7);
@@ -232,12 +225,6 @@ static int queue_reserve(struct weft_worker *seat) {
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
     }
-}
-
-static void queue_unreserve(weft_pool *pool) {
-    add_rlx(&pool->queued, UINT64_MAX);
-    add_rel(T21, &pool->room, 1);
-    os_wake(&pool->room, INT32_MAX);
 }
 
 /* Runs a task that found the queue full, counted and reported like a queued one. */
@@ -319,7 +306,7 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
         return lane == NULL ? error : run_inline(seat, lane, job, size);
     }
     error = submit_seated(seat, group, job, size);
-    if (error != WEFT_OK) queue_unreserve(seat->pool);
+    if (error != WEFT_OK) worker_leave_queue(seat->pool);
     return error;
 }
 
@@ -404,7 +391,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
     if (UNLIKELY(lane->group_id != frame->id)) lane = lane_for(seat, frame->id, frame->record);
     if (UNLIKELY(lane == NULL || (!lane_fits(lane, 1) && !lane_extend(lane, 1)))) return false;
     if (UNLIKELY(pool->config.queue_max != 0) && add_rlx(&pool->queued, 1) >= pool->config.queue_max) {
-        queue_unreserve(pool);
+        worker_leave_queue(pool);
         return false;
     }
     uint64_t before = line_submit(lane->line, line_is_shared(lane->record, seat->index), 1);
@@ -439,10 +426,8 @@ static bool wait_accepts(const void *context, uint32_t index) {
 /* The finished group's end: true when this wait has ended it. */
 static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
-    uint64_t id = wait->id;
-    cas_rlx(T13, id_of(wait->group), &id, 0);
+    store_rlx(id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
-    fence_sc(T27);
     worker_wake_waiters(wait->seat->pool, wait->id);
     return true;
 }
@@ -456,7 +441,7 @@ static void wait_sleep(struct wait *wait) {
     struct piece piece;
     bool helps = wait->help != WEFT_HELP_NONE;
     bool has_piece = false;
-    uint32_t event = load_acq(T9, &seat->wait_event);
+    uint32_t event = load_rlx(&seat->wait_event);
     store_rlx(&seat->wait_id, wait->id);
     if (helps) {
         store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
@@ -540,6 +525,20 @@ static void wait_flush(struct weft_worker *seat) {
     frame->id = id;
 }
 
+/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
+static bool rest_offer(struct weft_worker *seat) {
+    if (!claim_offer(&seat->claim)) return false;
+    add_rlx(&seat->pool->offers, 1);
+    fence_sc(T15);
+    worker_notify_offer(seat);
+    return true;
+}
+/* Back again. */
+static void rest_keep(struct weft_worker *seat) {
+    claim_unoffer(&seat->claim);
+    add_rlx(&seat->pool->offers, UINT32_MAX);
+}
+
 #define LANE_KEEP 64u /* segments that a lane keeps over a wait */
 
 static void trim_lanes(struct weft_worker *seat) {
@@ -553,16 +552,12 @@ static int wait_seated(struct wait *wait) {
     if (is_inside(seat, wait->id)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
     wait_flush(seat);
-    bool offers = claim_offer(&seat->claim);
-    if (offers) {
-        fence_sc(T15);
-        worker_notify(seat, NULL, 0);
-    }
+    bool offers = rest_offer(seat);
     int result = wait_loop(wait);
     if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record);
     if (wait->blocks) weft_block_end(seat);
-    if (offers) claim_unoffer(&seat->claim);
+    if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;
 }
@@ -610,11 +605,7 @@ int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
     if (self->blocking++ > 0 || !self->is_worker) return WEFT_OK;
     weft_pool *pool = self->pool;
-    self->offers = claim_offer(&self->claim);
-    if (self->offers) {
-        fence_sc(T18);
-        worker_notify(self, NULL, 0);
-    }
+    self->offers = rest_offer(self);
     uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
@@ -631,7 +622,7 @@ int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
     if (--self->blocking > 0 || !self->is_worker) return WEFT_OK;
     add_rlx(&self->pool->blocked, UINT32_MAX);
-    if (self->offers) claim_unoffer(&self->claim);
+    if (self->offers) rest_keep(self);
     self->offers = false;
     return WEFT_OK;
 }

@@ -14,22 +14,19 @@
  * the bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence, which
  * comes after the clearing, is yet to come, and will make the publication visible.
  *
+ * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between the
+ * change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2), looks for
+ * the change and only then sleeps on the event that it read.
+ *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
  *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  seat_at: load seat                  acquire  P1   a seat is looked at before it is made
  *   D6  lanes_of: load lanes                acquire  T6   a lane is looked at before it is made
- *   D7  worker_wake_waiters: event + 1       release  T9   a waiter sleeps on a new event. survives order: G4 or T27 stands before.
- *                                                    survives split: who sleeps after a change that another overwrote has seen, by
- *                                                    T17, what both were about
- *   D8  worker_wake_helpers: event + 1       release  T9   see D7. survives order: T4, T15, T18, D4 or K10 stands before.
- *                                                    survives split: see D7
- *   D9  worker_flush: drained + 1            release  P2   destroy sleeps on a new event. survives order: G4 stands before
  *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
- *   D13 queue_has_room: fence               sc       T7   a submitter waits for room that is there
- *   D14 queue_has_room: room + 1            release  T10  a submitter sleeps on a new event
+ *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D18 doze: looks again                   -        K12  see D16
@@ -72,15 +69,24 @@ void frame_push(struct weft_worker *seat, struct frame *frame) {
 }
 
 void frame_pop(struct weft_worker *seat) {
+    plain_write(&seat->frame, sizeof seat->frame);
     seat->frame = seat->frame->above;
     seat->lane = &seat->pool->blank;
+}
+
+void worker_settle(weft_pool *pool, struct record *record) {
+    bool wakes = record_must_wake(record);
+    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+    if (wakes && id != 0) worker_wake_waiters(pool, id);
+    if (LIKELY(!load_rlx(&pool->closed))) return;
+    add_rlx(&pool->drained, 1);
+    os_wake(&pool->drained, INT32_MAX);
 }
 
 void worker_flush(struct weft_worker *seat) {
     struct frame *frame = seat->frame;
     struct record *record = frame->record;
     if (record == NULL) return;
-    uint64_t id = frame->id;
     uint64_t tasks = frame->unflushed;
     frame->record = NULL;
     frame->index = 0;
@@ -89,11 +95,7 @@ void worker_flush(struct weft_worker *seat) {
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
     line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
-    if (record_must_wake(record)) worker_wake_waiters(seat->pool, id);
-    if (UNLIKELY(load_rlx(&seat->pool->closed))) {
-        add_rel(D9, &seat->pool->drained, 1);
-        os_wake(&seat->pool->drained, INT32_MAX);
-    }
+    worker_settle(seat->pool, record);
 }
 
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
@@ -124,11 +126,11 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
     count_up(&seat->tasks_dropped, 1);
 }
 
-static NOINLINE void queue_has_room(weft_pool *pool) {
+NOINLINE void worker_leave_queue(weft_pool *pool) {
     add_rlx(&pool->queued, UINT64_MAX);
     fence_sc(D13);
     if (load_rlx(&pool->room_wanted) == 0) return;
-    add_rel(D14, &pool->room, 1);
+    add_rlx(&pool->room, 1);
     os_wake(&pool->room, INT32_MAX);
 }
 
@@ -139,7 +141,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     uint32_t ran = 1;
     plain_read(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
-    if (UNLIKELY(pool->config.queue_max != 0)) queue_has_room(seat->pool);
+    if (UNLIKELY(pool->config.queue_max != 0)) worker_leave_queue(seat->pool);
     if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
                meta_kind(meta) == CELL_OWN)) {
         int error = cell->fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
@@ -271,13 +273,14 @@ static bool find_work(struct weft_worker *seat, bool force, struct find *find) {
     return find_in_claims(seat, force, find);
 }
 
-/* Might there be anything to take? `claims`: also from another's open claim. */
+/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
 static bool sees_work(const weft_pool *pool, bool claims) {
+    bool offers = load_rlx(&pool->offers) > 0;
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *owner = seat_at(pool, i);
         if (owner == NULL) continue;
-        if (claims && claim_has_rest(&owner->claim)) return true;
+        if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
         for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
             if (!lane_is_empty(lane)) return true;
     }
@@ -322,7 +325,7 @@ static void worker_wake_helpers(weft_pool *pool, uint64_t id) {
         if (helps == 0) continue;
         if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_is_below(&pool->groups, id, load_rlx(&waiter->wait_id)))
             continue;
-        add_rel(D8, &waiter->wait_event, 1);
+        add_rlx(&waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);
     }
 }
@@ -332,7 +335,7 @@ void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = seat_at(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
-        add_rel(D7, &waiter->wait_event, 1);
+        add_rlx(&waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);
     }
 }
@@ -350,6 +353,11 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     } else if (asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
     }
+}
+
+void worker_notify_offer(struct weft_worker *seat) {
+    struct park_view view = park_look(&seat->pool->park);
+    if (view.scouts == 0 && (view.parked > 0 || view.dozing)) worker_wake(seat);
 }
 
 void worker_unbias(weft_pool *pool) {
@@ -373,7 +381,7 @@ static void leave_scout(struct weft_worker *seat) {
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk))) return;
+    if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     if (!recheck(D15, sees_work(pool, true), false)) return;
     if (view.parked > 0 || view.dozing)
@@ -403,8 +411,8 @@ static bool scout_spin(const weft_pool *pool) {
     return false;
 }
 
-/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest has not moved since
- * its last look, when no other worker runs, at the end. Else the others do better without one more on the CPUs. */
+/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest is offered or has not
+ * moved since its last look, when no other worker runs, at the end. Else the others do better without one more on the CPUs. */
 static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
     uint32_t count = load_rlx(&pool->seat_count);
     uint64_t backlog = 0;
@@ -414,7 +422,7 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
         struct weft_worker *other = seat_at(pool, i);
         if (other == NULL) continue;
         uint64_t mark = claim_mark(&other->claim);
-        if (mark != 0 && mark == load_rlx(&other->claim_seen)) is_stuck = true;
+        if (mark != 0 && (mark == load_rlx(&other->claim_seen) || claim_is_offered(&other->claim))) is_stuck = true;
         store_rlx(&other->claim_seen, mark);
         for (struct lane *lane = lanes_of(other); lane != NULL; lane = load_rlx(&lane->next)) {
             backlog += lane_backlog(lane);

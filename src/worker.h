@@ -81,6 +81,7 @@ struct weft_pool {
     ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside */
     ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
     ATOMIC(uint32_t) biased; /* seats that are biased */
+    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered */
     struct lane blank;       /* fits nothing */
     struct park park;
     struct groups groups;
@@ -123,6 +124,8 @@ INLINE bool worker_is_calm(const weft_pool *pool) { /* is there nobody to wake? 
 INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     if (UNLIKELY(!worker_is_calm(seat->pool))) worker_notify_slow(seat, lane, id);
 }
+/* After the seat has offered its claim and a full fence: whoever is idle takes it. */
+void worker_notify_offer(struct weft_worker *seat);
 /* Wakes one parked worker if there is one. */
 void worker_wake(struct weft_worker *seat);
 /* Ends every seat's bias: their publications are visible, and they fence from now on. */
@@ -139,6 +142,11 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell);
 void worker_flush(struct weft_worker *seat);
 void frame_push(struct weft_worker *seat, struct frame *frame);
 void frame_pop(struct weft_worker *seat);
+
+/* After a change of the record's counts: wakes who waits for the sums to be equal. */
+void worker_settle(weft_pool *pool, struct record *record);
+/* A bounded pool's task has started, or was not submitted after all. */
+void worker_leave_queue(weft_pool *pool);
 
 /* Wakes every thread that sleeps in a wait for that group. */
 void worker_wake_waiters(weft_pool *pool, uint64_t id);
