@@ -29,7 +29,7 @@ static uint64_t first_id; /* the test's own */
 static void open_group(void) {
     world.record = record_open(&world.groups, 0, 0);
     EXPECT(world.record != NULL);
-    store_rlx(&world.id, load_rlx(&world.record->id));
+    store_rel(drive_group_open, &world.id, load_rlx(&world.record->id));
 }
 
 static void group_setup(void) {
@@ -196,7 +196,7 @@ static void owner_of_two_groups(void) {
     submitter_leaves();
 }
 static void stranger_submits(uint32_t seat, uint32_t task) {
-    uint64_t id = load_rlx(&world.id);
+    uint64_t id = load_acq(drive_group_learn, &world.id);
     struct record *record = record_at(&world.groups, id_index(id));
     uint64_t now;
     while ((now = record_note_foreign(record, id, seat)) == (id | ID_CLOSING)) os_pause();
@@ -222,7 +222,7 @@ EXPLORE_DRIVER(group_strangers, .about = "two strangers submit while the group e
                .threads = {owner_of_one_group, stranger_2, stranger_3, worker_0}, .check = group_end,
                .flags = EXPLORE_NO_RESCUE);
 
-/* The stranger learns the id of a group that has just been opened in a used record, before it learns anything else of it. */
+/* The stranger learns the id of a group that has just been opened in a used record. */
 static void setup_reopened(void) {
     group_setup();
     first_id = load_rlx(&world.id);

@@ -16,6 +16,7 @@ static struct {
     uint32_t submitted;
     uint32_t hooked[4]; /* by the start hook of a worker */
     os_word second_run;
+    ATOMIC(uint32_t) begun;
 } world;
 
 struct payload {
@@ -185,6 +186,24 @@ static void submit_and_leave(void) {
 }
 EXPLORE_DRIVER(pool_destroy, .about = "destroyed with tasks queued", .setup = setup_one, .threads = {submit_and_leave},
                .check = all_run);
+
+/* A guest's loop goes on while the pool is being destroyed; what its chunks submit still runs. */
+static int chunk_submits(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context;
+    submit_to(weft_worker_pool(self), NULL, task, NULL);
+    store_rlx(&world.begun, 1);
+    return 0;
+}
+static void loop_as_guest(void) {
+    const weft_range range = {0, 2, 1};
+    EXPECT(weft_for(world.pool, range, chunk_submits, NULL) == WEFT_OK);
+}
+static void destroy_when_begun(void) {
+    while (load_rlx(&world.begun) == 0) os_pause();
+    destroy();
+}
+EXPLORE_DRIVER(pool_guest, .about = "destroyed while a guest runs a loop", .setup = setup_one,
+               .threads = {loop_as_guest, destroy_when_begun}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
 static uint32_t aborted[TASKS_MAX];
 static void clean_aborted(void *payload, size_t size, void *context) {

@@ -16,7 +16,10 @@ static struct {
     uint32_t mutex_count;
 } O;
 
+extern char __start_explore_state[], __stop_explore_state[];
+
 void os_begin(void) {
+    memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
     R.now_ns = 1000000;
 }

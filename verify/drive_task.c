@@ -1,0 +1,453 @@
+/* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play: guests
+ * that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
+#include "explore.h"
+#include "pool.h"
+
+#include <string.h>
+
+enum { TASKS_MAX = 8 };
+
+static struct {
+    weft_pool *pool;
+    weft_config config;
+    weft_group group, other;
+    uint32_t submitted; /* the test's own, like the next two */
+    uint32_t run[TASKS_MAX];
+    uint32_t cleaned[TASKS_MAX];
+    os_word second_run;
+    ATOMIC(uint32_t) seen;
+} world;
+
+static void clean(void *payload, size_t size, void *context) {
+    EXPECT(size == sizeof(uint32_t) && context == &world);
+    world.cleaned[*(uint32_t *)payload]++;
+}
+
+static void make(uint32_t workers, uint32_t flags) {
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&world.config) == WEFT_OK);
+    world.config.workers = workers;
+    world.config.spares = 1;
+    world.config.flags = flags;
+    world.config.spin_ns = WEFT_SPIN_NONE;
+    world.config.clean = clean;
+    world.config.context = &world;
+    world.pool = pool_make(&world.config);
+    EXPECT(world.pool != NULL);
+    for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
+    world.pool->config.spares = 0; /* no thread is started, though there are seats for spares */
+}
+/* The seat of the first thread from outside, which is thread 0. */
+static struct weft_worker *outside(void) { return load_rlx(&world.pool->seats[world.config.workers]); }
+static void setup_one(void) { make(1, 0); }
+static void setup_two(void) { make(2, 0); }
+
+/* Everything submitted has run or was cleaned, and the pool goes. */
+static void end(void) {
+    store_rlx(&world.pool->workers, 0); /* to be joined */
+    store_rlx(&world.pool->spares_made, 0);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
+}
+
+static int task(void *payload, weft_worker *self) {
+    (void)self;
+    uint32_t number = *(uint32_t *)payload;
+    EXPECT(number < world.submitted && ++world.run[number] == 1);
+    return 0;
+}
+static int try_submit(weft_group *group, weft_fn fn) {
+    uint32_t number = world.submitted++;
+    EXPECT(number < TASKS_MAX);
+    int error = weft_submit(world.pool, group, fn, &number, sizeof number);
+    if (error != WEFT_OK) world.cleaned[number]++; /* it stays the caller's */
+    return error;
+}
+static void submit(weft_group *group, weft_fn fn) { EXPECT(try_submit(group, fn) == WEFT_OK); }
+static void submit_task(void) { submit(&world.group, task); }
+static void wait_group(void) { EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK); }
+
+/* ---- submitting --------------------------------------------------------------------------------------------------- */
+
+/* Who submits to a group that others are ending gets into it, or into the next: no task is left over after the last wait. */
+static void setup_open(void) {
+    setup_one();
+    submit_task();
+}
+static void submit_two(void) {
+    submit_task();
+    submit_task();
+}
+static void wait_twice(void) {
+    wait_group();
+    wait_group();
+}
+static void check_group(void) {
+    wait_group();
+    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] == 1);
+    end();
+}
+EXPLORE_DRIVER(task_late, .about = "two tasks submitted while the group ends", .setup = setup_open,
+               .threads = {submit_two, wait_twice}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(task_late_two, .about = "the same, two end the group", .setup = setup_open,
+               .threads = {submit_two, wait_group, wait_group}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
+EXPLORE_DRIVER(task_bind, .about = "two submit to a new group at once", .setup = setup_one,
+               .threads = {submit_task, submit_task}, .check = check_group);
+
+/* A group is cancelled by one who has only seen its id. */
+static void cancel(void) { EXPECT(weft_cancel(world.pool, &world.group) == WEFT_OK); }
+static void submit_or_not(void) {
+    int error = try_submit(&world.group, task);
+    EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+}
+static void wait_cancelled(void) {
+    int error = weft_wait(world.pool, &world.group);
+    EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+}
+static void check_cancelled(void) {
+    wait_cancelled();
+    end();
+}
+EXPLORE_DRIVER(task_cancel_new, .about = "a new group is cancelled", .setup = setup_one, .threads = {submit_or_not, cancel},
+               .check = check_cancelled);
+/* The waiter may have counted a task that its submitter then takes back. */
+EXPLORE_DRIVER(task_cancel, .about = "submitted, cancelled and waited for at once", .setup = setup_open,
+               .threads = {submit_or_not, cancel, wait_cancelled}, .check = check_cancelled, .flags = EXPLORE_NO_RESCUE);
+
+/* A worker that only parks finds everything that a submitter publishes, also when that one becomes biased. */
+static void be_worker(uint32_t index, struct frame *frame) {
+    struct weft_worker *seat = load_rlx(&world.pool->seats[index]);
+    *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat, .is_worker = true};
+    frame_push(seat, frame);
+}
+static void park_only(void) {
+    struct frame frame;
+    struct piece piece;
+    be_worker(0, &frame);
+    struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
+    for (uint32_t found = 0; found < 3;) {
+        park_announce(&world.pool->park, 0, false);
+        worker_unbias(world.pool);
+        if (worker_help(seat, NULL, NULL, &piece)) {
+            park_retract(&world.pool->park, 0);
+            worker_run_help(seat, &piece);
+            found++;
+        } else {
+            park_sleep(&world.pool->park, 0, 0);
+        }
+        park_unscout(&world.pool->park, 0);
+    }
+}
+static void submit_three(void) {
+    submit_two();
+    submit_task();
+}
+EXPLORE_DRIVER(task_bias, .about = "a submitter becomes biased beside a worker that parks", .setup = setup_one,
+               .threads = {submit_three, park_only}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
+static void setup_biased(void) {
+    setup_two();
+    store_rlx(&load_rlx(&world.pool->seats[0])->biased, 1);
+    add_rlx(&world.pool->biased, 1);
+}
+static void unbias(void) { worker_unbias(world.pool); }
+static void check_unbiased(void) {
+    EXPECT(load_rlx(&world.pool->biased) == 0);
+    end();
+}
+EXPLORE_DRIVER(task_unbias, .about = "two end a seat's bias at once", .setup = setup_biased, .threads = {unbias, unbias},
+               .check = check_unbiased);
+
+/* A bounded pool: a place given back by a submission that failed is another's. */
+static void setup_full(void) {
+    setup_one();
+    submit(&world.other, task);
+    EXPECT(weft_cancel(world.pool, &world.other) == WEFT_OK);
+    world.pool->config.full = WEFT_FULL_BLOCK;
+    world.pool->config.queue_max = 1;
+    outside()->lane = &world.pool->blank;
+}
+/* Inside a task, where a full queue is no reason to wait. */
+static void fail_to_submit(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    EXPECT(try_submit(&world.other, task) == WEFT_ECANCELED);
+}
+static void check_full(void) {
+    wait_group();
+    EXPECT(weft_wait(world.pool, &world.other) == WEFT_ECANCELED);
+    end();
+}
+EXPLORE_DRIVER(task_full, .about = "a place in the queue is given back", .setup = setup_full,
+               .threads = {fail_to_submit, submit_task}, .check = check_full, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* A guest is still inside its wait when another thread learns, from the task that it ran, that it may destroy the pool. */
+static int task_seen(void *payload, weft_worker *self) {
+    store_rlx(&world.seen, 1);
+    return task(payload, self);
+}
+static void submit_and_wait(void) {
+    submit(&world.group, task_seen);
+    wait_group();
+}
+static void destroy_when_seen(void) {
+    while (load_rlx(&world.seen) == 0) os_pause();
+    end();
+}
+EXPLORE_DRIVER(task_guest, .about = "destroyed while a guest leaves its wait", .setup = setup_one,
+               .threads = {submit_and_wait, destroy_when_seen}, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- claims of several -------------------------------------------------------------------------------------------- */
+
+static int task_second(void *payload, weft_worker *self) {
+    store_rel(drive_task_second, &world.second_run, 1);
+    os_wake(&world.second_run, 8);
+    return task(payload, self);
+}
+static void await_second(void) {
+    while (load_acq(drive_task_first, &world.second_run) == 0) os_wait(&world.second_run, 0, 0);
+}
+/* Ends only after the second one has run; it says nothing of that. */
+static int task_first(void *payload, weft_worker *self) {
+    await_second();
+    return task(payload, self);
+}
+/* It says so. */
+static int task_blocks(void *payload, weft_worker *self) {
+    EXPECT(weft_block_begin(self) == WEFT_EAGAIN);
+    await_second();
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return task(payload, self);
+}
+/* It waits for a group whose task a guest runs after the second one. */
+static int task_waits(void *payload, weft_worker *self) {
+    EXPECT(weft_wait_until(world.pool, &world.other, WEFT_HELP_NONE, 0) == WEFT_OK);
+    return task(payload, self);
+}
+
+static void worker_0(void) { worker_main(load_rlx(&world.pool->seats[0])); }
+static void worker_1(void) { worker_main(load_rlx(&world.pool->seats[1])); }
+
+/* As pool_stop. */
+static void stop(void) {
+    store_rlx(&world.pool->exits, 1);
+    fence_sc(drive_task_stop);
+    for (uint32_t i = 0; i < world.pool->park.workers; i++) {
+        add_rlx(&world.pool->park.slots[i].event, 1);
+        os_wake(&world.pool->park.slots[i].event, 8);
+    }
+    while (park_wake(&world.pool->park)) {}
+}
+
+/* Two tasks in a lane that are claimed together. No seat is biased: the heavy fence for that would be one for all. */
+static void setup_claim(weft_fn first) {
+    make(2, WEFT_NO_HELP);
+    submit(&world.group, first);
+    submit(&world.group, task_second);
+    worker_unbias(world.pool);
+    store_rlx(&load_rlx(&outside()->lanes)->brisk, 1);
+}
+static void wait_and_stop(void) {
+    wait_group();
+    stop();
+}
+static void setup_claim_open(void) { setup_claim(task_first); }
+EXPLORE_DRIVER(task_claim, .about = "the first of two tasks claimed together needs the second", .setup = setup_claim_open,
+               .threads = {worker_0, worker_1, wait_and_stop}, .check = end,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
+/* Where tasks are tiny a worker dozes instead of parking; what is offered must not wait for it. */
+static void setup_claim_blocks(void) {
+    setup_claim(task_blocks);
+    store_rlx(&world.pool->brisk, 1);
+}
+EXPLORE_DRIVER(task_claim_blocks, .about = "the same, the first one says that it blocks", .setup = setup_claim_blocks,
+               .threads = {worker_0, worker_1, wait_and_stop}, .check = end,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+/* The same, of one step: the claim is open, and a worker looks round for the last time. */
+static struct piece opened;
+static void setup_offer(void) {
+    setup_claim_blocks();
+    struct lane *lane = load_rlx(&outside()->lanes);
+    struct claim *claim = &load_rlx(&world.pool->seats[0])->claim;
+    EXPECT(lane_claim(lane, 2, NULL, NULL, &opened) == 2);
+    claim_open(claim, &opened, opened.begin + opened.stride);
+}
+static void run_opened(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[0]);
+    worker_run_cell(self, &opened.segment->cells[opened.begin]);
+    claim_close(&self->claim, &opened);
+    piece_done(&opened);
+    worker_flush(self);
+    wait_and_stop();
+}
+EXPLORE_DRIVER(task_offer, .about = "a claim is offered while another worker falls asleep", .setup = setup_offer,
+               .threads = {run_opened, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+static void setup_claim_waits(void) {
+    setup_claim(task_waits);
+    store_rlx(&world.pool->brisk, 1);
+    struct record *record = record_open(&world.pool->groups, 0, 0);
+    world.other.id = load_rlx(&record->id);
+    line_submit(line_of(record, outside()->index), false, 1); /* a task that this driver itself completes */
+}
+static void complete_and_stop(void) {
+    await_second();
+    struct record *record = record_at(&world.pool->groups, id_index(world.other.id));
+    line_complete(line_of(record, outside()->index), false, 1);
+    worker_settle(world.pool, record);
+    wait_and_stop();
+}
+EXPLORE_DRIVER(task_claim_waits, .about = "the same, the first one waits", .setup = setup_claim_waits,
+               .threads = {worker_0, worker_1, complete_and_stop}, .check = end,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
+/* A scout that takes a task leaves; what was published while it was one is another's, who sleeps. */
+static void setup_workers(void) { make(2, WEFT_NO_HELP); }
+static void submit_dependent(void) {
+    submit(&world.group, task_first);
+    submit(&world.group, task_second);
+    wait_and_stop();
+}
+EXPLORE_DRIVER(task_scout, .about = "a task published while there is a scout", .setup = setup_workers,
+               .threads = {worker_0, worker_1, submit_dependent}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- loops -------------------------------------------------------------------------------------------------------- */
+
+enum { INDICES = 3 };
+static uint32_t index_run[INDICES];
+static bool found_empty;
+
+static void setup_loop(void) {
+    setup_one();
+    memset(index_run, 0, sizeof index_run);
+    found_empty = false;
+}
+static int chunk(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    EXPECT(!found_empty && end == begin + 1 && ++index_run[begin] == 1);
+    store_rlx(&world.seen, 1);
+    return 0;
+}
+static int loop_of(size_t indices) {
+    const weft_range range = {0, indices, 1};
+    return weft_for(world.pool, range, chunk, NULL);
+}
+/* A second thread runs what the loop submits. */
+static void loop_guest(void) {
+    EXPECT(loop_of(INDICES) == WEFT_OK);
+    for (size_t i = 0; i < INDICES; i++) EXPECT(index_run[i] == 1);
+    stop();
+}
+EXPLORE_DRIVER(task_loop, .about = "a loop run by two", .setup = setup_loop, .threads = {loop_guest, worker_0}, .check = end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* No pool is destroyed under a loop of a guest. */
+static void loop_alone(void) { EXPECT(loop_of(1) == WEFT_OK); }
+static void setup_loop_alone(void) {
+    setup_loop();
+    store_rlx(&world.pool->workers, 0);
+}
+EXPLORE_DRIVER(task_loop_guest, .about = "destroyed while a guest leaves its loop", .setup = setup_loop_alone,
+               .threads = {loop_alone, destroy_when_seen}, .flags = EXPLORE_NO_RESCUE);
+static void loop_of_own(size_t index) {
+    const weft_range range = {index, index + 1, 1};
+    EXPECT(weft_for(world.pool, range, chunk, NULL) == WEFT_OK);
+}
+static void loop_first(void) { loop_of_own(0); }
+static void loop_second(void) { loop_of_own(1); }
+EXPLORE_DRIVER(task_loop_guests, .about = "two guests run a loop each", .setup = setup_loop_alone,
+               .threads = {loop_first, loop_second}, .check = end, .flags = EXPLORE_NO_RESCUE);
+/* As pool_drain begins: finds no guest, or the guest finds the pool closed. */
+static void close_pool(void) {
+    store_rlx(&world.pool->closed, 1);
+    os_fence_heavy(drive_task_close);
+    if (load_rlx(&world.pool->guests) == 0) found_empty = true;
+}
+static void loop_or_not(void) {
+    int error = loop_of(1);
+    EXPECT(error == WEFT_OK || error == WEFT_ESHUTDOWN);
+}
+EXPLORE_DRIVER(task_loop_closed, .about = "a guest begins a loop while the pool is being closed", .setup = setup_loop_alone,
+               .threads = {loop_or_not, close_pool}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+/* Seat 0 is a worker that blocks, seat 1 a spare that has been started. */
+static void setup_spare(void) {
+    setup_two();
+    world.pool->workers_max = 1;
+    world.pool->config.spares = 1;
+    store_rlx(&world.pool->workers, 1);
+    store_rlx(&world.pool->spares_made, 1);
+}
+static void block_until_second(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[0]);
+    submit(&world.group, task_second);
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    await_second();
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    wait_and_stop();
+}
+EXPLORE_DRIVER(task_spare, .about = "a spare stands in", .setup = setup_spare, .threads = {block_until_second, worker_1},
+               .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* Seats 0 and 1 block, seat 3 is the second spare; the first one is busy elsewhere. */
+static void setup_second_spare(void) {
+    make(4, 0);
+    world.pool->workers_max = 2;
+    world.pool->config.spares = 2;
+    store_rlx(&world.pool->workers, 2);
+    store_rlx(&world.pool->spares_made, 2);
+}
+static void block_once(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[0]);
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    await_second();
+    EXPECT(weft_block_end(self) == WEFT_OK);
+}
+static void block_often(void) {
+    struct frame frame;
+    be_worker(1, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[1]);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(weft_block_begin(self) == WEFT_OK);
+        EXPECT(weft_block_end(self) == WEFT_OK);
+    }
+    submit(&world.group, task_second);
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    await_second();
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    wait_and_stop();
+}
+static void worker_3(void) { worker_main(load_rlx(&world.pool->seats[3])); }
+EXPLORE_DRIVER(task_second_spare, .about = "a spare for two sections, one of which comes and goes",
+               .setup = setup_second_spare, .threads = {block_once, block_often, worker_3}, .check = end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* Two sections open at once. */
+static void block_together(uint32_t index) {
+    struct frame frame;
+    be_worker(index, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[index]);
+    EXPECT(weft_block_begin(self) == WEFT_EAGAIN);
+    add_rlx(&world.seen, 1);
+    while (load_rlx(&world.seen) < 2) os_pause();
+    EXPECT(weft_block_end(self) == WEFT_OK);
+}
+static void block_0(void) { block_together(0); }
+static void block_1(void) { block_together(1); }
+static void check_peak(void) {
+    EXPECT(load_rlx(&world.pool->blocked_peak) == 2 && load_rlx(&world.pool->blocked) == 0);
+    end();
+}
+EXPLORE_DRIVER(task_peak, .about = "two sections at once", .setup = setup_two, .threads = {block_0, block_1},
+               .check = check_peak);
