@@ -139,7 +139,6 @@ static void put_json(void) {
     int length = weft_heap_json(text.bytes, TEXT_BYTES - 1);
     if (length < 0) return;
     text.used = (size_t)length < TEXT_BYTES - 2 ? (size_t)length : TEXT_BYTES - 2;
-    put("\n");
 }
 
 void report_write(enum report_form form, int fd) {

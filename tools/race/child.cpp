@@ -1,4 +1,5 @@
 // The process of one entrant in one case: loads it, creates the pool, runs the rounds it is told to and reports on each.
+#include "alloc.hpp"
 #include "bout.hpp"
 #include "probe.hpp"
 
@@ -79,9 +80,14 @@ int race_child(const std::vector<std::string> &arguments) {
 
 int race_solo(const std::vector<std::string> &arguments) {
     try {
-        auto bout = bout_make(seat_from(arguments, 1));
-        bout->run(std::stoull(arguments[0]));
-        _exit(0);
+        Seat seat = seat_from(arguments, 1);
+        auto bout = bout_make(seat);
+        uint64_t tasks = std::stoull(arguments[0]), start_ns = clock_ns();
+        bout->run(tasks);
+        printf("%.3f ns/task\n", static_cast<double>(clock_ns() - start_ns) / static_cast<double>(tasks));
+        fflush(stdout);
+        if (alloc_is(seat.workload)) return 0; // an allocator may have something to say at exit
+        _exit(0);                              // some pools need seconds to end
     } catch (const std::exception &failure) {
         fprintf(stderr, "weft race-solo: %s\n", failure.what());
     }
