@@ -191,6 +191,37 @@ typedef struct weft_group {
  * or size > WEFT_INLINE_MAX. */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
+/* weft_submit into the group of the task that `self` runs, so that this group, and with it the job that its first task was, is
+ * unfinished until the children and their children are:
+ *
+ *     int decode(void *payload, weft_worker *self) {
+ *         for each slice: weft_submit_child(self, decode_slice, &slice, sizeof slice);
+ *         return 0;
+ *     }
+ *     weft_submit(pool, &job, decode, &frame, sizeof frame);
+ *     weft_wait(pool, &job);   waits for decode and every slice
+ *
+ * Only from the thread that runs the task. As weft_submit; WEFT_EINVAL also when `self` is NULL or runs no task. */
+WEFT_API int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size);
+
+/* The two groups of a continuation; NULL is the pool's own. */
+typedef struct weft_after {
+    weft_group *after; /* the task starts when this has finished */
+    weft_group *group; /* the task counts in this: a wait for it waits for the task, from now on */
+} weft_after;
+
+/* weft_submit for a task that starts when groups.after has finished: when all its tasks have, those before this call and those
+ * that come before the last of these ends. What these wrote is visible to it. It starts whether they failed, were cancelled or not;
+ * a wait for groups.after inside the task returns their error at once. groups.after still has to be waited for by somebody.
+ *
+ *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
+ *
+ * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and a bounded queue
+ * has no say: the task takes its place there when it starts. WEFT_EDEADLK: the groups are the same, or groups.after holds back, by continuations, until groups.group has
+ * finished; nothing was queued. A wait for groups.group by a task of groups.after is WEFT_EDEADLK, too. Should there be no memory to
+ * queue the task when its time has come, it runs on the thread that finished groups.after. */
+WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
+
 /* How a wait helps, weft_wait_until's `help`. */
 enum weft_help {
     WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it */

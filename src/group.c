@@ -36,13 +36,17 @@
  *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS id             relaxed  -   split: freed twice
- *   G17 group_is_below: load id          acquire  G13 the parent is of the group before
+ *   G17 record_serving: load id          acquire  G13 the parent is of the group before
  */
-#include "group.h"
+#include "held.h"
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
     groups->lines = lines;
-    return pile_init(&groups->records, &(struct pile){.store = store,
+    return pile_init(&groups->held, &(struct pile){.store = store,
+                                                   .item_bytes = round_up(sizeof(struct held), CACHE_LINE),
+                                                   .chunk_shift = 4,
+                                                   .items_max = RECORDS_MAX}) &&
+           pile_init(&groups->records, &(struct pile){.store = store,
                                                       .item_bytes = sizeof(struct record) + lines * sizeof(struct line),
                                                       .chunk_shift = 4,
                                                       .items_max = RECORDS_MAX});
@@ -162,12 +166,37 @@ void record_leave(struct groups *groups, struct record *record) {
     if (cas_rlx(G22, &record->id, &now, 0)) pile_put(&groups->records, record);
 }
 
+/* The record of the group `id`; NULL when that has ended. */
+static const struct record *record_serving(const struct groups *groups, uint64_t id) {
+    const struct record *record = record_at(groups, id_index(id));
+    return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
+}
+
 bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above) {
     while (id != 0) {
         if (id == above) return true;
-        const struct record *record = record_at(groups, id_index(id));
-        if (record == NULL || (load_acq(G17, &record->id) & ~ID_MARKS) != id) return false;
+        const struct record *record = record_serving(groups, id);
+        if (record == NULL) return false;
         id = load_rlx(&record->parent);
     }
     return false;
+}
+
+/* `hops` bounds the way; at its end anything may be. */
+static bool serves(const struct groups *groups, uint64_t id, uint64_t goal, uint32_t *hops) {
+    while (id != 0) {
+        if (id == goal || (*hops)-- == 0) return true;
+        const struct record *record = record_serving(groups, id);
+        if (record == NULL) return false;
+        uint64_t leads_to = load_rlx(&record->leads_to);
+        if (leads_to == LEADS_TO_MANY) return true;
+        if (leads_to != 0 && serves(groups, leads_to, goal, hops)) return true;
+        id = load_rlx(&record->parent);
+    }
+    return false;
+}
+
+bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal) {
+    uint32_t hops = 32;
+    return serves(groups, id, goal, &hops);
 }

@@ -8,6 +8,8 @@
 #include "store.h"
 #include "weft.h"
 
+struct held;
+
 #define RECORDS_MAX (1u << 20)
 
 /* An id: generation | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group. */
@@ -32,6 +34,7 @@ struct line {
 #define NOT_FAILED UINT64_MAX
 #define FOREIGN_NONE 0u
 #define FOREIGN_MANY UINT32_MAX
+#define LEADS_TO_MANY UINT64_MAX
 
 struct record {
     struct pile_item item;
@@ -44,12 +47,19 @@ struct record {
     ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless */
     ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
+    ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
+    uint64_t walk;                 /* held.c's, under the lock */
+    struct record *walk_next;
     ALIGNED(CACHE_LINE) struct line line[];
 };
 
 struct groups {
     struct pile records;
+    struct pile held;
     uint32_t lines; /* in each record */
+    os_mutex lock;  /* what groups hold */
+    uint64_t walks;
 };
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t lines);
@@ -87,6 +97,9 @@ int record_error(const struct record *record);
 
 /* Is the group `id` the group `above`, or below it? Harmless for any id. */
 bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above);
+/* May the group `goal` be waiting for a task of the group `id`: is that below it, or does it hold tasks that are, and so on?
+ * Harmless for any id. */
+bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal);
 
 /* Marks the group `id` as cancelled. false: it is not open any more, or was cancelled already. */
 bool record_cancel(struct record *record, uint64_t id);

@@ -24,7 +24,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
- *   T2  submit_checked: light fence       light    G8  as T1
+ *   T2  task_count: light fence           light    G8  as T1
  *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives drop: seats
  *                                                 are biased only where it is for the compiler alone, which the model is not
  *   T4  submit_fenced: fence              sc       K3  lost wake-up
@@ -50,9 +50,9 @@
 #define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
 #endif
 
-static void undo_submit(struct weft_worker *seat, struct record *record) {
+void task_undo(struct weft_worker *seat, struct record *record) {
     line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
-    worker_settle(seat->pool, record); /* somebody may have gone to sleep for this count */
+    worker_settle(seat, record); /* somebody may have gone to sleep for this count */
 }
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
@@ -101,6 +101,15 @@ static bool is_inside(const struct weft_worker *seat, uint64_t id) {
     return false;
 }
 
+/* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
+static bool is_held_by_own(const struct weft_worker *seat, uint64_t id) {
+    struct groups *groups = &seat->pool->groups;
+    if (load_rlx(&groups->held.made) == 0) return false;
+    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
+        if (held_leads(groups, frame->id, id)) return true;
+    return false;
+}
+
 /* The group's id, given one if it has none. 0: *error. */
 static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *error) {
     uint64_t id = load_acq(T16, id_of(group));
@@ -117,8 +126,7 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
     return id;
 }
 
-/* The lane for the group. NULL: *error. */
-static struct lane *group_enter(struct weft_worker *seat, weft_group *group, int *error) {
+struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {
     for (;;) {
         uint64_t id = group_bind(seat, group, error);
         if (id == 0) return NULL;
@@ -185,23 +193,35 @@ struct job {
     const void *payload;
     uint32_t bytes; /* in the cells */
     enum cell_kind kind;
-    struct {
-        void *copy; /* of the payload */
-        size_t size;
-    } heap; /* CELL_HEAP: what the cell holds */
+    struct heap_payload heap;
 };
+
+bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence) {
+    struct record *record = lane->record;
+    uint64_t id = lane->group_id;
+    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
+    os_fence_light(T2);
+    *sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
+    if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
+    task_undo(seat, record);
+    return false;
+}
+
+bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells) {
+    uint32_t count = cells_of(meta_bytes(cells->meta));
+    struct lane *lane = lane_for(seat, id, record);
+    if (lane == NULL || (!lane_fits(lane, count) && !lane_extend(lane, count))) return false;
+    memcpy(lane_cell(lane), cells, count * CELL_BYTES);
+    submit_publish(seat, lane);
+    return true;
+}
 
 /* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
 static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
-    struct record *record = lane->record;
-    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
-    os_fence_light(T2);
-    if (load_rlx(&record->id) != lane->group_id || (load_rlx(&seat->pool->closed) && seat->frame == NULL)) {
-        undo_submit(seat, record);
-        return false;
-    }
+    const struct record *record = lane->record;
+    uint32_t sequence;
+    if (!task_count(seat, lane, &sequence)) return false;
     struct cell *cell = lane_cell(lane);
-    uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
     if (job->bytes > 0) memcpy(cell->payload, job->payload, job->bytes);
@@ -236,7 +256,7 @@ static int run_inline(struct weft_worker *seat, const struct lane *lane, const s
     char small[64] ALIGNED(16);
     void *copy = payload == NULL || size <= sizeof small ? small : os_alloc(size);
     if (copy == NULL) {
-        undo_submit(seat, record);
+        task_undo(seat, record);
         return WEFT_ENOMEM;
     }
     if (payload != NULL) memcpy(copy, payload, size);
@@ -272,7 +292,7 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
     for (;;) {
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
         int error;
-        struct lane *lane = group_enter(seat, group, &error);
+        struct lane *lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
         if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
@@ -302,7 +322,7 @@ static int submit_bounded(struct weft_worker *seat, weft_group *group, struct jo
     int error = queue_reserve(seat);
     if (error < 0) return error;
     if (error > 0) {
-        const struct lane *lane = group_enter(seat, group, &error);
+        const struct lane *lane = task_enter(seat, group, &error);
         return lane == NULL ? error : run_inline(seat, lane, job, size);
     }
     error = submit_seated(seat, group, job, size);
@@ -332,7 +352,7 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, 
 /* The group or the pool ended meanwhile: takes back what was counted. */
 static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     struct weft_worker *seat = os_self_get()->worker;
-    undo_submit(seat, seat->lane->record);
+    task_undo(seat, seat->lane->record);
     return submit_slow(pool, group, fn, payload, size);
 }
 
@@ -420,7 +440,7 @@ static bool wait_accepts(const void *context, uint32_t index) {
     if (wait->help == WEFT_HELP_ANY) return true;
     const struct groups *groups = &wait->seat->pool->groups;
     const struct record *record = record_at(groups, index);
-    return record != NULL && group_is_below(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
+    return record != NULL && group_serves(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
 }
 
 /* The finished group's end: true when this wait has ended it. */
@@ -549,7 +569,7 @@ static void trim_lanes(struct weft_worker *seat) {
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
-    if (is_inside(seat, wait->id)) return WEFT_EDEADLK;
+    if (is_inside(seat, wait->id) || is_held_by_own(seat, wait->id)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);

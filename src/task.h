@@ -11,6 +11,21 @@
 typedef ATOMIC(uint64_t) group_id;
 INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
 
+/* What a cell of kind CELL_HEAP has for a payload. */
+struct heap_payload {
+    void *copy;
+    size_t size;
+};
+
+/* The seat's lane for the group, which it opens if need be. NULL: *error. */
+struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
+/* Counts a task in the lane's group, if that and the pool are open still. */
+bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence);
+/* Takes the count back. */
+void task_undo(struct weft_worker *seat, struct record *record);
+/* Publishes a task of the open group `id` that has been counted. false: no memory; nothing happened. */
+bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells);
+
 /* The seat's thread, if from outside, is inside a call that may sleep: the pool's end waits until it has left. */
 void guest_enter(const struct weft_worker *seat);
 void guest_leave(const struct weft_worker *seat);

@@ -74,10 +74,23 @@ void frame_pop(struct weft_worker *seat) {
     seat->lane = &seat->pool->blank;
 }
 
-void worker_settle(weft_pool *pool, struct record *record) {
+void worker_start_held(struct weft_worker *seat, struct record *record) {
+    struct groups *groups = &seat->pool->groups;
+    struct held *held = held_take(groups, record);
+    while (held != NULL) {
+        struct held *next = held->next;
+        held->start(seat, held);
+        record_leave(groups, record);
+        held = next;
+    }
+}
+
+void worker_settle(struct weft_worker *seat, struct record *record) {
+    weft_pool *pool = seat->pool;
     bool wakes = record_must_wake(record);
     uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
     if (wakes && id != 0) worker_wake_waiters(pool, id);
+    if (wakes && load_rlx(&record->held) != NULL) worker_start_held(seat, record);
     if (LIKELY(!load_rlx(&pool->closed))) return;
     add_rlx(&pool->drained, 1);
     os_wake(&pool->drained, INT32_MAX);
@@ -95,7 +108,7 @@ void worker_flush(struct weft_worker *seat) {
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
     line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
-    worker_settle(seat->pool, record);
+    worker_settle(seat, record);
 }
 
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
@@ -315,15 +328,14 @@ void worker_wake(struct weft_worker *seat) {
     if (park_wake(&seat->pool->park)) count_up(&seat->wakes, 1);
 }
 
-/* Wakes sleepers in waits that may help with a task of group `id` (0: not known, then all that help). */
-static void worker_wake_helpers(weft_pool *pool, uint64_t id) {
+void worker_wake_helpers(weft_pool *pool, uint64_t id) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = seat_at(pool, i);
         if (waiter == NULL) continue;
         uint32_t helps = load_rlx(&waiter->wait_helps);
         if (helps == 0) continue;
-        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_is_below(&pool->groups, id, load_rlx(&waiter->wait_id)))
+        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
             continue;
         add_rlx(&waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);

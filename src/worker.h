@@ -6,7 +6,7 @@
 #define WEFT_WORKER_H
 
 #include "claim.h"
-#include "group.h"
+#include "held.h"
 #include "park.h"
 
 #define SEATS_MAX 4096u
@@ -143,11 +143,15 @@ void worker_flush(struct weft_worker *seat);
 void frame_push(struct weft_worker *seat, struct frame *frame);
 void frame_pop(struct weft_worker *seat);
 
-/* After a change of the record's counts: wakes who waits for the sums to be equal. */
-void worker_settle(weft_pool *pool, struct record *record);
+/* After a change of the record's counts: wakes who waits for the sums to be equal, and starts what the group holds until then. */
+void worker_settle(struct weft_worker *seat, struct record *record);
+/* Starts what the record holds, if its group has finished. */
+void worker_start_held(struct weft_worker *seat, struct record *record);
 /* A bounded pool's task has started, or was not submitted after all. */
 void worker_leave_queue(weft_pool *pool);
 
+/* Wakes sleepers in waits that may help with a task of group `id` (0: not known, then all that help). */
+void worker_wake_helpers(weft_pool *pool, uint64_t id);
 /* Wakes every thread that sleeps in a wait for that group. */
 void worker_wake_waiters(weft_pool *pool, uint64_t id);
 

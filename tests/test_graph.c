@@ -1,107 +1,7 @@
 /* test_graph.c: graphs: order, many runs, errors, cancelling, misuse. */
 #define _GNU_SOURCE
-#include "pool_help.h"
-
-/* ---- nodes that check their order --------------------------------------------------------------------------------- */
-
-enum { NODES_MAX = 4096 };
-
-/* One node of the test. `stamp` is plain memory: the graph alone orders its readers after its writer. */
-struct item {
-    struct scene *scene;
-    uint32_t index;
-    uint32_t stamp; /* the number of the last run it took part in */
-    int result;
-    uint32_t before[8];
-    uint32_t before_count;
-};
-
-struct scene {
-    weft_graph *graph;
-    weft_pool *pool;
-    uint32_t run;
-    uint32_t count;
-    struct item items[NODES_MAX];
-    weft_node nodes[NODES_MAX];
-};
-
-static int item_fn(void *context, weft_worker *self) {
-    struct item *item = context;
-    struct scene *scene = item->scene;
-    REQUIRE(weft_worker_pool(self) != NULL);
-    REQUIRE(item->stamp < scene->run);
-    for (uint32_t i = 0; i < item->before_count; i++) REQUIRE(scene->items[item->before[i]].stamp == scene->run);
-    item->stamp = scene->run;
-    return item->result;
-}
-
-static struct scene *scene_make(uint32_t count) {
-    struct scene *scene = calloc(1, sizeof *scene);
-    REQUIRE(scene != NULL && count <= NODES_MAX);
-    REQUIRE(weft_graph_create(&scene->graph) == WEFT_OK);
-    scene->count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        scene->items[i] = (struct item){.scene = scene, .index = i};
-        REQUIRE(weft_graph_add(scene->graph, &scene->nodes[i], item_fn, &scene->items[i]) == WEFT_OK);
-    }
-    return scene;
-}
-
-static void scene_edge(struct scene *scene, uint32_t before, uint32_t after) {
-    struct item *item = &scene->items[after];
-    REQUIRE(item->before_count < 8);
-    item->before[item->before_count++] = before;
-    REQUIRE(weft_graph_edge(scene->graph, scene->nodes[before], scene->nodes[after]) == WEFT_OK);
-}
-
-static void scene_build(struct scene *scene) { REQUIRE(weft_graph_build(scene->graph, NULL) == WEFT_OK); }
-
-static void scene_end(struct scene *scene) {
-    REQUIRE(weft_graph_destroy(&scene->graph) == WEFT_OK && scene->graph == NULL);
-    free(scene);
-}
-
-static int scene_run(struct scene *scene, weft_pool *pool) {
-    scene->run++;
-    return weft_graph_run(pool, scene->graph);
-}
-
-static void check_all_ran(const struct scene *scene) {
-    for (uint32_t i = 0; i < scene->count; i++) REQUIRE(scene->items[i].stamp == scene->run);
-}
-
-static struct scene *wavefront(uint32_t side) {
-    struct scene *scene = scene_make(side * side);
-    for (uint32_t i = 0; i < side * side; i++) {
-        if (i % side > 0) scene_edge(scene, i - 1, i);
-        if (i >= side) scene_edge(scene, i - side, i);
-    }
-    scene_build(scene);
-    return scene;
-}
-
-/* Each node after up to 8 earlier ones, in some order of addition. */
-static struct scene *random_graph(uint32_t count, uint32_t seed) {
-    struct scene *scene = scene_make(count);
-    uint32_t order[NODES_MAX];
-    uint64_t state = seed;
-    for (uint32_t i = 0; i < count; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        uint32_t other = (uint32_t)(state >> 33) % (i + 1);
-        order[i] = order[other];
-        order[other] = i;
-    }
-    for (uint32_t i = 1; i < count; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        uint32_t edges = (uint32_t)(state >> 60) % 9;
-        for (uint32_t k = 0; k < edges; k++) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            scene_edge(scene, order[(uint32_t)(state >> 33) % i], order[i]);
-        }
-    }
-    scene_build(scene);
-    return scene;
-}
+#include "graph_scene.h"
+#include "shortage.h"
 
 /* ---- order -------------------------------------------------------------------------------------------------------- */
 
@@ -568,7 +468,7 @@ static int fork_node(void *context, weft_worker *self) {
 static void test_fork(void **state) {
     (void)state;
 #if defined(SANITIZED_THREAD)
-    SKIP("ThreadSanitizer does not follow a fork with threads");
+    if (SANITIZED) SKIP("ThreadSanitizer does not follow a fork with threads");
 #endif
     if (is_emulated()) SKIP("the emulator does not fork with threads");
     struct runner runner = {make_pool(2), NULL, 0};
@@ -621,6 +521,78 @@ static void test_null(void **state) {
     end_pool(pool);
 }
 
+/* Memory fails at the Nth call, and from the Nth on. A call either works or says so and can be made again; a run works, for
+ * it finds another way. */
+static void test_shortage(void **state) {
+    (void)state;
+    for (int and_after = 0; and_after < 2; and_after++) {
+        for (unsigned at = 1;; at++) {
+            weft_pool *pool = make_pool(1);
+            struct scene *scene = calloc(1, sizeof *scene);
+            REQUIRE(scene != NULL);
+            shortage_begin(at, and_after != 0);
+            if (weft_graph_create(&scene->graph) != WEFT_OK) {
+                REQUIRE(scene->graph == NULL);
+                shortage_end();
+                REQUIRE(weft_graph_create(&scene->graph) == WEFT_OK);
+            }
+            scene->count = 300;
+            for (uint32_t i = 0; i < scene->count; i++) {
+                scene->items[i] = (struct item){.scene = scene, .index = i};
+                int error;
+                while ((error = weft_graph_add(scene->graph, &scene->nodes[i], item_fn, &scene->items[i])) != WEFT_OK) {
+                    REQUIRE(error == WEFT_ENOMEM);
+                    if (and_after) shortage_end();
+                }
+                if (i == 0) continue;
+                while ((error = weft_graph_edge(scene->graph, scene->nodes[0], scene->nodes[i])) != WEFT_OK) {
+                    REQUIRE(error == WEFT_ENOMEM);
+                    if (and_after) shortage_end();
+                }
+            }
+            int error;
+            while ((error = weft_graph_build(scene->graph, NULL)) != WEFT_OK) {
+                REQUIRE(error == WEFT_ENOMEM);
+                REQUIRE(weft_graph_run(pool, scene->graph) == WEFT_EINVAL);
+                if (and_after) shortage_end();
+            }
+            for (int run = 0; run < 3; run++) {
+                error = scene_run(scene, pool);
+                REQUIRE(error == WEFT_OK || error == WEFT_ENOMEM);
+                if (error == WEFT_OK) check_all_ran(scene);
+            }
+            bool struck = shortage_end();
+            REQUIRE(scene_run(scene, pool) == WEFT_OK);
+            check_all_ran(scene);
+            scene_end(scene);
+            end_pool(pool);
+            if (struck) continue;
+            assert_true(at > 15); /* the wrapper was in the way */
+            break;
+        }
+    }
+}
+
+/* No allocation in a warm run, and few tasks: a chain is one. */
+static void test_no_allocation_per_run(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    struct scene *scene = random_graph(2000, 5);
+    for (int i = 0; i < 10; i++) assert_int_equal(scene_run(scene, pool), WEFT_OK);
+    shortage_begin(0, false);
+    for (int i = 0; i < 100; i++) assert_int_equal(scene_run(scene, pool), WEFT_OK);
+    assert_int_equal(atomic_load(&shortage.calls), 0);
+    scene_end(scene);
+    struct scene *chain = scene_make(1000);
+    for (uint32_t i = 1; i < 1000; i++) scene_edge(chain, i - 1, i);
+    scene_build(chain);
+    uint64_t before = stats_of(pool).tasks_run;
+    for (int i = 0; i < 10; i++) assert_int_equal(scene_run(chain, pool), WEFT_OK);
+    assert_int_equal(stats_of(pool).tasks_run - before, 10);
+    scene_end(chain);
+    end_pool(pool);
+}
+
 /* A circle behind a tail, before another, of every length: the first node of the circle is named. */
 static void test_cycles(void **state) {
     (void)state;
@@ -646,15 +618,25 @@ static void test_cycles(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_extremes),       cmocka_unit_test(test_rebuilt),
-        cmocka_unit_test(test_parallel),       cmocka_unit_test(test_duplicate_edges),
-        cmocka_unit_test(test_nested),         cmocka_unit_test(test_different_at_once),
-        cmocka_unit_test(test_two_pools),      cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_failures),       cmocka_unit_test(test_cancel_inside),
-        cmocka_unit_test(test_cancel_outside), cmocka_unit_test(test_pool_ends),
-        cmocka_unit_test(test_fork),           cmocka_unit_test(test_null),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_rebuilt),
+        cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_duplicate_edges),
+        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_different_at_once),
+        cmocka_unit_test(test_two_pools),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_cancel_inside),
+        cmocka_unit_test(test_cancel_outside),
+        cmocka_unit_test(test_pool_ends),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_null),
         cmocka_unit_test(test_cycles),
+        cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_no_allocation_per_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,7 @@ static void complete_and_stop(void) {
     await_second();
     struct record *record = record_at(&world.pool->groups, id_index(world.other.id));
     line_complete(line_of(record, outside()->index), false, 1);
-    worker_settle(world.pool, record);
+    worker_settle(outside(), record);
     wait_and_stop();
 }
 EXPLORE_DRIVER(task_claim_waits, .about = "the same, the first one waits", .setup = setup_claim_waits,

@@ -1,0 +1,123 @@
+/* after.c: tasks that start when a group has finished. The protocol stands in held.c.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   V1  hold: fence                       sc       G4  the last to complete does not see the held task, nor this thread the
+ *                                                    completion: it never starts. Also T17: a waiter that could help with the
+ *                                                    group sleeps
+ */
+#include "task.h"
+
+#include <string.h>
+
+/* Puts the task into a lane of the calling thread; without memory for that the thread runs it at once. */
+static void start(struct weft_worker *seat, struct held *held) {
+    if (seat->pool->config.queue_max != 0) add_rlx(&seat->pool->queued, 1);
+    if (!task_put(seat, held->id, held->record, held->cells)) {
+        struct frame frame;
+        frame_push(seat, &frame);
+        worker_run_cell(seat, held->cells);
+        worker_flush(seat);
+        frame_pop(seat);
+    }
+    seat->lane = &seat->pool->blank;
+    held_put(&seat->pool->groups, held);
+}
+
+/* The task as it will lie in a lane, but for its group. false: no memory. */
+static bool held_fill(struct held *held, weft_fn fn, const void *payload, size_t size) {
+    struct cell *cell = held->cells;
+    cell->fn = fn;
+    cell->meta = meta_make(0, 0, CELL_NO_PAYLOAD, 0);
+    if (payload == NULL) return true;
+    if (size <= HELD_INLINE_MAX) {
+        cell->meta = meta_make(0, (uint32_t)size, CELL_INLINE, 0);
+        memcpy(cell->payload, payload, size);
+        return true;
+    }
+    const struct heap_payload heap = {os_alloc(size), size};
+    if (heap.copy == NULL) return false;
+    memcpy(heap.copy, payload, size);
+    memcpy(cell->payload, &heap, sizeof heap);
+    cell->meta = meta_make(0, sizeof heap, CELL_HEAP, 0);
+    return true;
+}
+
+static void held_drop(struct groups *groups, struct held *held) {
+    struct heap_payload heap;
+    memcpy(&heap, held->cells->payload, sizeof heap);
+    if (meta_kind(held->cells->meta) == CELL_HEAP) os_free(heap.copy);
+    held_put(groups, held);
+}
+
+/* Counts the task in its group. */
+static int held_count(struct weft_worker *seat, weft_group *group, struct held *held) {
+    for (;;) {
+        int error;
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        struct lane *lane = task_enter(seat, group, &error);
+        if (lane == NULL) return error;
+        uint32_t sequence;
+        held->id = lane->group_id;
+        held->record = lane->record;
+        if (!task_count(seat, lane, &sequence)) continue;
+        held->cells->meta |= meta_make(held->record->item.index, 0, CELL_INLINE, sequence);
+        return WEFT_OK;
+    }
+}
+
+/* Inside a wait on the group `id`: WEFT_OK when the task will start and that wait be ended. */
+static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct held *held) {
+    weft_pool *pool = seat->pool;
+    if (!held_add(&pool->groups, record, id, held)) {
+        task_undo(seat, held->record);
+        return WEFT_EDEADLK;
+    }
+    fence_sc(V1);
+    if (load_rlx(&pool->park.word[0].helpers) > 0) worker_wake_helpers(pool, id);
+    if (record_is_finished(record)) worker_start_held(seat, record);
+    return WEFT_OK;
+}
+
+/* The record of the group `after`, in a wait on it. NULL: it has finished. */
+static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id) {
+    *id = load_rlx(id_of(after));
+    if (*id == 0) return NULL;
+    struct record *record = record_at(&pool->groups, id_index(*id));
+    return record != NULL && record_enter(&pool->groups, record, *id) ? record : NULL;
+}
+
+int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size) {
+    if (pool == NULL || fn == NULL || (payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    if (groups.after == NULL) groups.after = &pool->group;
+    if (groups.group == NULL) groups.group = &pool->group;
+    if (groups.after == groups.group) return WEFT_EDEADLK;
+    guest_enter(seat);
+    uint64_t id;
+    struct record *record = after_group(pool, groups.after, &id);
+    if (record == NULL) {
+        error = weft_submit(pool, groups.group, fn, payload, size);
+    } else {
+        struct held *held = held_get(&pool->groups);
+        error = WEFT_ENOMEM;
+        if (held != NULL) {
+            held->start = start;
+            bool is_filled = held_fill(held, fn, payload, size);
+            if (is_filled) error = held_count(seat, groups.group, held);
+            if (error == WEFT_OK) error = hold(seat, record, id, held);
+            if (error != WEFT_OK && is_filled) held_drop(&pool->groups, held);
+            if (!is_filled) held_put(&pool->groups, held);
+        }
+        if (error != WEFT_OK) record_leave(&pool->groups, record);
+    }
+    guest_leave(seat);
+    return error;
+}
+
+int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {
+    if (self == NULL || self->frame == NULL || self->frame->id == 0) return WEFT_EINVAL;
+    weft_group group = {.id = self->frame->id};
+    return weft_submit(self->pool, &group, fn, payload, size);
+}

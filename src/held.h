@@ -1,0 +1,38 @@
+/* held.h: tasks that start when a group has finished. Layer 3. The protocol stands in held.c. */
+#ifndef WEFT_HELD_H
+#define WEFT_HELD_H
+
+#include "group.h"
+#include "lane.h"
+
+struct weft_worker;
+
+#define HELD_CELLS 4u
+#define HELD_INLINE_MAX (HELD_CELLS * CELL_BYTES - (CELL_BYTES - CELL_PAYLOAD))
+
+struct held {
+    struct pile_item item;
+    struct held *next;     /* held before this one; after held_take: after this one */
+    struct record *record; /* of the group it counts in, and that group's id */
+    uint64_t id;
+    void (*start)(struct weft_worker *seat, struct held *held); /* the task may run now; ends with held_put */
+    ALIGNED(16) struct cell cells[HELD_CELLS];                  /* the task as it will lie in a lane */
+};
+
+/* One of the caller's own; NULL: no memory. */
+INLINE struct held *held_get(struct groups *groups) { return pile_get(&groups->held); }
+INLINE void held_put(struct groups *groups, struct held *held) { pile_put(&groups->held, held); }
+
+/* Inside a wait (record_enter) on the group `id`, which lasts until somebody has taken the task: it starts when the group has
+ * finished. false: that group cannot finish before the task's own has. A fence must follow, then a look whether the group has
+ * finished already. */
+bool held_add(struct groups *groups, struct record *record, uint64_t id, struct held *held);
+
+/* What the record holds, in the order it was added, when its group has finished. Any thread that sees the counts change. The taker
+ * starts each task and leaves the wait once for each. */
+struct held *held_take(struct groups *groups, struct record *record);
+
+/* Does the group `id` hold tasks of group `to`, or of a group that holds some, and so on? */
+bool held_leads(struct groups *groups, uint64_t id, uint64_t to);
+
+#endif

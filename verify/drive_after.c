@@ -1,0 +1,183 @@
+/* drive_after.c: tasks that start when a group has finished, in a whole pool. What the first group's tasks wrote in plain memory
+ * is there when they start; nobody sleeps for ever. */
+#include "explore.h"
+#include "weft.h"
+
+#include <string.h>
+
+static struct {
+    weft_pool *pool;
+    weft_group first;
+    weft_group then;
+    uint32_t written[4]; /* plain: each by one task of `first` */
+    uint32_t submitted;
+    uint32_t started; /* the test's own: continuations that ran */
+    uint32_t accepted;
+} world;
+
+static int write_task(void *payload, weft_worker *self) {
+    uint32_t *at = *(uint32_t **)payload;
+    EXPECT(self != NULL);
+    plain_write(at, sizeof *at);
+    *at = 1;
+    return 0;
+}
+
+static int submit_write(void) {
+    uint32_t *at = &world.written[world.submitted];
+    int error = weft_submit(world.pool, &world.first, write_task, &at, sizeof at);
+    if (error == WEFT_OK) world.submitted++;
+    return error;
+}
+
+/* Payload: how many tasks of `first` were submitted before. */
+static int then_task(void *payload, weft_worker *self) {
+    EXPECT(self != NULL);
+    for (uint32_t i = 0; i < *(uint32_t *)payload; i++) {
+        plain_read(&world.written[i], sizeof world.written[i]);
+        EXPECT(world.written[i] == 1);
+    }
+    world.started++;
+    return 0;
+}
+
+static void hold(void) {
+    const weft_after after = {&world.first, &world.then};
+    EXPECT(weft_submit_after(world.pool, after, then_task, &world.submitted, sizeof world.submitted) == WEFT_OK);
+    world.accepted++;
+}
+
+static void setup_flags(uint32_t workers, uint32_t flags) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = workers;
+    config.spares = 1;
+    config.flags = flags;
+    config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 3000;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+}
+static void setup(void) { setup_flags(1, 0); }
+static void setup_no_help(void) { setup_flags(1, WEFT_NO_HELP); }
+static void setup_two(void) { setup_flags(2, WEFT_NO_HELP); }
+
+static void wait_for_both(void) {
+    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.started == world.accepted);
+    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
+}
+static void check(void) {
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    EXPECT(world.started == world.accepted);
+}
+
+static void two_then_one(void) {
+    EXPECT(submit_write() == WEFT_OK);
+    EXPECT(submit_write() == WEFT_OK);
+    hold();
+    wait_for_both();
+}
+EXPLORE_DRIVER(after_one, .about = "two tasks, then one; the submitter helps", .setup = setup, .threads = {two_then_one},
+               .check = check);
+EXPLORE_DRIVER(after_no_help, .about = "the same, run by two workers alone", .setup = setup_two, .threads = {two_then_one},
+               .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* The end of the pool is the only wait. */
+static void submit_and_leave(void) {
+    EXPECT(submit_write() == WEFT_OK);
+    hold();
+    hold();
+}
+EXPLORE_DRIVER(after_destroy, .about = "held when the pool ends", .setup = setup_no_help, .threads = {submit_and_leave},
+               .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- another thread ends the group meanwhile ---------------------------------------------------------------------- */
+
+static void setup_begun(void) {
+    setup_no_help();
+    EXPECT(submit_write() == WEFT_OK);
+}
+static void hold_and_wait(void) {
+    hold();
+    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.started == world.accepted);
+}
+static void wait_for_first(void) { EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK); }
+EXPLORE_DRIVER(after_waiter, .about = "one thread waits for the group, another comes after it", .setup = setup_begun,
+               .threads = {wait_for_first, hold_and_wait}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- a submission that is taken back is the last change of the counts --------------------------------------------- */
+
+static void cancel_first(void) { EXPECT(weft_cancel(world.pool, &world.first) == WEFT_OK); }
+static void submit_late(void) {
+    uint32_t *at = &world.written[1];
+    for (int i = 0; i < 2; i++) {
+        int error = weft_submit(world.pool, &world.first, write_task, &at, sizeof at);
+        EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+        explore_observe(error == WEFT_OK ? 0 : 1);
+    }
+}
+static int count_task(void *payload, weft_worker *self) {
+    EXPECT(payload == NULL && self != NULL);
+    world.started++;
+    return 0;
+}
+static void hold_counting(void) {
+    const weft_after after = {&world.first, &world.then};
+    EXPECT(weft_submit_after(world.pool, after, count_task, NULL, 0) == WEFT_OK);
+    world.accepted++;
+    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(world.started == 1);
+}
+static void check_cancelled(void) {
+    int error = weft_wait(world.pool, &world.first);
+    EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+    check();
+}
+EXPLORE_DRIVER(after_undo, .about = "a stranger's submission to a cancelled group is taken back", .setup = setup_begun,
+               .threads = {cancel_first, submit_late, hold_counting}, .check = check_cancelled, .must_see = 3,
+               .flags = EXPLORE_NO_RESCUE);
+
+static void wait_cancelled(void) {
+    int error = weft_wait(world.pool, &world.first);
+    EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+}
+EXPLORE_DRIVER(after_undo_wait, .about = "the same, and a plain wait", .setup = setup_begun,
+               .threads = {cancel_first, submit_late, wait_cancelled}, .check = check_cancelled, .must_see = 3,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* ---- helping ------------------------------------------------------------------------------------------------------ */
+
+/* The only worker waits for what comes after tasks that only it can run. */
+static int first_and_then(void *payload, weft_worker *self) {
+    EXPECT(payload == NULL && self != NULL);
+    two_then_one();
+    return 0;
+}
+static void submit_inside(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    EXPECT(weft_submit(world.pool, &group, first_and_then, NULL, 0) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+}
+EXPLORE_DRIVER(after_inside, .about = "the only worker waits for a continuation", .setup = setup, .threads = {submit_inside},
+               .check = check);
+
+/* A sleeping waiter that can help only since another thread has made its group come after. */
+static int wait_for_then(void *payload, weft_worker *self) {
+    EXPECT(payload == NULL && self != NULL);
+    int error = weft_wait(weft_worker_pool(self), &world.then);
+    if (error != WEFT_OK) explore_fail("expected the wait to work: %s", weft_strerror(error));
+    return 0;
+}
+static void setup_helper(void) {
+    setup();
+    EXPECT(weft_submit(world.pool, &world.then, count_task, NULL, 0) == WEFT_OK);
+    world.accepted++;
+}
+static void submit_waiter(void) { EXPECT(weft_submit(world.pool, NULL, wait_for_then, NULL, 0) == WEFT_OK); }
+static void hold_first(void) {
+    EXPECT(submit_write() == WEFT_OK);
+    hold();
+}
+EXPLORE_DRIVER(after_helper, .about = "the only worker sleeps in a wait that comes to depend on a group",
+               .setup = setup_helper, .threads = {submit_waiter, hold_first}, .check = check, .flags = EXPLORE_NO_RESCUE);
