@@ -56,6 +56,13 @@
 #define xchg_acq_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define xchg_sc(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 
+/* A count of which one thread is the only writer: + 1. Others may load it. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define count_one(a) __asm__("addq $1, %0" : "+m"((a)->raw) : : "cc")
+#else
+#define count_one(a) store_rlx(a, load_rlx(a) + 1)
+#endif
+
 /* A full fence: orders flags only, payload always travels by release and acquire. */
 #define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

@@ -20,6 +20,9 @@
 #ifndef LRU_MAX
 #define LRU_MAX 16u
 #endif
+#ifndef FREED_BLOCKS
+#define FREED_BLOCKS 64u /* in the cache of a class of which a thread only frees */
+#endif
 #define CACHE_START 8u /* blocks; doubled at each miss and overflow */
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
@@ -29,6 +32,8 @@
 #define DECAY_MS 500
 
 struct heaps heaps;
+
+_Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *), "as os_no_heap");
 
 INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
     store_rlx(&bin->count[what], load_rlx(&bin->count[what]) + n);
@@ -254,20 +259,21 @@ static void config_follow(struct heap *heap) {
         bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
         bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
         while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
-        struct cache *cache = &heap->cache[i];
         if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)
-            cache->limit = cache->base;
-        else if (cache->limit == cache->base)
-            cache->limit = cache->base + min_u64(CACHE_START, class_info[i].cache_max);
+            heap->limit[i] = heap->base[i];
+        else if (heap->limit[i] == heap->base[i])
+            heap->limit[i] = heap->base[i] + min_u64(CACHE_START, class_info[i].cache_max);
     }
 }
 
-static uint32_t cache_count(const struct cache *cache) { return (uint32_t)(load_rlx(&cache->top) - cache->base); }
+static uint32_t cache_count(const struct heap *heap, unsigned kind) {
+    return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
+}
 
-static void cache_grow(struct cache *cache, unsigned kind) {
-    if (UNLIKELY(cache->limit == cache->base)) return;
-    uint32_t capacity = (uint32_t)(cache->limit - cache->base);
-    cache->limit = cache->base + min_u64((uint64_t)capacity * 2, class_info[kind].cache_max);
+static void cache_grow(struct heap *heap, unsigned kind) {
+    if (UNLIKELY(heap->limit[kind] == heap->base[kind])) return;
+    uint32_t capacity = (uint32_t)(heap->limit[kind] - heap->base[kind]);
+    heap->limit[kind] = heap->base[kind] + min_u64((uint64_t)capacity * 2, class_info[kind].cache_max);
 }
 
 static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
@@ -283,7 +289,7 @@ static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
 /* Blocks for an empty cache; 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
-    void **slots = heap->cache[kind].base + 1;
+    void **slots = heap->base[kind] + 1;
     uint32_t got = bin->spill == NULL ? 0 : unspill(bin, slots, want);
     while (got < want) {
         if (got > 0 && bin->tier[TIER_HOT].first == NULL) break;
@@ -302,13 +308,12 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
 
 static uint32_t refill(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
-    struct cache *cache = &heap->cache[kind];
     config_follow(heap);
     if (!inbox_is_empty(&heap->inbox)) collect(heap);
-    uint32_t capacity = (uint32_t)(cache->limit - cache->base);
+    uint32_t capacity = (uint32_t)(heap->limit[kind] - heap->base[kind]);
     uint32_t got = fill(heap, kind, capacity == 0 ? class_info[kind].cache_max / 2 : capacity / 2);
-    store_rlx(&cache->top, cache->base + got);
-    cache_grow(cache, kind);
+    store_rlx(&heap->top[kind], heap->base[kind] + got);
+    cache_grow(heap, kind);
     count_in(bin, COUNT_MISSES, 1);
     return got;
 }
@@ -323,20 +328,20 @@ static NOINLINE uint32_t refill_timed(struct heap *heap, unsigned kind) {
     return got;
 }
 
-void *heap_alloc_slow(size_t size) {
-    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
+static void *alloc_refilled(unsigned kind) {
     struct heap *heap = heap_get();
     if (heap == NULL) return NULL;
+    void *block = cache_pop(heap, kind);
+    if (block != NULL) return block;
+    bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
+    return (is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0 ? NULL : cache_pop(heap, kind);
+}
+
+void *heap_alloc_slow(size_t size) {
+    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
     unsigned kind = class_of(size);
-    struct cache *cache = &heap->cache[kind];
-    if (*load_rlx(&cache->top) == NULL) {
-        bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
-        if ((is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0) return NULL;
-    }
-    void **top = load_rlx(&cache->top);
-    store_rlx(&cache->top, top - 1);
-    store_rlx(&cache->allocs, load_rlx(&cache->allocs) + 1);
-    return *top;
+    void *block = cache_pop(heap_mine(), kind);
+    return block != NULL ? block : alloc_refilled(kind);
 }
 
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
@@ -381,10 +386,9 @@ static void spill(struct bin *bin, void **blocks, uint32_t count) {
 
 /* The oldest `count` blocks leave the cache. */
 static void flush(struct heap *heap, unsigned kind, uint32_t count) {
-    struct cache *cache = &heap->cache[kind];
     struct bin *bin = &heap->bins[kind];
-    void **oldest = cache->base + 1;
-    uint32_t left = cache_count(cache) - count;
+    void **oldest = heap->base[kind] + 1;
+    uint32_t left = cache_count(heap, kind) - count;
     count_in(bin, COUNT_FLUSHES, 1);
     count_in(bin, COUNT_FLUSHED, count);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
@@ -392,16 +396,15 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     else
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
-    store_rlx(&cache->top, cache->base + left);
+    store_rlx(&heap->top[kind], heap->base[kind] + left);
 }
 
 /* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
 static void free_home(struct heap *heap, unsigned kind, void *p) {
-    struct cache *cache = &heap->cache[kind];
     struct bin *bin = &heap->bins[kind];
     if (slab_owner(slab_of(p)) != heap) {
         count_in(bin, COUNT_FLUSHED, 1);
-        void **gathered = cache->base + 1 + class_info[kind].cache_max;
+        void **gathered = heap->base[kind] + 1 + class_info[kind].cache_max;
         uint32_t n = 0;
         while (n < GATHER_MAX && gathered[n] != NULL) n++;
         gathered[n] = p;
@@ -410,24 +413,36 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
         memset(gathered, 0, n * sizeof *gathered);
         return;
     }
-    if (cache_count(cache) >= class_info[kind].cache_max) flush(heap, kind, cache_count(cache) / 2);
-    void **top = load_rlx(&cache->top);
+    if (cache_count(heap, kind) >= class_info[kind].cache_max) flush(heap, kind, cache_count(heap, kind) / 2);
+    void **top = load_rlx(&heap->top[kind]);
     top[1] = p;
-    store_rlx(&cache->top, top + 1);
+    store_rlx(&heap->top[kind], top + 1);
+}
+
+/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of no use
+ * to it, and the sooner the owner has it back, the more of it is still in some processor's cache. */
+static bool only_frees(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    uint64_t before = bin->allocs_when_full;
+    bin->allocs_when_full = load_rlx(&heap->allocs[kind]);
+    return bin->allocs_when_full == before && load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
 }
 
 static void free_small(struct heap *heap, void *p, unsigned kind) {
-    struct cache *cache = &heap->cache[kind];
     config_follow(heap);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)) {
         free_home(heap, kind, p);
         return;
     }
-    if (cache_push(cache, p)) return;
-    cache_grow(cache, kind);
-    if (cache_push(cache, p)) return;
+    if (cache_push(heap, kind, p)) return;
+    if (only_frees(heap, kind)) {
+        heap->limit[kind] = heap->base[kind] + min_u64(FREED_BLOCKS, class_info[kind].cache_max);
+        flush(heap, kind, cache_count(heap, kind));
+    } else {
+        cache_grow(heap, kind);
+    }
     /* After a change of the policy there may be more in it than it is to hold. */
-    while (!cache_push(cache, p)) flush(heap, kind, cache_count(cache) / 2 + 1);
+    while (!cache_push(heap, kind, p)) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
 }
 
@@ -450,11 +465,10 @@ void heap_free_slow(void *p) {
 static void heap_begin(struct heap *heap) {
     void **place = heap->places;
     for (unsigned i = 0; i < KINDS; i++) {
-        struct cache *cache = &heap->cache[i];
         uint32_t most = i < CLASSES ? class_info[i].cache_max : 0;
-        cache->base = cache->limit = place;
-        if (i < CLASSES) cache->limit += min_u64(CACHE_START, most);
-        store_rlx(&cache->top, place);
+        heap->base[i] = heap->limit[i] = place;
+        if (i < CLASSES) heap->limit[i] += min_u64(CACHE_START, most);
+        store_rlx(&heap->top[i], place);
         if (i < CLASSES) place += 1 + most + GATHER_MAX;
     }
     for (unsigned i = 0; i < CLASSES; i++) {
@@ -482,13 +496,12 @@ static struct heap *heap_make(void) {
 
 /* All blocks of the cache, of the spill and of what gathers leave. */
 static void bin_tidy(struct heap *heap, unsigned kind) {
-    struct cache *cache = &heap->cache[kind];
     struct bin *bin = &heap->bins[kind];
-    void **lowest = cache->base + 1, **gathered = lowest + class_info[kind].cache_max;
-    uint32_t count = cache_count(cache), n = 0;
+    void **lowest = heap->base[kind] + 1, **gathered = lowest + class_info[kind].cache_max;
+    uint32_t count = cache_count(heap, kind), n = 0;
     count_in(bin, COUNT_FLUSHED, count);
     release(heap, bin, lowest, count);
-    store_rlx(&cache->top, cache->base);
+    store_rlx(&heap->top[kind], heap->base[kind]);
     while (n < GATHER_MAX && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
@@ -497,8 +510,8 @@ static void bin_tidy(struct heap *heap, unsigned kind) {
 
 void heap_tidy(struct heap *heap) {
     for (unsigned i = 0; i < CLASSES; i++)
-        if (load_rlx(&heap->bins[i].count[COUNT_MISSES]) + load_rlx(&heap->cache[i].allocs) != 0 ||
-            cache_count(&heap->cache[i]) != 0 || load_rlx(&heap->bins[i].count[COUNT_FLUSHES]) != 0)
+        if (load_rlx(&heap->bins[i].count[COUNT_MISSES]) + load_rlx(&heap->allocs[i]) != 0 || cache_count(heap, i) != 0 ||
+            load_rlx(&heap->bins[i].count[COUNT_FLUSHES]) != 0)
             bin_tidy(heap, i);
     if (!inbox_is_empty(&heap->inbox)) collect(heap);
 }
@@ -523,17 +536,17 @@ static void heap_abandon(struct heap *heap) {
 
 static void heap_exit(os_self *self) {
     struct heap *heap = self->heap;
-    if (heap == NULL) return;
+    if (heap == (void *)os_no_heap) return;
     heap_tidy(heap);
     lru_drop(heap);
     heap_abandon(heap);
-    self->heap = NULL;
+    self->heap = os_no_heap;
     tagged_push(&heaps.idle, heap, IDLE_LINK);
 }
 
 struct heap *heap_get(void) {
     os_self *self = os_self_get();
-    if (LIKELY(self->heap != NULL)) return self->heap;
+    if (LIKELY(self->heap != os_no_heap)) return self->heap;
     struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;

@@ -15,14 +15,6 @@
 #include "slab.h"
 #include "weft.h"
 
-/* top points at the topmost block; below the lowest lies a NULL. Written by the thread alone; statistics look at top and allocs. */
-struct cache {
-    ATOMIC(void **) top;
-    void **limit; /* the highest that top may be */
-    ATOMIC(uint64_t) allocs;
-    void **base;
-};
-
 struct slab_list {
     struct slab *first;
     uint32_t count;
@@ -57,7 +49,8 @@ struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
     uint32_t capacity; /* of the warm pool */
     uint32_t prefill;
-    uint32_t looks, found; /* since the last adaptation: slabs wanted, found in the pool */
+    uint64_t allocs_when_full; /* allocations when the cache was full the last time */
+    uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
     void *spill; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
@@ -74,7 +67,13 @@ struct cache_places {
 };
 
 struct heap {
-    struct cache cache[KINDS]; /* those of other kinds than classes have no room, which is how a free finds the long way */
+    /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that top may be.
+     * Kinds that are no classes have no room, which is how a free finds the long way. The first two stand as in os_no_heap.
+     * Written by the thread alone; statistics look at top and allocs. */
+    ATOMIC(void **) top[KINDS];
+    void **limit[KINDS];
+    ATOMIC(uint64_t) allocs[KINDS];
+    void **base[KINDS];
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -112,41 +111,41 @@ size_t large_size(const void *p, unsigned kind);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 
-INLINE void *heap_alloc(size_t size) {
-    struct heap *heap = heap_mine();
-    if (UNLIKELY(size > MEDIUM_MAX || heap == NULL)) return heap_alloc_slow(size);
-    struct cache *cache = &heap->cache[class_of(size)];
-    void **top = load_rlx(&cache->top);
+/* NULL: the cache is empty. */
+INLINE void *cache_pop(struct heap *heap, unsigned kind) {
+    void **top = load_rlx(&heap->top[kind]);
     void *block = *top;
-    if (UNLIKELY(block == NULL)) return heap_alloc_slow(size);
-    store_rlx(&cache->top, top - 1);
-    store_rlx(&cache->allocs, load_rlx(&cache->allocs) + 1);
+    if (LIKELY(block != NULL)) {
+        store_rlx(&heap->top[kind], top - 1);
+        count_one(&heap->allocs[kind]);
+    }
     return block;
 }
 
-INLINE bool cache_push(struct cache *cache, void *block) {
-    void **top = load_rlx(&cache->top);
-    if (UNLIKELY(top >= cache->limit)) return false;
+/* false: it is full. */
+INLINE bool cache_push(struct heap *heap, unsigned kind, void *block) {
+    void **top = load_rlx(&heap->top[kind]);
+    if (UNLIKELY(top >= heap->limit[kind])) return false;
     top[1] = block;
-    store_rlx(&cache->top, top + 1);
+    store_rlx(&heap->top[kind], top + 1);
     return true;
+}
+
+INLINE void *heap_alloc(size_t size) {
+    if (UNLIKELY(size > TINY_MAX)) return heap_alloc_slow(size);
+    void *block = cache_pop(heap_mine(), class_of(size));
+    return LIKELY(block != NULL) ? block : heap_alloc_slow(size);
 }
 
 /* NULL and blocks at a multiple of SEGMENT_BYTES have no head to look at. */
 INLINE void heap_free(void *p) {
-    struct heap *heap = heap_mine();
-    if (UNLIKELY(((uintptr_t)p & SEGMENT_MASK) == 0 || heap == NULL)) {
+    if (UNLIKELY(((uintptr_t)p & SEGMENT_MASK) == 0 ||
+                 !cache_push(heap_mine(), load_rlx(&segment_of(p)->kinds[slot_of(p)]), p)))
         heap_free_slow(p);
-        return;
-    }
-    unsigned kind = load_rlx(&segment_of(p)->kinds[slot_of(p)]);
-    if (UNLIKELY(!cache_push(&heap->cache[kind], p))) heap_free_slow(p);
 }
 
 INLINE void heap_free_sized(void *p, size_t size) {
-    struct heap *heap = heap_mine();
-    if (UNLIKELY(p == NULL || size > MEDIUM_MAX || heap == NULL || !cache_push(&heap->cache[class_of(size)], p)))
-        heap_free_slow(p);
+    if (UNLIKELY(p == NULL || size > MEDIUM_MAX || !cache_push(heap_mine(), class_of(size), p))) heap_free_slow(p);
 }
 
 INLINE unsigned kind_of(const void *p) {

@@ -81,9 +81,8 @@ INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return l
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     const struct bin *bin = &heap->bins[kind];
-    const struct cache *cache = &heap->cache[kind];
-    uint64_t allocs = load_rlx(&cache->allocs);
-    uint64_t cached = (uint64_t)(load_rlx(&cache->top) - cache->base);
+    uint64_t allocs = load_rlx(&heap->allocs[kind]);
+    uint64_t cached = (uint64_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
     uint64_t carved = count_of(bin, COUNT_CARVED), flushed = count_of(bin, COUNT_FLUSHED);
     to->allocs += allocs;
     to->frees += cached + flushed + allocs - carved; /* what came into the cache is in it or left it */

@@ -142,9 +142,14 @@ typedef struct os_self {
     void *worker;
     bool is_worker; /* a pool's own thread: pool_id and worker are that pool's for good */
     void *places;
-    void *heap; /* the thread's heap (heap.h) */
+    void *heap; /* the thread's heap (heap.h); os_no_heap before it has one */
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
+
+/* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one: its first
+ * OS_HEAP_TOPS words point to a NULL, the others are NULL. Never written. */
+#define OS_HEAP_TOPS 44
+extern void *os_no_heap[2 * OS_HEAP_TOPS];
 
 #if defined(WEFT_EXPLORE)
 os_self *os_self_get(void);

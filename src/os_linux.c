@@ -117,7 +117,11 @@ void os_free(void *memory) {
 
 /* ---- who am I ----------------------------------------------------------------------------------------------------- */
 
-__thread os_self os_self_of_thread __attribute__((tls_model("initial-exec")));
+#define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
+#define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
+void *os_no_heap[2 * OS_HEAP_TOPS] = {TOPS_16, TOPS_16, TOPS_4, TOPS_4, TOPS_4};
+
+__thread os_self os_self_of_thread __attribute__((tls_model("initial-exec"))) = {.heap = os_no_heap};
 
 enum key_state { KEY_NONE, KEY_LIVE, KEY_GONE };
 

@@ -72,6 +72,8 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define store_rel(tag, a, v) EXPLORE_STORE_AT(#tag, EXPLORE_REL, a, v)
 #define store_sc(tag, a, v) EXPLORE_STORE_AT(#tag, EXPLORE_SC, a, v)
 
+#define count_one(a) store_rlx(a, load_rlx(a) + 1)
+
 #define cas_rlx(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_RLX, a, expected, v)
 #define cas_acq(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_ACQ, a, expected, v)
 #define cas_rel(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_REL, a, expected, v)

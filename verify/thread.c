@@ -173,6 +173,7 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     t->released = NULL;
     memset(t->stale, 0, sizeof t->stale);
     memset(&t->self, 0, sizeof t->self);
+    t->self.heap = os_no_heap;
     t->entry = entry;
     t->argument = argument;
     t->paused = t->timed_out = false;
