@@ -30,7 +30,7 @@
 
 /* From this many segments on, new ones ask for huge pages. */
 #ifndef HUGE_AFTER
-#define HUGE_AFTER 4u
+#define HUGE_AFTER 16u
 #endif
 /* Segments looked at for a run of slots before a new one is made. */
 #define RUN_LOOKS 8

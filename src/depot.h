@@ -53,7 +53,10 @@ struct slab {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
     ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */
     ALIGNED(CACHE_LINE) uint64_t free[SLAB_WORDS_MAX];
-    ATOMIC(uint64_t) remote[SLAB_WORDS_MAX]; /* blocks freed by other threads, not collected yet */
+};
+
+struct remote_bits {
+    ATOMIC(uint64_t) words[SLAB_WORDS_MAX];
 };
 
 struct mapping; /* heap.h */
@@ -73,6 +76,8 @@ struct ALIGNED(CACHE_LINE) segment {
     ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
     ATOMIC(bool) huge;                         /* asked for huge pages */
     struct slab slabs[SEGMENT_SLOTS];
+    /* Blocks freed by other threads and not collected yet; apart, since many slabs never see any. */
+    struct remote_bits remote[SEGMENT_SLOTS];
 };
 
 #define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))

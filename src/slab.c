@@ -103,6 +103,8 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
 
 struct inbox *heap_inbox(struct heap *heap); /* heap.c */
 
+static struct remote_bits *remote_of(const struct slab *slab) { return &segment_of(slab)->remote[slab_slot(slab)]; }
+
 static void inbox_push(struct inbox *inbox, struct slab *slab) {
     struct slab *first = load_rlx(&inbox->first);
     do {
@@ -112,6 +114,7 @@ static void inbox_push(struct inbox *inbox, struct slab *slab) {
 
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
+    struct remote_bits *remote = remote_of(slab);
     uint64_t before = add_acq_rel(B1, &slab->state, count);
     if ((before & PENDING_MASK) == 0 && state_owner(before) != NULL) inbox_push(heap_inbox(state_owner(before)), slab);
     for (uint32_t i = 0; i < count;) {
@@ -121,7 +124,7 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
             bits |= UINT64_C(1) << (index & 63u);
             if (++i == count) break;
         }
-        or_rel(B3, &slab->remote[word], bits);
+        or_rel(B3, &remote->words[word], bits);
     }
 }
 
@@ -143,9 +146,10 @@ struct slab *inbox_next(struct slab *slab) {
 uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     uint32_t got = 0;
     uint32_t words = words_of(slab->kind);
+    struct remote_bits *remote = remote_of(slab);
     for (uint32_t i = 0; i < words; i++) {
-        if (load_rlx(&slab->remote[i]) == 0) continue;
-        uint64_t bits = xchg_acq(B6, &slab->remote[i], 0);
+        if (load_rlx(&remote->words[i]) == 0) continue;
+        uint64_t bits = xchg_acq(B6, &remote->words[i], 0);
         ASSERT((slab->free[i] & bits) == 0);
         slab->free[i] |= bits;
         if (i < slab->first_word) slab->first_word = i;
