@@ -254,7 +254,7 @@ static int run_inline(struct weft_worker *seat, const struct lane *lane, const s
     uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
     uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
     char small[64] ALIGNED(16);
-    void *copy = payload == NULL || size <= sizeof small ? small : os_alloc(size);
+    void *copy = payload == NULL || size <= sizeof small ? small : weft_alloc(size);
     if (copy == NULL) {
         task_undo(seat, record);
         return WEFT_ENOMEM;
@@ -271,13 +271,13 @@ static int run_inline(struct weft_worker *seat, const struct lane *lane, const s
     frame.unflushed++;
     worker_flush(seat);
     frame_pop(seat);
-    if (copy != small) os_free(copy);
+    if (copy != small) weft_free(copy);
     return WEFT_OK;
 }
 
 /* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
 static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) {
-    job->heap.copy = os_alloc(size);
+    job->heap.copy = weft_alloc(size);
     job->heap.size = size;
     if (job->heap.copy == NULL) return false;
     memcpy(job->heap.copy, job->payload, size);
@@ -314,7 +314,7 @@ static int submit_seated(struct weft_worker *seat, weft_group *group, struct job
     else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, size))
         return WEFT_ENOMEM;
     int error = submit_job(seat, group, job);
-    if (error != WEFT_OK) os_free(job->heap.copy);
+    if (error != WEFT_OK) weft_free(job->heap.copy);
     return error;
 }
 

@@ -163,7 +163,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
         cell_drop(seat, cell, meta);
         ran = 0;
     }
-    if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) os_free(cell_payload(cell, meta));
+    if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) weft_free(cell_payload(cell, meta));
     plain_write(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     frame->unflushed++;
     return ran;

@@ -555,6 +555,34 @@ static void test_starving(void **state) {
     assert_true(n > 3);
 }
 
+/* A pool's large payloads come from the heap: without memory the submit fails and nothing is lost. */
+static int see_payload(void *payload, weft_worker *self) {
+    (void)self;
+    return is_painted(payload, 3000000, 8) ? 0 : 1;
+}
+static void test_pool_payloads(void **state) {
+    (void)state;
+    weft_pool *pool;
+    unsigned char *payload = malloc(3000000);
+    assert_non_null(payload);
+    paint(payload, 3000000, 8);
+    weft_heap_counts before = counts_now();
+    assert_int_equal(weft_pool_create(&pool, NULL), WEFT_OK);
+    for (int i = 0; i < 20; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        bool starves = i % 2 == 1;
+        if (starves) atomic_store(&maps_left, 0);
+        assert_int_equal(weft_submit(pool, &group, see_payload, payload, 3000000), starves ? WEFT_ENOMEM : WEFT_OK);
+        atomic_store(&maps_left, -1);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    }
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 10);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    free(payload);
+}
+
 /* ---- fork --------------------------------------------------------------------------------------------------------- */
 
 static atomic_bool churning;
@@ -613,6 +641,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_configure),
+        cmocka_unit_test(test_pool_payloads),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
