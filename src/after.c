@@ -34,7 +34,7 @@ static bool held_fill(struct held *held, weft_fn fn, const void *payload, size_t
         memcpy(cell->payload, payload, size);
         return true;
     }
-    const struct heap_payload heap = {os_alloc(size), size};
+    const struct heap_payload heap = {weft_alloc(size), size};
     if (heap.copy == NULL) return false;
     memcpy(heap.copy, payload, size);
     memcpy(cell->payload, &heap, sizeof heap);
@@ -45,7 +45,7 @@ static bool held_fill(struct held *held, weft_fn fn, const void *payload, size_t
 static void held_drop(struct groups *groups, struct held *held) {
     struct heap_payload heap;
     memcpy(&heap, held->cells->payload, sizeof heap);
-    if (meta_kind(held->cells->meta) == CELL_HEAP) os_free(heap.copy);
+    if (meta_kind(held->cells->meta) == CELL_HEAP) weft_free(heap.copy);
     held_put(groups, held);
 }
 
