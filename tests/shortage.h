@@ -1,4 +1,4 @@
-/* shortage.h: memory that fails at the Nth call, for tests linked with --wrap=os_alloc and --wrap=os_map (CMakeLists.txt). */
+/* shortage.h: memory that fails at the Nth call, for tests linked with --wrap for os_alloc, os_map and weft_alloc (CMakeLists.txt). */
 #ifndef WEFT_TESTS_SHORTAGE_H
 #define WEFT_TESTS_SHORTAGE_H
 
@@ -24,10 +24,13 @@ static inline bool shortage_strikes(void) {
 /* The names are the linker's choice. */
 void *__real_os_alloc(size_t bytes);
 void *__wrap_os_alloc(size_t bytes);
+void *__real_weft_alloc(size_t size);
+void *__wrap_weft_alloc(size_t size);
 void *__real_os_map(size_t bytes);
 void *__wrap_os_map(size_t bytes);
 
 void *__wrap_os_alloc(size_t bytes) { return shortage_strikes() ? NULL : __real_os_alloc(bytes); }
+void *__wrap_weft_alloc(size_t size) { return shortage_strikes() ? NULL : __real_weft_alloc(size); }
 void *__wrap_os_map(size_t bytes) { return shortage_strikes() ? NULL : __real_os_map(bytes); }
 
 static inline void shortage_begin(unsigned at, bool and_after) {
