@@ -13,34 +13,36 @@ namespace {
 
 // What they share: no pool, no jobs, a proof on every thread.
 class Alloc : public Workload {
-  protected:
     Team team;
-    AllocSizes sizes;
-    uint64_t seed = 1;
+    AllocSizes range;
+    uint64_t proofs = 1;
 
+  protected:
+    AllocSizes sizes() const { return range; }
+    uint64_t seed() const { return proofs; }
     virtual void timed(unsigned self, uint64_t tasks) = 0;
 
     // All of them live at once.
     void make_and_free(void **blocks, size_t count, AllocRandom &random) const {
         for (size_t i = 0; i < count; i++) {
-            blocks[i] = alloc_block(sizes.at(random.next()));
+            blocks[i] = alloc_block(range.at(random.next()));
             alloc_mark(blocks[i], i);
         }
         for (size_t i = 0; i < count; i++) {
             alloc_check(blocks[i], i);
-            free(blocks[i]);
+            alloc_free(blocks[i]);
         }
     }
 
   public:
-    Alloc(unsigned threads, AllocSizes range) : team(threads), sizes(range) {}
-    size_t payload_max() const override { return sizes.most; }
+    Alloc(unsigned threads, AllocSizes bytes) : team(threads), range(bytes) {}
+    size_t payload_max() const override { return range.most; }
     bool run_range(uint64_t, uint64_t) override { return false; }
     job_totals expected(uint64_t) const override { return {0, 0, 0}; }
 
     void prove() override {
-        seed++;
-        team.run([this](unsigned self) { alloc_prove(sizes, seed * 64 + self); });
+        proofs++;
+        team.run([this](unsigned self) { alloc_prove(range, proofs * 64 + self); });
     }
 
     int run(const entrant &, void *, uint64_t tasks) override {
@@ -57,7 +59,7 @@ class Mixed : public Alloc {
 
     void fill(std::vector<void *> &set, AllocRandom &random) {
         for (size_t i = 0; i < set.size(); i++) {
-            set[i] = alloc_block(sizes.at(random.next()));
+            set[i] = alloc_block(sizes().at(random.next()));
             alloc_mark(set[i], i);
         }
     }
@@ -73,15 +75,15 @@ class Mixed : public Alloc {
             uint64_t number = random.next();
             size_t at = (number >> 32) & (live - 1);
             alloc_check(set[at], at);
-            free(set[at]);
-            set[at] = alloc_block(sizes.at(number));
+            alloc_free(set[at]);
+            set[at] = alloc_block(sizes().at(number));
             alloc_mark(set[at], at);
         }
         randoms[self] = random;
     }
 
   public:
-    Mixed(unsigned threads, AllocSizes range, size_t blocks) : Alloc(threads, range), live(blocks), sets(threads) {
+    Mixed(unsigned threads, AllocSizes bytes, size_t blocks) : Alloc(threads, bytes), live(blocks), sets(threads) {
         for (unsigned i = 0; i < threads; i++) randoms.emplace_back(i + 1);
     }
 };
@@ -90,7 +92,7 @@ class Mixed : public Alloc {
 template <unsigned depth> class Hot : public Alloc {
     void timed(unsigned, uint64_t tasks) override {
         void *blocks[depth];
-        const size_t size = sizes.least;
+        const size_t size = sizes().least;
         for (uint64_t i = 0; i < tasks; i += depth) {
             for (unsigned k = 0; k < depth; k++) {
                 blocks[k] = alloc_block(size);
@@ -98,25 +100,25 @@ template <unsigned depth> class Hot : public Alloc {
             }
             for (unsigned k = 0; k < depth; k++) {
                 alloc_check(blocks[k], k);
-                free(blocks[k]);
+                alloc_free(blocks[k]);
             }
         }
     }
 
   public:
-    explicit Hot(AllocSizes range) : Alloc(1, range) {}
+    explicit Hot(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
 // More than any cache holds: all blocks of the round live at once.
 class Burst : public Alloc {
     void timed(unsigned, uint64_t tasks) override {
-        AllocRandom random(seed);
+        AllocRandom random(seed());
         std::vector<void *> blocks(tasks);
         make_and_free(blocks.data(), blocks.size(), random);
     }
 
   public:
-    explicit Burst(AllocSizes range) : Alloc(1, range) {}
+    explicit Burst(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
 // A task is a thread that allocates a hundred blocks, frees them and ends.
@@ -126,7 +128,7 @@ class ShortThread : public Alloc {
 
     void one() {
         void *blocks[blocks_per_thread];
-        AllocRandom random(seed);
+        AllocRandom random(seed());
         try {
             make_and_free(blocks, blocks_per_thread, random);
         } catch (const std::exception &wrong) {
@@ -140,7 +142,7 @@ class ShortThread : public Alloc {
     }
 
   public:
-    explicit ShortThread(AllocSizes range) : Alloc(1, range) {}
+    explicit ShortThread(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
 // Pointers from one thread to another, in batches, so that the way costs little beside what is measured.
@@ -173,7 +175,7 @@ class Remote : public Alloc {
         void **slots = pipe.to_fill();
         size_t number = pipe.filled_so_far();
         for (size_t i = 0; i < Pipe::batch; i++) {
-            slots[i] = alloc_block(sizes.least);
+            slots[i] = alloc_block(sizes().least);
             alloc_mark(slots[i], number + i);
         }
         pipe.filled();
@@ -184,7 +186,7 @@ class Remote : public Alloc {
         size_t number = pipe.emptied_so_far();
         for (size_t i = 0; i < Pipe::batch; i++) {
             alloc_check(slots[i], number + i);
-            free(slots[i]);
+            alloc_free(slots[i]);
         }
         pipe.emptied();
     }
@@ -223,7 +225,7 @@ class Remote : public Alloc {
     }
 
   public:
-    Remote(AllocSizes range, bool both) : Alloc(2, range), both_ways(both) {}
+    Remote(AllocSizes bytes, bool both) : Alloc(2, bytes), both_ways(both) {}
 };
 
 // The number at the start of `text`; moves past it and the separator after it.

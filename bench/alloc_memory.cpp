@@ -38,7 +38,7 @@ struct List {
     void clear() {
         while (first != nullptr) {
             Node *next = first->next;
-            free(first);
+            alloc_free(first);
             first = next;
         }
         *this = List();
@@ -55,19 +55,22 @@ uint64_t resident_exact() {
 }
 
 class Memory : public Workload {
-  protected:
     uint64_t resident = 0;
-    AllocSizes sizes;
-    uint64_t seed = 1;
+    AllocSizes range;
+    uint64_t proofs = 1;
 
+  protected:
+    AllocSizes sizes() const { return range; }
+    uint64_t seed() const { return proofs; }
+    void look() { resident = resident_exact(); }
     virtual void measure(uint64_t bytes) = 0;
 
   public:
-    explicit Memory(AllocSizes range) : sizes(range) {}
-    size_t payload_max() const override { return sizes.most; }
+    explicit Memory(AllocSizes bytes) : range(bytes) {}
+    size_t payload_max() const override { return range.most; }
     bool run_range(uint64_t, uint64_t) override { return false; }
     job_totals expected(uint64_t) const override { return {0, 0, 0}; }
-    void prove() override { alloc_prove(sizes, ++seed); }
+    void prove() override { alloc_prove(range, ++proofs); }
     uint64_t held_bytes() const override { return resident; }
     int run(const entrant &, void *, uint64_t tasks) override {
         measure(tasks);
@@ -79,8 +82,8 @@ class Memory : public Workload {
 class Tiny : public Memory {
     void measure(uint64_t bytes) override {
         List list;
-        list.fill(sizes, bytes, seed);
-        resident = resident_exact();
+        list.fill(sizes(), bytes, seed());
+        look();
         list.clear();
     }
 
@@ -116,7 +119,7 @@ class Freer : public Memory {
         for (Node *list = take(); list != nullptr; list = take()) {
             while (list != nullptr) {
                 Node *next = list->next;
-                free(list);
+                alloc_free(list);
                 list = next;
             }
         }
@@ -133,17 +136,17 @@ class Freer : public Memory {
 
     void measure(uint64_t bytes) override {
         List window;
-        AllocRandom random(seed);
-        window.fill(sizes, bytes, seed);
+        AllocRandom random(seed());
+        window.fill(sizes(), bytes, seed());
         std::thread other([this] { free_all(); });
         for (uint64_t end = bytes * windows; window.bytes < end;) {
-            for (unsigned i = 0; i < batch; i++) window.add(sizes, random);
+            for (unsigned i = 0; i < batch; i++) window.add(sizes(), random);
             hand(cut(window));
         }
         // The end is seen by the one who has freed all before; it lives on while its memory is looked at.
         for (unsigned i = 0; i < handed_max; i++) hand(cut(window));
         drain();
-        resident = resident_exact();
+        look();
         hand(nullptr);
         other.join();
         window.clear();
@@ -168,7 +171,7 @@ class Freed : public Memory {
     void work_a_second() {
         for (unsigned i = 0; i < 100; i++) {
             List list;
-            list.fill(sizes, 4096, i);
+            list.fill(sizes(), 4096, i);
             list.clear();
             usleep(10000);
         }
@@ -176,11 +179,11 @@ class Freed : public Memory {
 
     void measure(uint64_t bytes) override {
         List list;
-        list.fill(sizes, bytes, seed);
+        list.fill(sizes(), bytes, seed());
         list.clear();
         if (when == After::trim) malloc_trim(0);
         if (when == After::second) work_a_second();
-        resident = resident_exact();
+        look();
     }
 
   public:
@@ -199,7 +202,7 @@ class Exited : public Memory {
         for (unsigned i = 0; i < count; i++) {
             threads.emplace_back([&, i] {
                 List list;
-                list.fill(sizes, bytes / count, seed + i);
+                list.fill(sizes(), bytes / count, seed() + i);
                 std::unique_lock<std::mutex> held(lock);
                 full++;
                 changed.notify_all();
@@ -210,8 +213,8 @@ class Exited : public Memory {
         }
         for (auto &thread : threads) thread.join();
         List list;
-        list.fill(sizes, bytes, seed);
-        resident = resident_exact();
+        list.fill(sizes(), bytes, seed());
+        look();
         list.clear();
     }
 

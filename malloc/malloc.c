@@ -6,11 +6,26 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <unistd.h>
 
 #define ALIGNMENT 16u /* of every block */
+
+/* Declared here and not by <stdlib.h>: these are the definitions. */
+void *malloc(size_t size);
+void free(void *block);
+void *calloc(size_t count, size_t size);
+void *realloc(void *block, size_t size);
+void *reallocarray(void *block, size_t count, size_t size);
+void *memalign(size_t alignment, size_t size);
+void *aligned_alloc(size_t alignment, size_t size);
+int posix_memalign(void **block, size_t alignment, size_t size);
+void *valloc(size_t size);
+void *pvalloc(size_t size);
+size_t malloc_usable_size(void *block);
+int malloc_trim(size_t pad);
+void free_sized(void *block, size_t size);
+void free_aligned_sized(void *block, size_t alignment, size_t size);
 
 static NOINLINE void *no_memory(void) {
     errno = ENOMEM;
@@ -129,28 +144,3 @@ EXPORT void delete_array_sized(void *block, size_t size) {
     (void)size;
     weft_free(block);
 }
-
-/* ---- what there is ------------------------------------------------------------------------------------------------ */
-
-EXPORT struct mallinfo2 mallinfo2(void) {
-    weft_heap_counts counts = {.struct_size = sizeof counts};
-    struct mallinfo2 info = {0};
-    if (weft_heap_stats(&counts) != WEFT_OK) return info;
-    info.arena = counts.mapped_bytes;
-    info.uordblks = counts.live_bytes;
-    info.fordblks = counts.mapped_bytes > counts.live_bytes ? counts.mapped_bytes - counts.live_bytes : 0;
-    return info;
-}
-
-static int narrow(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
-
-EXPORT struct mallinfo mallinfo(void) {
-    struct mallinfo2 wide = mallinfo2();
-    struct mallinfo info = {0};
-    info.arena = narrow(wide.arena);
-    info.uordblks = narrow(wide.uordblks);
-    info.fordblks = narrow(wide.fordblks);
-    return info;
-}
-
-EXPORT void malloc_stats(void) { report_write(REPORT_TEXT, STDERR_FILENO); }

@@ -21,7 +21,7 @@ enum report_form { REPORT_TEXT, REPORT_JSON };
 void report_write(enum report_form form, int fd);
 
 /* operator new when there is no memory: asks the handler, and throws. */
-void *operators_new_slow(size_t size);
+void *operators_new_slow(size_t bytes);
 
 #ifdef __cplusplus
 }

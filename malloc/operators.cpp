@@ -9,10 +9,9 @@
 
 __asm__(".weak __gxx_personality_v0, __cxa_begin_catch, __cxa_end_catch, _Unwind_Resume");
 
-namespace std {
-__attribute__((weak)) new_handler get_new_handler() noexcept;
-[[noreturn]] __attribute__((weak)) void __throw_bad_alloc();
-} // namespace std
+// std::get_new_handler and std::__throw_bad_alloc, by their names in the object file.
+std::new_handler runtime_handler() noexcept __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+[[noreturn]] void runtime_throw() __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
 using size = std::size_t;
 using alignment = std::align_val_t;
@@ -24,10 +23,10 @@ void *get(size bytes, size align) { return align == 0 ? weft_alloc(bytes) : weft
 // What the standard asks for: the handler makes room, or throws; without a handler, std::bad_alloc.
 NOINLINE void *get_slow(size bytes, size align) {
     for (;;) {
-        std::new_handler handler = std::get_new_handler != nullptr ? std::get_new_handler() : nullptr;
+        std::new_handler handler = runtime_handler != nullptr ? runtime_handler() : nullptr;
         if (handler == nullptr) {
-            if (std::__throw_bad_alloc == nullptr) abort();
-            std::__throw_bad_alloc();
+            if (runtime_throw == nullptr) abort();
+            runtime_throw();
         }
         handler();
         void *block = get(bytes, align);
@@ -36,7 +35,7 @@ NOINLINE void *get_slow(size bytes, size align) {
 }
 
 NOINLINE void *try_slow(size bytes, size align) noexcept {
-    if (std::get_new_handler == nullptr || std::get_new_handler() == nullptr) return nullptr;
+    if (runtime_handler == nullptr || runtime_handler() == nullptr) return nullptr;
     try {
         return get_slow(bytes, align);
     } catch (...) {

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -159,6 +161,31 @@ void report_write(enum report_form form, int fd) {
     }
     errno = saved;
 }
+
+/* ---- for programs that ask ---------------------------------------------------------------------------------------- */
+
+EXPORT struct mallinfo2 mallinfo2(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    struct mallinfo2 info = {0};
+    if (weft_heap_stats(&counts) != WEFT_OK) return info;
+    info.arena = counts.mapped_bytes;
+    info.uordblks = counts.live_bytes;
+    info.fordblks = counts.mapped_bytes > counts.live_bytes ? counts.mapped_bytes - counts.live_bytes : 0;
+    return info;
+}
+
+static int narrow(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
+
+EXPORT struct mallinfo mallinfo(void) {
+    struct mallinfo2 wide = mallinfo2();
+    struct mallinfo info = {0};
+    info.arena = narrow(wide.arena);
+    info.uordblks = narrow(wide.uordblks);
+    info.fordblks = narrow(wide.fordblks);
+    return info;
+}
+
+EXPORT void malloc_stats(void) { report_write(REPORT_TEXT, STDERR_FILENO); }
 
 /* ---- the environment ---------------------------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 namespace {
 
 int failures = 0;
+void *result; // of a call that should give nothing
 
 void check(bool truth, int line, const char *what) {
     if (truth) return;
@@ -77,10 +78,10 @@ void out_of_memory() {
     CHECK(throws_bad_alloc([=] { ::operator delete[](::operator new[](size)); }));
     CHECK(throws_bad_alloc([=] { ::operator delete(::operator new(size, wide), wide); }));
     CHECK(throws_bad_alloc([=] { ::operator delete[](::operator new[](size, wide), wide); }));
-    CHECK(::operator new(size, std::nothrow) == nullptr);
-    CHECK(::operator new[](size, std::nothrow) == nullptr);
-    CHECK(::operator new(size, wide, std::nothrow) == nullptr);
-    CHECK(::operator new[](size, wide, std::nothrow) == nullptr);
+    CHECK((result = ::operator new(size, std::nothrow)) == nullptr);
+    CHECK((result = ::operator new[](size, std::nothrow)) == nullptr);
+    CHECK((result = ::operator new(size, wide, std::nothrow)) == nullptr);
+    CHECK((result = ::operator new[](size, wide, std::nothrow)) == nullptr);
 }
 
 int handled;
@@ -102,11 +103,11 @@ void handlers() {
     CHECK(throws_bad_alloc([=] { ::operator delete(::operator new(size)); }) && handled == 3);
     handled = 0;
     std::set_new_handler(handler_that_leaves);
-    CHECK(::operator new(size, std::nothrow) == nullptr &&handled == 3);
+    CHECK((result = ::operator new(size, std::nothrow)) == nullptr && handled == 3);
     handled = 0;
     std::set_new_handler(handler_that_throws);
     CHECK(throws_bad_alloc([=] { ::operator delete(::operator new(size)); }) && handled == 1);
-    CHECK(::operator new(size, std::nothrow) == nullptr &&handled == 2);
+    CHECK((result = ::operator new(size, std::nothrow)) == nullptr && handled == 2);
     CHECK(::operator new (size, std::align_val_t{64}, std::nothrow) == nullptr &&handled == 3);
     std::set_new_handler(nullptr);
 }

@@ -173,11 +173,12 @@ static void *relay_thread(void *argument) {
 }
 
 static size_t resident_pages(void) {
-    size_t size = 0, resident = 0;
+    char line[256], *second;
     FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fscanf(file, "%zu %zu", &size, &resident) == 2);
+    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
     fclose(file);
-    return resident;
+    (void)strtoul(line, &second, 10);
+    return strtoul(second, NULL, 10);
 }
 
 static void threads_come_and_go(void) {

@@ -22,6 +22,18 @@
 void free_sized(void *block, size_t size) __attribute__((weak));
 void free_aligned_sized(void *block, size_t alignment, size_t size) __attribute__((weak));
 
+/* The functions under other names: neither the compiler nor an analyser answers in their place. */
+void *call_malloc(size_t size) __asm__("malloc");
+void *call_calloc(size_t count, size_t size) __asm__("calloc");
+void *call_realloc(void *block, size_t size) __asm__("realloc");
+void *call_reallocarray(void *block, size_t count, size_t size) __asm__("reallocarray");
+void *call_memalign(size_t alignment, size_t size) __asm__("memalign");
+void *call_aligned_alloc(size_t alignment, size_t size) __asm__("aligned_alloc");
+int call_posix_memalign(void **block, size_t alignment, size_t size) __asm__("posix_memalign");
+void *call_valloc(size_t size) __asm__("valloc");
+void *call_pvalloc(size_t size) __asm__("pvalloc");
+void call_free(void *block) __asm__("free");
+
 static bool failed; /* the case that runs */
 
 #define CHECK(x)                                                                                                            \
@@ -142,23 +154,21 @@ static const struct row rows[] = {
     {PVALLOC, 0, MOST, NO_MEMORY, 0, 0},
 };
 
-/* Sizes and counts that the compiler may not see: it warns of the absurd ones. */
 static void *call(const struct row *row, char *old, int *returned) {
     size_t first = row->first, second = row->second;
     void *block = NULL;
-    __asm__("" : "+r"(first), "+r"(second));
     switch (row->function) {
-    case MALLOC: return malloc(second);
-    case CALLOC: return calloc(first, second);
-    case REALLOC_NULL: return realloc(NULL, second);
-    case REALLOC: return realloc(old, second);
-    case ARRAY_NULL: return reallocarray(NULL, first, second);
-    case ARRAY: return reallocarray(old, first, second);
-    case MEMALIGN: return memalign(first, second);
-    case ALIGNED_ALLOC: return aligned_alloc(first, second);
-    case POSIX: *returned = posix_memalign(&block, first, second); return block;
-    case VALLOC: return valloc(second);
-    case PVALLOC: return pvalloc(second);
+    case MALLOC: return call_malloc(second);
+    case CALLOC: return call_calloc(first, second);
+    case REALLOC_NULL: return call_realloc(NULL, second);
+    case REALLOC: return call_realloc(old, second);
+    case ARRAY_NULL: return call_reallocarray(NULL, first, second);
+    case ARRAY: return call_reallocarray(old, first, second);
+    case MEMALIGN: return call_memalign(first, second);
+    case ALIGNED_ALLOC: return call_aligned_alloc(first, second);
+    case POSIX: *returned = call_posix_memalign(&block, first, second); return block;
+    case VALLOC: return call_valloc(second);
+    case PVALLOC: return call_pvalloc(second);
     }
     return NULL;
 }
@@ -172,13 +182,12 @@ static void check_block(const struct row *row, unsigned char *block) {
         for (size_t i = 0; i < row->first * row->second; i++) CHECK(block[i] == 0 || failed);
     }
     memset(block, 0xa5, malloc_usable_size(block));
-    free(block);
+    call_free(block);
 }
 
 static void run_row(const struct row *row) {
     bool has_old = row->function == REALLOC || row->function == ARRAY;
-    char *old = has_old ? malloc(16) : NULL;
-    uintptr_t old_address = (uintptr_t)old;
+    char *old = has_old ? call_malloc(16) : NULL;
     int returned = UNTOUCHED, expected = row->outcome == NO_MEMORY ? ENOMEM : row->outcome == INVALID ? EINVAL : UNTOUCHED;
     if (has_old) memcpy(old, "fifteen letters", 16);
     errno = UNTOUCHED;
@@ -196,9 +205,9 @@ static void run_row(const struct row *row) {
     }
     CHECK(block == NULL);
     if (!has_old || row->outcome == NOTHING) return;
-    old = (char *)old_address; /* a realloc that failed leaves its block alone */
+    /* A realloc that failed leaves its block alone. */
     CHECK(memcmp(old, "fifteen letters", 16) == 0);
-    free(old);
+    call_free(old);
 }
 
 static const char *const function_names[] = {
@@ -209,29 +218,29 @@ static const char *const function_names[] = {
 
 static void zero_sizes_are_distinct(void) {
     void *blocks[100];
-    for (int i = 0; i < 100; i++) blocks[i] = i % 2 == 0 ? malloc(0) : calloc(0, 1);
+    for (int i = 0; i < 100; i++) blocks[i] = i % 2 == 0 ? call_malloc(0) : call_calloc(0, 1);
     for (int i = 0; i < 100; i++) {
         for (int k = 0; k < i; k++) CHECK(blocks[i] != blocks[k] || failed);
     }
-    for (int i = 0; i < 100; i++) free(blocks[i]);
+    for (int i = 0; i < 100; i++) call_free(blocks[i]);
 }
 
 static void every_size_is_aligned_and_usable(void) {
     for (size_t size = 0; size < 20000; size += size < 2100 ? 1 : 97) {
-        unsigned char *block = malloc(size);
+        unsigned char *block = call_malloc(size);
         CHECK((block != NULL && (uintptr_t)block % 16 == 0 && malloc_usable_size(block) >= size) || failed);
         memset(block, 1, malloc_usable_size(block));
-        free(block);
+        call_free(block);
     }
 }
 
 static void every_alignment(void) {
     for (size_t alignment = 1; alignment <= (size_t)1 << 24; alignment *= 2) {
         for (size_t size = 1; size < (size_t)1 << 18; size = size * 3 + 1) {
-            char *block = memalign(alignment, size);
+            char *block = call_memalign(alignment, size);
             CHECK((block != NULL && (uintptr_t)block % alignment == 0 && malloc_usable_size(block) >= size) || failed);
             memset(block, 1, size);
-            free(block);
+            call_free(block);
         }
     }
 }
@@ -242,12 +251,12 @@ static void blocks_do_not_overlap(void) {
     static size_t sizes[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         sizes[i] = i * 7919 % 3000;
-        blocks[i] = i % 3 == 0 ? memalign((size_t)16 << i % 8, sizes[i]) : malloc(sizes[i]);
+        blocks[i] = i % 3 == 0 ? call_memalign((size_t)16 << i % 8, sizes[i]) : call_malloc(sizes[i]);
         memset(blocks[i], (int)(i % 251), sizes[i]);
     }
     for (size_t i = 0; i < COUNT; i++) {
         for (size_t k = 0; k < sizes[i]; k++) CHECK(blocks[i][k] == i % 251 || failed);
-        free(blocks[i]);
+        call_free(blocks[i]);
     }
 }
 
@@ -260,13 +269,13 @@ static bool is_zero(const unsigned char *bytes, size_t size) {
 
 static void calloc_clears_what_was_used(void) {
     for (size_t size = 1; size < 1000000; size = size * 2 + 1) {
-        unsigned char *dirty = malloc(size);
+        unsigned char *dirty = call_malloc(size);
         memset(dirty, 0xff, malloc_usable_size(dirty));
-        free(dirty);
-        unsigned char *clean = calloc(size, 1);
+        call_free(dirty);
+        unsigned char *clean = call_calloc(size, 1);
         CHECK(clean != NULL && is_zero(clean, size));
         memset(clean, 0xff, size);
-        free(clean);
+        call_free(clean);
     }
 }
 
@@ -274,74 +283,71 @@ static void realloc_keeps_contents(void) {
     unsigned char *block = NULL;
     size_t size = 0;
     for (size_t next = 1; next < 40000000; next = next * 3 + 5) {
-        block = realloc(block, next);
+        block = call_realloc(block, next);
         for (size_t i = 0; i < size; i++) CHECK(block[i] == (unsigned char)(i * 31 + 7) || failed);
         for (size_t i = size; i < next; i++) block[i] = (unsigned char)(i * 31 + 7);
         size = next;
     }
     for (; size > 1; size /= 3) {
-        block = realloc(block, size);
+        block = call_realloc(block, size);
         for (size_t i = 0; i < size; i++) CHECK(block[i] == (unsigned char)(i * 31 + 7) || failed);
     }
-    free(block);
+    call_free(block);
 }
 
 static void realloc_of_an_aligned_block(void) {
     for (size_t alignment = 32; alignment <= 65536; alignment *= 2) {
-        char *block = memalign(alignment, 100);
+        char *block = call_memalign(alignment, 100);
         memset(block, 'x', 100);
-        block = realloc(block, 100000);
+        block = call_realloc(block, 100000);
         CHECK(block != NULL && block[0] == 'x' && block[99] == 'x');
-        block = realloc(block, 10);
+        block = call_realloc(block, 10);
         CHECK(block != NULL && block[9] == 'x');
-        free(block);
+        call_free(block);
     }
 }
 
 static void realloc_to_the_same_size_stays(void) {
     for (size_t size = 16; size < 100000; size *= 3) {
-        char *block = malloc(size);
+        char *block = call_malloc(size);
         uintptr_t address = (uintptr_t)block;
-        block = realloc(block, size);
+        block = call_realloc(block, size);
         CHECK((uintptr_t)block == address);
-        free(block);
+        call_free(block);
     }
 }
 
 static void realloc_that_fails_leaves_a_large_block(void) {
     size_t impossible = MOST - 100000;
-    __asm__("" : "+r"(impossible));
-    char *block = malloc(5000000), *other;
-    uintptr_t address = (uintptr_t)block;
+    char *block = call_malloc(5000000), *other;
     memset(block, 'y', 5000000);
-    other = realloc(block, impossible);
+    other = call_realloc(block, impossible);
     CHECK(other == NULL && errno == ENOMEM);
-    block = (char *)address;
     CHECK(block[0] == 'y' && block[4999999] == 'y');
-    free(block);
+    call_free(block);
 }
 
 static void free_keeps_errno(void) {
     for (size_t size = 1; size < 100000000; size = size * 5 + 3) {
-        void *block = malloc(size);
+        void *block = call_malloc(size);
         errno = UNTOUCHED;
-        free(block);
+        call_free(block);
         CHECK(errno == UNTOUCHED);
     }
     errno = UNTOUCHED;
-    free(NULL);
+    call_free(NULL);
     CHECK(errno == UNTOUCHED);
 }
 
 static void usable_size_of_null(void) { CHECK(malloc_usable_size(NULL) == 0); }
 
 static void all_usable_bytes_survive_realloc(void) {
-    unsigned char *block = malloc(100);
+    unsigned char *block = call_malloc(100);
     size_t usable = malloc_usable_size(block);
     memset(block, 0x3c, usable);
-    block = realloc(block, usable + 100000);
+    block = call_realloc(block, usable + 100000);
     for (size_t i = 0; i < usable; i++) CHECK(block[i] == 0x3c || failed);
-    free(block);
+    call_free(block);
 }
 
 static void trim_says_yes_or_no(void) {
@@ -354,33 +360,33 @@ static void trim_says_yes_or_no(void) {
 
 static void trim_gives_back(void) {
     static void *blocks[20000];
-    for (int i = 0; i < 20000; i++) memset(blocks[i] = malloc(1000), 1, 1000);
-    void *guard = malloc(1000);
-    for (int i = 0; i < 20000; i++) free(blocks[i]);
+    for (int i = 0; i < 20000; i++) memset(blocks[i] = call_malloc(1000), 1, 1000);
+    void *guard = call_malloc(1000);
+    for (int i = 0; i < 20000; i++) call_free(blocks[i]);
     int released = malloc_trim(0);
     CHECK(released == 1);
-    free(guard);
+    call_free(guard);
 }
 
 static void mallinfo_counts_live_bytes(void) {
     static void *blocks[1000];
     struct mallinfo2 before = mallinfo2();
-    for (int i = 0; i < 1000; i++) blocks[i] = malloc(1000);
+    for (int i = 0; i < 1000; i++) blocks[i] = call_malloc(1000);
     struct mallinfo2 during = mallinfo2();
     CHECK(during.uordblks >= before.uordblks + 1000000 && during.uordblks < before.uordblks + 3000000);
     CHECK(during.arena >= during.uordblks);
-    for (int i = 0; i < 1000; i++) free(blocks[i]);
+    for (int i = 0; i < 1000; i++) call_free(blocks[i]);
 }
 
 static void blocks_of_libc_are_freed(void) {
     char *copy = strdup("a string"), *made = NULL;
     CHECK(copy != NULL && strcmp(copy, "a string") == 0);
-    copy = realloc(copy, 1000);
+    copy = call_realloc(copy, 1000);
     CHECK(strcmp(copy, "a string") == 0);
-    free(copy);
+    call_free(copy);
     int length = asprintf(&made, "%d and %s", 42, "more");
     CHECK(length == 11 && strcmp(made, "42 and more") == 0);
-    free(made);
+    call_free(made);
     char *line = NULL;
     size_t room = 0;
     FILE *file = tmpfile();
@@ -390,15 +396,15 @@ static void blocks_of_libc_are_freed(void) {
     rewind(file);
     CHECK(getline(&line, &room, file) == 9 && room <= malloc_usable_size(line));
     fclose(file);
-    free(line);
+    call_free(line);
 }
 
 static void *free_it(void *block) {
-    free(block);
-    return malloc(100);
+    call_free(block);
+    return call_malloc(100);
 }
 
-static void *grow_it(void *block) { return realloc(block, 100000); }
+static void *grow_it(void *block) { return call_realloc(block, 100000); }
 
 static void *in_thread(void *(*run)(void *), void *argument) {
     pthread_t thread;
@@ -410,26 +416,26 @@ static void *in_thread(void *(*run)(void *), void *argument) {
 
 static void blocks_cross_threads(void) {
     for (size_t size = 8; size < 3000000; size *= 7) {
-        char *block = malloc(size);
+        char *block = call_malloc(size);
         block[0] = 'z';
         block = in_thread(grow_it, block);
         CHECK(block != NULL && block[0] == 'z');
         char *other = in_thread(free_it, block);
         CHECK(other != NULL);
-        free(other);
+        call_free(other);
     }
 }
 
 static void large_blocks_cost_what_is_touched(void) {
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    char *block = malloc((size_t)1 << 30);
+    char *block = call_malloc((size_t)1 << 30);
     CHECK(block != NULL);
     if (block == NULL) return;
     block[0] = block[((size_t)1 << 30) - 1] = 1;
     getrusage(RUSAGE_SELF, &after);
     CHECK(after.ru_minflt - before.ru_minflt < 5000);
-    free(block);
+    call_free(block);
 }
 
 /* Both sized frees, with the size that was asked for. glibc 2.36 has neither. */
@@ -442,11 +448,11 @@ static void sized_frees(void) {
     free_sized(NULL, 0);
     free_aligned_sized(NULL, 64, 0);
     for (size_t size = 0; size < 1000000; size = size * 2 + 1) {
-        free_sized(malloc(size), size);
-        free_sized(calloc(1, size), size);
-        free_sized(realloc(malloc(10), size + 1), size + 1);
-        free_aligned_sized(aligned_alloc(64, size), 64, size);
-        free_aligned_sized(aligned_alloc(4096, size), 4096, size);
+        free_sized(call_malloc(size), size);
+        free_sized(call_calloc(1, size), size);
+        free_sized(call_realloc(call_malloc(10), size + 1), size + 1);
+        free_aligned_sized(call_aligned_alloc(64, size), 64, size);
+        free_aligned_sized(call_aligned_alloc(4096, size), 4096, size);
     }
     CHECK(errno == UNTOUCHED);
 }
@@ -459,24 +465,24 @@ static void sized_frees(void) {
 
 static void without_memory(void) {
     struct rlimit none = {(rlim_t)1 << 20, RLIM_INFINITY}, plenty = {RLIM_INFINITY, RLIM_INFINITY};
-    char *kept = malloc(100);
+    char *kept = call_malloc(100);
     void *block = NULL;
     REQUIRE(setrlimit(RLIMIT_AS, &none) == 0);
     errno = UNTOUCHED;
-    REQUIRE(malloc((size_t)64 << 20) == NULL && errno == ENOMEM);
+    REQUIRE(call_malloc((size_t)64 << 20) == NULL && errno == ENOMEM);
     errno = UNTOUCHED;
-    REQUIRE(calloc((size_t)64 << 10, 1024) == NULL && errno == ENOMEM);
+    REQUIRE(call_calloc((size_t)64 << 10, 1024) == NULL && errno == ENOMEM);
     errno = UNTOUCHED;
-    REQUIRE(realloc(kept, (size_t)64 << 20) == NULL && errno == ENOMEM);
+    REQUIRE(call_realloc(kept, (size_t)64 << 20) == NULL && errno == ENOMEM);
     errno = UNTOUCHED;
-    REQUIRE(memalign(4096, (size_t)64 << 20) == NULL && errno == ENOMEM);
-    REQUIRE(posix_memalign(&block, 4096, (size_t)64 << 20) == ENOMEM && block == NULL);
+    REQUIRE(call_memalign(4096, (size_t)64 << 20) == NULL && errno == ENOMEM);
+    REQUIRE(call_posix_memalign(&block, 4096, (size_t)64 << 20) == ENOMEM && block == NULL);
     size_t count = 0;
-    while (count < 100000000 && malloc(1000) != NULL) count++;
+    while (count < 100000000 && call_malloc(1000) != NULL) count++;
     REQUIRE(errno == ENOMEM);
-    free(kept);
+    call_free(kept);
     REQUIRE(setrlimit(RLIMIT_AS, &plenty) == 0);
-    REQUIRE(malloc((size_t)64 << 20) != NULL && malloc(1000) != NULL);
+    REQUIRE(call_malloc((size_t)64 << 20) != NULL && call_malloc(1000) != NULL);
     _exit(0);
 }
 
