@@ -29,9 +29,7 @@
 #include "depot.h"
 
 /* From this many segments on, new ones ask for huge pages. */
-#ifndef HUGE_AFTER
 #define HUGE_AFTER 16u
-#endif
 /* Segments looked at for a run of slots before a new one is made. */
 #define RUN_LOOKS 8
 

@@ -20,10 +20,8 @@
 #ifndef LRU_MAX
 #define LRU_MAX 16u
 #endif
-#ifndef FREED_BLOCKS
 #define FREED_BLOCKS 64u /* in the cache of a class of which a thread only frees */
-#endif
-#define CACHE_START 8u /* blocks; doubled at each miss and overflow */
+#define CACHE_START 8u   /* blocks; doubled at each miss and overflow */
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
 #define CAPACITY_MAX 4096u

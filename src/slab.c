@@ -42,6 +42,7 @@
 #include "slab.h"
 
 #define HOT_SHARE 16
+#define LINES_TAKEN 8u /* of a block */
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
@@ -68,11 +69,20 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
     slab->kind = (uint8_t)kind;
     slab->room = blocks;
     slab->first_word = 0;
+    slab->returned = 0;
     slab->fresh = fresh ? blocks : 0;
     slab->tier = TIER_NONE;
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
     store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
+}
+
+/* Takes the blocks' lines away from the processor that freed them. Each line that a user writes later waits for the other
+ * processor, and stores become visible in order; the stores of this loop wait together. */
+static void take_lines(void *const *blocks, uint32_t count, size_t size) {
+    size_t bytes = size < LINES_TAKEN * CACHE_LINE ? size : LINES_TAKEN * CACHE_LINE;
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
 }
 
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
@@ -95,6 +105,10 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     slab->first_word = word;
     slab->room -= count;
     slab->fresh -= (uint32_t)min_u64(slab->fresh, count);
+    if (slab->returned != 0) {
+        take_lines(slots, count, size);
+        slab->returned -= (uint32_t)min_u64(slab->returned, count);
+    }
     store_rlx(&slab->used, load_rlx(&slab->used) + count);
     return count;
 }
@@ -156,6 +170,7 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
         got += (uint32_t)__builtin_popcountll(bits);
     }
     slab->room += got;
+    slab->returned += got;
     store_rlx(&slab->used, load_rlx(&slab->used) - got);
     uint64_t before = add_acq_rel(B5, &slab->state, -(uint64_t)got);
     if ((before & PENDING_MASK) != got) {
