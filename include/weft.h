@@ -267,7 +267,8 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
 
 /* Calls `body` for pieces of the range that cover it exactly, on the calling thread and on workers that have nothing else to do,
  * and returns when all calls have returned; what they wrote is then visible. May be called inside tasks and bodies. The body
- * may submit, wait and loop itself; it belongs to the group of the task that called weft_for.
+ * may submit, wait and loop itself; it belongs to the group of the task that called weft_for. Which calls run side by side is
+ * weft's choice: none may wait for another's doing.
  * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
  * may have; WEFT_ECANCELED when the group of the calling task was cancelled before every index had begun, those that had have
  * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK, WEFT_ENOMEM,
@@ -322,6 +323,157 @@ WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
 /* Nodes of the graph that have not started will not run; those running finish, and see weft_cancelled. It concerns the run that
  * goes on in `pool`; without one nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL; WEFT_EFORK. */
 WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
+
+/* ---- fork and join ------------------------------------------------------------------------------------------------ */
+
+/* A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a few plain
+ * stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
+ *
+ *     static int fib(weft_place *here, int n);
+ *     WEFT_FORK(fib, int, int)
+ *
+ *     static int fib(weft_place *here, int n) {
+ *         if (n < 2) return n;
+ *         int less = n - 1;
+ *         weft_place *deeper = fib_fork(here, &less);
+ *         int other = fib(deeper, n - 2);
+ *         return fib_join(here, &less) + other;
+ *     }
+ *
+ *     weft_place *here;
+ *     if (weft_enter(pool, &here) != WEFT_OK) ...
+ *     int result = fib(here, 38);
+ *     weft_leave(here);
+ *
+ * A place is where one fork can be noted. A fork uses up the place it is given and returns the next, which whatever is called
+ * before the join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is
+ * joined once, by the thread and in the function that made it, the last one first. Any number may be open at once: without
+ * memory for more, further forks just are run by their joins. Forked functions may do all that tasks may, wait and block too.
+ * A join whose call another thread has taken runs calls below that one meanwhile (never anything else), then sleeps. */
+
+/* Of an argument, and of a result. Larger ones go by pointer. */
+#define WEFT_FORK_BYTES 48u
+
+typedef struct weft_place weft_place;
+typedef void (*weft_fork_fn)(weft_place *here,
+                             void *payload); /* reads the argument in the payload and writes the result there */
+
+/* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside tasks,
+ * bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for NULL, or code
+ * compiled for another layout of places; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit: *here is NULL. Every
+ * WEFT_OK needs a weft_leave; destroy waits for those of outside threads. */
+static inline int weft_enter(weft_pool *pool, weft_place **here);
+
+/* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
+WEFT_API void weft_leave(weft_place *here);
+
+/* The calling thread as a worker, as tasks get it. */
+WEFT_API weft_worker *weft_place_worker(weft_place *here);
+
+/* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
+ *     weft_place *name_fork(weft_place *here, const argument_type *argument);     the argument is copied, and kept for the join
+ *     result_type name_join(weft_place *here, const argument_type *argument);     the same pointer, unchanged */
+#define WEFT_FORK(name, result_type, argument_type)                                                                         \
+    WEFT_FORK_CHECK(result_type)                                                                                            \
+    static void name##_forked(weft_place *here, void *payload) {                                                            \
+        argument_type argument;                                                                                             \
+        __builtin_memcpy(&argument, payload, sizeof argument);                                                              \
+        result_type result = name(here, argument);                                                                          \
+        __builtin_memcpy(payload, &result, sizeof result);                                                                  \
+    }                                                                                                                       \
+    WEFT_FORK_PUSH(name, argument_type)                                                                                     \
+    static inline __attribute__((always_inline, unused))                                                                    \
+    result_type name##_join(weft_place *here, const argument_type *given) {                                                 \
+        if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) {                                              \
+            result_type result;                                                                                             \
+            __builtin_memcpy(&result, here->payload, sizeof result);                                                        \
+            return result;                                                                                                  \
+        }                                                                                                                   \
+        argument_type argument;                                                                                             \
+        __builtin_memcpy(&argument, here->payload, sizeof argument);                                                        \
+        return name(here, argument);                                                                                        \
+    }
+
+/* The same for a function that returns nothing. */
+#define WEFT_FORK_VOID(name, argument_type)                                                                                 \
+    static void name##_forked(weft_place *here, void *payload) {                                                            \
+        argument_type argument;                                                                                             \
+        __builtin_memcpy(&argument, payload, sizeof argument);                                                              \
+        name(here, argument);                                                                                               \
+    }                                                                                                                       \
+    WEFT_FORK_PUSH(name, argument_type)                                                                                     \
+    static inline __attribute__((always_inline, unused)) void name##_join(weft_place *here, const argument_type *given) {   \
+        if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) return;                                        \
+        argument_type argument;                                                                                             \
+        __builtin_memcpy(&argument, here->payload, sizeof argument);                                                        \
+        name(here, argument);                                                                                               \
+    }
+
+/* What follows is weft's own. It is compiled into programs, so a change of it is a new layout: weft_enter_layout refuses those
+ * it does not know. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
+#define WEFT_FORK_LAYOUT 1u
+
+struct weft_place {
+    struct {
+        weft_fork_fn raw;
+    } fn; /* NULL: free */
+    struct {
+        uint64_t raw;
+    } state; /* 0: nobody else knows of it */
+    unsigned char payload[WEFT_FORK_BYTES];
+} __attribute__((aligned(64)));
+
+struct weft_span {
+    struct {
+        weft_place *raw;
+    } limit; /* forks at places below it need not look further */
+};
+
+WEFT_API int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout);
+WEFT_API weft_place *weft_fork_slow(weft_place *here) __attribute__((cold));
+WEFT_API int weft_join_slow(weft_place *here, const void *argument, size_t size) __attribute__((cold));
+
+static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT); }
+
+#ifndef WEFT_ACCESS
+#define WEFT_ACCESS
+#define WEFT_FORK_SPAN 16384u /* places stand in spans aligned to this; the first place of one is its head */
+#define weft_store_rel(tag, a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELEASE)
+#define weft_store_rlx(a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELAXED)
+#define weft_load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
+#define weft_fence_light(tag) __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#endif
+
+/* The payload has been written. Returns the next place. */
+static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
+    struct weft_span *span = (struct weft_span *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
+    weft_store_rel(J44, &here->fn, fn);
+    weft_fence_light(J43);
+    if (__builtin_expect(here >= weft_load_rlx(&span->limit), 0)) return weft_fork_slow(here);
+    return here + 1;
+}
+
+/* 0: the caller runs the call itself, its argument is in the payload. 1: it has been run, the result is in the payload. */
+static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here, const void *argument, size_t size) {
+    weft_store_rlx(&here->fn, (weft_fork_fn)0);
+    weft_fence_light(J8);
+    if (__builtin_expect(weft_load_rlx(&here->state) == 0, 1)) return 0;
+    return weft_join_slow(here, argument, size);
+}
+
+#if defined(__cplusplus)
+#define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#else
+#define WEFT_FORK_CHECK(type) _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#endif
+
+#define WEFT_FORK_PUSH(name, argument_type)                                                                                 \
+    WEFT_FORK_CHECK(argument_type)                                                                                          \
+    static inline __attribute__((always_inline, unused))                                                                    \
+    weft_place *name##_fork(weft_place *here, const argument_type *argument) {                                              \
+        __builtin_memcpy(here->payload, argument, sizeof *argument);                                                        \
+        return weft_place_push(here, name##_forked);                                                                        \
+    }
 
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */
 

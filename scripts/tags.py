@@ -52,8 +52,8 @@ class Site:
 
 
 def module(place):
-    """A header and its source are one."""
-    return Path(place.file).stem
+    """A header and its source are one; the public header's inline functions belong to fork.c."""
+    return {"weft": "fork"}.get(Path(place.file).stem, Path(place.file).stem)
 
 
 @dataclass
@@ -135,6 +135,10 @@ def read(root):
         name, text = f"src/{path.name}", path.read_text()
         table.rows += rows_of(name, text)
         table.sites += sites_of(name, text, names)
+    public = root / "include" / "weft.h"
+    if public.exists():
+        code = re.sub(r"^#define weft_\w+\(tag[^\n]*", "", public.read_text(), flags=re.M)
+        table.sites += sites_of("include/weft.h", code, {f"weft_{name}" for name in names | {"fence_light"}})
     return table
 
 

@@ -1,32 +1,107 @@
 /* loop.c: a range of indices, run by the caller and by whoever comes to help.
  *
- * Chunks are handed out in rising order from one counter, so when a chunk fails, every chunk below it has been handed out
- * already and runs to its end: the error of the lowest index is the loop's.
+ * A range is cut into units of the caller's grain. Each thread that runs the loop has a part, a word with the units left to it: it
+ * takes some from the front, and when it has none takes the upper half of what another has left, each with one CAS (the
+ * scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in TBB", IPDPS 2008,
+ * doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
+ *
+ * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the bodies it ran
+ * last took. Others open their door at once, so that whoever is awake comes in; one sleeper is woken when what is left is worth it.
+ * A body not known yet counts as long.
+ *
+ * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep their
+ * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
+ *
+ * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   R1  loop_as_guest: light fence     light    P4  a caller from outside uses a pool that destroy has found empty
- *   R2  loop_take: CAS next            relaxed  -   split: a chunk runs twice
- *   R3  loop_as_guest: guests - 1      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
- *                                               ever, or not at all
+ *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
+ *   R2  part_take: CAS range          relaxed  R4  split: a unit runs twice
+ *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
+ *                                              ever, or not at all
+ *   R4  part_steal: CAS range         relaxed  R2  see R2
+ *   R5  loop_open: store door         release  R6  a helper sees the loop before
+ *   R6  loop_enter: load door         acquire  R5  see R5
+ *   R7  loop_enter: CAS door          acquire  R5  see R5, of a loop opened anew; split: a helper is not counted
+ *   R8  loop_shut: and door           acq_rel  R9  what helpers wrote is not seen; split: one comes in unseen
+ *   R9  loop_help: door - 1           acq_rel  R8  see R8; split: the caller waits for ever
+ *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop
+ *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
+ *   R12 loop_first: load loops        acquire  R11 see R11
+ *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
+ *   R14 loop_shut: load door          acquire  R9  see R8
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
+ *   R16 loop_help: event + 1          release  R15 see R15
+ *   R18 loop_of: store next           release  R19 as R11
+ *   R19 loop_next: load next          acquire  R18 see R18
  */
+#include "loop.h"
+
 #include "pool.h"
 
-struct loop {
-    weft_range_fn body;
-    void *context;
-    const struct record *record; /* of the group whose task called, or NULL */
-    size_t end;
-    size_t grain;
-    ATOMIC(size_t) next;   /* first index not handed out yet */
-    ATOMIC(size_t) failed; /* the lowest chunk that failed begins here */
-    ATOMIC(int) error;     /* its error */
-    os_mutex lock;         /* of the last two */
+#define PARTS_MAX 64u
+#define UNITS_MAX ((size_t)1 << 30)
+#define SHORT_NS 1000u       /* a loop that takes less is the caller's alone */
+#define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
+#define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
+
+struct part {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) range; /* units left: from | to << 32 */
 };
 
-static void loop_fail(struct loop *loop, size_t begin, int error) {
+/* door: count of changes (32 bits) | helpers that came, so far (14) | SLEEPS | OPEN | helpers inside (16) */
+#define DOOR_INSIDE UINT64_C(0xffff)
+#define DOOR_OPEN UINT64_C(0x10000)
+#define DOOR_SLEEPS UINT64_C(0x20000) /* the caller */
+#define DOOR_CAME UINT64_C(0x40000)
+#define DOOR_CAME_MAX UINT64_C(0x3fff)
+#define DOOR_COUNT (UINT64_C(1) << 32)
+
+struct loop {
+    ATOMIC(uint64_t) door;
+    ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
+    struct weft_worker *seat;
+    uint32_t parts; /* how many */
+    /* written by the caller before the door opens */
+    uint32_t units;
+    weft_range_fn body;
+    void *context;
+    size_t begin, count; /* indices */
+    size_t unit;         /* indices in one */
+    uint64_t chunk_max;  /* units */
+    bool is_known;       /* how long a unit takes; else chunks begin with one */
+    uint32_t index;      /* record and id of the group of the task that called */
+    uint64_t id;
+    const struct record *record; /* or NULL */
+    /* any participant */
+    ATOMIC(uint32_t) failed_at; /* units from here on are dropped */
+    ATOMIC(int) error;          /* of the chunk that begins there */
+    os_mutex lock;              /* of these two */
+    ATOMIC(bool) is_cut;        /* cancelled before its end */
+    struct part part[];
+};
+
+static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
+static struct loop *loop_first(const struct weft_worker *seat) { return load_acq(R12, &seat->loops); }
+static struct loop *loop_next(const struct loop *loop) { return load_acq(R19, &loop->next); }
+
+INLINE uint32_t door_came(uint64_t door) { return (uint32_t)(door / DOOR_CAME & DOOR_CAME_MAX); }
+INLINE uint32_t parts_in_use(const struct loop *loop, uint64_t door) {
+    return (uint32_t)min_u64(door_came(door) + 1, loop->parts);
+}
+INLINE uint64_t range_make(uint64_t from, uint64_t to) { return from | to << 32; }
+INLINE uint32_t range_from(uint64_t range) { return (uint32_t)range; }
+INLINE uint32_t range_to(uint64_t range) { return (uint32_t)(range >> 32); }
+INLINE uint32_t range_left(uint64_t range) {
+    return range_to(range) > range_from(range) ? range_to(range) - range_from(range) : 0;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+static void loop_fail(struct loop *loop, uint32_t from, int error) {
     os_lock(&loop->lock);
-    if (load_rlx(&loop->error) == 0 || begin < load_rlx(&loop->failed)) {
-        store_rlx(&loop->failed, begin);
+    if (from < load_rlx(&loop->failed_at)) {
+        store_rlx(&loop->failed_at, from);
         store_rlx(&loop->error, error);
     }
     os_unlock(&loop->lock);
@@ -36,58 +111,312 @@ static bool loop_is_cancelled(const struct loop *loop) {
     return loop->record != NULL && (load_rlx(&loop->record->id) & ID_CANCELLED) != 0;
 }
 
-/* The next chunk: from *begin to before *end. false: there is none, or none may start. */
-static bool loop_take(struct loop *loop, size_t *begin, size_t *end) {
-    size_t next = load_rlx(&loop->next);
-    do {
-        if (next == loop->end || load_rlx(&loop->error) != 0 || loop_is_cancelled(loop)) return false;
-        *end = loop->end - next > loop->grain ? next + loop->grain : loop->end;
-    } while (!cas_rlx(R2, &loop->next, &next, *end));
-    *begin = next;
-    return true;
+static void loop_call(struct loop *loop, struct weft_worker *seat, uint32_t from, uint32_t to) {
+    size_t begin = loop->begin + from * loop->unit;
+    size_t end = to == loop->units ? loop->begin + loop->count : loop->begin + to * loop->unit;
+    int error = loop->body(begin, end, loop->context, seat);
+    if (UNLIKELY(error != 0)) loop_fail(loop, from, error);
 }
 
-static void loop_run(struct loop *loop, struct weft_worker *seat) {
-    size_t begin;
-    size_t end;
-    while (loop_take(loop, &begin, &end)) {
-        int error = loop->body(begin, end, loop->context, seat);
-        if (error != 0) loop_fail(loop, begin, error);
+/* Takes a chunk from the front of the part. false: nothing is left that may run. */
+static bool part_take(struct loop *loop, struct part *part, uint64_t most, uint32_t *from, uint32_t *to) {
+    uint64_t range = load_rlx(&part->range);
+    for (;;) {
+        uint32_t left = range_left(range);
+        *from = range_from(range);
+        if (left == 0 || *from >= load_rlx(&loop->failed_at)) return false;
+        if (UNLIKELY(loop_is_cancelled(loop))) {
+            store_rlx(&loop->is_cut, true);
+            return false;
+        }
+        *to = *from + (uint32_t)max_u64(min_u64(left / 4, most), 1);
+        if (cas_rlx(R2, &part->range, &range, range_make(*to, range_to(range)))) return true;
     }
 }
 
-static int loop_task(void *payload, weft_worker *self) {
-    loop_run(*(struct loop **)payload, self);
+/* Moves the upper half of the fullest other part to this one. false: there is none. */
+static bool part_steal(struct loop *loop, struct part *part) {
+    for (;;) {
+        struct part *fullest = NULL;
+        uint64_t most = 0;
+        uint32_t parts = parts_in_use(loop, load_rlx(&loop->door));
+        for (uint32_t i = 0; i < parts; i++) {
+            uint64_t range = load_rlx(&loop->part[i].range);
+            if (&loop->part[i] == part || range_left(range) <= range_left(most)) continue;
+            if (range_from(range) >= load_rlx(&loop->failed_at)) continue;
+            fullest = &loop->part[i];
+            most = range;
+        }
+        if (fullest == NULL || load_rlx(&loop->is_cut)) return false;
+        uint32_t middle = range_from(most) + range_left(most) / 2;
+        if (!cas_rlx(R4, &fullest->range, &most, range_make(range_from(most), middle))) continue;
+        store_rlx(&part->range, range_make(middle, range_to(most)));
+        return true;
+    }
+}
+
+/* Runs chunks while there are any. Returns how many units. */
+static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part) {
+    uint32_t from;
+    uint32_t to;
+    uint64_t units = 0;
+    uint64_t most = loop->is_known ? loop->chunk_max : 1;
+    do {
+        while (part_take(loop, part, most, &from, &to)) {
+            most = min_u64(most * 2, loop->chunk_max);
+            loop_call(loop, seat, from, to);
+            units += to - from;
+        }
+    } while (part_steal(loop, part));
+    return units;
+}
+
+/* ---- helping ------------------------------------------------------------------------------------------------------ */
+
+static bool loop_has_more(const struct loop *loop, uint64_t door) {
+    if ((door & DOOR_OPEN) == 0) return false;
+    uint32_t parts = parts_in_use(loop, door);
+    for (uint32_t i = 0; i < parts; i++)
+        if (range_left(load_rlx(&loop->part[i].range)) > 0) return true;
+    return false;
+}
+
+bool loops_are_open(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = loop_seat(pool, i);
+        if (seat == NULL) continue;
+        for (const struct loop *loop = loop_first(seat); loop != NULL; loop = loop_next(loop))
+            if (loop_has_more(loop, load_rlx(&loop->door))) return true;
+    }
+    return false;
+}
+
+/* The number of the helper, from 1; 0: the door is shut or there is nothing to do. */
+static uint32_t loop_enter(struct loop *loop) {
+    uint64_t door = load_acq(R6, &loop->door);
+    if (!loop_has_more(loop, door)) return 0;
+    while ((door & DOOR_OPEN) != 0 && door_came(door) < DOOR_CAME_MAX)
+        if (cas_acq(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
     return 0;
 }
 
-/* Runs the loop on the calling thread and on workers that have nothing else to do. */
-static void loop_share(struct loop *loop, struct weft_worker *seat) {
-    weft_pool *pool = seat->pool;
-    weft_group group = WEFT_GROUP_INIT;
-    size_t chunks = (loop->end - load_rlx(&loop->next)) / loop->grain;
-    size_t helpers = min_u64(chunks, load_rlx(&pool->workers));
-    if (pool->ordered || pool->config.queue_max != 0) helpers = 0;
-    while (helpers > 0 && weft_submit(pool, &group, loop_task, &loop, sizeof(struct loop *)) == WEFT_OK) helpers--;
-    loop_run(loop, seat);
-    weft_wait(pool, &group);
+uint32_t loop_find(struct weft_worker *seat, struct loop **found) {
+    const weft_pool *pool = seat->pool;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        const struct weft_worker *other = loop_seat(pool, (seat->index + i) % count);
+        if (other == NULL) continue;
+        for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
+            uint32_t number = loop_enter(loop);
+            *found = loop;
+            if (number != 0) return number;
+        }
+    }
+    return 0;
 }
 
-static int loop_result(const struct loop *loop) {
-    if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
-    return load_rlx(&loop->next) == loop->end ? WEFT_OK : WEFT_ECANCELED;
+#define JOB_BYTES (offsetof(struct loop, failed_at) - offsetof(struct loop, units))
+
+void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
+    plain_read(&loop->units, JOB_BYTES);
+    struct weft_worker *caller = loop->seat;
+    struct frame frame;
+    frame_push(seat, &frame);
+    frame.id = loop->id;
+    frame.index = loop->index;
+    frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    if (number < loop->parts) {
+        if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number]);
+    } else {
+        struct part own = {{0}};
+        if (part_steal(loop, &own)) loop_share(loop, seat, &own);
+    }
+    worker_flush(seat);
+    frame_pop(seat);
+    if ((add_acq_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
+    add_rel(R16, &caller->wait_event, 1);
+    os_wake(&caller->wait_event, INT32_MAX);
 }
+
+/* ---- calling ------------------------------------------------------------------------------------------------------ */
+
+/* A loop of the seat's that is not in use, at `depth` of its nesting. NULL: no memory. */
+static struct loop *loop_of(struct weft_worker *seat, uint32_t depth) {
+    struct loop *above = NULL;
+    struct loop *loop = load_rlx(&seat->loops);
+    for (uint32_t i = 0; i < depth && loop != NULL; i++) {
+        above = loop;
+        loop = load_rlx(&loop->next);
+    }
+    if (loop != NULL) return loop;
+    uint32_t parts = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
+    loop = store_get(&seat->pool->store, sizeof *loop + parts * sizeof(struct part));
+    if (loop == NULL) return NULL;
+    loop->seat = seat;
+    loop->parts = parts;
+    if (above == NULL)
+        store_rel(R11, &seat->loops, loop);
+    else
+        store_rel(R18, &above->next, loop);
+    return loop;
+}
+
+/* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
+ * closely: who is awake then stays awake for the next. */
+static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
+    uint64_t worth = WAKE_WORTH_NS * os_ticks_per_us() / 1000;
+    if (ticks >= worth) return true;
+    if (os_ticks() - seat->loop_end > seat->loop_row / 8) seat->loop_row = 0;
+    seat->loop_row += ticks;
+    if (seat->loop_row < 4 * worth) return false;
+    seat->loop_row = 0;
+    return true;
+}
+
+/* Lets helpers in. `ticks`: about how long the loop will take. */
+static void loop_open(struct loop *loop, uint64_t ticks) {
+    struct weft_worker *seat = loop->seat;
+    const weft_pool *pool = seat->pool;
+    for (uint32_t i = 1; i < loop->parts; i++) store_rlx(&loop->part[i].range, 0);
+    store_rel(R5, &loop->door, (load_rlx(&loop->door) / DOOR_COUNT + 1) * DOOR_COUNT | DOOR_OPEN);
+    fence_sc(R10);
+    if (park_glance(&pool->park) == 0) return;
+    struct park_view view = park_look(&pool->park);
+    if (view.scouts == 0 && (view.parked > 0 || view.dozing) && loop_is_worth_a_wake(seat, ticks)) worker_wake(seat);
+}
+
+/* Lets nobody in any more, and waits until all have left. */
+static void loop_shut(struct loop *loop) {
+    struct weft_worker *seat = loop->seat;
+    uint64_t door = and_acq_rel(R8, &loop->door, ~DOOR_OPEN);
+    uint64_t start = os_ticks();
+    while ((door & DOOR_INSIDE) != 0) {
+        if (os_ticks() - start < seat->pool->spin_ticks) {
+            os_pause();
+        } else {
+            uint32_t event = load_acq(R15, &seat->wait_event);
+            if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) != 0) {
+                count_up(&seat->parks, 1);
+                os_wait(&seat->wait_event, event, 0);
+            }
+        }
+        door = load_acq(R14, &loop->door);
+    }
+    store_rlx(&loop->door, door & ~(DOOR_OPEN | DOOR_SLEEPS));
+}
+
+/* ---- what bodies cost --------------------------------------------------------------------------------------------- */
+
+/* The seat's memory of a body: time per index in 1/256 ticks; 0: not known. */
+static struct loop_cost *cost_of(struct weft_worker *seat, weft_range_fn body) {
+    struct loop_cost *cost = &seat->loop_costs[(uintptr_t)body / 16 % LOOP_COSTS];
+    if (cost->body != body) *cost = (struct loop_cost){body, 0};
+    return cost;
+}
+
+/* How long the body takes for that many indices: ticks; UINT64_MAX: not known. */
+static uint64_t cost_ticks(const struct loop_cost *cost, size_t indices) {
+    if (cost->ticks_256 == 0 || indices > UINT64_MAX / 2 / cost->ticks_256) return UINT64_MAX;
+    return indices * cost->ticks_256 / 256;
+}
+
+/* Shorter is believed at once, longer little by little: the thread may have been interrupted. */
+static void cost_learn(struct loop_cost *cost, uint64_t ticks, uint64_t indices) {
+    if (indices == 0) return;
+    uint64_t found = max_u64(min_u64(ticks, UINT64_C(1) << 50) * 256 / indices, 1);
+    uint64_t known = cost->ticks_256;
+    cost->ticks_256 = known == 0 || found < known ? found : known + (found - known + 7) / 8;
+}
+
+/* ---- weft_for ----------------------------------------------------------------------------------------------------- */
+
+/* With whoever comes, from that unit on. */
+static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t from) {
+    uint64_t ticks = cost_ticks(cost, (loop->units - from) * loop->unit);
+    uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
+    loop->chunk_max = max_u64(CHUNK_NS * os_ticks_per_us() / 1000 / unit_ticks, 1);
+    loop->is_known = ticks != UINT64_MAX;
+    if (!loop->is_known) loop->chunk_max = UINT32_MAX;
+    store_rlx(&loop->part[0].range, range_make(from, loop->units));
+    uint64_t start = os_ticks();
+    loop_open(loop, ticks);
+    uint64_t units = loop_share(loop, loop->seat, &loop->part[0]);
+    cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
+    loop_shut(loop);
+    loop->seat->loop_end = os_ticks();
+}
+
+/* Over before anybody could come, if it takes as long as the last time. */
+static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short_ticks) {
+    uint32_t first = loop->units / 8;
+    uint64_t start = os_ticks();
+    if (first > 0) loop_call(loop, loop->seat, 0, first);
+    if (load_rlx(&loop->error) != 0) return;
+    if (first == 0 || os_ticks() - start < short_ticks)
+        loop_call(loop, loop->seat, first, loop->units);
+    else
+        loop_together(loop, cost, first);
+}
+
+static int loop_run(struct loop *loop) {
+    struct weft_worker *seat = loop->seat;
+    struct loop_cost *cost = cost_of(seat, loop->body);
+    uint64_t short_ticks = SHORT_NS * os_ticks_per_us() / 1000;
+    seat->loop_depth++;
+    if (loop_is_cancelled(loop))
+        store_rlx(&loop->is_cut, true);
+    else if (cost_ticks(cost, loop->count) < short_ticks)
+        loop_alone(loop, cost, short_ticks);
+    else
+        loop_together(loop, cost, 0);
+    seat->loop_depth--;
+    if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
+    return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
+}
+
+/* What weft_for was called with. */
+struct loop_job {
+    weft_range range;
+    weft_range_fn body;
+    void *context;
+};
+
+static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
+    size_t count = job->range.end - job->range.begin;
+    if (count == 0) return WEFT_OK;
+    struct loop *loop = loop_of(seat, seat->loop_depth);
+    if (loop == NULL) return WEFT_ENOMEM;
+    size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
+    size_t grains = (count - 1) / grain + 1;
+    size_t scale = (grains - 1) / UNITS_MAX + 1;
+    loop->body = job->body;
+    loop->context = job->context;
+    loop->begin = job->range.begin;
+    loop->count = count;
+    loop->unit = grain * scale;
+    loop->units = (uint32_t)((grains - 1) / scale + 1);
+    loop->id = seat->frame->id;
+    loop->index = seat->frame->index;
+    loop->record = seat->frame->record;
+    plain_write(&loop->units, JOB_BYTES);
+    store_rlx(&loop->failed_at, UINT32_MAX);
+    store_rlx(&loop->error, 0);
+    store_rlx(&loop->is_cut, false);
+    return loop_run(loop);
+}
+
+static int loop_task(void *payload, weft_worker *self) { return loop_start(self, payload); }
 
 /* A pool whose own threads alone may run anything: one of them calls. */
-static int loop_hand_over(struct loop *loop, weft_pool *pool) {
+static int loop_hand_over(weft_pool *pool, const struct loop_job *job) {
     weft_group group = WEFT_GROUP_INIT;
-    int error = weft_submit(pool, &group, loop_task, &loop, sizeof(struct loop *));
-    if (error == WEFT_OK) error = weft_wait(pool, &group);
-    return error == WEFT_OK ? loop_result(loop) : error;
+    int error = weft_submit(pool, &group, loop_task, job, sizeof *job);
+    return error == WEFT_OK ? weft_wait(pool, &group) : error;
 }
 
 /* A caller from outside counts as a guest and runs in a frame, as a task would. */
-static int loop_as_guest(struct loop *loop, struct weft_worker *seat) {
+static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;
     add_rlx(&pool->guests, 1);
@@ -95,9 +424,9 @@ static int loop_as_guest(struct loop *loop, struct weft_worker *seat) {
     if (!load_rlx(&pool->closed)) {
         struct frame frame;
         frame_push(seat, &frame);
-        loop_share(loop, seat);
+        error = loop_start(seat, job);
+        worker_flush(seat);
         frame_pop(seat);
-        error = loop_result(loop);
     }
     add_rel(R3, &pool->guests, UINT32_MAX);
     return error;
@@ -109,12 +438,7 @@ int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *contex
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
-    struct loop loop = {.body = body, .context = context, .end = range.end, .grain = range.grain};
-    store_rlx(&loop.next, range.begin);
-    if (loop.grain == 0) loop.grain = (range.end - range.begin) / (8 * (size_t)load_rlx(&pool->workers)) + 1;
-    if (seat->frame == NULL && (pool->config.flags & WEFT_NO_HELP) != 0) return loop_hand_over(&loop, pool);
-    if (seat->frame == NULL) return loop_as_guest(&loop, seat);
-    loop.record = seat->frame->record;
-    loop_share(&loop, seat);
-    return loop_result(&loop);
+    struct loop_job job = {range, body, context};
+    if (seat->frame != NULL) return loop_start(seat, &job);
+    return (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, &job) : loop_as_guest(seat, &job);
 }

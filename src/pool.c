@@ -259,6 +259,9 @@ static int config_check(const weft_config *config) {
 }
 
 #define SPIN_NS_DEFAULT 20000
+#ifndef PATIENCE_NS
+#define PATIENCE_NS 5000
+#endif
 #ifndef TINY_NS
 #define TINY_NS 1000
 #endif
@@ -301,6 +304,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
     pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;
+    pool->patience_ticks = PATIENCE_NS * os_ticks_per_us() / 1000;
     pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
     pool->fork_count = os_fork_count();
     store_rlx(&pool->clean, config->clean);

@@ -32,7 +32,8 @@
  *   D18 doze: looks again                   -        K12  see D16
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
-#include "worker.h"
+#include "fork.h"
+#include "loop.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -241,7 +242,10 @@ static void look_pause(const weft_pool *pool) {
 struct find {
     struct lane *lane; /* where they were claimed; NULL: from another's claim */
     struct piece piece;
-    uint32_t tasks;
+    uint32_t tasks; /* 0: a loop or a forked call */
+    struct loop *loop;
+    uint32_t helper; /* of the loop; 0: none */
+    struct fork_call call;
 };
 
 static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
@@ -269,8 +273,11 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-/* Claims something to run. `force`: also what another worker has claimed and not begun. */
-static bool find_work(struct weft_worker *seat, bool force, struct find *find) {
+/* What may be taken though its thread does not offer it. */
+enum { FORCE_CLAIMS = 1, FORCE_FORKS = 2 };
+
+/* Claims something to run. `force`: also what another worker has claimed and not begun, what another thread has forked. */
+static bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
         if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) look_pause(seat->pool);
@@ -283,7 +290,12 @@ static bool find_work(struct weft_worker *seat, bool force, struct find *find) {
         struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
         if (owner != NULL && find_in_lanes(seat, owner, find)) return true;
     }
-    return find_in_claims(seat, force, find);
+    if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
+    find->tasks = 0;
+    find->helper = loop_find(seat, &find->loop);
+    if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, &find->call)) return true;
+    forks_ask(seat->pool);
+    return false;
 }
 
 /* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
@@ -297,7 +309,7 @@ static bool sees_work(const weft_pool *pool, bool claims) {
         for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
             if (!lane_is_empty(lane)) return true;
     }
-    return false;
+    return loops_are_open(pool) || forks_are_open(pool, false);
 }
 
 bool worker_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
@@ -395,7 +407,8 @@ static void leave_scout(struct weft_worker *seat) {
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
-    if (!recheck(D15, sees_work(pool, true), false)) return;
+    forks_ask_firmly(pool);
+    if (!recheck(D15, sees_work(pool, true) || forks_are_open(pool, true), false)) return;
     if (view.parked > 0 || view.dozing)
         worker_wake(seat);
     else
@@ -411,16 +424,21 @@ static bool linger(const weft_pool *pool) {
     return false;
 }
 
-/* Not where there are more workers awake than CPUs: it would take one from those who run. */
-static bool scout_spin(const weft_pool *pool) {
+/* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more workers
+ * awake than CPUs: it would take one from those who run. */
+enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
+static enum scouting scout_spin(const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return false;
+    if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return SCOUT_NOTHING;
     uint64_t start = os_ticks();
-    do {
-        if (sees_work(pool, false) || load_rlx(&pool->exits)) return true;
+    for (;;) {
+        if (sees_work(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
+        forks_ask(pool);
         look_pause(pool);
-    } while (os_ticks() - start < pool->spin_ticks);
-    return false;
+        uint64_t ticks = os_ticks() - start;
+        if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
+        if (ticks >= pool->spin_ticks) return SCOUT_NOTHING;
+    }
 }
 
 /* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest is offered or has not
@@ -444,8 +462,8 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
     bool moves = now != *progress;
     *progress = now;
     struct park_view view = park_look(&pool->park);
-    return is_stuck || backlog > DOZE_BACKLOG || (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) ||
-           load_rlx(&pool->exits);
+    return is_stuck || loops_are_open(pool) || forks_are_open(pool, false) || backlog > DOZE_BACKLOG ||
+           (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) || load_rlx(&pool->exits);
 }
 
 /* The worker is a scout after. Returns whether somebody woke it. */
@@ -453,6 +471,7 @@ static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint64_t progress = 0;
     worker_unbias(pool);
+    forks_ask_firmly(pool);
     while (!recheck(D18, doze_is_over(pool, &progress), false))
         if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return true;
     park_doze_end(&pool->park, seat->index);
@@ -464,9 +483,11 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_scout);
     worker_unbias(pool);
+    forks_ask_firmly(pool);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
-    if (recheck(D16, sees_work(pool, !is_guarded) || load_rlx(&pool->exits), false)) {
+    bool sees = sees_work(pool, !is_guarded) || forks_are_open(pool, view.scouts == 0);
+    if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
         return false;
     }
@@ -508,32 +529,42 @@ static void spare_rest(struct weft_worker *seat) {
 
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
-    run_claim(seat, find.lane, &find.piece, find.tasks);
+    if (find.tasks == 0 && find.helper != 0)
+        loop_help(seat, find.loop, find.helper);
+    else if (find.tasks == 0)
+        fork_run(seat, &find.call);
+    else
+        run_claim(seat, find.lane, &find.piece, find.tasks);
 }
 
 static void worker_loop(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     bool is_scout = false;
     bool may_spin = false; /* it became a scout for a reason */
-    bool is_stuck = false; /* it has slept: what another has claimed and still not begun may be revoked */
+    unsigned force = 0;    /* it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
-        if (find_work(seat, is_stuck, &find)) {
+        if (find_work(seat, force, &find)) {
             if (is_scout) leave_scout(seat);
-            is_scout = is_stuck = false;
+            is_scout = false;
+            force = 0;
             worker_run(seat, &find);
             continue;
         }
         worker_flush(seat);
         if (UNLIKELY(!spare_is_wanted(seat))) {
             if (is_scout) leave_scout(seat);
-            is_scout = is_stuck = false;
+            is_scout = false;
+            force = 0;
             spare_rest(seat);
         } else if (is_scout || !linger(pool)) {
             if (!is_scout) is_scout = may_spin = park_scout(&pool->park, seat->index);
-            if (may_spin && scout_spin(pool)) continue;
+            enum scouting came_upon = may_spin ? scout_spin(pool) : SCOUT_NOTHING;
+            if (came_upon == SCOUT_FORKS) force |= FORCE_FORKS;
+            if (came_upon != SCOUT_NOTHING) continue;
             may_spin = worker_sleep(seat, is_scout);
-            is_scout = is_stuck = true;
+            is_scout = true;
+            force = FORCE_CLAIMS | FORCE_FORKS;
         }
     }
 }

@@ -20,6 +20,26 @@ struct frame {
     uint64_t unflushed;  /* tasks completed that the record does not know of yet */
 };
 
+/* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
+struct fork_span;
+struct forks {
+    ATOMIC(struct fork_span *) first;   /* its chain of spans; or NULL */
+    ATOMIC(struct fork_span *) current; /* where its thread forks; NULL: nowhere */
+    ATOMIC(uint64_t) offer;             /* a place whose call anybody may take, or none | count of changes */
+    ATOMIC(weft_fork_fn) offered_fn;    /* and its function; written before the offer */
+    ATOMIC(weft_place *) waits_for;     /* its thread waits in the join of this place, or NULL */
+    ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
+    uint32_t taken;                     /* calls its thread has taken */
+};
+
+/* How long a loop's body took (loop.c). */
+#define LOOP_COSTS 8u
+struct loop;
+struct loop_cost {
+    weft_range_fn body;
+    uint64_t ticks_256; /* per index, in 1/256 ticks */
+};
+
 /* Only the seat's own thread touches a field, unless it says otherwise. */
 struct weft_worker {
     weft_pool *pool;
@@ -38,6 +58,10 @@ struct weft_worker {
     uint32_t timed;      /* claims timed since the last long one */
     uint32_t claims;     /* count, for choosing which to time */
     os_thread thread;
+    uint32_t loop_depth; /* loops it is calling, one inside the other */
+    struct loop_cost loop_costs[LOOP_COSTS];
+    uint64_t loop_end; /* ticks: when its last loop with an open door ended */
+    uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
 
     /* read by all, written by its own thread */
     ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; never shortened */
@@ -60,6 +84,8 @@ struct weft_worker {
     ATOMIC(uint64_t) claim_seen; /* the dozer's: claim_mark of this seat's claim when it last looked */
 
     struct claim claim;
+    ALIGNED(CACHE_LINE) struct forks forks;
+    ATOMIC(struct loop *) loops; /* one for each depth; never shortened. Written by its thread */
 };
 
 struct weft_pool {
@@ -75,6 +101,7 @@ struct weft_pool {
     bool helps;              /* waits may help */
     uint32_t claim_max;      /* tasks in one claim */
     uint64_t spin_ticks;     /* how long a scout looks */
+    uint64_t patience_ticks; /* how long it asks for forked calls before it takes one unasked */
     uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
     ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke */
     ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them */

@@ -1,0 +1,585 @@
+/* fork.c: fork-join. Calls are noted in places, private to their thread until somebody asks.
+ *
+ * The idea of private records that a thief asks for is that of U. Acar, A. Charguéraud, M. Rainey, "Scheduling parallel programs
+ * by work stealing with private deques", PPoPP 2013, doi:10.1145/2442516.2442538; helping only below the stolen call is D.
+ * Wagner, B. Calder, "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354; the light and the heavy fence are claim.c's.
+ *
+ * A seat's places stand in a chain of spans. A place in use holds a function; places in use come first. What one thread forks
+ * between entering and leaving, a region, begins in a span of its own, so every place of a chain lies above those of the
+ * calls around it. A place's position is its number in the chain.
+ *
+ * Fork, join (inline, weft.h)                         Thread that is idle
+ *   fork: payload, then fn (release)                    asks: limit = NULL (plain; about to sleep: heavy fence after it)
+ *     light fence; place below the span's limit?        finds an offer: CAS takes it (J3), state = TAKEN by me
+ *     no: offers the oldest private call (J2),          no answer for long: state IDLE -> WANTED (J4)
+ *     fence, wakes who sleeps                             heavy fence (J5), reads fn
+ *   join: fn = NULL, light fence (J8), state IDLE?        NULL: WANTED -> IDLE, else WANTED -> TAKEN (J6)
+ *     yes: calls
+ *     no: join_slow: takes back the offer (J9), or WANTED -> IDLE (J10), or waits for DONE (J11)
+ *
+ * state: IDLE -> OFFERED -> IDLE by the thread of the place; OFFERED -> TAKEN by who took the offer; IDLE -> WANTED -> TAKEN or IDLE
+ * by a thief, WANTED -> IDLE by the thread of the place; TAKEN -> DONE by who ran it; DONE -> IDLE by the thread of the place. Of
+ * fn = NULL and state = WANTED at least one is seen by the other side (J5, J8); both: the CAS decides. A place that is
+ * GUARDed is joined by join_slow always: the last one of a span, and all where light fences are not for free.
+ *
+ * An offer's word counts its changes, so that a late CAS fails. The count in a TAKEN state tells one taking from the next.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   J1  fork_take: load offer           acquire  J2  the argument is not there yet, nor the function
+ *   J2  fork_offer: store offer         release  J1  see J1
+ *   J3  fork_take: CAS offer            relaxed  J9  split: two run the call
+ *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
+ *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
+ *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
+ *   J7  fork_force: load fn             acquire  J44 the argument is not there yet
+ *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two)
+ *   J43 weft_place_push: light fence    light    J20 see J20
+ *   J44 weft_place_push: store fn       release  J7  see J7
+ *   J9  weft_join_slow: CAS offer       relaxed  J3  see J3
+ *   J10 weft_join_slow: CAS WANTED      relaxed  J6  see J6
+ *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
+ *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
+ *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
+ *   J14 fork_run: exchange state        acq_rel  J11 see J11; split: the sleeper is not seen. survives order: J19 stands before
+ *   J15 fork_look: fence                sc       K3  a worker parks and does not see the offer, nor is it seen
+ *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
+ *   J19 span_switch: fence              sc       J20 what was asked in the span left is forgotten
+ *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
+ *   J21 span_make: store next           release  J22 a span is looked at before it is made
+ *   J22 fork_oldest: load next          acquire  J21 see J21
+ *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event
+ *   J24 fork_run: wait_event + 1        release  J23 see J23
+ *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
+ *   J26 fork_sleep: fence               sc       J15 the offer is not seen, nor the sleeper
+ *   J27 fork_wake_joins: event + 1      release  J23 see J23
+ *   J28 fork_await: store waits_for     release  J29 as J21
+ *   J29 fork_find_below: load waits_for acquire  J28 see J28
+ *   J30 fork_find_below: load state     acquire  J31 as J21
+ *   J31 fork_take: store state          release  J30 see J30
+ *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
+ *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
+ *                                                ever, or not at all
+ *   J34 fork_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
+ *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
+ *   J36 first_span: store first         release  J37 as J21
+ *   J39 weft_fork_slow: fence           sc       K3  as J15
+ *   J42 fork_sleep: heavy fence         heavy    J43 as J20
+ *   J37 fork_oldest: load first         acquire  J36 see J36
+ */
+#include "fork.h"
+
+#include <string.h>
+
+#include "pool.h"
+
+#define SPAN_PLACES (WEFT_FORK_SPAN / sizeof(weft_place))
+#define SPAN_FIRST 2u /* place 0 is the head, place 1 holds a frame */
+#define CHAIN_MAX 16u /* calls below calls that a waiting join follows */
+
+struct fork_span {
+    ATOMIC(weft_place *) limit; /* as in weft_span: the span's last place, NULL when asked */
+    struct weft_worker *seat;
+    ATOMIC(struct fork_span *) next;
+    struct fork_span *outer; /* of a region's first span: where the thread forked before */
+    uint64_t base;           /* position of place 0 */
+    ATOMIC(uint64_t) id;     /* the group of the task that the region is in, and its record's index */
+    ATOMIC(uint32_t) index;
+    uint32_t refused : 30; /* forks at the last place that there was no memory for */
+    uint32_t is_guest : 1; /* the region is an outside thread's */
+    uint32_t is_guarded : 1;
+};
+
+/* state: GUARD | SLEEPS (the joining thread) | kind | seat (12 bits) | position of the taker's region (32) | count (15) */
+#define STATE_GUARD UINT64_C(1)
+#define STATE_SLEEPS UINT64_C(2)
+#define STATE_KIND UINT64_C(0x1c)
+#define STATE_SEAT_SHIFT 5
+#define STATE_POSITION_SHIFT 17
+#define STATE_COUNT_SHIFT 49
+enum place_kind { PLACE_IDLE = 0, PLACE_OFFERED = 1 << 2, PLACE_WANTED = 2 << 2, PLACE_TAKEN = 3 << 2, PLACE_DONE = 4 << 2 };
+
+/* An offer: the place's address / 64 | count (22 bits). */
+#define OFFER_PLACE ((UINT64_C(1) << 42) - 1)
+
+_Static_assert(sizeof(weft_place) == CACHE_LINE && sizeof(struct fork_span) <= sizeof(weft_place), "a head fits in a place");
+_Static_assert(sizeof(struct frame) <= sizeof(weft_place) && SEATS_MAX <= 1 << 12,
+               "a frame fits in a place, a seat in a state");
+
+INLINE struct fork_span *span_of(weft_place *place) {
+    return (struct fork_span *)((uintptr_t)place & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
+}
+INLINE weft_place *span_place(struct fork_span *span, size_t i) { return (weft_place *)(void *)span + i; }
+INLINE weft_place *span_last(struct fork_span *span) { return span_place(span, SPAN_PLACES - 1); }
+INLINE uint64_t position_of(weft_place *place) {
+    struct fork_span *span = span_of(place);
+    return span->base + (uint64_t)(place - span_place(span, 0));
+}
+INLINE enum place_kind kind_of(uint64_t state) { return (enum place_kind)(state & STATE_KIND); }
+INLINE weft_place *offered(uint64_t offer) { return (weft_place *)(uintptr_t)((offer & OFFER_PLACE) * sizeof(weft_place)); }
+INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
+    return ((offer & ~OFFER_PLACE) + OFFER_PLACE + 1) | (uintptr_t)place / sizeof(weft_place);
+}
+static struct weft_worker *seat_of(const weft_pool *pool, uint32_t index) { return load_acq(J35, &pool->seats[index]); }
+
+/* ---- spans and regions -------------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct fork_span *span_make(struct weft_worker *seat, uint64_t base) {
+    char *memory = store_get(&seat->pool->store, 2 * (size_t)WEFT_FORK_SPAN);
+    if (memory == NULL) return NULL;
+    struct fork_span *span = (struct fork_span *)round_up((uintptr_t)memory, WEFT_FORK_SPAN);
+    if ((uintptr_t)span / sizeof(weft_place) > OFFER_PLACE - SPAN_PLACES) return NULL;
+    span->seat = seat;
+    span->base = base;
+    span->is_guarded = !os_fence_is_asymmetric();
+    for (size_t i = SPAN_FIRST; span->is_guarded && i < SPAN_PLACES; i++)
+        store_rlx(&span_place(span, i)->state, STATE_GUARD);
+    store_rlx(&span_last(span)->state, STATE_GUARD);
+    return span;
+}
+
+static struct fork_span *span_next(struct fork_span *span) {
+    struct fork_span *next = load_rlx(&span->next);
+    if (next != NULL) return next;
+    next = span_make(span->seat, span->base + SPAN_PLACES);
+    if (next != NULL) store_rel(J21, &span->next, next);
+    return next;
+}
+
+static struct fork_span *first_span(struct weft_worker *seat) {
+    struct fork_span *span = load_rlx(&seat->forks.first);
+    if (span != NULL) return span;
+    span = span_make(seat, 0);
+    if (span != NULL) store_rel(J36, &seat->forks.first, span);
+    return span;
+}
+
+static void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is_guarded ? NULL : span_last(span)); }
+
+/* The thread goes on forking in another span, or nowhere: who has asked it before has asked it still. */
+static void span_switch(struct fork_span *from, struct fork_span *to) {
+    store_rlx(&from->seat->forks.current, to);
+    fence_sc(J19);
+    if (to != NULL && load_rlx(&from->limit) == NULL) store_rlx(&to->limit, NULL);
+}
+
+/* The span where the seat's next region will begin. NULL: no memory. */
+static struct fork_span *region_span(struct weft_worker *seat) {
+    struct fork_span *current = load_rlx(&seat->forks.current);
+    return current == NULL ? first_span(seat) : span_next(current);
+}
+
+/* Begins a region there, for a task of the group `id`. */
+static weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index) {
+    struct forks *forks = &span->seat->forks;
+    span->outer = load_rlx(&forks->current);
+    span->refused = 0;
+    span->is_guest = false;
+    store_rlx(&span->id, id);
+    store_rlx(&span->index, index);
+    span_rest(span);
+    store_rlx(&forks->current, span);
+    fence_sc(J18);
+    if (park_glance(&span->seat->pool->park) != 0) store_rlx(&span->limit, NULL);
+    return span_place(span, SPAN_FIRST);
+}
+
+static void region_end(struct fork_span *span) {
+    ASSERT(load_rlx(&span->seat->forks.current) == span);
+    span_switch(span, span->outer);
+}
+
+/* A fork at the span's last place: goes on in the next, or is refused, and then its join calls. */
+static weft_place *span_leave(struct fork_span *span) {
+    struct fork_span *next = span->refused > 0 ? NULL : span_next(span);
+    if (next == NULL) {
+        span->refused++;
+        store_rlx(&span_last(span)->fn, NULL);
+        return span_last(span);
+    }
+    next->refused = 0;
+    store_rlx(&next->id, load_rlx(&span->id));
+    store_rlx(&next->index, load_rlx(&span->index));
+    span_rest(next);
+    span_switch(span, next);
+    return span_place(next, SPAN_FIRST);
+}
+
+/* The last place's join. */
+static void span_return(struct fork_span *span, const void *argument, size_t size) {
+    if (span->refused > 0) {
+        span->refused--;
+        memcpy(span_last(span)->payload, argument, size);
+        return;
+    }
+    span_rest(span);
+    span_switch(load_rlx(&span->next), span);
+}
+
+/* ---- offering ----------------------------------------------------------------------------------------------------- */
+
+/* The oldest call of the seat, from that position on, that nobody else knows of. Any thread; to others it is a guess. */
+static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from) {
+    const struct fork_span *current = load_rlx(&seat->forks.current);
+    if (current == NULL) return NULL;
+    struct fork_span *span = load_acq(J37, &seat->forks.first);
+    while (span != NULL) {
+        for (size_t i = SPAN_FIRST; i < SPAN_PLACES; i++) {
+            weft_place *place = span_place(span, i);
+            if (load_rlx(&place->fn) == NULL) break;
+            if (kind_of(load_rlx(&place->state)) == PLACE_IDLE && span->base + i >= from) return place;
+        }
+        if (span == current) return NULL;
+        span = load_acq(J22, &span->next);
+    }
+    return NULL;
+}
+
+/* Wakes every thread that sleeps in a join: it looks whether it can help. */
+static void fork_wake_joins(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *seat = seat_of(pool, i);
+        if (seat == NULL || !load_rlx(&seat->forks.sleeps)) continue;
+        add_rel(J27, &seat->wait_event, 1);
+        os_wake(&seat->wait_event, INT32_MAX);
+    }
+}
+
+static void fork_notify(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    if (park_glance(&pool->park) == 0) return;
+    struct park_view view = park_look(&pool->park);
+    if (view.scouts > 0) return;
+    if (view.parked > 0 || view.dozing)
+        worker_wake(seat);
+    else
+        fork_wake_joins(pool);
+}
+
+/* Offers the seat's oldest private call, unless one is on offer. */
+static void fork_offer(struct weft_worker *seat) {
+    struct forks *forks = &seat->forks;
+    uint64_t offer = load_rlx(&forks->offer);
+    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0) : NULL;
+    if (place == NULL) return;
+    uint64_t state = load_rlx(&place->state);
+    if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED)) return;
+    store_rlx(&forks->offered_fn, load_rlx(&place->fn));
+    store_rel(J2, &forks->offer, offer_after(offer, place));
+}
+
+weft_place *weft_fork_slow(weft_place *here) {
+    struct fork_span *span = span_of(here);
+    struct weft_worker *seat = span->seat;
+    bool is_asked = load_rlx(&span->limit) == NULL;
+    weft_place *deeper = here == span_last(span) ? span_leave(span) : here + 1;
+    if (!is_asked) return deeper;
+    span_rest(span_of(deeper));
+    if (span->is_guarded) {
+        fence_sc(J39);
+        if (park_glance(&seat->pool->park) == 0) return deeper;
+    }
+    fork_offer(seat);
+    fence_sc(J15);
+    fork_notify(seat);
+    return deeper;
+}
+
+/* ---- taking ------------------------------------------------------------------------------------------------------- */
+
+static void fork_ask(const struct weft_worker *seat) {
+    struct fork_span *span = load_rlx(&seat->forks.current);
+    if (span != NULL && load_rlx(&span->limit) != NULL) store_rlx(&span->limit, NULL);
+}
+
+void forks_ask(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = seat_of(pool, i);
+        if (seat != NULL) fork_ask(seat);
+    }
+}
+
+/* Has the seat gone on to a span where it is not asked? */
+static bool forks_are_asked(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    bool is_asked = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = seat_of(pool, i);
+        struct fork_span *span = seat == NULL ? NULL : load_rlx(&seat->forks.current);
+        if (span != NULL && load_rlx(&span->limit) != NULL) is_asked = false;
+    }
+    return is_asked;
+}
+
+static bool forks_are_under_way(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = seat_of(pool, i);
+        if (seat != NULL && load_rlx(&seat->forks.current) != NULL) return true;
+    }
+    return false;
+}
+
+void forks_ask_firmly(const weft_pool *pool) {
+    /* One that has answered in between has also looked who sleeps. */
+    for (int i = 0; i < 3 && forks_are_under_way(pool); i++) {
+        forks_ask(pool);
+        os_fence_heavy(J20);
+        if (forks_are_asked(pool)) return;
+    }
+}
+
+bool forks_are_open(const weft_pool *pool, bool force) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = seat_of(pool, i);
+        if (seat == NULL) continue;
+        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0) != NULL)) return true;
+    }
+    return false;
+}
+
+/* The state of a place that the seat takes. `span`: where its region will begin. */
+static uint64_t state_taken(struct weft_worker *seat, const struct fork_span *span, uint64_t state) {
+    uint64_t count = ++seat->forks.taken;
+    return (state & STATE_GUARD) | PLACE_TAKEN | (uint64_t)seat->index << STATE_SEAT_SHIFT |
+           (span->base & UINT32_MAX) << STATE_POSITION_SHIFT | count << STATE_COUNT_SHIFT;
+}
+
+/* Who may take, and what. */
+struct fork_hunt {
+    struct weft_worker *seat;
+    struct fork_span *span; /* where the call's own forks will be noted */
+    uint64_t from;          /* calls from this position on */
+    weft_place *above;      /* they must lie below the call of this place, or NULL */
+    uint64_t above_state;   /* TAKEN, as it was found */
+};
+
+static bool hunt_is_on(const struct fork_hunt *hunt) {
+    return hunt->above == NULL || (load_rlx(&hunt->above->state) & ~STATE_SLEEPS) == hunt->above_state;
+}
+
+/* Takes what the other seat offers. */
+static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
+    uint64_t offer = load_acq(J1, &other->forks.offer);
+    weft_place *place = offered(offer);
+    if (place == NULL || position_of(place) < hunt->from) return false;
+    call->place = place;
+    call->fn = load_rlx(&other->forks.offered_fn);
+    if (!hunt_is_on(hunt) || !cas_rlx(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
+    uint64_t state = load_rlx(&place->state);
+    store_rel(J31, &place->state, state_taken(hunt->seat, hunt->span, state));
+    if (park_glance(&other->pool->park) != 0) fork_ask(other);
+    return true;
+}
+
+/* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
+static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
+    weft_place *place = fork_oldest(other, hunt->from);
+    if (place == NULL || place == span_last(span_of(place)) || !hunt_is_on(hunt)) return false;
+    uint64_t state = load_rlx(&place->state);
+    uint64_t taken = state_taken(hunt->seat, hunt->span, state);
+    uint64_t wanted = (taken & ~STATE_KIND) | PLACE_WANTED;
+    if (kind_of(state) != PLACE_IDLE || !cas_rlx(J4, &place->state, &state, wanted)) return false;
+    os_fence_heavy(J5);
+    call->place = place;
+    call->fn = load_acq(J7, &place->fn);
+    bool is_there = call->fn != NULL && (os_fence_is_asymmetric() || (state & STATE_GUARD) != 0);
+    return cas_rlx(J6, &place->state, &wanted, is_there ? taken : state) && is_there;
+}
+
+bool fork_find(struct weft_worker *seat, bool force, struct fork_call *call) {
+    const weft_pool *pool = seat->pool;
+    if (!forks_are_open(pool, force)) return false;
+    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat)};
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 1; i < count && hunt.span != NULL; i++) {
+        struct weft_worker *other = seat_of(pool, (seat->index + i) % count);
+        if (other != NULL && (fork_take(&hunt, other, call) || (force && fork_force(&hunt, other, call)))) return true;
+    }
+    return false;
+}
+
+void fork_run(struct weft_worker *seat, const struct fork_call *call) {
+    struct fork_span *above = span_of(call->place);
+    struct weft_worker *owner = above->seat;
+    struct fork_span *span = region_span(seat);
+    struct frame frame;
+    frame_push(seat, &frame);
+    frame.id = load_rlx(&above->id);
+    frame.index = load_rlx(&above->index);
+    frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    weft_place *here = region_begin(span, frame.id, frame.index);
+    plain_read(call->place->payload, WEFT_FORK_BYTES);
+    call->fn(here, call->place->payload);
+    plain_write(call->place->payload, WEFT_FORK_BYTES);
+    region_end(span);
+    worker_flush(seat);
+    frame_pop(seat);
+    uint64_t guard = load_rlx(&call->place->state) & STATE_GUARD;
+    if ((xchg_acq_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
+    add_rel(J24, &owner->wait_event, 1);
+    os_wake(&owner->wait_event, INT32_MAX);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------------ */
+
+/* Takes a call below the one of that place, which another thread runs. */
+static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_call *call) {
+    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .above = here};
+    for (unsigned depth = 0; depth < CHAIN_MAX && hunt.span != NULL; depth++) {
+        uint64_t state = load_acq(J30, &hunt.above->state);
+        if (kind_of(state) != PLACE_TAKEN) return false;
+        hunt.above_state = state & ~STATE_SLEEPS;
+        hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
+        struct weft_worker *taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
+        if (taker == NULL) return false;
+        if (fork_take(&hunt, taker, call) || (force && fork_force(&hunt, taker, call))) return true;
+        weft_place *below = load_acq(J29, &taker->forks.waits_for);
+        fork_ask(taker);
+        if (below == NULL || position_of(below) < hunt.from) return false;
+        hunt.above = below;
+    }
+    return false;
+}
+
+/* Says that it sleeps, looks once more, sleeps until the call is done or something below it is offered. */
+static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
+    weft_pool *pool = seat->pool;
+    struct fork_call call;
+    bool has_call = false;
+    uint32_t event = load_acq(J23, &seat->wait_event);
+    uint64_t state = load_rlx(&here->state);
+    if (kind_of(state) == PLACE_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
+    store_rlx(&seat->forks.sleeps, helps);
+    add_rlx(&pool->park.word[0].helpers, helps);
+    fence_sc(J26);
+    if (helps) {
+        has_call = fork_find_below(seat, here, false, &call);
+        if (!has_call) {
+            os_fence_heavy(J42);
+            has_call = fork_find_below(seat, here, true, &call);
+        }
+    }
+    if (!has_call) {
+        count_up(&seat->parks, 1);
+        os_wait(&seat->wait_event, event, 0);
+    }
+    store_rlx(&seat->forks.sleeps, 0);
+    add_rlx(&pool->park.word[0].helpers, -(uint32_t)helps);
+    state = load_rlx(&here->state);
+    while (kind_of(state) != PLACE_DONE)
+        if (cas_rlx(J34, &here->state, &state, state & ~STATE_SLEEPS)) break;
+    if (has_call) fork_run(seat, &call);
+}
+
+/* Until the call of that place is done. */
+static void fork_await(struct weft_worker *seat, weft_place *here) {
+    weft_pool *pool = seat->pool;
+    struct fork_call call;
+    bool helps = pool->helps || seat->is_worker;
+    weft_place *outer = load_rlx(&seat->forks.waits_for);
+    store_rel(J28, &seat->forks.waits_for, here);
+    uint64_t start = os_ticks();
+    uint64_t asked = start;
+    for (;;) {
+        uint64_t state = load_rlx(&here->state);
+        if (kind_of(state) == PLACE_DONE) break;
+        uint64_t now = os_ticks();
+        bool force = now - asked >= pool->patience_ticks;
+        if (force) asked = now;
+        bool has_call = helps && fork_find_below(seat, here, force, &call);
+        bool sleeps = !has_call && kind_of(state) == PLACE_TAKEN && now - start >= pool->spin_ticks;
+        if (has_call) fork_run(seat, &call);
+        if (sleeps) fork_sleep(seat, here, helps);
+        if (has_call || sleeps)
+            start = asked = os_ticks();
+        else
+            os_pause();
+    }
+    store_rlx(&seat->forks.waits_for, outer);
+}
+
+/* Takes the call of that place back, or waits until another has run it: true. */
+static bool fork_resolve(struct weft_worker *seat, weft_place *here) {
+    for (;;) {
+        uint64_t state = load_acq(J11, &here->state);
+        uint64_t offer = load_rlx(&seat->forks.offer);
+        switch (kind_of(state)) {
+        case PLACE_IDLE: return false;
+        case PLACE_OFFERED:
+            if (offered(offer) == here && cas_rlx(J9, &seat->forks.offer, &offer, offer_after(offer, NULL))) return false;
+            fork_await(seat, here);
+            break;
+        case PLACE_WANTED:
+            if (cas_rlx(J10, &here->state, &state, state & STATE_GUARD)) return false;
+            break;
+        case PLACE_TAKEN: fork_await(seat, here); break;
+        case PLACE_DONE: return true;
+        }
+    }
+}
+
+int weft_join_slow(weft_place *here, const void *argument, size_t size) {
+    struct fork_span *span = span_of(here);
+    uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
+    if (guard) fence_sc(J13);
+    bool is_done = fork_resolve(span->seat, here);
+    store_rlx(&here->state, guard);
+    if (here == span_last(span)) span_return(span, argument, size);
+    if (is_done) plain_read(here->payload, WEFT_FORK_BYTES);
+    return is_done;
+}
+
+/* ---- entering ----------------------------------------------------------------------------------------------------- */
+
+static int enter_seated(struct weft_worker *seat, weft_place **here) {
+    struct fork_span *span = region_span(seat);
+    if (span == NULL) return WEFT_ENOMEM;
+    const struct frame *frame = seat->frame;
+    *here = region_begin(span, frame == NULL ? 0 : frame->id, frame == NULL ? 0 : frame->index);
+    return WEFT_OK;
+}
+
+/* A thread from outside counts as a guest and forks in a frame, as a task would. */
+static int enter_guest(struct weft_worker *seat, weft_place **here) {
+    weft_pool *pool = seat->pool;
+    add_rlx(&pool->guests, 1);
+    os_fence_light(J32);
+    int error = load_rlx(&pool->closed) ? WEFT_ESHUTDOWN : enter_seated(seat, here);
+    if (error != WEFT_OK) {
+        add_rel(J33, &pool->guests, UINT32_MAX);
+        return error;
+    }
+    struct fork_span *span = span_of(*here);
+    span->is_guest = true;
+    frame_push(seat, (struct frame *)(void *)span_place(span, 1));
+    return WEFT_OK;
+}
+
+int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout) {
+    if (here == NULL) return WEFT_EINVAL;
+    *here = NULL;
+    if (pool == NULL || layout != WEFT_FORK_LAYOUT) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    return seat->frame == NULL ? enter_guest(seat, here) : enter_seated(seat, here);
+}
+
+void weft_leave(weft_place *here) {
+    if (here == NULL) return;
+    struct fork_span *span = span_of(here);
+    struct weft_worker *seat = span->seat;
+    bool is_guest = span->is_guest;
+    region_end(span);
+    if (!is_guest) return;
+    worker_flush(seat);
+    frame_pop(seat);
+    add_rel(J33, &seat->pool->guests, UINT32_MAX);
+}
+
+weft_worker *weft_place_worker(weft_place *here) { return here == NULL ? NULL : span_of(here)->seat; }

@@ -1,0 +1,220 @@
+/* drive_fork.c: fork-join through the public interface: the inline functions of weft.h, and whoever takes their calls. */
+#include "explore.h"
+#include "weft.h"
+
+#include <string.h>
+
+enum { CALLS_MAX = 32 };
+
+static struct {
+    weft_pool *pool;
+    weft_config config;
+    uint32_t run[CALLS_MAX]; /* the test's own, like the others */
+    uint32_t made;
+    weft_worker *caller;
+    os_word event;
+} world;
+
+/* A call reads what its argument points to and writes its result there. */
+struct call {
+    uint32_t *cell;
+    uint32_t number;
+    uint32_t depth;
+};
+
+static struct call call_new(uint32_t depth) {
+    struct call call = {os_alloc(sizeof(uint32_t)), world.made++, depth};
+    EXPECT(call.number < CALLS_MAX);
+    plain_write(call.cell, sizeof *call.cell);
+    *call.cell = call.number;
+    return call;
+}
+/* It has been run once; its memory goes at once. */
+static void call_end(const struct call *call, uint32_t result) {
+    plain_read(call->cell, sizeof *call->cell);
+    EXPECT(*call->cell == call->number + 100 && result == call->number + 1);
+    EXPECT(world.run[call->number] == 1);
+    os_free(call->cell);
+}
+
+static uint32_t tree(weft_place *here, struct call call);
+WEFT_FORK(tree, uint32_t, struct call)
+
+static uint32_t note(weft_place *here, const struct call *call) {
+    plain_read(call->cell, sizeof *call->cell);
+    EXPECT(*call->cell == call->number);
+    EXPECT(++world.run[call->number] == 1);
+    if (weft_place_worker(here) != world.caller) explore_observe(0);
+    plain_write(call->cell, sizeof *call->cell);
+    *call->cell = call->number + 100;
+    return call->number + 1;
+}
+
+static uint32_t tree(weft_place *here, struct call call) {
+    uint32_t result = note(here, &call);
+    if (call.depth == 0) return result;
+    struct call left = call_new(call.depth - 1);
+    struct call right = call_new(call.depth - 1);
+    weft_place *deeper = tree_fork(here, &left);
+    uint32_t right_result = tree(deeper, right);
+    call_end(&left, tree_join(here, &left));
+    call_end(&right, right_result);
+    return result;
+}
+
+static void grow(weft_place *here, uint32_t depth) {
+    struct call root = call_new(depth);
+    call_end(&root, tree(here, root));
+}
+
+static weft_place *enter(void) {
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    world.caller = weft_place_worker(here);
+    return here;
+}
+
+static void create(uint32_t workers, uint32_t flags) {
+    static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 3000, 1000000000};
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&world.config) == WEFT_OK);
+    world.config.workers = workers;
+    world.config.spares = 1;
+    world.config.flags = flags;
+    world.config.spin_ns = spins_ns[explore_pick(3)];
+    EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
+}
+static void setup_one(void) { create(1, 0); }
+static void setup_two(void) { create(2, 0); }
+static void setup_two_ordered(void) { create(2, WEFT_ORDERED); }
+static void all_run(void) {
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    for (uint32_t i = 0; i < world.made; i++) EXPECT(world.run[i] == 1);
+}
+
+static void small_tree(void) {
+    weft_place *here = enter();
+    grow(here, 1);
+    grow(here, 1);
+    weft_leave(here);
+}
+static void tall_tree(void) {
+    weft_place *here = enter();
+    grow(here, 2);
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_one, .about = "a worker, a thread that forks", .setup = setup_one, .threads = {tall_tree},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(fork_two, .about = "two workers, a thread that forks", .setup = setup_two, .threads = {tall_tree},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(fork_ordered, .about = "two workers of an ordered pool", .setup = setup_two_ordered, .threads = {tall_tree},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(fork_guests, .about = "two threads from outside that fork, a worker", .setup = setup_one,
+               .threads = {small_tree, small_tree}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* A row of open calls longer than a span. */
+static uint32_t leaf(weft_place *here, struct call call) { return note(here, &call); }
+WEFT_FORK(leaf, uint32_t, struct call)
+
+static void open_row(void) {
+    enum { OPEN = 8 };
+    weft_place *places[OPEN + 1] = {enter()};
+    struct call calls[OPEN];
+    for (uint32_t i = 0; i < OPEN; i++) {
+        calls[i] = call_new(0);
+        places[i + 1] = leaf_fork(places[i], &calls[i]);
+    }
+    for (uint32_t i = OPEN; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
+    weft_leave(places[0]);
+}
+EXPLORE_DRIVER(fork_row, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(fork_poor, .about = "the same without memory", .setup = setup_one, .threads = {open_row}, .check = all_run,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
+/* The caller goes on only when what it forked has been run by another. */
+static uint32_t sender(weft_place *here, struct call call) {
+    uint32_t result = note(here, &call);
+    store_rel(drive_fork_sent, &world.event, 1);
+    os_wake(&world.event, 1);
+    return result;
+}
+WEFT_FORK(sender, uint32_t, struct call)
+
+static void long_leaf(void) {
+    weft_place *here = enter();
+    struct call call = call_new(0);
+    sender_fork(here, &call);
+    while (load_acq(drive_fork_seen, &world.event) == 0) os_wait(&world.event, 0, 0);
+    call_end(&call, sender_join(here, &call));
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup_one, .threads = {long_leaf},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* Two calls must be run by others while the caller is in its leaf. */
+static uint32_t counter(weft_place *here, struct call call) {
+    uint32_t result = note(here, &call);
+    add_rel(drive_fork_counted, &world.event, 1);
+    os_wake(&world.event, 1);
+    return result;
+}
+WEFT_FORK(counter, uint32_t, struct call)
+
+static void two_wanted(void) {
+    weft_place *here = enter();
+    struct call first = call_new(0), second = call_new(0);
+    weft_place *deeper = counter_fork(here, &first);
+    counter_fork(deeper, &second);
+    for (uint32_t seen = 0; seen < 2; seen = load_acq(drive_fork_seen2, &world.event)) os_wait(&world.event, seen, 0);
+    call_end(&second, counter_join(deeper, &second));
+    call_end(&first, counter_join(here, &first));
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_leaf_two, .about = "the same, two calls, two workers", .setup = setup_two, .threads = {two_wanted},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* A task forks, and a call of its submits and waits. */
+static int plain_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+static uint32_t waits(weft_place *here, struct call call) {
+    weft_group group = WEFT_GROUP_INIT;
+    uint32_t value = 0;
+    EXPECT(weft_submit(world.pool, &group, plain_task, &value, sizeof value) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    return note(here, &call);
+}
+WEFT_FORK(waits, uint32_t, struct call)
+
+static int forking_task(void *payload, weft_worker *self) {
+    (void)payload;
+    weft_place *here;
+    EXPECT(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
+    struct call left = call_new(0), right = call_new(0);
+    weft_place *deeper = waits_fork(here, &left);
+    call_end(&right, waits(deeper, right));
+    call_end(&left, waits_join(here, &left));
+    weft_leave(here);
+    return 0;
+}
+static void submit_forking(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    uint32_t value = 0;
+    EXPECT(weft_submit(world.pool, &group, forking_task, &value, sizeof value) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+}
+EXPLORE_DRIVER(fork_in_task, .about = "a task forks, its calls submit and wait", .setup = setup_two,
+               .threads = {submit_forking}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* Destroyed while a thread from outside is inside. */
+static void enter_or_not(void) {
+    weft_place *here;
+    int error = weft_enter(world.pool, &here);
+    EXPECT(error == WEFT_OK);
+    grow(here, 1);
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_leave, .about = "destroy waits for the last to leave", .setup = setup_one, .threads = {enter_or_not},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE);

@@ -1,0 +1,102 @@
+/* drive_loop.c: loops through the public interface: the caller, its helpers, errors, loops inside loops. */
+#include "explore.h"
+#include "weft.h"
+
+#include <string.h>
+
+enum { INDICES_MAX = 16 };
+
+static struct {
+    weft_pool *pool;
+    weft_config config;
+    uint32_t run[INDICES_MAX]; /* the test's own, like the others */
+    uint32_t fails_from;
+    weft_worker *caller;
+} world;
+
+static void create(uint32_t workers, uint32_t flags) {
+    static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 3000, 1000000000};
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&world.config) == WEFT_OK);
+    world.config.workers = workers;
+    world.config.spares = 1;
+    world.config.flags = flags;
+    world.config.spin_ns = spins_ns[explore_pick(3)];
+    world.fails_from = UINT32_MAX;
+    EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
+}
+static void setup_one(void) { create(1, 0); }
+static void setup_two(void) { create(2, 0); }
+static void setup_one_no_help(void) { create(1, WEFT_NO_HELP); }
+static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
+
+/* Each index has memory of its own, made before the loop and released after it. */
+struct cells {
+    uint32_t *cell[INDICES_MAX];
+    uint32_t first;
+};
+
+static int body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct cells *cells = context;
+    plain_read(cells, sizeof *cells);
+    if (world.caller == NULL) world.caller = self;
+    if (world.caller != self) explore_observe(0);
+    for (size_t i = begin; i < end; i++) {
+        plain_write(cells->cell[i - cells->first], sizeof(uint32_t));
+        ++*cells->cell[i - cells->first];
+        if (i >= world.fails_from) return (int)i;
+    }
+    return 0;
+}
+
+static void run(uint32_t first, uint32_t count) {
+    struct cells *cells = os_alloc(sizeof *cells);
+    plain_write(cells, sizeof *cells);
+    cells->first = first;
+    for (uint32_t i = 0; i < count; i++) {
+        cells->cell[i] = os_alloc(sizeof(uint32_t));
+        plain_write(cells->cell[i], sizeof(uint32_t));
+        *cells->cell[i] = 0;
+    }
+    int error = weft_for(world.pool, (weft_range){first, first + count, 1}, body, cells);
+    uint32_t until = world.fails_from == UINT32_MAX ? count : world.fails_from - first + 1;
+    EXPECT(error == (world.fails_from == UINT32_MAX ? WEFT_OK : (int)world.fails_from));
+    for (uint32_t i = 0; i < count; i++) {
+        plain_read(cells->cell[i], sizeof(uint32_t));
+        EXPECT(i < until ? *cells->cell[i] == 1 : *cells->cell[i] <= 1);
+        os_free(cells->cell[i]);
+    }
+    os_free(cells);
+}
+static void two_loops(void) {
+    run(0, 5);
+    run(3, 4);
+}
+static void one_loop(void) { run(0, 4); }
+
+EXPLORE_DRIVER(loop_one, .about = "a worker helps a caller, twice", .setup = setup_one, .threads = {two_loops},
+               .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(loop_two, .about = "two workers help", .setup = setup_two, .threads = {two_loops}, .check = destroy,
+               .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(loop_guests, .about = "two callers from outside", .setup = setup_one, .threads = {one_loop, one_loop},
+               .check = destroy, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(loop_no_help, .about = "a worker runs it in the caller's stead", .setup = setup_one_no_help,
+               .threads = {one_loop}, .check = destroy, .flags = EXPLORE_NO_RESCUE);
+
+static void setup_failing(void) {
+    create(2, 0);
+    world.fails_from = 3 + explore_pick(4);
+}
+static void failing(void) { run(2, 6); }
+EXPLORE_DRIVER(loop_fails, .about = "the error of the lowest index, and all below has run", .setup = setup_failing,
+               .threads = {failing}, .check = destroy, .flags = EXPLORE_NO_RESCUE);
+
+/* Loops inside a loop's calls. */
+static int nest_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    for (size_t i = begin; i < end; i++) one_loop();
+    return 0;
+}
+static void nested(void) { EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, nest_body, NULL) == WEFT_OK); }
+EXPLORE_DRIVER(loop_nested, .about = "loops inside a loop", .setup = setup_one, .threads = {nested}, .check = destroy,
+               .flags = EXPLORE_NO_RESCUE);
