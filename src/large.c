@@ -21,7 +21,7 @@
 
 _Static_assert(sizeof(struct chunk) <= SLOT_BYTES, "a chunk is a slot");
 
-static ATOMIC(struct chunk *) chunks;
+static PROCESS_STATE ATOMIC(struct chunk *) chunks;
 
 static struct chunk *chunk_make(void) {
     struct slots got = depot_take(1);

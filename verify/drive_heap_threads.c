@@ -93,3 +93,19 @@ EXPLORE_DRIVER(heap_trim, .about = "memory is given back meanwhile", .setup = se
                .threads = {hand_over_and_use, take_over, trims}, .check = check, .must_see = 3);
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
+
+/* Two make a block with a mapping of its own, while a third looks at the table of them. */
+static uint32_t mappings_seen(void) {
+    uint32_t seen = 0;
+    for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (uint32_t i = 0; i < CHUNK_WORDS * 64; i++) seen += load_rlx(&chunk->records[i].block) != NULL;
+    return seen;
+}
+static void make_mapping(void) {
+    bool zeroed;
+    EXPECT(large_alloc(SEGMENT_BYTES, BLOCK_MIN, &zeroed) != NULL);
+}
+static void look_at_mappings(void) { explore_observe(mappings_seen()); }
+static void check_mappings(void) { EXPECT(mappings_seen() == 2); }
+EXPLORE_DRIVER(heap_mappings, .about = "two add a mapping each to the table", .setup = setup,
+               .threads = {make_mapping, make_mapping, look_at_mappings}, .check = check_mappings, .must_see = 7);
