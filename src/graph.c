@@ -20,7 +20,7 @@
  *   Y2  arrive: pending - 1          acq_rel  Y1  see Y1; split: a node runs never or twice
  *   Y3  graph_fail: CAS failed       relaxed  -   split: a lower failure is overwritten
  *   Y4  graph_begin: CAS running     acquire  Y5  a run starts on counters that the last has not set back; split: two at once
- *   Y5  graph_end: store running     release  Y4  see Y4. survives order: the fence G11 at the end of the wait stands before
+ *   Y5  graph_end: store running     release  Y4  see Y4
  */
 #include "task.h"
 
