@@ -276,6 +276,40 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * the tasks: it starts at once. In a WEFT_NO_HELP pool a caller from outside runs nothing, a worker does in its stead. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
+/* A reduction: values of `size` bytes, aligned to 16 wherever weft keeps them. */
+typedef struct weft_reduction {
+    size_t size;
+    /* Writes the value of the indices from `begin` to before `end`, at least one. Returns 0 or an error, as a weft_range_fn. */
+    int (*leaf)(size_t begin, size_t end, void *value, weft_worker *self, void *context);
+    /* left = left combined with right, whose indices follow left's. */
+    void (*combine)(void *left, const void *right, void *context);
+    const void *identity; /* the value of an empty range; NULL: zero bytes */
+    void *context;        /* passed to both */
+} weft_reduction;
+
+/* Reduces the range to one value. The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last
+ * may have fewer; they are combined in pairs, pairs of pairs, and so on, in order. So which operands are combined depends on
+ * the range alone: the result has the same bits for any number of workers, with floating point, too.
+ * Returns as weft_for, *result written with WEFT_OK alone; WEFT_EINVAL also for NULL how, leaf, combine or result, or a size that is 0
+ * or over WEFT_PAYLOAD_MAX; WEFT_ENOMEM: it allocates when size is over 16. */
+WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result);
+
+/* An order of items of `size` bytes: compare is negative, 0 or positive as qsort's. */
+typedef struct weft_order {
+    size_t size;
+    int (*compare)(const void *left, const void *right, void *context);
+    void *context;
+} weft_order;
+
+/* Sorts `count` items, those that compare equal in the order in which they were. Compares at most count * log2(count) times and
+ * a little; the result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
+ * once, perhaps with copies of the items, and not again after the return. An order that contradicts itself leaves items twice or
+ * not at all, but nothing else is touched.
+ * Returns WEFT_OK; WEFT_EINVAL (NULL pool, order or compare, size 0, NULL items with a count, more than memory can hold); WEFT_ENOMEM (it
+ * allocates count * size bytes and a little, once, if over 2048) and the errors of weft_for before it began: the items are as they
+ * were. WEFT_ECANCELED when the calling task's group is cancelled meanwhile, or WEFT_ESHUTDOWN: the items are all there in some order. */
+WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *order);
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
 /* Functions with an order between them. Built once, run many times; a run allocates nothing once the pool is warm.
