@@ -56,15 +56,25 @@ struct inputs {
     const unsigned char *right_end;
 };
 
-/* Fills [out, out_end) with the next of both inputs. */
+INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* How many items can be taken before an input or the output may come to its end. */
+INLINE size_t safe_steps(const struct inputs *in, size_t room, size_t size) {
+    return least(least((size_t)(in->left_end - in->left), (size_t)(in->right_end - in->right)), room) / size;
+}
+
+/* Fills [out, out_end) with the next of both inputs. The arithmetic keeps compilers from making a branch of it. */
 INLINE void merge(const weft_order *order, struct inputs in, unsigned char *out, const unsigned char *out_end, size_t size) {
-    while (out < out_end && in.left < in.left_end && in.right < in.right_end) {
-        size_t step = is_greater(order, in.left, in.right) ? size : 0;
-        const unsigned char *from = step != 0 ? in.right : in.left;
-        memcpy(out, from, size);
-        in.right += step;
-        in.left += size - step;
-        out += size;
+    size_t steps;
+    while ((steps = safe_steps(&in, (size_t)(out_end - out), size)) > 0) {
+        for (; steps > 0; steps--) {
+            uintptr_t takes_right = -(uintptr_t)is_greater(order, in.left, in.right);
+            ptrdiff_t between = (ptrdiff_t)((uintptr_t)(in.right - in.left) & takes_right);
+            memcpy(out, in.left + between, size);
+            in.right += size & takes_right;
+            in.left += size & ~takes_right;
+            out += size;
+        }
     }
     size_t left = (size_t)min_u64((uint64_t)(in.left_end - in.left), (uint64_t)(out_end - out));
     memcpy(out, in.left, left);
