@@ -28,7 +28,7 @@ class Recursion : public Pattern {
     virtual uint64_t call(const patterns &table, void *pool, unsigned size) const = 0;
 
     size_t index_of(uint64_t tasks) {
-        while ((steps.empty() || steps.back().tasks <= tasks) && steps.size() < steps_max) {
+        while ((steps.empty() || steps.back().tasks < tasks) && steps.size() < steps_max) {
             steps.push_back(measure(static_cast<unsigned>(steps.size() + 1), steps));
         }
         size_t i = 0;

@@ -19,6 +19,7 @@ void round(Bout &bout, const Command &command, Reply &reply) {
     bout.run(command.tasks);
     probe.stop(reply);
     reply.tasks = command.tasks;
+    reply.elapsed_ns = reply.wall_ns;
     reply.before_bytes = bout.memory_before();
     bout.amend(reply);
     bout.check(command.tasks);

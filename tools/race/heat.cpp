@@ -49,7 +49,7 @@ void pilot(Turn &turn, const Heat &heat) {
     Reply reply{};
     if (process.error().empty()) reply = process.round({Order::round, 0, 0, second}, 30 * second_ns);
     turn.row.error = process.error();
-    if (turn.row.error.empty()) turn.estimate_ns = static_cast<double>(reply.wall_ns) / static_cast<double>(second);
+    if (turn.row.error.empty()) turn.estimate_ns = static_cast<double>(reply.elapsed_ns) / static_cast<double>(second);
 }
 
 void choose_tasks(Turn &turn, const Heat &heat) {

@@ -28,6 +28,7 @@ struct Reply {
     char error[156];
     uint64_t tasks;
     uint64_t wall_ns;
+    uint64_t elapsed_ns; // what the round took, whatever wall_ns says
     uint64_t tail_ns; // where samples are taken, wall_ns is their median and this their 99th percentile, each times `tasks`
     uint64_t user_ns;
     uint64_t system_ns;
