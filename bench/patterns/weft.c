@@ -1,4 +1,4 @@
-/* weft: weft_for and a graph; W - 1 workers and the caller. With one worker the caller waits while that one runs
+/* weft: fork and join, weft_for, a graph; W - 1 workers and the caller. With one worker the caller waits while that one runs
  * the round. */
 #include "../entrants/weft_pool.h"
 #include "../patterns.h"
@@ -31,6 +31,102 @@ static void enter(void *pool, void (*body)(void *arg), void *arg) {
     }
     weft_entry_submit(pool, call_run, &call, sizeof call);
     weft_entry_wait(pool);
+}
+
+static uint64_t fib_count(weft_place *here, unsigned n);
+WEFT_FORK(fib_count, uint64_t, unsigned)
+
+static uint64_t fib_count(weft_place *here, unsigned n) {
+    if (n < 2) return n;
+    unsigned less = n - 1;
+    weft_place *deeper = fib_count_fork(here, &less);
+    uint64_t other = fib_count(deeper, n - 2);
+    return fib_count_join(here, &less) + other;
+}
+
+static uint64_t fib(void *pool, unsigned n) {
+    weft_place *here;
+    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    uint64_t result = fib_count(here, n);
+    weft_leave(here);
+    return result;
+}
+
+/* The row lies in the frame of the function that forks. */
+typedef const struct queens_row *queens_row_pointer;
+
+static uint64_t queens_count(weft_place *here, queens_row_pointer row);
+WEFT_FORK(queens_count, uint64_t, queens_row_pointer)
+
+static uint64_t queens_count(weft_place *here, queens_row_pointer row) {
+    struct queens_row next[32];
+    queens_row_pointer forked[32];
+    weft_place *place[32];
+    unsigned count = 0;
+    uint64_t all = 0;
+    if (queens_done(row)) return 1;
+    for (uint32_t free = queens_free(row); free != 0; free &= free - 1) {
+        next[count++] = queens_place(row, free & (0 - free));
+    }
+    if (count == 0) return 0;
+    for (unsigned i = 0; i + 1 < count; i++) {
+        place[i] = here;
+        forked[i] = &next[i];
+        here = queens_count_fork(here, &forked[i]);
+    }
+    all = queens_count(here, &next[count - 1]);
+    for (unsigned i = count - 1; i > 0; i--) all += queens_count_join(place[i - 1], &forked[i - 1]);
+    return all;
+}
+
+static uint64_t nqueens(void *pool, unsigned n) {
+    weft_place *here;
+    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    struct queens_row first = queens_first(n);
+    uint64_t result = queens_count(here, &first);
+    weft_leave(here);
+    return result;
+}
+
+struct uts_parent {
+    const struct uts_tree *tree;
+    struct uts_node node;
+};
+
+/* Children first to end - 1; both lie in frames of functions that wait for whoever reads them. */
+struct uts_part {
+    const struct uts_parent *parent;
+    uint32_t first, end;
+};
+typedef const struct uts_part *uts_part_pointer;
+
+static uint64_t uts_range(weft_place *here, uts_part_pointer part);
+WEFT_FORK(uts_range, uint64_t, uts_part_pointer)
+
+static uint64_t uts_count(weft_place *here, const struct uts_tree *tree, struct uts_node node) {
+    struct uts_parent parent = {tree, node};
+    struct uts_part all = {&parent, 0, uts_children(tree, &node)};
+    return all.end == 0 ? 1 : 1 + uts_range(here, &all);
+}
+
+/* Halved until one is left: a root may have thousands. */
+static uint64_t uts_range(weft_place *here, uts_part_pointer part) {
+    uint32_t first = part->first, end = part->end;
+    if (end - first == 1) return uts_count(here, part->parent->tree, uts_child(&part->parent->node, first));
+    uint32_t middle = first + (end - first) / 2;
+    struct uts_part low = {part->parent, first, middle}, high = {part->parent, middle, end};
+    uts_part_pointer forked = &low;
+    weft_place *deeper = uts_range_fork(here, &forked);
+    uint64_t other = uts_range(deeper, &high);
+    return uts_range_join(here, &forked) + other;
+}
+
+static uint64_t uts(void *pool, const struct uts_tree *tree) {
+    weft_place *here;
+    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    uint64_t result = uts_count(here, tree, uts_root(tree));
+    weft_leave(here);
+    return result;
 }
 
 static int loop(void *pool, const struct pattern_loop *loop) {
@@ -87,11 +183,14 @@ const struct patterns weft_patterns = {
     .version = PATTERNS_VERSION,
     .flags = ENTRANT_OURS | ENTRANT_CALLER_RUNS,
     .name = "weft",
-    .text = "weft: weft_for, weft_graph; W - 1 workers and the caller",
+    .text = "weft: fork and join, weft_for, weft_graph; W - 1 workers and the caller",
     .workers_min = 1,
     .create = create,
     .destroy = weft_entry_destroy,
     .enter = enter,
+    .fib = fib,
+    .nqueens = nqueens,
+    .uts = uts,
     .loop = loop,
     .graph_make = graph_make,
     .graph_run = graph_run,
