@@ -25,6 +25,9 @@
  *   A8  depot_all: load all          acquire  A7      see A7
  *   A9  depot_take: load top         acquire  A1      see A1
  *   A10 depot_take_run: load top     acquire  A1      see A1
+ *   A11 tagged_push: load top        acquire  A1      a walk over the links reaches a segment before it is made
+ *   A12 tagged_push: store link      release  A13     as A11: the link may be newer than the top that the walk began at
+ *   A13 depot_take_run: load link    acquire  A12     as A12
  */
 #include "depot.h"
 
@@ -47,9 +50,10 @@ static uint64_t next_top(uint64_t top, uint64_t address) {
 }
 
 void tagged_push(struct tagged *stack, void *item, size_t link_at) {
-    uint64_t top = load_rlx(&stack->top);
+    uint64_t top;
     do {
-        store_rlx(link_of(item, link_at), top);
+        top = load_acq(A11, &stack->top);
+        store_rel(A12, link_of(item, link_at), top);
     } while (!cas_rel(A1, &stack->top, &top, next_top(top, (uintptr_t)item >> SLOT_SHIFT)));
 }
 
@@ -177,7 +181,7 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     struct segment *segment = item_of(top);
     for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {
         if (take_run(&got, segment, count, align)) return got;
-        segment = item_of(load_rlx(&segment->stack_link));
+        segment = item_of(load_acq(A13, &segment->stack_link));
     }
     return take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
 }
