@@ -1,8 +1,10 @@
-# Component `library`: header, both libraries, weft.pc and the CMake package. All of it can be moved to another prefix after.
+# Component `library`: headers, both libraries, weft.pc and the CMake package. All of it can be moved to another prefix after.
 
 include(CMakePackageConfigHelpers)
 
-install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h ${PROJECT_SOURCE_DIR}/include/weft.hpp
+              ${PROJECT_SOURCE_DIR}/include/weft_patterns.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(TARGETS weft_shared weft_static EXPORT weft-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)

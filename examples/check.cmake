@@ -1,4 +1,12 @@
-# Runs PROGRAM and compares what it prints with the file EXPECTED.
+# Runs PROGRAM, with the first of the files WEFT_EXAMPLE_CLIPS if there is one, and compares what it prints with the file
+# EXPECTED.
+if(DEFINED ENV{WEFT_EXAMPLE_CLIPS})
+    file(GLOB clips $ENV{WEFT_EXAMPLE_CLIPS})
+    if(clips)
+        list(GET clips 0 clip)
+        list(APPEND PROGRAM ${clip})
+    endif()
+endif()
 execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed RESULT_VARIABLE result)
 file(READ ${EXPECTED} expected)
 if(NOT result EQUAL 0)

@@ -222,6 +222,24 @@ typedef struct weft_after {
  * queue the task when its time has come, it runs on the thread that finished groups.after. */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
 
+/* A payload that is more than its bytes (a C++ callable), for weft_submit_object. */
+typedef struct weft_object {
+    size_t size; /* at most WEFT_INLINE_MAX */
+    weft_fn run; /* also ends the payload; called with `self` NULL, to end it only, when the task will never run */
+    void (*move)(void *payload,
+                 void *object); /* makes the payload of the caller's object; cannot fail; calls nothing of weft */
+} weft_object;
+
+/* weft_submit for such a payload: `move` makes it in the queue, on the calling thread, before this returns; `clean` does not
+ * concern it. Returns as weft_submit; WEFT_EINVAL also for NULL type, move or object, or too large a size. On error `move` was
+ * not called. */
+WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
+
+/* Runs fn at once, on the calling thread, as a task of the group: `payload` is passed as it is, what fn submits lies below the
+ * group, others may wait for it, its error is the group's. `group` NULL is the pool's own. Returns WEFT_OK when fn has run; else
+ * an error as of weft_submit, and it has not. */
+WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload);
+
 /* How a wait helps, weft_wait_until's `help`. */
 enum weft_help {
     WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it */
@@ -232,7 +250,7 @@ enum weft_help {
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks of
  * the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
  * Returns WEFT_OK; the error of the failed task that was submitted first (by several threads: the one with the lowest number
- * among its own thread's; numbers are 31 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
+ * among its own thread's; numbers are 30 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
  * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told;
  * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group; WEFT_EFORK in a forked child. `group` NULL waits for
  * the pool's own group. */

@@ -27,22 +27,23 @@ struct cell {
     unsigned char payload[CELL_PAYLOAD];
 };
 
-/* meta: record index (20 bits) | payload bytes (11) | kind (2) | sequence number within its group and submitter (31) */
+/* meta: record index (20 bits) | payload bytes (11) | kind (3) | sequence number within its group and submitter (30) */
 enum cell_kind {
     CELL_INLINE = 0,
     CELL_NO_PAYLOAD = 1,
     CELL_HEAP = 2,
-    CELL_OWN = 3 /* as CELL_INLINE; the task is weft's own and always runs */
+    CELL_OWN = 3,   /* as CELL_INLINE; the task is weft's own and always runs */
+    CELL_OBJECT = 4 /* as CELL_INLINE; fn ends the payload, whether it runs or not */
 };
-#define META_SEQUENCE_MAX 0x7fffffffu
+#define META_SEQUENCE_MAX 0x3fffffffu
 #define META_BYTES_SHIFT 33
 
 INLINE uint64_t meta_make(uint32_t record, uint32_t bytes, enum cell_kind kind, uint32_t sequence) {
-    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << 31 | sequence;
+    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << 30 | sequence;
 }
 INLINE uint32_t meta_record(uint64_t meta) { return (uint32_t)(meta >> 44); }
 INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> META_BYTES_SHIFT) & 0x7ff; }
-INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 31) & 3); }
+INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 30) & 7); }
 INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
 /* Cells that a task with a payload of that many bytes needs. */
 INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }

@@ -193,6 +193,8 @@ struct job {
     const void *payload;
     uint32_t bytes; /* in the cells */
     enum cell_kind kind;
+    void (*move)(void *payload, void *object); /* CELL_OBJECT, else NULL */
+    void *object;
     struct heap_payload heap;
 };
 
@@ -224,7 +226,10 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
     struct cell *cell = lane_cell(lane);
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
-    if (job->bytes > 0) memcpy(cell->payload, job->payload, job->bytes);
+    if (job->move != NULL)
+        job->move(cell->payload, job->object);
+    else if (job->bytes > 0)
+        memcpy(cell->payload, job->payload, job->bytes);
     submit_publish(seat, lane);
     return true;
 }
@@ -247,32 +252,50 @@ static int queue_reserve(struct weft_worker *seat) {
     }
 }
 
-/* Runs a task that found the queue full, counted and reported like a queued one. */
-static int run_inline(struct weft_worker *seat, const struct lane *lane, const struct job *job, size_t size) {
-    const void *payload = job->payload;
-    struct record *record = lane->record;
-    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
-    uint32_t sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
-    char small[64] ALIGNED(16);
-    void *copy = payload == NULL || size <= sizeof small ? small : weft_alloc(size);
-    if (copy == NULL) {
-        task_undo(seat, record);
-        return WEFT_ENOMEM;
+/* The lane's group has ended. */
+static void lane_forget(struct weft_worker *seat, struct lane *lane) {
+    seat->lane = &seat->pool->blank;
+    lane->group_id = LANE_NO_GROUP;
+}
+
+/* Runs a task on this thread, counted and reported like a queued one. An object is moved to `payload` first. */
+static int run_now(struct weft_worker *seat, weft_group *group, const struct job *job, void *payload) {
+    struct lane *lane;
+    uint32_t sequence;
+    for (;;) {
+        int error;
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        lane = task_enter(seat, group, &error);
+        if (lane == NULL) return error;
+        if (task_count(seat, lane, &sequence)) break;
+        lane_forget(seat, lane);
     }
-    if (payload != NULL) memcpy(copy, payload, size);
+    struct record *record = lane->record;
     struct frame frame;
     frame_push(seat, &frame);
     frame.record = record;
     frame.index = record->item.index;
     frame.id = lane->group_id;
-    int error = job->fn(payload == NULL ? NULL : copy, seat);
+    if (job->move != NULL) job->move(payload, job->object);
+    int error = job->fn(payload, seat);
     if (error != 0) record_fail(record, sequence, error);
     count_up(&seat->tasks_run, 1);
     frame.unflushed++;
     worker_flush(seat);
     frame_pop(seat);
-    if (copy != small) weft_free(copy);
     return WEFT_OK;
+}
+
+/* The same for a task that found the queue full. */
+static int run_job(struct weft_worker *seat, weft_group *group, const struct job *job, size_t size) {
+    char small[64] ALIGNED(16);
+    if (job->payload == NULL) return run_now(seat, group, job, NULL);
+    void *copy = size <= sizeof small ? small : weft_alloc(size);
+    if (copy == NULL) return WEFT_ENOMEM;
+    if (job->move == NULL) memcpy(copy, job->payload, size);
+    int error = run_now(seat, group, job, copy);
+    if (copy != small) weft_free(copy);
+    return error;
 }
 
 /* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
@@ -296,8 +319,7 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
         if (lane == NULL) return error;
         if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
-        seat->lane = &seat->pool->blank;
-        lane->group_id = LANE_NO_GROUP;
+        lane_forget(seat, lane);
     }
 }
 
@@ -321,10 +343,7 @@ static int submit_seated(struct weft_worker *seat, weft_group *group, struct job
 static int submit_bounded(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
     int error = queue_reserve(seat);
     if (error < 0) return error;
-    if (error > 0) {
-        const struct lane *lane = task_enter(seat, group, &error);
-        return lane == NULL ? error : run_inline(seat, lane, job, size);
-    }
+    if (error > 0) return run_job(seat, group, job, size);
     error = submit_seated(seat, group, job, size);
     if (error != WEFT_OK) worker_leave_queue(seat->pool);
     return error;
@@ -421,6 +440,29 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
     memcpy(cell->payload, payload, TASK_OWN_BYTES);
     submit_publish(seat, lane);
     return true;
+}
+
+int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object) {
+    if (type == NULL || type->move == NULL || object == NULL || type->size > WEFT_INLINE_MAX) return WEFT_EINVAL;
+    struct job job = {.fn = type->run,
+                      .payload = object,
+                      .bytes = (uint32_t)type->size,
+                      .kind = CELL_OBJECT,
+                      .move = type->move,
+                      .object = object};
+    return submit_any(pool, group, &job, type->size);
+}
+
+int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload) {
+    if (pool == NULL || fn == NULL) return WEFT_EINVAL;
+    const struct job job = {.fn = fn};
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    guest_enter(seat);
+    error = run_now(seat, group == NULL ? &pool->group : group, &job, payload);
+    guest_leave(seat);
+    return error;
 }
 
 /* ---- wait --------------------------------------------------------------------------------------------------------- */

@@ -136,7 +136,10 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
     (void)load_acq(D17, &pool->aborted);
     weft_clean_fn clean = load_rlx(&pool->clean);
     void *payload = cell_payload(cell, meta);
-    if (clean != NULL) clean(payload, payload == NULL ? 0 : cell_size(cell, meta), load_rlx(&pool->clean_context));
+    if (meta_kind(meta) == CELL_OBJECT)
+        (void)cell->fn(payload, NULL);
+    else if (clean != NULL)
+        clean(payload, payload == NULL ? 0 : cell_size(cell, meta), load_rlx(&pool->clean_context));
     count_up(&seat->tasks_dropped, 1);
 }
 

@@ -1,0 +1,578 @@
+/* weft.hpp: weft for C++17, over weft.h alone. Nothing to link but weft itself.
+ *
+ *     weft::pool pool;
+ *     weft::group group(pool);
+ *     group.submit([&] { left = decode(a); });
+ *     group.submit([&] { right = decode(b); });
+ *     group.wait();                                       // helps; rethrows what a task threw
+ *     auto sum = pool.async([=] { return left + right; }); // a weft::future<int>
+ *     use(sum.get());
+ *     weft::parallel_for(pool, 0, rows, [&](int row) { filter(row); });
+ *
+ * weft_patterns.hpp, which comes with it, has invoke, parallel_for, reduce, sort and graph.
+ *
+ * Wherever a weft_pool * is asked for, a weft::pool will do, and a pool made in C serves as well.
+ *
+ * Callables are decayed and called once, as rvalues. A task's is kept in the queue itself: no allocation when it is trivially
+ * copyable or its move cannot throw, and it fits WEFT_INLINE_MAX; else one. It is destroyed before its task counts as finished,
+ * also when it never runs. A task returns void, or int as a weft_fn does, and may take the weft_worker * that runs it.
+ *
+ * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_wait. Everything else that goes
+ * wrong is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that take a
+ * std::error_code & put the code there instead; they still let tasks' exceptions through. Without exceptions
+ * (-fno-exceptions) what would throw ends the program and says why.
+ *
+ * Copyright the weft authors. MIT licence, see LICENSE.
+ */
+#ifndef WEFT_HPP
+#define WEFT_HPP
+
+#if __cplusplus < 201703L
+#error "weft.hpp needs C++17 or later; weft.h serves C++11"
+#endif
+
+#include <weft.h>
+
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#if defined(__cpp_exceptions)
+#define WEFT_TRY try
+#define WEFT_CATCH catch (...)
+#define WEFT_WAYS throwing
+#else
+#define WEFT_TRY if constexpr (true)
+#define WEFT_CATCH else
+#define WEFT_WAYS aborting
+#endif
+
+namespace weft {
+inline namespace WEFT_WAYS { // units compiled with and without exceptions can be linked together
+
+// ---- errors ------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+class category final : public std::error_category {
+  public:
+    const char *name() const noexcept override { return "weft"; }
+
+    std::string message(int code) const override { return code > 0 ? "a task failed" : weft_strerror(code); }
+
+    std::error_condition default_error_condition(int code) const noexcept override {
+        switch (code) {
+        case WEFT_EINVAL: return std::errc::invalid_argument;
+        case WEFT_ENOMEM: return std::errc::not_enough_memory;
+        case WEFT_EAGAIN: return std::errc::resource_unavailable_try_again;
+        case WEFT_EDEADLK: return std::errc::resource_deadlock_would_occur;
+        case WEFT_ETIMEDOUT: return std::errc::timed_out;
+        case WEFT_ECANCELED: return std::errc::operation_canceled;
+        default: return {code, *this};
+        }
+    }
+};
+
+} // namespace detail
+
+/// The category of WEFT_* codes and of the numbers that tasks return.
+inline const std::error_category &category() noexcept {
+    static const detail::category instance;
+    return instance;
+}
+
+/// A WEFT_* code, or the number that a task returned, as an exception: code().value() is the number.
+class error : public std::system_error {
+  public:
+    error(int code, const char *what) : std::system_error(code, category(), what) {}
+};
+
+namespace detail {
+
+[[noreturn]] inline void fail(int code, const char *what) {
+#if defined(__cpp_exceptions)
+    throw error(code, what);
+#else
+    std::fprintf(stderr, "%s: %s\n", what, category().message(code).c_str());
+    std::abort();
+#endif
+}
+
+inline void check(int code, const char *what) {
+    if (code != WEFT_OK) fail(code, what);
+}
+
+/// What tasks have thrown. Each exception gets a number for its task to return: weft's choice of the number to report is then the
+/// choice of the exception.
+class failures {
+  public:
+    failures() = default;
+    failures(const failures &) = delete;
+    failures &operator=(const failures &) = delete;
+    ~failures() { take(0); }
+
+    /// Inside a catch clause of any thread.
+    int keep() noexcept {
+        auto *mine = new (std::nothrow) failure{newest.load(std::memory_order_acquire), 0, std::current_exception()};
+        if (mine == nullptr) return WEFT_ENOMEM;
+        do {
+            mine->code = mine->next == nullptr ? INT_MIN : mine->next->code + 1;
+        } while (!newest.compare_exchange_weak(mine->next, mine, std::memory_order_acq_rel, std::memory_order_acquire));
+        return mine->code;
+    }
+
+    /// The exception of that number, or NULL; forgets all.
+    std::exception_ptr take(int code) noexcept {
+        std::exception_ptr found;
+        failure *list = newest.exchange(nullptr, std::memory_order_acquire);
+        while (list != nullptr) {
+            std::unique_ptr<failure> owned(list);
+            list = owned->next;
+            if (owned->code == code) found = std::move(owned->what);
+        }
+        return found;
+    }
+
+    /// Throws the exception of that number if there is one. Returns the number otherwise.
+    int rethrow(int code) {
+        if (code == WEFT_OK) return code;
+        std::exception_ptr thrown = take(code);
+#if defined(__cpp_exceptions)
+        if (thrown) std::rethrow_exception(std::move(thrown));
+#endif
+        return code;
+    }
+
+  private:
+    struct failure {
+        failure *next;
+        int code;
+        std::exception_ptr what;
+    };
+    std::atomic<failure *> newest{nullptr};
+};
+
+// ---- callables as payloads ---------------------------------------------------------------------------------------------
+
+/// Calls f as a task's function: what it throws goes to `sink`.
+template <class F, class... Args> int call(failures *sink, F &&f, Args... args) noexcept {
+    WEFT_TRY {
+        if constexpr (std::is_void_v<std::invoke_result_t<F, Args...>>) {
+            std::invoke(std::forward<F>(f), args...);
+            return 0;
+        } else {
+            return std::invoke(std::forward<F>(f), args...);
+        }
+    }
+    WEFT_CATCH { return sink->keep(); }
+}
+
+template <class F> struct task {
+    failures *sink;
+    F f;
+
+    int run(weft_worker *self) noexcept {
+        if constexpr (std::is_invocable_v<F, weft_worker *>) {
+            using result = std::invoke_result_t<F, weft_worker *>;
+            static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a task returns void or int");
+            return call(sink, std::move(f), self);
+        } else {
+            using result = std::invoke_result_t<F>;
+            static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a task returns void or int");
+            return call(sink, std::move(f));
+        }
+    }
+};
+
+/// Payloads are aligned to this.
+inline constexpr std::size_t payload_align = 16;
+
+/// A type that is not just bytes, as a weft_object. What has a greater alignment finds its place in a payload with room for it.
+template <class T> struct object {
+    static constexpr std::size_t padding = alignof(T) > payload_align ? alignof(T) - payload_align : 0;
+    static constexpr std::size_t size = sizeof(T) + padding;
+
+    static void *place(void *payload) noexcept {
+        auto address = reinterpret_cast<std::uintptr_t>(payload);
+        return static_cast<char *>(payload) + ((alignof(T) - address % alignof(T)) % alignof(T));
+    }
+    static void move(void *payload, void *from) noexcept { ::new (place(payload)) T(std::move(*static_cast<T *>(from))); }
+    static int run(void *payload, weft_worker *self) noexcept {
+        T *it = std::launder(static_cast<T *>(place(payload)));
+        struct end {
+            T *it;
+            ~end() { it->~T(); }
+        } ended{it};
+        return self == nullptr ? 0 : it->run(self);
+    }
+    static constexpr weft_object type = {size, run, move};
+};
+
+template <class T> int run_bytes(void *payload, weft_worker *self) noexcept {
+    return std::launder(static_cast<T *>(payload))->run(self);
+}
+
+/// A callable that cannot lie in the queue.
+template <class F> struct boxed {
+    std::unique_ptr<F> f;
+    template <class... Args> auto operator()(Args... args) -> std::invoke_result_t<F, Args...> {
+        return std::invoke(std::move(*f), args...);
+    }
+};
+
+/// How a T travels: as bytes, as an object, or (neither) boxed.
+template <class T> inline constexpr bool is_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= payload_align;
+template <class T>
+inline constexpr bool is_object = std::is_nothrow_move_constructible_v<T> &&object<T>::size <= WEFT_INLINE_MAX;
+
+template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
+    if constexpr (is_bytes<T>)
+        return weft_submit(pool, group, run_bytes<T>, &it, sizeof it);
+    else
+        return weft_submit_object(pool, group, &object<T>::type, &it);
+}
+
+template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink, F &&f) {
+    using kept = std::decay_t<F>;
+    static_assert(std::is_invocable_v<kept> || std::is_invocable_v<kept, weft_worker *>, "a task is called with nothing, or "
+                                                                                         "with its weft_worker *");
+    if constexpr (is_bytes<task<kept>> || is_object<task<kept>>)
+        return submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
+    else
+        return submit_task(pool, group, task<boxed<kept>>{sink, {std::make_unique<kept>(std::forward<F>(f))}});
+}
+
+inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline) noexcept {
+    auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
+    return since > 0 ? static_cast<std::uint64_t>(since) : 1;
+}
+
+} // namespace detail
+
+// ---- groups ------------------------------------------------------------------------------------------------------------
+
+/// What one waits for. The destructor waits, so tasks may refer to what was there before the group; errors that nobody waited
+/// for are dropped then. Must end before its pool. Any thread may submit; several may wait, and one of them gets the exception,
+/// the others a weft::error.
+class group {
+  public:
+    /// `flags`: WEFT_CANCEL_ON_ERROR or 0.
+    explicit group(weft_pool *pool, std::uint32_t flags = 0) noexcept : home(pool), counted{0, flags, 0} {}
+    group(const group &) = delete;
+    group &operator=(const group &) = delete;
+
+    /// Ends the program when it is called by one of the group's own tasks, which it cannot wait for.
+    ~group() {
+        if (counted.id == 0) return;
+        int code = weft_wait(home, &counted);
+        if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
+    }
+
+    /// Queues f. Throws when weft_submit gives an error (WEFT_ECANCELED when the group is cancelled); f has been destroyed then.
+    template <class F> void submit(F &&f) {
+        detail::check(detail::submit(home, &counted, &thrown, std::forward<F>(f)), "weft::group::submit");
+    }
+    template <class F> void submit(F &&f, std::error_code &error) {
+        error.assign(detail::submit(home, &counted, &thrown, std::forward<F>(f)), category());
+    }
+
+    /// Waits for all tasks, and helps. Throws what weft_wait returns, or what the task threw. The group can be used again.
+    void wait() { detail::check(thrown.rethrow(weft_wait(home, &counted)), "weft::group::wait"); }
+    void wait(std::error_code &error) { error.assign(thrown.rethrow(weft_wait(home, &counted)), category()); }
+
+    /// The same with a deadline. false: it has passed, and tasks are unfinished.
+    bool wait_until(std::chrono::steady_clock::time_point deadline, weft_help help = WEFT_HELP_BELOW) {
+        int code = weft_wait_until(home, &counted, help, detail::nanoseconds(deadline));
+        if (code == WEFT_ETIMEDOUT) return false;
+        detail::check(thrown.rethrow(code), "weft::group::wait_until");
+        return true;
+    }
+
+    /// Tasks that have not started will not; their callables are destroyed. The group still has to be waited for.
+    void cancel() { detail::check(weft_cancel(home, &counted), "weft::group::cancel"); }
+
+    weft_pool *pool() const noexcept { return home; }
+    /// For calls of weft.h.
+    weft_group *native() noexcept { return &counted; }
+
+  private:
+    weft_pool *home;
+    weft_group counted;
+    detail::failures thrown;
+};
+
+// ---- futures -----------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// What a future and its task share. The task lies in the queue of all; whoever comes first, a worker or the future's wait, begins
+/// it: the wait then calls it as a function. Only a wait for one that already runs elsewhere sleeps, or helps with what that
+/// one has submitted: this is what the group is for.
+class promise {
+  public:
+    promise(const promise &) = delete;
+    promise &operator=(const promise &) = delete;
+
+    /// Until the task has run, here or elsewhere. By one thread, the future's.
+    int wait() noexcept {
+        state now = queued;
+        if (begun.compare_exchange_strong(now, here, std::memory_order_acquire)) {
+            run();
+            return WEFT_OK;
+        }
+        if (now == dropped) return WEFT_ECANCELED;
+        return now == elsewhere ? weft_wait(home, &group) : WEFT_OK;
+    }
+
+    bool is_ready() const noexcept {
+        const state now = begun.load(std::memory_order_acquire);
+        return now != queued && now != elsewhere;
+    }
+
+    /// On a worker, unless it has begun. With no memory left for the group it stays the future's to run.
+    void run_queued() noexcept {
+        if (begun.load(std::memory_order_relaxed) != queued) return;
+        weft_run(home, &group, run_elsewhere, this);
+        weft_wait(home, &group); // ends the group: the future may outlive the pool
+        state now = elsewhere;
+        begun.compare_exchange_strong(now, done, std::memory_order_release);
+    }
+
+    /// It will not run on a worker any more.
+    void drop() noexcept {
+        state now = queued;
+        begun.compare_exchange_strong(now, dropped, std::memory_order_acq_rel);
+    }
+
+    /// Destroys callable, result and exception.
+    virtual void clear() noexcept = 0;
+
+    void rethrow() {
+#if defined(__cpp_exceptions)
+        if (thrown) std::rethrow_exception(std::move(thrown));
+#endif
+    }
+
+  protected:
+    explicit promise(weft_pool *pool) noexcept : home(pool) {}
+    ~promise() = default;
+    void set_thrown(std::exception_ptr what) noexcept { thrown = std::move(what); }
+
+  private:
+    enum state { queued, here, elsewhere, done, dropped };
+
+    virtual void run() noexcept = 0;
+    static int run_elsewhere(void *payload, weft_worker *) noexcept {
+        auto *it = static_cast<promise *>(payload);
+        state now = queued;
+        if (it->begun.compare_exchange_strong(now, elsewhere, std::memory_order_acq_rel)) it->run();
+        return 0;
+    }
+
+    weft_pool *home;
+    weft_group group = WEFT_GROUP_INIT;
+    std::atomic<state> begun{queued};
+    std::exception_ptr thrown;
+};
+
+/// The queue's share of a promise.
+class queued_promise {
+  public:
+    explicit queued_promise(std::shared_ptr<promise> shared) noexcept : it(std::move(shared)) {}
+    queued_promise(queued_promise &&) noexcept = default;
+    queued_promise &operator=(queued_promise &&) = delete;
+    ~queued_promise() {
+        if (it) it->drop();
+    }
+    int run(weft_worker *) noexcept {
+        it->run_queued();
+        it.reset();
+        return 0;
+    }
+
+  private:
+    std::shared_ptr<promise> it;
+};
+
+/// Adds the result.
+template <class T> class promise_of : public promise {
+  public:
+    T get() {
+        if constexpr (std::is_reference_v<T>)
+            return static_cast<T>(**value);
+        else if constexpr (!std::is_void_v<T>)
+            return std::move(*value);
+    }
+
+  protected:
+    using promise::promise;
+    ~promise_of() = default;
+    template <class F> void keep(F &&f) {
+        if constexpr (std::is_void_v<T>) {
+            std::invoke(std::forward<F>(f));
+        } else if constexpr (std::is_reference_v<T>) {
+            T result = std::invoke(std::forward<F>(f));
+            value.emplace(std::addressof(result));
+        } else {
+            value.emplace(std::invoke(std::forward<F>(f)));
+        }
+    }
+    void forget() noexcept {
+        value.reset();
+        this->set_thrown(nullptr);
+    }
+
+  private:
+    struct nothing {};
+    using pointer = std::remove_reference_t<T> *;
+    using stored = std::conditional_t<std::is_void_v<T>, nothing, std::conditional_t<std::is_reference_v<T>, pointer, T>>;
+    std::optional<stored> value;
+};
+
+/// Adds the callable.
+template <class T, class F> class promise_by final : public promise_of<T> {
+  public:
+    template <class G> promise_by(weft_pool *pool, G &&g) : promise_of<T>(pool), f(std::forward<G>(g)) {}
+
+  private:
+    void run() noexcept override {
+        WEFT_TRY { this->keep(std::move(*f)); }
+        WEFT_CATCH { this->set_thrown(std::current_exception()); }
+        f.reset();
+    }
+    void clear() noexcept override {
+        f.reset();
+        this->forget();
+    }
+    std::optional<F> f;
+};
+
+} // namespace detail
+
+/// The result of async. One allocation holds callable and result. Like std::async's, the destructor waits.
+template <class T> class [[nodiscard]] future {
+  public:
+    future() noexcept = default;
+    future(future &&other) noexcept = default;
+    future &operator=(future other) noexcept {
+        std::swap(shared, other.shared);
+        return *this;
+    }
+    ~future() {
+        if (!shared) return;
+        int code = shared->wait();
+        if (code != WEFT_OK && code != WEFT_ECANCELED && code != WEFT_EFORK) std::terminate();
+        shared->clear();
+    }
+
+    /// Has a result to get.
+    bool valid() const noexcept { return shared != nullptr; }
+
+    /// get() and wait() would return at once.
+    bool is_ready() const noexcept { return shared && shared->is_ready(); }
+
+    /// Until the callable has returned or thrown. One that no worker has begun is called here and now. Throws WEFT_ECANCELED when
+    /// the pool was aborted first, WEFT_EDEADLK from the callable itself, WEFT_EINVAL when not valid().
+    void wait() { detail::check(wait_code(), "weft::future::wait"); }
+
+    /// Waits, then the result or what the callable threw. Once: the future is not valid() after either, nor after WEFT_ECANCELED.
+    T get() {
+        int code = wait_code();
+        if (code != WEFT_ECANCELED) detail::check(code, "weft::future::get");
+        future last(std::move(*this));
+        detail::check(code, "weft::future::get");
+        last.shared->rethrow();
+        return last.shared->get();
+    }
+
+  private:
+    using promise = detail::promise_of<T>;
+    explicit future(std::shared_ptr<promise> made) noexcept : shared(std::move(made)) {}
+    int wait_code() noexcept { return shared ? shared->wait() : int{WEFT_EINVAL}; }
+    template <class F> friend future<std::invoke_result_t<std::decay_t<F>>> async(weft_pool *pool, F &&f);
+
+    std::shared_ptr<promise> shared;
+};
+
+/// Queues f, which takes nothing, and returns its result as a future. From any thread. Throws when weft_submit gives an error.
+template <class F> future<std::invoke_result_t<std::decay_t<F>>> async(weft_pool *pool, F &&f) {
+    using result = std::invoke_result_t<std::decay_t<F>>;
+    auto made = std::make_shared<detail::promise_by<result, std::decay_t<F>>>(pool, std::forward<F>(f));
+    detail::check(detail::submit_task(pool, nullptr, detail::queued_promise(made)), "weft::async");
+    return future<result>(std::move(made));
+}
+
+// ---- pools -------------------------------------------------------------------------------------------------------------
+
+/// A pool of worker threads. The destructor runs what is queued.
+class pool {
+  public:
+    /// `workers` 0: as many as weft_cpu_count says.
+    explicit pool(unsigned workers = 0) {
+        weft_config config;
+        weft_config_init(&config);
+        config.workers = workers;
+        create(&config);
+    }
+    explicit pool(const weft_config &config) { create(&config); }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+
+    /// Ends the program when called by one of the pool's own tasks.
+    ~pool() {
+        loose.reset();
+        if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
+    }
+
+    /// Queues f in the pool's own group: see group::submit.
+    template <class F> void submit(F &&f) { loose->submit(std::forward<F>(f)); }
+    template <class F> void submit(F &&f, std::error_code &error) { loose->submit(std::forward<F>(f), error); }
+
+    /// Waits for all that submit has queued: see group::wait.
+    void wait() { loose->wait(); }
+    void wait(std::error_code &error) { loose->wait(error); }
+
+    /// See weft::async.
+    template <class F> auto async(F &&f) { return weft::async(made, std::forward<F>(f)); }
+
+    unsigned workers() const noexcept { return weft_pool_workers(made); }
+    weft_stats stats() const noexcept {
+        weft_stats now{};
+        now.struct_size = sizeof now;
+        weft_pool_stats(made, &now);
+        return now;
+    }
+
+    operator weft_pool *() const noexcept { return made; }
+
+  private:
+    void create(const weft_config *config) {
+        detail::check(weft_pool_create(&made, config), "weft::pool");
+        loose.emplace(made);
+    }
+    weft_pool *made = nullptr;
+    std::optional<group> loose;
+};
+
+} // namespace WEFT_WAYS
+} // namespace weft
+
+#undef WEFT_TRY
+#undef WEFT_CATCH
+
+#include <weft_patterns.hpp>
+
+#endif

@@ -1,0 +1,292 @@
+/* weft_patterns.hpp: the second part of weft.hpp, which includes it: fork and join, loops, reductions, sorting, graphs.
+ *
+ * Copyright the weft authors. MIT licence, see LICENSE.
+ */
+#ifndef WEFT_PATTERNS_HPP
+#define WEFT_PATTERNS_HPP
+
+#include <weft.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <vector>
+
+namespace weft {
+inline namespace WEFT_WAYS {
+
+// ---- fork and join -----------------------------------------------------------------------------------------------------
+
+/// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the leftmost of
+/// those that threw has thrown.
+template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) {
+    group others(pool);
+    (others.submit([&fs] { std::forward<Fs>(fs)(); }), ...);
+    std::forward<F>(f)();
+    others.wait();
+}
+
+// ---- loops -------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+template <class I, class F> struct loop {
+    F *body;
+    I first;
+    failures thrown{};
+
+    int piece(std::size_t begin, std::size_t end) {
+        const I from = static_cast<I>(first + static_cast<I>(begin)), to = static_cast<I>(first + static_cast<I>(end));
+        if constexpr (std::is_invocable_v<F &, I, I>) {
+            return code_of(from, to);
+        } else {
+            for (I i = from; i != to; ++i)
+                if (int code = code_of(i); code != 0) return code;
+            return 0;
+        }
+    }
+    template <class... Args> int code_of(Args... args) {
+        if constexpr (std::is_void_v<std::invoke_result_t<F &, Args...>>) {
+            std::invoke(*body, args...);
+            return 0;
+        } else {
+            return std::invoke(*body, args...);
+        }
+    }
+    static int run(std::size_t begin, std::size_t end, void *context, weft_worker *) noexcept {
+        auto *self = static_cast<loop *>(context);
+        return call(&self->thrown, [=] { return self->piece(begin, end); });
+    }
+};
+
+} // namespace detail
+
+/// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range, as
+/// weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task.
+/// `grain`: indices at least in one piece; 0: weft chooses.
+template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
+    using index = std::common_type_t<B, E>;
+    static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
+    const auto first = static_cast<index>(begin), last = static_cast<index>(end);
+    if (last < first) detail::fail(WEFT_EINVAL, "weft::parallel_for");
+    detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};
+    const std::size_t count = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
+    int code = weft_for(pool, {0, count, grain}, loop.run, &loop);
+    detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
+}
+
+// ---- reductions --------------------------------------------------------------------------------------------------------
+
+/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in a tree that
+/// depends on the number of indices and the grain alone. So the result has the same bits whatever the number of workers; `combine`
+/// need be associative as far as the caller cares. `none` for an empty range. Allocates room for the pieces' results.
+/// `grain`: indices in a piece; 0: 256 pieces.
+template <class T, class Map, class Combine>
+T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine) {
+    if (range.end < range.begin) detail::fail(WEFT_EINVAL, "weft::reduce");
+    const std::size_t count = range.end - range.begin;
+    if (count == 0) return none;
+    const std::size_t grain = range.grain != 0 ? range.grain : (count + 255) / 256;
+    std::vector<std::optional<T>> parts(count / grain + (count % grain != 0 ? 1 : 0));
+    parallel_for(pool, std::size_t{0}, parts.size(), [&](std::size_t part) {
+        const std::size_t begin = range.begin + part * grain;
+        const std::size_t end = begin + std::min(grain, range.end - begin);
+        if constexpr (std::is_invocable_v<Map &, std::size_t, std::size_t>) {
+            parts[part].emplace(std::invoke(map, begin, end));
+        } else {
+            T sum = std::invoke(map, begin);
+            for (std::size_t i = begin + 1; i < end; i++) sum = std::invoke(combine, std::move(sum), std::invoke(map, i));
+            parts[part].emplace(std::move(sum));
+        }
+    });
+    for (std::size_t step = 1; step < parts.size(); step *= 2)
+        parallel_for(pool, std::size_t{0}, (parts.size() - step - 1) / (2 * step) + 1, [&](std::size_t pair) {
+            auto &left = parts[pair * 2 * step], &right = parts[pair * 2 * step + step];
+            left.emplace(std::invoke(combine, std::move(*left), std::move(*right)));
+        });
+    return std::move(*parts[0]);
+}
+
+// ---- sorting -----------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A merge sort whose passes are loops: runs are sorted, then pairs of runs merged, to and fro between the range and a buffer.
+template <class It, class Compare> class sorter {
+    using value = typename std::iterator_traits<It>::value_type;
+
+  public:
+    sorter(weft_pool *pool, It first, It last, Compare &compare)
+        : home(pool), data(first), count(static_cast<std::size_t>(last - first)), less(compare) {}
+
+    void sort() {
+        const unsigned workers = weft_pool_workers(home);
+        unsigned doublings = 3; // odd: the last pass ends in the range
+        while (1u << doublings < 4 * workers && doublings < 15) doublings += 2;
+        if (count < 2048 || (count >> doublings) < 64) return std::stable_sort(data, at(count), less);
+        runs = std::size_t{1} << doublings;
+        std::vector<value> buffer(std::make_move_iterator(data), std::make_move_iterator(at(count)));
+        each(runs, [&](std::size_t run) {
+            std::stable_sort(buffer.begin() + place(start(run)), buffer.begin() + place(start(run + 1)), less);
+        });
+        bool is_in_buffer = true;
+        for (std::size_t width = 1; width < runs; width *= 2, is_in_buffer = !is_in_buffer) {
+            if (is_in_buffer)
+                merge_all(buffer.begin(), data, width);
+            else
+                merge_all(data, buffer.begin(), width);
+        }
+    }
+
+  private:
+    static auto place(std::size_t index) { return static_cast<typename std::iterator_traits<It>::difference_type>(index); }
+    It at(std::size_t index) const { return data + place(index); }
+    std::size_t start(std::size_t run) const { return count / runs * run + std::min(run, count % runs); }
+
+    /// Calls body for each index: also when the loop cannot be run, or is cancelled with the group of the calling task. Half
+    /// sorted elements lie in two places.
+    template <class F> void each(std::size_t indices, F &&body) {
+        std::vector<unsigned char> done(indices);
+        auto once = [&](std::size_t i) {
+            done[i] = 1;
+            body(i);
+        };
+        loop<std::size_t, decltype(once)> all{&once, 0};
+        int code = weft_for(home, {0, indices, 1}, all.run, &all);
+        if (all.thrown.rethrow(code) == WEFT_OK) return;
+        for (std::size_t i = 0; i < indices; i++)
+            if (!done[i]) body(i);
+    }
+
+    /// How many of the first `k` elements of the merge of two runs come from the first run.
+    template <class From> std::size_t split(From a, std::size_t as, From b, std::size_t bs, std::size_t k) const {
+        std::size_t low = k > bs ? k - bs : 0, high = std::min(k, as);
+        while (low < high) {
+            std::size_t middle = low + (high - low) / 2;
+            if (less(b[place(k - middle - 1)], a[place(middle)]))
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        return low;
+    }
+
+    /// Merges each two neighbours of `width` runs. Each merge is cut to pieces, as many in each pass; where is found out before
+    /// anything moves.
+    template <class From, class To> void merge_all(From from, To to, std::size_t width) {
+        const std::size_t pieces = 2 * width; // of a pair
+        std::vector<std::size_t> cuts(runs + runs / pieces);
+        auto cut = [&](std::size_t pair, std::size_t piece) -> std::size_t & { return cuts[pair * (pieces + 1) + piece]; };
+        auto total = [&](std::size_t pair) { return start((pair + 1) * pieces) - start(pair * pieces); };
+        auto until = [&](std::size_t pair, std::size_t piece) {
+            return total(pair) / pieces * piece + std::min(piece, total(pair) % pieces);
+        };
+        each(runs / pieces, [&](std::size_t pair) {
+            const std::size_t a = start(pair * pieces), b = start(pair * pieces + width), end = start((pair + 1) * pieces);
+            for (std::size_t piece = 0; piece <= pieces; piece++) {
+                std::size_t here = split(from + place(a), b - a, from + place(b), end - b, until(pair, piece));
+                cut(pair, piece) = piece == 0 ? here : std::max(here, cut(pair, piece - 1));
+            }
+        });
+        each(runs, [&](std::size_t index) {
+            const std::size_t pair = index / pieces, piece = index % pieces;
+            const std::size_t a = start(pair * pieces), b = start(pair * pieces + width);
+            const std::size_t begin = until(pair, piece), end = until(pair, piece + 1);
+            std::size_t i = cut(pair, piece), i_end = cut(pair, piece + 1), j = begin - i, j_end = end - i_end;
+            To out = to + place(a + begin);
+            for (; i < i_end && j < j_end; ++out) {
+                bool takes_b = less(from[place(b + j)], from[place(a + i)]);
+                *out = std::move(takes_b ? from[place(b + j++)] : from[place(a + i++)]);
+            }
+            out = std::move(from + place(a + i), from + place(a + i_end), out);
+            std::move(from + place(b + j), from + place(b + j_end), out);
+        });
+    }
+
+    weft_pool *home;
+    It data;
+    std::size_t count;
+    std::size_t runs = 0;
+    Compare &less;
+};
+
+} // namespace detail
+
+/// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the elements are
+/// valid and nothing more. Allocates a buffer as large as the range, and in the parts as std::stable_sort does. A sort that is
+/// cancelled with the group of the calling task, or finds the pool closing, ends on the calling thread.
+template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
+    if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
+        std::stable_sort(first, last, less);
+    else
+        detail::sorter<It, Compare>(pool, first, last, less).sort();
+}
+
+// ---- graphs ------------------------------------------------------------------------------------------------------------
+
+/// Callables with an order between them: built once, run many times. See weft_graph in weft.h. Must not be running when it goes.
+class graph {
+  public:
+    graph() { detail::check(weft_graph_create(&made), "weft::graph"); }
+    graph(const graph &) = delete;
+    graph &operator=(const graph &) = delete;
+    ~graph() {
+        if (weft_graph_destroy(&made) != WEFT_OK) std::terminate();
+    }
+
+    /// Adds a node that calls f, as a task's callable but many times, after the nodes `after` in each run.
+    template <class F> weft_node add(F &&f, std::initializer_list<weft_node> after = {}) {
+        using kept = step_of<std::decay_t<F>>;
+        steps.push_back(std::make_unique<kept>(&thrown, std::forward<F>(f)));
+        weft_node node = 0;
+        detail::check(weft_graph_add(made, &node, kept::run, static_cast<kept *>(steps.back().get())), "weft::graph::add");
+        for (weft_node before : after) edge(before, node);
+        return node;
+    }
+    void edge(weft_node before, weft_node after) {
+        detail::check(weft_graph_edge(made, before, after), "weft::graph::edge");
+    }
+
+    /// Throws WEFT_ECYCLE.
+    void build() { detail::check(weft_graph_build(made, nullptr), "weft::graph::build"); }
+
+    /// Throws what the first node, by the order of adding, that failed has thrown.
+    void run(weft_pool *pool) { detail::check(thrown.rethrow(weft_graph_run(pool, made)), "weft::graph::run"); }
+    void run(weft_pool *pool, std::error_code &error) {
+        error.assign(thrown.rethrow(weft_graph_run(pool, made)), category());
+    }
+
+    /// Nodes that have not started in the run that goes on in `pool` will not.
+    void cancel(weft_pool *pool) { detail::check(weft_graph_cancel(pool, made), "weft::graph::cancel"); }
+
+    weft_graph *native() noexcept { return made; }
+
+  private:
+    struct step {
+        step() = default;
+        step(const step &) = delete;
+        step &operator=(const step &) = delete;
+        virtual ~step() = default;
+    };
+    template <class F> struct step_of final : step {
+        template <class G> step_of(detail::failures *failures, G &&g) : sink(failures), f(std::forward<G>(g)) {}
+        static int run(void *payload, weft_worker *self) noexcept {
+            auto *it = static_cast<step_of *>(payload);
+            if constexpr (std::is_invocable_v<F &, weft_worker *>)
+                return detail::call(it->sink, it->f, self);
+            else
+                return detail::call(it->sink, it->f);
+        }
+        detail::failures *sink;
+        F f;
+    };
+    weft_graph *made = nullptr;
+    std::vector<std::unique_ptr<step>> steps;
+    detail::failures thrown;
+};
+
+} // namespace WEFT_WAYS
+} // namespace weft
+
+#undef WEFT_WAYS
+#endif

@@ -1,0 +1,247 @@
+// weft_patterns.hpp: invoke, loops, reductions, sorting, graphs.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include "cpp_help.hpp"
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+// ---- fork and join ----------------------------------------------------------------------------------------------------
+
+TEST_CASE("invoke runs all and throws the leftmost's") {
+    weft::pool pool(2);
+    int a = 0, b = 0, c = 0;
+    weft::invoke(
+        pool, [&] { a = 1; }, [&] { b = 2; }, [&, p = std::make_unique<int>(3)] { c = *p; });
+    CHECK(a + b + c == 6);
+    weft::invoke(pool, [&] { a = 4; });
+    CHECK(a == 4);
+    CHECK_THROWS_AS(weft::invoke(
+                        pool, [&] { a = 5; }, [] { throw 1; }, [] { throw std::string(); }),
+                    int);
+    CHECK(a == 5);
+    CHECK_THROWS_AS(weft::invoke(
+                        pool, [] { throw std::string(); }, [&] { b = 6; }, [] { throw 1; }),
+                    std::string);
+    CHECK(b == 6);
+}
+
+TEST_CASE("invoke inside invoke") {
+    struct fib {
+        static long of(weft_pool *pool, int n) {
+            if (n < 2) return n;
+            long left = 0, right = 0;
+            weft::invoke(
+                pool, [&] { left = of(pool, n - 1); }, [&] { right = of(pool, n - 2); });
+            return left + right;
+        }
+    };
+    for (unsigned workers : {1u, 3u}) {
+        weft::pool pool(workers);
+        CHECK(fib::of(pool, SANITIZED ? 10 : 16) == (SANITIZED ? 55 : 987));
+        CHECK(pool.async([&] { return fib::of(pool, 9); }).get() == 34);
+    }
+}
+
+// ---- loops ------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a loop covers its range once, by index or by piece") {
+    weft::pool pool(2);
+    std::vector<std::atomic<int>> seen(10000);
+    weft::parallel_for(pool, 0, seen.size(), [&](std::size_t i) { seen[i]++; });
+    weft::parallel_for(pool, 0, 10000, [&](int begin, int end) {
+        for (int i = begin; i < end; i++) seen[static_cast<std::size_t>(i)]++;
+    });
+    weft::parallel_for(
+        pool, -5000, 5000,
+        [&](int i) {
+            seen[static_cast<std::size_t>(i + 5000)]++;
+            return 0;
+        },
+        7);
+    bool all = true;
+    for (auto &s : seen) all = all && s == 3;
+    CHECK(all);
+    weft::parallel_for(pool, 3, 3, [&](int) { all = false; });
+    CHECK(all);
+    CHECK_THROWS_AS(weft::parallel_for(pool, 4, 3, [](int) {}), weft::error);
+    signed char smallest = -128, largest = 127;
+    std::atomic<int> count{0};
+    weft::parallel_for(pool, smallest, largest, [&](signed char) { count++; });
+    CHECK(count == 255);
+}
+
+TEST_CASE("a loop throws what its lowest index has thrown") {
+    weft::pool pool(3);
+    for (int round = 0; round < 50; round++) {
+        int thrown = 0;
+        try {
+            weft::parallel_for(pool, 0, 1000, [](int i) {
+                if (i >= 300) throw int{i};
+            });
+        } catch (int i) {
+            thrown = i;
+        }
+        CHECK(thrown == 300);
+    }
+    int code = 0;
+    try {
+        weft::parallel_for(pool, 0, 100, [](int i) { return i == 17 ? 5 : 0; });
+    } catch (const weft::error &error) {
+        code = error.code().value();
+    }
+    CHECK(code == 5);
+}
+
+// ---- reductions -------------------------------------------------------------------------------------------------------
+
+static float sum_of(weft_pool *pool, const std::vector<float> &numbers, std::size_t grain) {
+    return weft::reduce(
+        pool, {0, numbers.size(), grain}, 0.0f, [&](std::size_t i) { return numbers[i]; }, std::plus<>());
+}
+
+TEST_CASE("a reduction has the same bits for any number of workers") {
+    std::mt19937 random(1);
+    std::vector<float> numbers(100003);
+    for (float &n : numbers)
+        n = std::ldexp(static_cast<float>(random() % 1000) - 500.0f, static_cast<int>(random() % 40) - 20);
+    for (std::size_t grain : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1} << 40}) {
+        weft::pool one(1);
+        const float first = sum_of(one, numbers, grain);
+        for (unsigned workers : {2u, 3u, 8u}) {
+            weft::pool pool(workers);
+            for (int round = 0; round < 3; round++) CHECK(sum_of(pool, numbers, grain) == first);
+        }
+    }
+}
+
+TEST_CASE("a reduction keeps the order of its operands") {
+    weft::pool pool(3);
+    std::string expected;
+    for (char c = 'a'; c <= 'z'; c++) expected += c;
+    auto letter = [](std::size_t i) { return std::string(1, static_cast<char>('a' + i)); };
+    for (std::size_t grain : {0u, 1u, 2u, 3u, 5u, 26u, 100u})
+        CHECK(weft::reduce(pool, {0, 26, grain}, std::string(), letter, std::plus<>()) == expected);
+    auto piece = [&](std::size_t begin, std::size_t end) { return expected.substr(begin, end - begin); };
+    CHECK(weft::reduce(pool, {2, 20, 4}, std::string(), piece, std::plus<>()) == expected.substr(2, 18));
+    CHECK(weft::reduce(pool, {5, 5, 0}, std::string("none"), letter, std::plus<>()) == "none");
+    auto owner = [](std::size_t i) { return std::make_unique<std::size_t>(i); };
+    auto add = [](std::unique_ptr<std::size_t> a, std::unique_ptr<std::size_t> b) {
+        return std::make_unique<std::size_t>(*a + *b);
+    };
+    CHECK(*weft::reduce(pool, {0, 1000, 0}, std::unique_ptr<std::size_t>(), owner, add) == 499500);
+    auto throws = [](std::size_t i) { return i < 600 ? 1 : throw int{7}; };
+    CHECK_THROWS_AS(weft::reduce(pool, {0, 1000, 0}, 0, throws, std::plus<>()), int);
+}
+
+// ---- sorting ----------------------------------------------------------------------------------------------------------
+
+struct item {
+    int key;
+    std::size_t place;
+    std::unique_ptr<int> only_moved;
+};
+
+TEST_CASE("a sort is stable, for types that can only be moved, at any length") {
+    for (unsigned workers : {1u, 2u, 5u}) {
+        weft::pool pool(workers);
+        for (std::size_t n : {0u, 1u, 2u, 100u, 2047u, 2048u, 5000u, 33333u}) {
+            std::mt19937 random(static_cast<unsigned>(n));
+            std::vector<item> items;
+            items.reserve(n);
+            for (std::size_t i = 0; i < n; i++)
+                items.push_back({static_cast<int>(random() % 100), i, std::make_unique<int>(static_cast<int>(i))});
+            weft::sort(pool, items.begin(), items.end(), [](const item &a, const item &b) { return a.key < b.key; });
+            bool right = true;
+            for (std::size_t i = 0; i < n; i++) {
+                right = right && items[i].only_moved && *items[i].only_moved == static_cast<int>(items[i].place);
+                if (i > 0)
+                    right = right && (items[i - 1].key < items[i].key ||
+                                      (items[i - 1].key == items[i].key && items[i - 1].place < items[i].place));
+            }
+            CHECK(right);
+        }
+    }
+}
+
+TEST_CASE("sorted, reversed, equal, strings by value") {
+    weft::pool pool(3);
+    std::vector<int> numbers(20000);
+    for (std::size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<int>(i);
+    weft::sort(pool, numbers.begin(), numbers.end());
+    CHECK(std::is_sorted(numbers.begin(), numbers.end()));
+    weft::sort(pool, numbers.begin(), numbers.end(), std::greater<>());
+    CHECK(std::is_sorted(numbers.begin(), numbers.end(), std::greater<>()));
+    std::vector<std::string> texts(10000);
+    for (std::size_t i = 0; i < texts.size(); i++) texts[i] = std::to_string(i * 7919 % 10007);
+    auto expected = texts;
+    std::sort(expected.begin(), expected.end());
+    weft::sort(pool, texts.begin(), texts.end(), [](std::string a, std::string b) { return a < b; });
+    CHECK(texts == expected);
+    CHECK_THROWS_AS(weft::sort(pool, numbers.begin(), numbers.end(), [](int a, int b) { return a == 77 ? throw 1 : a < b; }),
+                    int);
+}
+
+TEST_CASE("a sort in a cancelled group loses nothing") {
+    weft::pool pool(2);
+    weft::group group(pool);
+    std::vector<int> numbers(50000);
+    for (std::size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<int>(i * 7919 % numbers.size());
+    group.submit([&] {
+        group.cancel();
+        weft::sort(pool, numbers.begin(), numbers.end());
+    });
+    std::error_code error;
+    group.wait(error);
+    bool right = true;
+    for (std::size_t i = 0; i < numbers.size(); i++) right = right && numbers[i] == static_cast<int>(i);
+    CHECK(right);
+}
+
+// ---- graphs -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a graph of lambdas, run many times") {
+    weft::pool pool(2);
+    weft::graph graph;
+    std::atomic<int> order{0};
+    std::array<int, 4> at{};
+    auto note = [&](std::size_t who) { return [&, who] { at[who] = order++; }; };
+    auto a = graph.add(note(0));
+    auto b = graph.add(note(1), {a});
+    auto c = graph.add([&, own = std::make_unique<int>(2)](weft_worker *) { at[2] = order++; }, {a});
+    graph.add(note(3), {b, c});
+    graph.build();
+    for (int round = 0; round < 200; round++) {
+        order = 0;
+        graph.run(pool);
+        REQUIRE(at[0] == 0);
+        REQUIRE(at[3] == 3);
+        REQUIRE(at[1] + at[2] == 3);
+    }
+}
+
+TEST_CASE("a graph throws what its first failing node has thrown") {
+    weft::pool pool(2);
+    weft::graph graph;
+    std::atomic<int> ran{0};
+    auto bad = graph.add([] { throw std::string("bad"); });
+    graph.add([&] { ran++; }, {bad});
+    graph.add([] { throw 1; });
+    graph.build();
+    for (int round = 0; round < 20; round++) CHECK_THROWS_AS(graph.run(pool), std::string);
+    CHECK(ran == 0);
+    weft::graph circle;
+    auto a = circle.add([] {});
+    auto b = circle.add([] {}, {a});
+    circle.edge(b, a);
+    CHECK_THROWS_AS(circle.build(), weft::error);
+    std::error_code error;
+    circle.run(pool, error);
+    CHECK(error == std::errc::invalid_argument);
+    CHECK_THROWS_AS(circle.add([] {}, {12345}), weft::error);
+}
