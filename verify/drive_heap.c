@@ -316,6 +316,28 @@ static void two_orphans_check(void) {
 EXPLORE_DRIVER(heap_orphans_put, .about = "two put orphans at once", .setup = two_orphans_setup,
                .threads = {puts_first, puts_second}, .check = two_orphans_check);
 
+/* The only segment is full and still in the stack. One thread makes a second, another puts the first on top of it again, and a third
+ * that began its walk at the first meets the second. */
+static uint64_t walk_bits;
+static void walk_setup(void) {
+    empty_setup();
+    struct slots got = depot_take(1);
+    walk_bits = got.bits;
+    slots_world.segment = got.segment;
+    while ((load_rlx(&got.segment->free) & ~LISTED) != 0) depot_take(1);
+}
+static void walk_makes(void) { take_first(); }
+static void walk_puts(void) {
+    for (int i = 0; i < 3; i++) os_pause();
+    depot_put(slots_world.segment, walk_bits);
+}
+static void walk_walks(void) {
+    struct slots got = depot_take_run(2, 2);
+    if (got.segment != NULL) EXPECT(got.segment->head_bits != 0);
+}
+EXPLORE_DRIVER(heap_walk, .about = "a walk meets a segment younger than its start", .setup = walk_setup,
+               .threads = {walk_makes, walk_puts, walk_walks}, .check = nothing);
+
 /* ---- empty slabs -------------------------------------------------------------------------------------------------- */
 
 static slab_link lru;
