@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 #include <weft.hpp>
@@ -32,11 +33,12 @@ class source {
         file.open(path, std::ios::binary);
         std::string header;
         std::getline(file, header);
-        if (std::sscanf(header.c_str(), "YUV4MPEG2 W%d H%d", &width, &height) != 2 ||
-            header.find(" C420") == std::string::npos) {
-            std::fprintf(stderr, "%s: not a 4:2:0 y4m file\n", path);
-            std::exit(2);
-        }
+        std::size_t w = header.find(" W"), h = header.find(" H");
+        if (header.rfind("YUV4MPEG2", 0) != 0 || header.find(" C420") == std::string::npos || w == header.npos ||
+            h == header.npos)
+            throw std::runtime_error("not a 4:2:0 y4m file");
+        width = std::stoi(header.substr(w + 2));
+        height = std::stoi(header.substr(h + 2));
     }
     std::size_t pixels() const { return static_cast<std::size_t>(width) * static_cast<std::size_t>(height); }
 
@@ -52,7 +54,7 @@ class source {
         file.read(reinterpret_cast<char *>(frame.data()), static_cast<std::streamsize>(frame.size()));
         file.ignore(static_cast<std::streamsize>(2 * (static_cast<std::size_t>(width + 1) / 2) *
                                                  (static_cast<std::size_t>(height + 1) / 2)));
-        if (!file) throw std::string("the clip is too short");
+        if (!file) throw std::runtime_error("the clip is too short");
     }
 
   private:
@@ -118,13 +120,13 @@ std::vector<std::uint64_t> pipeline(weft_pool *pool, const char *path) {
 int main(int argc, char **argv) {
     const char *path = argc > 1 ? argv[1] : nullptr;
     std::fprintf(stderr, "frames: %s\n", path != nullptr ? path : "made up, for no clip was given");
-    weft::pool pool;
     try {
+        weft::pool pool;
         bool is_same = pipeline(pool, path) == plain_loop(path);
         std::printf("%zu frames, %s\n", frames, is_same ? "the same as one by one" : "DIFFERENT from one by one");
         return is_same ? 0 : 1;
-    } catch (const std::string &what) {
-        std::fprintf(stderr, "%s\n", what.c_str());
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "%s\n", error.what());
         return 2;
     }
 }
