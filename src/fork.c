@@ -40,10 +40,12 @@
  *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
- *   J14 fork_run: exchange state        acq_rel  J11 see J11; split: the sleeper is not seen. survives order: J19 stands before
+ *   J14 fork_run: exchange state        acq_rel  J11 see J11; split: the sleeper is not seen
  *   J15 fork_look: fence                sc       K3  a worker parks and does not see the offer, nor is it seen
+ *   J16 span_switch: store current, x2  release  J17 as J21
+ *   J17 fork_ask: load current, x2      acquire  J16 see J16
  *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
- *   J19 span_switch: fence              sc       J20 what was asked in the span left is forgotten
+ *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
  *   J21 span_make: store next           release  J22 a span is looked at before it is made
  *   J22 fork_oldest: load next          acquire  J21 see J21
@@ -158,8 +160,8 @@ static void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is
 
 /* The thread goes on forking in another span, or nowhere: who has asked it before has asked it still. */
 static void span_switch(struct fork_span *from, struct fork_span *to) {
-    store_rlx(&from->seat->forks.current, to);
-    fence_sc(J19);
+    store_rel(J16, &from->seat->forks.current, to);
+    os_fence_light(J19);
     if (to != NULL && load_rlx(&from->limit) == NULL) store_rlx(&to->limit, NULL);
 }
 
@@ -178,7 +180,7 @@ static weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t in
     store_rlx(&span->id, id);
     store_rlx(&span->index, index);
     span_rest(span);
-    store_rlx(&forks->current, span);
+    store_rel(J16, &forks->current, span);
     fence_sc(J18);
     if (park_glance(&span->seat->pool->park) != 0) store_rlx(&span->limit, NULL);
     return span_place(span, SPAN_FIRST);
@@ -289,7 +291,7 @@ weft_place *weft_fork_slow(weft_place *here) {
 /* ---- taking ------------------------------------------------------------------------------------------------------- */
 
 static void fork_ask(const struct weft_worker *seat) {
-    struct fork_span *span = load_rlx(&seat->forks.current);
+    struct fork_span *span = load_acq(J17, &seat->forks.current);
     if (span != NULL && load_rlx(&span->limit) != NULL) store_rlx(&span->limit, NULL);
 }
 
@@ -307,7 +309,7 @@ static bool forks_are_asked(const weft_pool *pool) {
     bool is_asked = true;
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        struct fork_span *span = seat == NULL ? NULL : load_rlx(&seat->forks.current);
+        struct fork_span *span = seat == NULL ? NULL : load_acq(J17, &seat->forks.current);
         if (span != NULL && load_rlx(&span->limit) != NULL) is_asked = false;
     }
     return is_asked;

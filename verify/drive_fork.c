@@ -1,10 +1,10 @@
 /* drive_fork.c: fork-join through the public interface: the inline functions of weft.h, and whoever takes their calls. */
 #include "explore.h"
-#include "weft.h"
+#include "pool.h"
 
 #include <string.h>
 
-enum { CALLS_MAX = 32 };
+enum { CALLS_MAX = 32, ROW = 8 };
 
 static struct {
     weft_pool *pool;
@@ -24,6 +24,7 @@ struct call {
 
 static struct call call_new(uint32_t depth) {
     struct call call = {os_alloc(sizeof(uint32_t)), world.made++, depth};
+    while (call.cell == NULL) call.cell = os_alloc(sizeof(uint32_t));
     EXPECT(call.number < CALLS_MAX);
     plain_write(call.cell, sizeof *call.cell);
     *call.cell = call.number;
@@ -74,7 +75,7 @@ static weft_place *enter(void) {
     return here;
 }
 
-static void create(uint32_t workers, uint32_t flags) {
+static void configure(uint32_t workers, uint32_t flags) {
     static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 3000, 1000000000};
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&world.config) == WEFT_OK);
@@ -82,6 +83,9 @@ static void create(uint32_t workers, uint32_t flags) {
     world.config.spares = 1;
     world.config.flags = flags;
     world.config.spin_ns = spins_ns[explore_pick(3)];
+}
+static void create(uint32_t workers, uint32_t flags) {
+    configure(workers, flags);
     EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
 }
 static void setup_one(void) { create(1, 0); }
@@ -112,25 +116,71 @@ EXPLORE_DRIVER(fork_ordered, .about = "two workers of an ordered pool", .setup =
 EXPLORE_DRIVER(fork_guests, .about = "two threads from outside that fork, a worker", .setup = setup_one,
                .threads = {small_tree, small_tree}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
-/* A row of open calls longer than a span. */
+/* One place, used again while a thief looks at it. */
 static uint32_t leaf(weft_place *here, struct call call) { return note(here, &call); }
 WEFT_FORK(leaf, uint32_t, struct call)
 
+static void one_place(void) {
+    weft_place *here = enter();
+    for (uint32_t i = 0; i < 4; i++) {
+        struct call call = call_new(0);
+        leaf_fork(here, &call);
+        call_end(&call, leaf_join(here, &call));
+    }
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = setup_one, .threads = {one_place},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* A row of open calls longer than a span. */
+static void join_row(weft_place **places, const struct call *calls) {
+    for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
+    weft_leave(places[0]);
+}
 static void open_row(void) {
-    enum { OPEN = 8 };
-    weft_place *places[OPEN + 1] = {enter()};
-    struct call calls[OPEN];
-    for (uint32_t i = 0; i < OPEN; i++) {
+    weft_place *places[ROW + 1] = {enter()};
+    struct call calls[ROW];
+    for (uint32_t i = 0; i < ROW; i++) {
         calls[i] = call_new(0);
         places[i + 1] = leaf_fork(places[i], &calls[i]);
     }
-    for (uint32_t i = OPEN; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
-    weft_leave(places[0]);
+    join_row(places, calls);
 }
 EXPLORE_DRIVER(fork_row, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
-EXPLORE_DRIVER(fork_poor, .about = "the same without memory", .setup = setup_one, .threads = {open_row}, .check = all_run,
-               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
+/* Rows where memory for entering, for the next span and for a helper's first may be refused, and may be there the next time. */
+static void setup_poor(void) {
+    configure(1, 0);
+    while (weft_pool_create(&world.pool, &world.config) != WEFT_OK) EXPECT(world.pool == NULL);
+}
+/* What the pool needs next it must get from the system: this fills a block of the store to its end. */
+static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
+static void poor_row(void) {
+    weft_place *places[ROW + 1];
+    struct call calls[ROW];
+    int error;
+    empty_store();
+    while ((error = weft_enter(world.pool, &places[0])) == WEFT_ENOMEM) {
+        EXPECT(places[0] == NULL);
+        explore_observe(1);
+    }
+    EXPECT(error == WEFT_OK);
+    world.caller = weft_place_worker(places[0]);
+    for (uint32_t i = 0; i < ROW; i++) {
+        calls[i] = call_new(0);
+        empty_store();
+        places[i + 1] = leaf_fork(places[i], &calls[i]);
+        if (places[i + 1] == places[i]) explore_observe(2);
+    }
+    join_row(places, calls);
+}
+static void poor_rows(void) {
+    poor_row();
+    poor_row();
+}
+EXPLORE_DRIVER(fork_poor, .about = "the same, and memory runs out", .setup = setup_poor, .threads = {poor_rows},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 7);
 
 /* The caller goes on only when what it forked has been run by another. */
 static uint32_t sender(weft_place *here, struct call call) {
@@ -141,16 +191,28 @@ static uint32_t sender(weft_place *here, struct call call) {
 }
 WEFT_FORK(sender, uint32_t, struct call)
 
-static void long_leaf(void) {
-    weft_place *here = enter();
+static void send_and_await(weft_place *here) {
     struct call call = call_new(0);
     sender_fork(here, &call);
     while (load_acq(drive_fork_seen, &world.event) == 0) os_wait(&world.event, 0, 0);
     call_end(&call, sender_join(here, &call));
+}
+static void long_leaf(void) {
+    weft_place *here = enter();
+    send_and_await(here);
+    weft_leave(here);
+}
+static void leaf_after_region(void) {
+    weft_place *here = enter();
+    weft_leave(enter());
+    send_and_await(here);
     weft_leave(here);
 }
 EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup_one, .threads = {long_leaf},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+EXPLORE_DRIVER(fork_leaf_after, .about = "the same after a region has ended", .setup = setup_one,
+               .threads = {leaf_after_region}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* Two calls must be run by others while the caller is in its leaf. */
 static uint32_t counter(weft_place *here, struct call call) {
