@@ -31,7 +31,8 @@
  *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
- *   J7  fork_force: load fn             acquire  J44 the argument is not there yet
+ *   J7  fork_force: load fn             acquire  J44 the argument is not there yet. survives order: J5 stands before; only a call
+ *                                                forked anew after it needs this, which no schedule met
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two)
  *   J43 weft_place_push: light fence    light    J20 see J20
  *   J44 weft_place_push: store fn       release  J7  see J7
@@ -42,31 +43,27 @@
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
  *   J14 fork_run: exchange state        acq_rel  J11 see J11; split: the sleeper is not seen
  *   J15 fork_look: fence                sc       K3  a worker parks and does not see the offer, nor is it seen
- *   J16 span_switch: store current, x2  release  J17 as J21
- *   J17 fork_ask: load current, x2      acquire  J16 see J16
+ *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
+ *   J17 fork_ask: load current, x3      acquire  J16 see J16
  *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
- *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten
+ *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
+ *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
- *   J21 span_make: store next           release  J22 a span is looked at before it is made
- *   J22 fork_oldest: load next          acquire  J21 see J21
- *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event
- *   J24 fork_run: wait_event + 1        release  J23 see J23
+ *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event. survives order: it holds the load before J25, and
+ *                                                in the explorer no load comes after a later store
+ *   J24 fork_run: wait_event + 1        release  J23 see J23. survives order: as J23. survives split: takes a taker that is late by
+ *                                                two sleeps, which no schedule met
  *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
- *   J26 fork_sleep: fence               sc       J15 the offer is not seen, nor the sleeper
- *   J27 fork_wake_joins: event + 1      release  J23 see J23
- *   J28 fork_await: store waits_for     release  J29 as J21
- *   J29 fork_find_below: load waits_for acquire  J28 see J28
- *   J30 fork_find_below: load state     acquire  J31 as J21
- *   J31 fork_take: store state          release  J30 see J30
+ *   J28 fork_await: store waits_for     release  J29 as J16. survives order: J1 or J17 came before, but for a call taken by force
+ *                                                from a thread not asked yet, which no schedule met
+ *   J29 fork_find_below: load waits_for acquire  J28 see J28. survives order: as J28
  *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                                ever, or not at all
  *   J34 fork_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
- *   J36 first_span: store first         release  J37 as J21
  *   J39 weft_fork_slow: fence           sc       K3  as J15
  *   J42 fork_sleep: heavy fence         heavy    J43 as J20
- *   J37 fork_oldest: load first         acquire  J36 see J36
  */
 #include "fork.h"
 
@@ -144,7 +141,7 @@ static struct fork_span *span_next(struct fork_span *span) {
     struct fork_span *next = load_rlx(&span->next);
     if (next != NULL) return next;
     next = span_make(span->seat, span->base + SPAN_PLACES);
-    if (next != NULL) store_rel(J21, &span->next, next);
+    if (next != NULL) store_rlx(&span->next, next);
     return next;
 }
 
@@ -152,7 +149,7 @@ static struct fork_span *first_span(struct weft_worker *seat) {
     struct fork_span *span = load_rlx(&seat->forks.first);
     if (span != NULL) return span;
     span = span_make(seat, 0);
-    if (span != NULL) store_rel(J36, &seat->forks.first, span);
+    if (span != NULL) store_rlx(&seat->forks.first, span);
     return span;
 }
 
@@ -222,9 +219,9 @@ static void span_return(struct fork_span *span, const void *argument, size_t siz
 
 /* The oldest call of the seat, from that position on, that nobody else knows of. Any thread; to others it is a guess. */
 static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from) {
-    const struct fork_span *current = load_rlx(&seat->forks.current);
+    const struct fork_span *current = load_acq(J17, &seat->forks.current);
     if (current == NULL) return NULL;
-    struct fork_span *span = load_acq(J37, &seat->forks.first);
+    struct fork_span *span = load_rlx(&seat->forks.first);
     while (span != NULL) {
         for (size_t i = SPAN_FIRST; i < SPAN_PLACES; i++) {
             weft_place *place = span_place(span, i);
@@ -232,7 +229,7 @@ static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from) {
             if (kind_of(load_rlx(&place->state)) == PLACE_IDLE && span->base + i >= from) return place;
         }
         if (span == current) return NULL;
-        span = load_acq(J22, &span->next);
+        span = load_rlx(&span->next);
     }
     return NULL;
 }
@@ -243,7 +240,7 @@ static void fork_wake_joins(const weft_pool *pool) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL || !load_rlx(&seat->forks.sleeps)) continue;
-        add_rel(J27, &seat->wait_event, 1);
+        add_rlx(&seat->wait_event, 1);
         os_wake(&seat->wait_event, INT32_MAX);
     }
 }
@@ -372,7 +369,7 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
     call->fn = load_rlx(&other->forks.offered_fn);
     if (!hunt_is_on(hunt) || !cas_rlx(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
     uint64_t state = load_rlx(&place->state);
-    store_rel(J31, &place->state, state_taken(hunt->seat, hunt->span, state));
+    store_rlx(&place->state, state_taken(hunt->seat, hunt->span, state));
     if (park_glance(&other->pool->park) != 0) fork_ask(other);
     return true;
 }
@@ -432,7 +429,7 @@ void fork_run(struct weft_worker *seat, const struct fork_call *call) {
 static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_call *call) {
     struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .above = here};
     for (unsigned depth = 0; depth < CHAIN_MAX && hunt.span != NULL; depth++) {
-        uint64_t state = load_acq(J30, &hunt.above->state);
+        uint64_t state = load_rlx(&hunt.above->state);
         if (kind_of(state) != PLACE_TAKEN) return false;
         hunt.above_state = state & ~STATE_SLEEPS;
         hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
@@ -457,7 +454,6 @@ static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     if (kind_of(state) == PLACE_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
     store_rlx(&seat->forks.sleeps, helps);
     add_rlx(&pool->park.word[0].helpers, helps);
-    fence_sc(J26);
     if (helps) {
         has_call = fork_find_below(seat, here, false, &call);
         if (!has_call) {
