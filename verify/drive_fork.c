@@ -13,6 +13,7 @@ static struct {
     uint32_t made;
     weft_worker *caller;
     os_word event;
+    bool found_empty;
 } world;
 
 /* A call reads what its argument points to and writes its result there. */
@@ -271,12 +272,44 @@ EXPLORE_DRIVER(fork_in_task, .about = "a task forks, its calls submit and wait",
                .threads = {submit_forking}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
 /* Destroyed while a thread from outside is inside. */
-static void enter_or_not(void) {
-    weft_place *here;
-    int error = weft_enter(world.pool, &here);
-    EXPECT(error == WEFT_OK);
+static void enter_and_tell(void) {
+    weft_place *here = enter();
+    store_rlx(&world.event, 1);
     grow(here, 1);
     weft_leave(here);
 }
-EXPLORE_DRIVER(fork_leave, .about = "destroy waits for the last to leave", .setup = setup_one, .threads = {enter_or_not},
-               .check = all_run, .flags = EXPLORE_NO_RESCUE);
+static void destroy_when_entered(void) {
+    while (load_rlx(&world.event) == 0) os_pause();
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+static void each_ran(void) {
+    for (uint32_t i = 0; i < world.made; i++) EXPECT(world.run[i] == 1);
+}
+EXPLORE_DRIVER(fork_leave, .about = "destroy waits for the last to leave", .setup = setup_one,
+               .threads = {enter_and_tell, destroy_when_entered}, .check = each_ran);
+
+/* As destroy begins: finds nobody inside, or who enters finds the pool closed. */
+static void close_pool(void) {
+    store_rlx(&world.pool->closed, 1);
+    os_fence_heavy(drive_fork_close);
+    if (load_rlx(&world.pool->guests) == 0) world.found_empty = true;
+}
+static void enter_or_not(void) {
+    weft_place *here;
+    int error = weft_enter(world.pool, &here);
+    explore_observe(error == WEFT_OK);
+    if (error == WEFT_OK) {
+        EXPECT(!world.found_empty);
+        explore_step();
+        EXPECT(!world.found_empty);
+        weft_leave(here);
+    } else {
+        EXPECT(error == WEFT_ESHUTDOWN && here == NULL);
+    }
+}
+static void open_and_end(void) {
+    store_rlx(&world.pool->closed, 0);
+    all_run();
+}
+EXPLORE_DRIVER(fork_closed, .about = "a thread enters while the pool is being closed", .setup = setup_one,
+               .threads = {enter_or_not, close_pool}, .check = open_and_end, .must_see = 3);
