@@ -215,6 +215,24 @@ EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup
 EXPLORE_DRIVER(fork_leaf_after, .about = "the same after a region has ended", .setup = setup_one,
                .threads = {leaf_after_region}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* A call that goes on only when what it forked is run by another: by who waits in its join, if the worker has taken it. */
+static uint32_t nest(weft_place *here, struct call call) {
+    send_and_await(here);
+    return note(here, &call);
+}
+WEFT_FORK(nest, uint32_t, struct call)
+
+static void leaf_below(void) {
+    weft_place *here = enter();
+    struct call call = call_new(0);
+    nest_fork(here, &call);
+    explore_step();
+    call_end(&call, nest_join(here, &call));
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_leaf_below, .about = "a long leaf in a call that is waited for", .setup = setup_one,
+               .threads = {leaf_below}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* Two calls must be run by others while the caller is in its leaf. */
 static uint32_t counter(weft_place *here, struct call call) {
     uint32_t result = note(here, &call);
