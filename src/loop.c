@@ -20,12 +20,12 @@
  *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                              ever, or not at all
  *   R4  part_steal: CAS range         relaxed  R2  see R2
- *   R5  loop_open: store door         release  R6  a helper sees the loop before
- *   R6  loop_enter: load door         acquire  R5  see R5
+ *   R5  loop_open: store door         release  R7  a helper sees the loop before
  *   R7  loop_enter: CAS door          acquire  R5  see R5, of a loop opened anew; split: a helper is not counted
- *   R8  loop_shut: and door           acq_rel  R9  what helpers wrote is not seen; split: one comes in unseen
- *   R9  loop_help: door - 1           acq_rel  R8  see R8; split: the caller waits for ever
- *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop
+ *   R8  loop_shut: and door           acq_rel  R9  what helpers wrote is not seen; split: one comes in unseen. survives acq:
+ *                                              nobody reads what its release half would show
+ *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
+ *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop. survives drop: the caller runs what nobody does
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
@@ -194,7 +194,7 @@ bool loops_are_open(const weft_pool *pool) {
 
 /* The number of the helper, from 1; 0: the door is shut or there is nothing to do. */
 static uint32_t loop_enter(struct loop *loop) {
-    uint64_t door = load_acq(R6, &loop->door);
+    uint64_t door = load_rlx(&loop->door);
     if (!loop_has_more(loop, door)) return 0;
     while ((door & DOOR_OPEN) != 0 && door_came(door) < DOOR_CAME_MAX)
         if (cas_acq(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
@@ -234,7 +234,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
     }
     worker_flush(seat);
     frame_pop(seat);
-    if ((add_acq_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
+    if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
     add_rel(R16, &caller->wait_event, 1);
     os_wake(&caller->wait_event, INT32_MAX);
 }

@@ -1,6 +1,6 @@
 /* drive_loop.c: loops through the public interface: the caller, its helpers, errors, loops inside loops. */
 #include "explore.h"
-#include "weft.h"
+#include "pool.h"
 
 #include <string.h>
 
@@ -99,4 +99,19 @@ static int nest_body(size_t begin, size_t end, void *context, weft_worker *self)
 }
 static void nested(void) { EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, nest_body, NULL) == WEFT_OK); }
 EXPLORE_DRIVER(loop_nested, .about = "loops inside a loop", .setup = setup_one, .threads = {nested}, .check = destroy,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* The memory for a loop is from the system: nothing else has made it known. */
+static int fresh_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);
+    return nest_body(begin, end, context, self);
+}
+static void fresh(void) {
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK); /* the thread's seat is known before its loop is made */
+    weft_leave(here);
+    store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);
+    EXPECT(weft_for(world.pool, (weft_range){0, 1, 1}, fresh_body, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(loop_fresh, .about = "loops in memory of their own", .setup = setup_one, .threads = {fresh}, .check = destroy,
                .flags = EXPLORE_NO_RESCUE);
