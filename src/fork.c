@@ -33,8 +33,8 @@
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
  *   J7  fork_force: load fn             acquire  J44 the argument is not there yet. survives order: J5 stands before; only a call
  *                                                forked anew after it needs this, which no schedule met
- *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two)
- *   J43 weft_place_push: light fence    light    J20 see J20
+ *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
+ *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
  *   J44 weft_place_push: store fn       release  J7  see J7
  *   J9  weft_join_slow: CAS offer       relaxed  J3  see J3
  *   J10 weft_join_slow: CAS WANTED      relaxed  J6  see J6

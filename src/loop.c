@@ -30,8 +30,8 @@
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
  *   R14 loop_shut: load door          acquire  R9  see R8
- *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
- *   R16 loop_help: event + 1          release  R15 see R15
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
+ *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23. survives split: as J24
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
