@@ -16,7 +16,6 @@
 typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
-    unsigned threads; /* that run its jobs */
     unsigned places;  /* of `data` */
     void **data;      /* by worker index; each written by its worker alone */
 } view;
@@ -38,7 +37,6 @@ static inline int view_furnish(view *v) {
     weft_config config;
     weft_pool_config(v->pool, &config);
     v->group = (weft_group)WEFT_GROUP_INIT;
-    v->threads = weft_pool_workers(v->pool);
     v->places = config.workers + config.spares;
     v->data = calloc(v->places, sizeof *v->data);
     if (v->data != NULL) return 0;
