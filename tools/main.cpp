@@ -1,5 +1,6 @@
 // weft: the command. Each subcommand has a folder of its own.
 #include "idle/idle.hpp"
+#include "latency/latency.hpp"
 #include "race/alloc.hpp"
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,28 @@ static void idle_options(CLI::App &idle, IdleOptions &options) {
     idle.add_option("--tasks", options.tasks, "Tasks before")->check(CLI::Range(1, 1000000000));
 }
 
+static void latency_options(CLI::App &latency, LatencyOptions &options) {
+    latency.add_option("--period-us", options.period_us, "A burst is due so often")->check(CLI::Range(10, 10000000));
+    latency.add_option("--task-us", options.task_us, "How long a task works")->check(CLI::Range(1, 1000000));
+    latency.add_option("--tasks", options.tasks, "Tasks of a burst")->check(CLI::Range(1, 4096));
+    latency
+        .add_option("--jitter-percent", options.jitter_percent, "Each time between bursts is the period, give or take this")
+        ->check(CLI::Range(0, 90));
+    latency.add_option("--miss-percent", options.miss_percent, "So many of the bursts are left out")
+        ->check(CLI::Range(0, 90));
+    latency.add_option("--vary-percent", options.vary_percent, "Each slice has another period, by so much at most")
+        ->check(CLI::Range(0, 90));
+    latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(CLI::Range(0.001, 36000.0));
+    latency.add_option("--workers", options.workers, "Threads that run tasks; the CPUs")->check(CLI::Range(2, 512));
+    latency.add_option("--pool", options.pools, "Only these pools, or pool/mode")->delimiter(',');
+    latency.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
+        ->allow_extra_args(false);
+    latency.add_option("--json", options.json_file, "Write the result as JSON");
+    latency.add_option("--plot", options.plot_file, "Draw the distributions, .png or .svg");
+    latency.add_option("--entrants", options.entrant_dir, "Where the entrants are");
+    latency.add_flag("--list", options.list, "Show pools and modes");
+}
+
 static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
@@ -45,11 +68,16 @@ static int command(int argc, char **argv) {
     IdleOptions idle_wish;
     CLI::App *idle = app.add_subcommand("idle", "what an idle pool costs, and its end");
     idle_options(*idle, idle_wish);
+    LatencyOptions latency_wish;
+    CLI::App *latency =
+        app.add_subcommand("latency", "bursts of a few tasks, one each period: late by how much, at what cost");
+    latency_options(*latency, latency_wish);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &wrong) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
+    if (latency->parsed()) return latency_main(latency_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 

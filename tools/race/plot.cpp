@@ -1,12 +1,13 @@
 // One picture: ns per job of `submit` at 2 and 4 workers, every entrant, by gnuplot.
 #include "race.hpp"
 
+#include "../gnuplot.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <stdexcept>
-#include <unistd.h>
 
 namespace {
 
@@ -34,12 +35,6 @@ std::vector<Bar> bars(const Results &results) {
     return all;
 }
 
-std::string quoted(const std::string &text) {
-    std::string out = "\"";
-    for (char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-    return out + "\"";
-}
-
 // One data block: position, median, min, max in the order of the bars.
 std::string block(const std::string &name, const std::vector<Bar> &all, const Row *Bar::*row, double shift) {
     std::string text = "$" + name + " << EOD\n";
@@ -57,7 +52,8 @@ std::string block(const std::string &name, const std::vector<Bar> &all, const Ro
 std::string labels(const std::vector<Bar> &all) {
     std::string out;
     for (size_t i = 0; i < all.size(); i++) {
-        out += (i == 0 ? "" : ", ") + quoted(all[i].ours ? "▶ " + all[i].pool : all[i].pool) + " " + std::to_string(i);
+        out +=
+            (i == 0 ? "" : ", ") + gnuplot_quoted(all[i].ours ? "▶ " + all[i].pool : all[i].pool) + " " + std::to_string(i);
     }
     return out;
 }
@@ -68,15 +64,12 @@ std::string series(const std::string &name, const std::string &title, const std:
 }
 
 std::string script(const std::string &file, const Machine &machine, const std::vector<Bar> &all) {
-    bool svg = file.size() > 4 && file.compare(file.size() - 4, 4, ".svg") == 0;
-    std::string size = "900," + std::to_string(130 + 28 * all.size());
-    std::string out = svg ? "set terminal svg size " + size + " font 'sans,13' background 'white'\n"
-                          : "set terminal pngcairo size " + size + " font 'sans,10'\n";
-    out += "set output " + quoted(file) + "\n";
+    std::string out = gnuplot_output(file, 900, static_cast<unsigned>(130 + 28 * all.size()));
     out += block("two", all, &Bar::two, 0.18) + block("four", all, &Bar::four, -0.18);
-    out += "set title " + quoted("Short jobs submitted by one thread: ns per job (median, min, max), log scale") +
+    out += "set title " + gnuplot_quoted("Short jobs submitted by one thread: ns per job (median, min, max), log scale") +
            ".\"\\n\"." +
-           quoted(machine.cpu + ", " + std::to_string(machine.cpus) + " CPUs, " + machine.compiler + " " + machine.flags) +
+           gnuplot_quoted(machine.cpu + ", " + std::to_string(machine.cpus) + " CPUs, " + machine.compiler + " " +
+                          machine.flags) +
            " noenhanced\n";
     out += "set logscale x\nset grid xtics lc rgb '#dddddd'\nset xlabel 'ns per job'\nset key bottom left\n";
     out += "set yrange [-0.7:" + std::to_string(all.size()) + "-0.3]\nset offsets graph 0, graph 0.15, 0, 0\n";
@@ -91,9 +84,5 @@ std::string script(const std::string &file, const Machine &machine, const std::v
 void plot_write(const std::string &file, const Machine &machine, const Results &results) {
     std::vector<Bar> all = bars(results);
     if (all.empty()) throw std::runtime_error("nothing to plot: it shows `submit` at 2 and 4 workers");
-    FILE *gnuplot = popen("gnuplot", "w");
-    if (gnuplot == nullptr) throw std::runtime_error("gnuplot cannot be started");
-    std::string text = script(file, machine, all);
-    fwrite(text.data(), 1, text.size(), gnuplot);
-    if (pclose(gnuplot) != 0) throw std::runtime_error("gnuplot failed; package gnuplot-nox makes the plot");
+    gnuplot_run(script(file, machine, all));
 }

@@ -1,0 +1,96 @@
+// weft in its modes, behind the entrants' table: W - 1 workers and a caller that helps while it waits.
+#include "latency.hpp"
+
+#include <weft.h>
+
+#include <cstring>
+#include <memory>
+#include <sched.h>
+#include <stdexcept>
+
+namespace {
+
+enum class Mode { anticipated, parked, spinning, parked_fifo, parked_rr };
+
+constexpr int64_t spin_longest_ns = 1000000000; // longer than any pause within a slice
+
+// The one place that says what a mode is.
+void mode_apply(Mode mode, weft_config &config) {
+    if (mode == Mode::anticipated) return; // the default
+    config.spin_ns = mode == Mode::spinning ? spin_longest_ns : WEFT_SPIN_NONE;
+}
+
+struct ModePool {
+    weft_pool *pool = nullptr;
+    weft_group group = WEFT_GROUP_INIT;
+    bool refused = false; // the real-time class
+};
+
+template <int policy> void make_real_time(weft_worker *, void *context) {
+    sched_param low{};
+    low.sched_priority = 1;
+    if (sched_setscheduler(0, policy, &low) != 0) static_cast<ModePool *>(context)->refused = true;
+}
+
+template <Mode mode> void *create(const entrant_config *wish) {
+    auto self = std::make_unique<ModePool>();
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = wish->workers - 1;
+    config.context = self.get();
+    if (mode == Mode::parked_fifo) config.start = make_real_time<SCHED_FIFO>;
+    if (mode == Mode::parked_rr) config.start = make_real_time<SCHED_RR>;
+    mode_apply(mode, config);
+    int error = weft_pool_create(&self->pool, &config);
+    if (error != WEFT_OK) throw std::runtime_error(std::string("weft_pool_create: ") + weft_strerror(error));
+    if (self->refused) throw std::runtime_error("real-time scheduling is not permitted here");
+    return self.release();
+}
+
+int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {
+    auto *self = static_cast<ModePool *>(pool);
+    return weft_submit(self->pool, &self->group, fn, payload, size);
+}
+
+int wait(void *pool) {
+    auto *self = static_cast<ModePool *>(pool);
+    return weft_wait(self->pool, &self->group);
+}
+
+void destroy(void *pool) {
+    std::unique_ptr<ModePool> self(static_cast<ModePool *>(pool));
+    weft_pool_destroy(&self->pool);
+}
+
+template <Mode mode> Contestant contestant(const char *name, const char *text) {
+    static const entrant table = {ENTRANT_VERSION,
+                                  ENTRANT_OURS | ENTRANT_NESTED | ENTRANT_CALLER_RUNS,
+                                  "weft",
+                                  text,
+                                  nullptr,
+                                  2,
+                                  0,
+                                  0,
+                                  create<mode>,
+                                  nullptr,
+                                  submit,
+                                  wait,
+                                  destroy};
+    Contestant who;
+    who.pool = table.name;
+    who.mode = name;
+    who.text = text;
+    who.table = &table;
+    who.flags = table.flags;
+    return who;
+}
+
+} // namespace
+
+std::vector<Contestant> weft_modes() {
+    return {contestant<Mode::anticipated>("anticipated", "as it comes: workers are awake when the next burst is due"),
+            contestant<Mode::parked>("parked", "idle workers sleep at once"),
+            contestant<Mode::spinning>("spinning", "idle workers never sleep"),
+            contestant<Mode::parked_fifo>("parked-fifo", "parked, the workers in SCHED_FIFO"),
+            contestant<Mode::parked_rr>("parked-rr", "parked, the workers in SCHED_RR")};
+}
