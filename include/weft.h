@@ -81,7 +81,7 @@ typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 /* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
 #define WEFT_INLINE_MAX 2032u
 /* The largest payload. */
-#define WEFT_PAYLOAD_MAX ((size_t)1 << 30)
+#define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30)
 /* The most workers one pool can have. */
 #define WEFT_WORKERS_MAX 512u
 
@@ -495,10 +495,18 @@ static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_e
 #define weft_load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
 #define weft_fence_light(tag) __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #endif
+#if defined(__cplusplus)
+#define WEFT_CAST(type, value) reinterpret_cast<type>(value)
+#define WEFT_NULL nullptr
+#else
+#define WEFT_CAST(type, value) ((type)(value))
+#define WEFT_NULL NULL
+#endif
 
 /* The payload has been written. Returns the next place. */
 static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
-    struct weft_span *span = (struct weft_span *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
+    const uintptr_t inside = WEFT_FORK_SPAN - 1;
+    struct weft_span *span = WEFT_CAST(struct weft_span *, WEFT_CAST(uintptr_t, here) & ~inside);
     weft_store_rel(J44, &here->fn, fn);
     weft_fence_light(J43);
     if (__builtin_expect(here >= weft_load_rlx(&span->limit), 0)) return weft_fork_slow(here);
@@ -507,7 +515,7 @@ static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_pl
 
 /* 0: the caller runs the call itself, its argument is in the payload. 1: it has been run, the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here, const void *argument, size_t size) {
-    weft_store_rlx(&here->fn, (weft_fork_fn)0);
+    weft_store_rlx(&here->fn, WEFT_NULL);
     weft_fence_light(J8);
     if (__builtin_expect(weft_load_rlx(&here->state) == 0, 1)) return 0;
     return weft_join_slow(here, argument, size);

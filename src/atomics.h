@@ -50,9 +50,11 @@
 #define or_acq_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define or_sc(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define and_rlx(a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define and_acq(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQUIRE)
 #define and_acq_rel(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define and_sc(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define xchg_acq(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQUIRE)
+#define xchg_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_RELEASE)
 #define xchg_acq_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQ_REL)
 #define xchg_sc(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 

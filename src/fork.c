@@ -41,7 +41,7 @@
  *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
- *   J14 fork_run: exchange state        acq_rel  J11 see J11; split: the sleeper is not seen
+ *   J14 fork_run: exchange state        release  J11 see J11; split: the sleeper is not seen
  *   J15 fork_look: fence                sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
  *   J17 fork_ask: load current, x3      acquire  J16 see J16
@@ -51,8 +51,7 @@
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
  *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event. survives order: it holds the load before J25, and
  *                                                in the explorer no load comes after a later store
- *   J24 fork_run: wait_event + 1        release  J23 see J23. survives order: as J23. survives split: takes a taker that is late by
- *                                                two sleeps, which no schedule met
+ *   J24 fork_run: wait_event + 1        release  J23 see J23. survives order: as J23
  *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
  *   J28 fork_await: store waits_for     release  J29 as J16. survives order: J1 or J17 came before, but for a call taken by force
  *                                                from a thread not asked yet, which no schedule met
@@ -111,6 +110,7 @@ INLINE weft_place *span_place(struct fork_span *span, size_t i) { return (weft_p
 INLINE weft_place *span_last(struct fork_span *span) { return span_place(span, SPAN_PLACES - 1); }
 INLINE uint64_t position_of(weft_place *place) {
     struct fork_span *span = span_of(place);
+    plain_read(&span->base, sizeof span->base);
     return span->base + (uint64_t)(place - span_place(span, 0));
 }
 INLINE enum place_kind kind_of(uint64_t state) { return (enum place_kind)(state & STATE_KIND); }
@@ -128,6 +128,7 @@ static struct fork_span *span_make(struct weft_worker *seat, uint64_t base) {
     if (memory == NULL) return NULL;
     struct fork_span *span = (struct fork_span *)round_up((uintptr_t)memory, WEFT_FORK_SPAN);
     if ((uintptr_t)span / sizeof(weft_place) > OFFER_PLACE - SPAN_PLACES) return NULL;
+    plain_write(&span->base, sizeof span->base);
     span->seat = seat;
     span->base = base;
     span->is_guarded = !os_fence_is_asymmetric();
@@ -418,7 +419,7 @@ void fork_run(struct weft_worker *seat, const struct fork_call *call) {
     worker_flush(seat);
     frame_pop(seat);
     uint64_t guard = load_rlx(&call->place->state) & STATE_GUARD;
-    if ((xchg_acq_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
+    if ((xchg_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
     add_rel(J24, &owner->wait_event, 1);
     os_wake(&owner->wait_event, INT32_MAX);
 }

@@ -22,16 +22,15 @@
  *   R4  part_steal: CAS range         relaxed  R2  see R2
  *   R5  loop_open: store door         release  R7  a helper sees the loop before
  *   R7  loop_enter: CAS door          acquire  R5  see R5, of a loop opened anew; split: a helper is not counted
- *   R8  loop_shut: and door           acq_rel  R9  what helpers wrote is not seen; split: one comes in unseen. survives acq:
- *                                              nobody reads what its release half would show
+ *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
  *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
- *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop. survives drop: the caller runs what nobody does
+ *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
  *   R14 loop_shut: load door          acquire  R9  see R8
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
- *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23. survives split: as J24
+ *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
@@ -289,7 +288,7 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
 /* Lets nobody in any more, and waits until all have left. */
 static void loop_shut(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
-    uint64_t door = and_acq_rel(R8, &loop->door, ~DOOR_OPEN);
+    uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
     while ((door & DOOR_INSIDE) != 0) {
         if (os_ticks() - start < seat->pool->spin_ticks) {

@@ -115,3 +115,24 @@ static void fresh(void) {
 }
 EXPLORE_DRIVER(loop_fresh, .about = "loops in memory of their own", .setup = setup_one, .threads = {fresh}, .check = destroy,
                .flags = EXPLORE_NO_RESCUE);
+
+/* The first index waits for the second: a worker must come, though it sleeps or is about to. */
+static int wanted_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    os_word *second = context;
+    (void)self;
+    EXPECT(end == begin + 1);
+    if (begin == 1) {
+        store_rel(drive_loop_ran, second, 1);
+        os_wake(second, 1);
+    }
+    while (load_acq(drive_loop_seen, second) == 0) os_wait(second, 0, 0);
+    return 0;
+}
+static void wanted(void) {
+    os_word *second = os_alloc(sizeof *second);
+    store_rlx(second, 0);
+    EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, wanted_body, second) == WEFT_OK);
+    os_free(second);
+}
+EXPLORE_DRIVER(loop_wanted, .about = "an index waits for another", .setup = setup_one, .threads = {wanted}, .check = destroy,
+               .flags = EXPLORE_NO_RESCUE);

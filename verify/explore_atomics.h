@@ -90,6 +90,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define or_acq_rel(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_OR, EXPLORE_ACQ_REL, a, v)
 #define or_sc(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_OR, EXPLORE_SC, a, v)
 #define and_rlx(a, v) EXPLORE_CHANGE_AT("", EXPLORE_AND, EXPLORE_RLX, a, v)
+#define and_acq(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_AND, EXPLORE_ACQ, a, v)
 #define and_acq_rel(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_AND, EXPLORE_ACQ_REL, a, v)
 #define and_sc(tag, a, v) EXPLORE_CHANGE_AT(#tag, EXPLORE_AND, EXPLORE_SC, a, v)
 #define xchg_rlx(a, v) EXPLORE_CHANGE_AT("", EXPLORE_XCHG, EXPLORE_RLX, a, v)

@@ -1,23 +1,45 @@
-/* A program of a user, built in every way the README names. C99 and C++11. */
+/* A program of a user, built in every way the README names. C99 and C++11, as strict as a user may be about casts and zeros. */
 #include <stdio.h>
+#include <string.h>
 #include <weft.h>
 
 static int add(void *payload, weft_worker *self) {
-    int **sum = (int **)payload;
+    int *sum;
     (void)self;
-    **sum += 1;
+    memcpy(&sum, payload, sizeof sum);
+    *sum += 1;
     return 0;
 }
 
+static int half(weft_place *here, int depth);
+static void nothing(weft_place *here, int depth);
+WEFT_FORK(half, int, int)
+WEFT_FORK_VOID(nothing, int)
+
+static void nothing(weft_place *here, int depth) { (void)here, (void)depth; }
+static int half(weft_place *here, int depth) {
+    int above = depth - 1;
+    if (depth == 0) return 1;
+    weft_place *deeper = half_fork(here, &above);
+    weft_place *deepest = nothing_fork(deeper, &above);
+    int right = half(deepest, above);
+    nothing_join(deeper, &above);
+    return half_join(here, &above) + right;
+}
+
 int main(void) {
-    weft_pool *pool = NULL;
+    weft_pool *pool;
+    weft_config config;
+    weft_place *here;
     weft_group group = WEFT_GROUP_INIT;
     int sum = 0;
     int *where = &sum;
-    if (weft_pool_create(&pool, NULL) != WEFT_OK) return 1;
-    if (weft_submit(pool, &group, add, &where, sizeof where) != WEFT_OK) return 2;
-    if (weft_wait(pool, &group) != WEFT_OK) return 3;
+    if (weft_config_init(&config) != WEFT_OK || weft_pool_create(&pool, &config) != WEFT_OK) return 1;
+    if (sizeof where > WEFT_PAYLOAD_MAX || weft_submit(pool, &group, add, &where, sizeof where) != WEFT_OK) return 2;
+    if (weft_wait(pool, &group) != WEFT_OK || weft_enter(pool, &here) != WEFT_OK) return 3;
+    int halves = half(here, 10);
+    weft_leave(here);
     if (weft_pool_destroy(&pool) != WEFT_OK) return 4;
     printf("weft %s %d\n", weft_version(), sum);
-    return sum == 1 ? 0 : 5;
+    return sum == 1 && halves == 1024 ? 0 : 5;
 }
