@@ -1,6 +1,7 @@
 // See workload.hpp.
 #include "workload.hpp"
 #include "alloc.hpp"
+#include "slot.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -210,5 +211,6 @@ std::unique_ptr<Workload> workload_make(const WorkloadConfig &config) {
     if (workload == "handoff") return stream(job_int, IntFill{}, 0, config.name == "spinning");
     if (workload == "frame") return stream(job_int, IntFill{}, 4096);
     if (workload == "x264-shape") return std::make_unique<Shape>(config.slices, config.iterations_per_us);
+    if (auto slot = slot_workload_make(config)) return slot;
     return alloc_workload_make(workload, config.name, config.slices);
 }

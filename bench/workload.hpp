@@ -11,8 +11,16 @@
 struct WorkloadConfig {
     std::string workload;
     std::string name;           // of the case
-    unsigned slices;            // of a frame of x264-shape; threads of an allocator workload
+    unsigned slices;            // of a frame of x264-shape; threads of an allocator workload and of a slot
     unsigned iterations_per_us; // of job_spin on this machine
+};
+
+// Of slots that are to end in time; over all rounds but the first.
+struct SlotFigures {
+    double over_ideal_p50, over_ideal_p99, over_ideal_p999; // the slot's time over the least possible
+    double missed_percent;                                  // slots longer than the period
+    double task_times_p50; // the slot's time over a task's: fit to compare numbers of workers
+    double makespan_ns;    // the median of the last round
 };
 
 class Workload {
@@ -22,6 +30,10 @@ class Workload {
     virtual bool spin() const { return false; } // entrants are asked to spin
     // Before a warm-up, not timed: checks what a timed round cannot afford to. Throws.
     virtual void prove() {}
+    // Before a round.
+    virtual void reset() {}
+    // After a round: what it adds to the figures of slots. False: the workload has none.
+    virtual bool tell(SlotFigures &) { return false; }
     // Memory the round was about; 0: the process's peak.
     virtual uint64_t held_bytes() const { return 0; }
     // Runs `tasks` jobs to their end; 0 or the entrant's error. `tasks` is a multiple of unit().

@@ -121,9 +121,32 @@ def pattern_liar():
 def listing():
     done = subprocess.run([WEFT, "race", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 0, f"status {done.returncode}")
-    for word in (*PATTERNS, "submit", "x264", "coliseum", "patterns"):
+    for word in (*PATTERNS, "submit", "slot", "x264", "coliseum", "patterns"):
         check(f"\n  {word} " in done.stdout, f"{word} is listed")
     check(done.stdout.count("\n  liar ") == 2, "a peer with two tables is listed in both lists")
+
+
+SLOT_KEYS = ["period_us", "makespan_over_ideal_p50", "makespan_over_ideal_p99", "makespan_over_ideal_p999",
+             "missed_deadline_percent", "makespan_in_task_times_p50"]
+
+
+def slot():
+    pools = {"weft", "weft-help", "weft-oai", "steal-trylock", "fifo-oai", "static-spin"}
+    status, result, output, errors = race("--workload", "slot", "--tasks", "20", "--rounds", "1", "--workers", "2,3", "--pool",
+                                          ",".join(pools), "--no-count")
+    check(status == 0, f"status {status}: {errors}{output}")
+    found = {(row["case"], row["pool"], row["workers"]) for row in result["rows"]}
+    want = {(load, pool, workers) for load in ("30", "60", "90") for pool in pools for workers in (2, 3)}
+    check(found == want | {(load, "serial", 1) for load in ("30", "60", "90")}, f"rows: {found}")
+    for row in result["rows"]:
+        check(list(row) == ROW_KEYS + SLOT_KEYS, f"keys of a row: {list(row)}")
+        steps = [row[f"makespan_over_ideal_{name}"] for name in ("p50", "p99", "p999")]
+        check(0 < steps[0] and steps == sorted(steps), f"percentiles rise: {steps}")
+        check(0 <= row["missed_deadline_percent"] <= 100 and row["tasks"] == 20, "20 slots, some of them late")
+    for load in ("30", "60", "90"):
+        check(f"slot, load {load} %: median in times of a task, by workers" in output, "what more workers do is told")
+    check(race("--workload", "slot", "--tasks", "20", "--rounds", "1", "--workers", "2", "--peer", LIAR, "--pool", "liar",
+               "--no-count")[0] == 1, "the liar is found out")
 
 
 def liar():
@@ -182,7 +205,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, liar, alloc, alloc_liar, wrong_options,
+    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_liar, wrong_options,
                  interrupt):
         case()
         print("ok", case.__name__)

@@ -53,7 +53,6 @@ void obey(const entrant &table, void *pool, int in, int out) {
 // The process of a contestant. It never tears its pool down: some need seconds for that.
 [[noreturn]] void live(const Contestant &who, unsigned workers, int in, int out) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_TIMERSLACK, 1);
     signal(SIGINT, SIG_IGN); // a terminal sends it to all; the parent decides
     SliceReport ready{};
     ready.ok = 1;
@@ -64,6 +63,7 @@ void obey(const entrant &table, void *pool, int in, int out) {
         const entrant_config config = {workers, 0, 64};
         pool = table->create(&config);
         if (pool == nullptr) throw std::runtime_error("the pool could not be created");
+        prctl(PR_SET_TIMERSLACK, 1); // of the caller alone: the pool's threads have theirs
     } catch (const std::exception &failure) {
         report_error(ready, failure.what());
     }

@@ -105,7 +105,10 @@ class TaskBout : public Bout {
         pool = create(*table, {seat.workers, work->spin() ? 1u : 0u, work->payload_max()});
     }
     void prove() override { work->prove(); }
-    void reset(uint64_t) override { jobs_reset(); }
+    void reset(uint64_t) override {
+        jobs_reset();
+        work->reset();
+    }
     void run(uint64_t tasks) override {
         if (threads != nullptr)
             threads->run(tasks);
@@ -120,6 +123,10 @@ class TaskBout : public Bout {
                                  std::to_string(want.check));
     }
     void amend(Reply &reply) override {
+        if (work->tell(reply.slot)) {
+            reply.has_slot = 1;
+            reply.wall_ns = static_cast<uint64_t>(reply.slot.makespan_ns * static_cast<double>(reply.tasks));
+        }
         if (work->held_bytes() != 0) reply.peak_bytes = work->held_bytes();
     }
 };

@@ -165,6 +165,7 @@ void fill_row(Turn &turn, bool sampled) {
     row.first_ns = per_task({warm[0]}, [](const Reply &r) { return r.wall_ns; });
     if (warm[0].tail_ns != 0) row.tail_first = per_task({warm[0]}, [](const Reply &r) { return r.tail_ns; });
     const Reply &last = warm.back();
+    if (last.has_slot != 0) row.slot = last.slot;
     row.peak_bytes = static_cast<double>(last.peak_bytes);
     uint64_t grown = last.peak_bytes > last.before_bytes ? last.peak_bytes - last.before_bytes : 0;
     row.bytes = static_cast<double>(grown) / static_cast<double>(last.tasks);

@@ -1,6 +1,8 @@
 // The race's result as JSON.
 #include "race.hpp"
 
+#include "../../bench/slot.hpp"
+
 #include <fstream>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -33,6 +35,14 @@ ordered_json row_json(const Row &row) {
     json["peak_bytes"] = number(row.peak_bytes);
     json["bytes_per_task"] = number(row.bytes);
     json["efficiency"] = number(row.efficiency);
+    if (row.slot) {
+        json["period_us"] = slot_period_us;
+        json["makespan_over_ideal_p50"] = row.slot->over_ideal_p50;
+        json["makespan_over_ideal_p99"] = row.slot->over_ideal_p99;
+        json["makespan_over_ideal_p999"] = row.slot->over_ideal_p999;
+        json["missed_deadline_percent"] = row.slot->missed_percent;
+        json["makespan_in_task_times_p50"] = row.slot->task_times_p50;
+    }
     return json;
 }
 

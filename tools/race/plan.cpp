@@ -51,6 +51,16 @@ const std::vector<CaseSet> &task_sets() {
          "task",
          1,
          40},
+        {"slot",
+         "the uplink slot of a 5G base station: 13 symbol tasks, then 12 decodes, every 0.5 ms; the case is the load in "
+         "percent",
+         {"60", "30", "90"},
+         4000,
+         100 * ms,
+         1,
+         "slot",
+         40,
+         200},
     };
     return sets;
 }
@@ -156,6 +166,9 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
     if (workload == "handoff") return {1};
     if (alloc_is(workload)) return alloc_worker_counts(workload, options);
     if (!options.workers.empty()) return options.workers;
+    bool asked = std::find(options.workloads.begin(), options.workloads.end(), "slot") != options.workloads.end();
+    if (workload == "slot" && (asked || options.full)) return {1, 2, 4, 8, 16, 24};
+    if (workload == "slot") return {2};
     unsigned cpus = std::min(std::max(std::thread::hardware_concurrency(), 2u), 8u);
     if (workload == "fib") return cpus > 2 ? std::vector<unsigned>{1, 2, cpus} : std::vector<unsigned>{1, 2};
     if (pattern_needs(workload) != 0)
@@ -179,7 +192,8 @@ std::string unfit(const Entrant &entrant, const Heat &heat) {
     if (specific && entrant.workload.empty() && !ours && !baseline) return "-";
     if (heat.workload == "handoff" && (entrant.flags & ENTRANT_CALLER_RUNS) != 0) return "-";
     if (baseline) return "";
-    if (entrant.file == "static") return specific || heat.workload == "x264-shape" ? "-" : "";
+    bool split_ahead = !specific && heat.workload != "x264-shape" && heat.workload != "slot";
+    if (entrant.file == "static") return split_ahead ? "" : "-";
     if (heat.workers < entrant.workers_min) return "needs " + std::to_string(entrant.workers_min) + " workers";
     if (entrant.workers_max != 0 && heat.workers > entrant.workers_max) return "has fewer workers";
     if (heat.workload == "x264-shape" && (entrant.flags & ENTRANT_FORK_JOIN) != 0) return "its tasks end inside the call";

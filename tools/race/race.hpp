@@ -56,7 +56,7 @@ struct CaseSet {
     uint64_t tasks;
     uint64_t quick_budget_ns;
     size_t names_quick = 0;      // so many of the first run when no workload is named and not all is asked for; 0: all
-    const char *what = "task";   // a task is: "call", "node", "region"
+    const char *what = "task";   // a task is: "call", "node", "region", "slot"
     uint64_t pilot_tasks = 2000; // enough to estimate the time of one
     uint64_t count_tasks = 0;    // enough for the counting run; 0: by the time of one
 };
@@ -76,7 +76,7 @@ struct Heat {
     uint64_t pilot_tasks, count_tasks; // as in CaseSet
     std::vector<Entrant> entrants;
     bool idle = false; // the pools' use of the CPUs after it is measured too
-    bool is_pattern() const { return what != "task"; }
+    bool is_pattern() const { return what != "task" && what != "slot"; }
 };
 
 struct Plan {
@@ -113,11 +113,13 @@ struct Row {
     Figure instructions, instructions_per_cycle, branch_miss_percent;
     Figure callgrind_instructions;
     Figure efficiency;
-    Figure ratio;  // to the best peer's time
+    Figure ratio; // to the best peer's time
+    std::optional<SlotFigures> slot;
     Figure others; // share of the CPUs that other programs used meanwhile
     // What is compared: time, or memory where the case is about memory.
     Figure score() const { return workload == "alloc-memory" ? bytes : ns; }
-    bool is_peer() const { return (flags & ENTRANT_OURS) == 0 && pool != "serial" && pool != "static"; }
+    bool is_control() const { return pool == "serial" || pool.compare(0, 6, "static") == 0; } // no pool
+    bool is_peer() const { return (flags & ENTRANT_OURS) == 0 && !is_control(); }
     bool is_ours() const { return (flags & ENTRANT_OURS) != 0; }
     bool is_outside() const {
         return (flags & ENTRANT_INSIDE_ONLY) == 0;
@@ -187,6 +189,9 @@ struct Counts {
 Counts count_run(const Seat &seat, const std::string &entrant_dir, uint64_t tasks);
 // Instructions per task under callgrind; empty when valgrind is missing.
 Figure callgrind_run(const Seat &seat, const Heat &heat);
+
+// What more workers do to the slot, for each pool and load; nothing when there is nothing to compare.
+void slot_scaling_print(const Results &results);
 
 // The x264 part, by scripts/x264-race, which prints its own table.
 void x264_run(const Options &options, Results &results);

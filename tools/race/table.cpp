@@ -43,7 +43,7 @@ std::vector<Row> by_time(std::vector<Row> rows) {
 // What stands behind the row: weft's verdict, or that the row is no contender.
 const char *remark(const Row &row, bool best_of_ours) {
     if (row.pool == "serial") return "baseline";
-    if (row.pool == "static") return "ceiling";
+    if (row.is_control()) return "ceiling";
     if (!row.is_ours() || !row.ratio || !best_of_ours) return "";
     return *row.ratio <= 1.01 ? "<- first" : "<- LOSES";
 }
@@ -77,8 +77,16 @@ const Column bytes = {"B/task", 6, [](const Row &row) { return short_number(row.
 const Column to_serial = {"/serial", 7, [](const Row &row) { return fixed(row.serial_ratio, 3); }};
 const Column idle = {"idle ms", 7, [](const Row &row) { return short_number(row.idle_ms); }};
 
+const std::vector<Column> slots = {
+    {"p50", 5, [](const Row &row) { return row.slot ? fixed(row.slot->over_ideal_p50, 2) : "-"; }},
+    {"p99", 5, [](const Row &row) { return row.slot ? fixed(row.slot->over_ideal_p99, 2) : "-"; }},
+    {"p99.9", 5, [](const Row &row) { return row.slot ? fixed(row.slot->over_ideal_p999, 2) : "-"; }},
+    {"late%", 5, [](const Row &row) { return row.slot ? fixed(row.slot->missed_percent, 1) : "-"; }},
+};
+
 std::vector<Column> columns_of(const Heat &heat) {
     std::vector<Column> all = times;
+    if (heat.what == "slot") all.insert(all.end(), slots.begin(), slots.end());
     if (heat.is_pattern()) all.push_back(to_serial);
     all.insert(all.end(), spending.begin(), spending.end());
     if (!heat.is_pattern()) all.push_back(bytes);
@@ -130,6 +138,9 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others) 
     if (others > 0.03) printf("  (other programs used %.0f %% of the CPUs meanwhile)\n", 100 * others);
     if (alloc_is(heat.workload)) printf("  %s\n", alloc_note(heat.workload));
     std::vector<Column> columns = columns_of(heat);
+    if (heat.what == "slot")
+        printf("  p50, p99, p99.9: over ceil(13 / n) + ceil(12 / n) times a task alone, n = min(W, CPUs); late: longer than "
+               "0.5 ms\n");
     titles_print(columns, heat.what);
     bool first = true; // of weft's rows
     for (const auto &row : sorted) {
@@ -170,6 +181,7 @@ void summary_print(const Results &results, const Plan &plan, bool counted) {
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
     if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
     if (!results.x264_standing.empty()) printf("x264: %s\n", results.x264_standing.c_str());
+    slot_scaling_print(results);
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
     if (!results.standings.empty()) {
         printf("weft first in %zu of %zu rows%s%s\n", first, results.standings.size(),

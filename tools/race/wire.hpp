@@ -2,6 +2,8 @@
 #ifndef WEFT_RACE_WIRE_HPP
 #define WEFT_RACE_WIRE_HPP
 
+#include "../../bench/workload.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,7 +31,9 @@ struct Reply {
     uint64_t tasks;
     uint64_t wall_ns;
     uint64_t elapsed_ns; // what the round took, whatever wall_ns says
-    uint64_t tail_ns; // where samples are taken, wall_ns is their median and this their 99th percentile, each times `tasks`
+    uint64_t tail_ns;  // where samples are taken, wall_ns is their median and this their 99th percentile, each times `tasks`
+    uint32_t has_slot; // the figures of slots are there
+    SlotFigures slot;
     uint64_t user_ns;
     uint64_t system_ns;
     uint64_t switches_voluntary;
