@@ -95,6 +95,9 @@ enum weft_full {
 /* weft_config.flags */
 #define WEFT_ORDERED 1u /* a submitter's tasks start in the order of submission, whatever their groups; waits do not help */
 #define WEFT_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
+/* Workers leave their affinity alone. Else one that was woken on its waker's own CPU, though another was free, sleeps with that CPU
+ * taken out of its affinity for a while; tasks always see the affinity whole. */
+#define WEFT_NO_PLACING 4u
 
 /* `spin_ns` of a pool whose workers park at once. */
 #define WEFT_SPIN_NONE (-1)

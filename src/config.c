@@ -80,13 +80,13 @@ int weft_config_from_env(weft_config *config) {
 int weft_config_format(const weft_config *config, char *text, size_t size) {
     static const char *const full[] = {"block", "run", "error"};
     if (config == NULL || (text == NULL && size > 0) || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
-    return snprintf(
-        text, size,
-        "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu full=%s",
-        config->workers, config->spares, config->name == NULL ? "weft" : config->name,
-        config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
-        (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
-        (unsigned long long)config->queue_max, full[config->full]);
+    return snprintf(text, size,
+                    "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
+                    "full=%s placing=%d",
+                    config->workers, config->spares, config->name == NULL ? "weft" : config->name,
+                    config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
+                    (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
+                    (unsigned long long)config->queue_max, full[config->full], (config->flags & WEFT_NO_PLACING) == 0);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

@@ -90,6 +90,20 @@ bool os_cpuset_current(os_cpuset *set) {
     return known && os_cpuset_count(set) != 0;
 }
 
+bool os_cpuset_apply(const os_cpuset *set) {
+    int saved = errno;
+    bool done = sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
+    errno = saved;
+    return done;
+}
+
+uint32_t os_cpu(void) {
+    int saved = errno;
+    int cpu = sched_getcpu();
+    errno = saved;
+    return cpu < 0 ? OS_NO_CPU : (uint32_t)cpu;
+}
+
 /* ---- reading lines ------------------------------------------------------------------------------------------------ */
 
 #define TEXT_MAX 4096 /* longest path, line or file looked at; longer ones set no limit */

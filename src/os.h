@@ -178,6 +178,11 @@ bool os_cpuset_parse(os_cpuset *set, const char *text);
 /* The CPUs the calling thread may use; false when the system does not say. */
 bool os_cpuset_current(os_cpuset *set);
 unsigned os_cpuset_count(const os_cpuset *set);
+/* Makes them the CPUs that the calling thread may use. false: the system does not let it, nothing changed. */
+bool os_cpuset_apply(const os_cpuset *set);
+/* The CPU that the calling thread runs on just now; OS_NO_CPU when the system does not say. */
+uint32_t os_cpu(void);
+#define OS_NO_CPU UINT32_MAX
 /* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and
  * `mountinfo` are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);

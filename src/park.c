@@ -132,6 +132,7 @@ void park_doze_end(struct park *park, uint32_t worker) {
 /* ---- waking ------------------------------------------------------------------------------------------------------- */
 
 static void park_send(struct park *park, uint32_t worker) {
+    store_rlx(&park->slots[worker].sent_from, os_cpu());
     add_rel(K8, &park->slots[worker].event, 1);
     os_wake(&park->slots[worker].event, 1);
 }

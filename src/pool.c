@@ -252,7 +252,8 @@ static int config_check(const weft_config *config) {
     if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
     if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
-    if ((config->flags & ~(WEFT_ORDERED | WEFT_NO_HELP)) != 0 || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
+    if ((config->flags & ~(WEFT_ORDERED | WEFT_NO_HELP | WEFT_NO_PLACING)) != 0 || config->full > WEFT_FULL_ERROR)
+        return WEFT_EINVAL;
     os_cpuset cpus;
     if (config->cpus != NULL && !os_cpuset_parse(&cpus, config->cpus)) return WEFT_EINVAL;
     return WEFT_OK;
@@ -301,6 +302,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     store_rlx(&pool->workers, config->workers);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
+    pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->cpu_count > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
     pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;

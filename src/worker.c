@@ -418,6 +418,13 @@ static void leave_scout(struct weft_worker *seat) {
         worker_wake_helpers(pool, 0);
 }
 
+static uint32_t workers_awake(const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
+    uint32_t workers = load_rlx(&pool->workers);
+    return workers > asleep ? workers - asleep : 0;
+}
+
 static bool linger(const weft_pool *pool) {
     if (pool->cpu_count == 1 && pool->spin_ticks == 0) return false;
     for (int i = 0; i < LINGER_LOOKS; i++) {
@@ -513,7 +520,12 @@ static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
     if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
-    return park(seat, is_scout);
+    if (!pool->places) return park(seat, is_scout);
+    place_before_sleep(&seat->place, workers_awake(pool) <= pool->cpu_count);
+    bool was_woken = park(seat, is_scout);
+    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : OS_NO_CPU;
+    place_after_sleep(&seat->place, workers_awake(pool) < pool->cpu_count, from);
+    return was_woken;
 }
 
 static bool spare_is_wanted(const struct weft_worker *seat) {

@@ -8,6 +8,7 @@
 #include "claim.h"
 #include "held.h"
 #include "park.h"
+#include "place.h"
 
 #define SEATS_MAX 4096u
 
@@ -62,6 +63,7 @@ struct weft_worker {
     struct loop_cost loop_costs[LOOP_COSTS];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
+    struct placing place;
 
     /* read by all, written by its own thread */
     ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; never shortened */
@@ -99,6 +101,7 @@ struct weft_pool {
     uint32_t cpu_count;       /* CPUs for them when it was made */
     bool ordered;
     bool helps;              /* waits may help */
+    bool places;             /* sleepers keep off their waker's CPU */
     uint32_t claim_max;      /* tasks in one claim */
     uint64_t spin_ticks;     /* how long a scout looks */
     uint64_t patience_ticks; /* how long it asks for forked calls before it takes one unasked */

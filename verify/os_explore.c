@@ -173,6 +173,11 @@ bool os_cpuset_current(os_cpuset *set) {
     set->bits[0] = 3;
     return true;
 }
+bool os_cpuset_apply(const os_cpuset *set) {
+    (void)set;
+    return true;
+}
+uint32_t os_cpu(void) { return R.current->id % 2; }
 unsigned os_cpuset_count(const os_cpuset *set) { return (unsigned)__builtin_popcountll(set->bits[0]); }
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
     (void)proc_cgroup, (void)mountinfo, (void)root;

@@ -1,0 +1,22 @@
+/* place.h: keeps a sleeping worker off the CPU of the thread that is going to wake it. Layer 3. place.c says why.
+ *
+ * A thread's own record; nobody else touches it. */
+#ifndef WEFT_PLACE_H
+#define WEFT_PLACE_H
+
+#include "os.h"
+
+struct placing {
+    bool is_narrowed;   /* its affinity lacks `cpu` */
+    uint32_t cpu;       /* of the thread that woke it last */
+    uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
+    uint32_t turns_new; /* how many it will be, should the system choose badly again */
+    os_cpuset before;   /* its affinity, when narrowed */
+};
+
+/* It is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */
+void place_before_sleep(struct placing *place, bool has_room);
+/* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU: nobody did. */
+void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
+
+#endif

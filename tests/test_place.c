@@ -1,0 +1,203 @@
+/* test_place.c: sleepers keep off their waker's CPU, and no task ever sees a narrowed affinity. */
+#define _GNU_SOURCE
+#include "help.h"
+#include "place.h"
+#include "worker.h"
+
+#include <sched.h>
+
+/* ---- a machine of our own ----------------------------------------------------------------------------------------- */
+
+static struct {
+    bool is_fake;   /* else the affinity is the real one */
+    bool refuses;   /* changes of the affinity */
+    uint32_t cpu;   /* where everybody runs */
+    os_cpuset mask; /* the thread's affinity */
+    ATOMIC(uint32_t) applied;
+} machine;
+
+bool __real_os_cpuset_current(os_cpuset *set);
+bool __real_os_cpuset_apply(const os_cpuset *set);
+bool __wrap_os_cpuset_current(os_cpuset *set);
+bool __wrap_os_cpuset_apply(const os_cpuset *set);
+uint32_t __wrap_os_cpu(void);
+
+bool __wrap_os_cpuset_current(os_cpuset *set) {
+    if (!machine.is_fake) return __real_os_cpuset_current(set);
+    *set = machine.mask;
+    return true;
+}
+
+bool __wrap_os_cpuset_apply(const os_cpuset *set) {
+    add_rlx(&machine.applied, 1);
+    if (!machine.is_fake) return __real_os_cpuset_apply(set);
+    if (!machine.refuses) machine.mask = *set;
+    return !machine.refuses;
+}
+
+uint32_t __wrap_os_cpu(void) { return machine.cpu; }
+
+static void fake(uint64_t cpus) {
+    memset(&machine, 0, sizeof machine);
+    machine.is_fake = true;
+    machine.mask.bits[0] = cpus;
+}
+
+static uint64_t sleep_once(struct placing *place, uint32_t woken_from) {
+    place_before_sleep(place, true);
+    uint64_t asleep = machine.mask.bits[0];
+    place_after_sleep(place, true, woken_from);
+    return asleep;
+}
+
+/* ---- the rule ----------------------------------------------------------------------------------------------------- */
+
+static void test_woken_elsewhere_changes_nothing(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0xf);
+    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&place, 1), 0xf);
+    assert_int_equal(load_rlx(&machine.applied), 0);
+}
+
+static void test_woken_on_the_wakers_cpu_keeps_off_it(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0xf);
+    machine.cpu = 2;
+    assert_int_equal(sleep_once(&place, 2), 0xf); /* the system's choice was bad */
+    assert_int_equal(sleep_once(&place, 2), 0xb);
+    assert_int_equal(machine.mask.bits[0], 0xf);
+    assert_int_equal(sleep_once(&place, 3), 0xb);
+    assert_int_equal(sleep_once(&place, 3), 0x7); /* the waker has moved */
+    assert_int_equal(sleep_once(&place, OS_NO_CPU), 0x7);
+    assert_int_equal(machine.mask.bits[0], 0xf);
+}
+
+static void test_the_system_gets_another_chance(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0x3);
+    uint32_t free = 0;
+    for (int i = 0; i < 10000; i++) free += sleep_once(&place, 0) == 0x3; /* and is bad each time */
+    assert_in_range(free, 4, 20);
+    machine.cpu = 1; /* now it is good */
+    while (place.turns > 0) sleep_once(&place, 0);
+    uint32_t applied = load_rlx(&machine.applied);
+    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&place, 0), 0x3);
+    assert_int_equal(load_rlx(&machine.applied), applied);
+}
+
+static void test_no_room(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0x3);
+    for (int i = 0; i < 3; i++) {
+        place_before_sleep(&place, false);
+        place_after_sleep(&place, false, 0);
+    }
+    assert_int_equal(place.turns, 0);
+    sleep_once(&place, 0);
+    place_before_sleep(&place, false);
+    assert_int_equal(machine.mask.bits[0], 0x3);
+    place_after_sleep(&place, false, 0);
+}
+
+static void test_the_only_cpu_stays(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0x1);
+    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&place, 0), 0x1);
+    assert_int_equal(load_rlx(&machine.applied), 0);
+}
+
+static void test_a_refusal(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0x3);
+    machine.refuses = true;
+    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&place, 0), 0x3);
+    assert_false(place.is_narrowed);
+}
+
+static void test_somebody_else_changes_the_affinity(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0xf);
+    sleep_once(&place, 0);
+    place_before_sleep(&place, true);
+    assert_int_equal(machine.mask.bits[0], 0xe);
+    machine.mask.bits[0] = 0x6;
+    place_after_sleep(&place, true, 0);
+    assert_int_equal(machine.mask.bits[0], 0x6);
+}
+
+/* ---- in a pool ---------------------------------------------------------------------------------------------------- */
+
+struct look {
+    cpu_set_t expected;
+    bool differs;
+};
+
+static int look(void *payload, weft_worker *self) {
+    (void)self;
+    struct look *look = *(struct look **)payload;
+    cpu_set_t now;
+    REQUIRE(sched_getaffinity(0, sizeof now, &now) == 0);
+    if (!CPU_EQUAL(&now, &look->expected)) look->differs = true;
+    return 0;
+}
+
+static uint64_t parks_of(const weft_pool *pool) { return load_rlx(&load_rlx(&pool->seats[0])->parks); }
+
+/* Bursts of one task to a sleeping worker, which always seems to wake where it was woken from. */
+static uint32_t bursts(uint32_t flags) {
+    struct look seen = {.differs = false};
+    struct look *payload = &seen;
+    memset(&machine, 0, sizeof machine);
+    REQUIRE(sched_getaffinity(0, sizeof seen.expected, &seen.expected) == 0);
+    while (!CPU_ISSET(machine.cpu, &seen.expected)) machine.cpu++;
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = 1;
+    config.spares = 1;
+    config.flags = flags | WEFT_NO_HELP;
+    weft_pool *pool;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    for (int i = 0; i < 60; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        uint64_t parks = parks_of(pool);
+        assert_int_equal(weft_submit(pool, &group, look, &payload, sizeof(void *)), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        while (parks_of(pool) == parks) usleep(10);
+    }
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
+    assert_false(seen.differs);
+    return load_rlx(&machine.applied);
+}
+
+static void test_tasks_see_their_affinity(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nothing is ever narrowed");
+    assert_in_range(bursts(0), 2, UINT32_MAX);
+}
+
+static void test_off_by_configuration(void **state) {
+    (void)state;
+    assert_int_equal(bursts(WEFT_NO_PLACING), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_woken_elsewhere_changes_nothing),
+        cmocka_unit_test(test_woken_on_the_wakers_cpu_keeps_off_it),
+        cmocka_unit_test(test_the_system_gets_another_chance),
+        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_the_only_cpu_stays),
+        cmocka_unit_test(test_a_refusal),
+        cmocka_unit_test(test_somebody_else_changes_the_affinity),
+        cmocka_unit_test(test_tasks_see_their_affinity),
+        cmocka_unit_test(test_off_by_configuration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
