@@ -9,9 +9,10 @@
  *   P2  pool_drain: load drained       acquire  G4   destroy sleeps on a new event
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
- *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end
+ *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
- *   P10 pool_drain: load guests        acquire  T26, R3 what a guest's loop has submitted is not run
+ *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
+ *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
 #include "pool.h"
 
@@ -416,6 +417,16 @@ static bool pool_is_drained(const weft_pool *pool) {
     return true;
 }
 
+/* Until every thread from outside has left the submission that led to this, and every guest its call. */
+static void pool_await_leavers(weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *seat = load_rlx(&pool->seats[i]);
+        while (seat != NULL && recheck(P11, load_rlx(&seat->inside) != 0, false)) os_yield();
+    }
+    while (load_acq(P10, &pool->guests) > 0) os_yield();
+}
+
 /* Until nothing is queued or running, and nothing more can come. */
 static void pool_drain(weft_pool *pool) {
     store_rlx(&pool->closed, 1);
@@ -428,7 +439,7 @@ static void pool_drain(weft_pool *pool) {
             if (pool_is_drained(pool)) break;
             os_wait(&pool->drained, event, 0);
         }
-        while (load_acq(P10, &pool->guests) > 0) os_yield();
+        pool_await_leavers(pool);
     } while (!pool_is_drained(pool));
 }
 

@@ -12,6 +12,9 @@
  *     5. not biased: full fence (T4); biased: light fence (T3)
  *     6. reads who sleeps (park.c)
  *
+ * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to the end
+ * of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread changes it.
+ *
  * Wait. Enters the record, runs the group's tasks while it finds any, spins, then says what it waits for (wait_id), fences (T17),
  * looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it, sets the user's id to
  * 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
@@ -40,6 +43,7 @@
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
+ *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
  *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for ever, or not at all
  */
 #include <string.h>
@@ -152,24 +156,33 @@ static void seat_bias(struct weft_worker *seat) {
     store_rlx(&seat->biased, 1);
 }
 
-/* As submit_publish below, where that would have to call somebody. */
-static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane) {
-    fence_sc(T4);
-    if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
-    worker_notify(seat, lane, lane->group_id);
-    return WEFT_OK;
-}
-static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane) {
-    worker_notify_slow(seat, lane, lane->group_id);
+/* Until its thread has left, the pool does not end; after that it may be gone. */
+INLINE void submit_enter(struct weft_worker *seat) { store_rlx(&seat->inside, 1); }
+INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
+    plain_read(&seat->pool, sizeof seat->pool);
+    store_rel(T28, &seat->inside, inside);
     return WEFT_OK;
 }
 
+/* As submit_publish below, where that would have to call somebody. */
+static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane, bool leaves) {
+    fence_sc(T4);
+    if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
+    worker_notify(seat, lane, lane->group_id);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane, bool leaves) {
+    worker_notify_slow(seat, lane, lane->group_id);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+
 /* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
-INLINE int submit_publish(struct weft_worker *seat, struct lane *lane) {
+INLINE int submit_publish(struct weft_worker *seat, struct lane *lane, bool leaves) {
     lane_publish(lane);
-    if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane);
+    if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane, leaves);
     os_fence_light(T3);
-    return LIKELY(worker_is_calm(seat->pool)) ? WEFT_OK : submit_notified(seat, lane);
+    if (UNLIKELY(!worker_is_calm(seat->pool))) return submit_notified(seat, lane, leaves);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }
 
 INLINE void copy_payload(unsigned char *to, const void *payload, size_t size) {
@@ -214,7 +227,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
     struct lane *lane = lane_for(seat, id, record);
     if (lane == NULL || (!lane_fits(lane, count) && !lane_extend(lane, count))) return false;
     memcpy(lane_cell(lane), cells, count * CELL_BYTES);
-    submit_publish(seat, lane);
+    submit_publish(seat, lane, false);
     return true;
 }
 
@@ -230,7 +243,7 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
         job->move(cell->payload, job->object);
     else if (job->bytes > 0)
         memcpy(cell->payload, job->payload, job->bytes);
-    submit_publish(seat, lane);
+    submit_publish(seat, lane, false);
     return true;
 }
 
@@ -356,7 +369,13 @@ static int submit_any(weft_pool *pool, weft_group *group, struct job *job, size_
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
-    if (pool->config.queue_max == 0) return submit_seated(seat, group, job, size);
+    if (pool->config.queue_max == 0) {
+        uint32_t was_inside = load_rlx(&seat->inside);
+        submit_enter(seat);
+        error = submit_seated(seat, group, job, size);
+        submit_leave(seat, was_inside);
+        return error;
+    }
     guest_enter(seat);
     error = submit_bounded(seat, group, job, size);
     guest_leave(seat);
@@ -372,6 +391,7 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, 
 static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     struct weft_worker *seat = os_self_get()->worker;
     task_undo(seat, seat->lane->record);
+    store_rlx(&seat->inside, 0); /* submit_slow enters anew */
     return submit_slow(pool, group, fn, payload, size);
 }
 
@@ -390,6 +410,7 @@ INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const 
     if (UNLIKELY(lane->group_id != id)) return submit_slow(pool, group, fn, payload, size);
     if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
     const struct record *record = lane->record;
+    submit_enter(seat);
     uint64_t before = line_submit(lane->line, false, 1);
     os_fence_light(T1);
     if (UNLIKELY(load_rlx(&record->id) != id || load_rlx(&pool->closed)))
@@ -398,7 +419,7 @@ INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const 
     cell->fn = fn;
     cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
     copy_payload(cell->payload, payload, size);
-    return submit_publish(seat, lane);
+    return submit_publish(seat, lane, true);
 }
 
 /* Apart, for memcpy is a call. */
@@ -438,7 +459,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
     cell->fn = fn;
     cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);
     memcpy(cell->payload, payload, TASK_OWN_BYTES);
-    submit_publish(seat, lane);
+    submit_publish(seat, lane, false);
     return true;
 }
 

@@ -45,12 +45,13 @@ struct loop_cost {
 struct weft_worker {
     weft_pool *pool;
     uint32_t index;
-    bool is_worker;       /* a worker or a spare, not a thread from outside */
-    uint32_t claims_left; /* until it looks at other lanes first */
-    uint32_t blocking;    /* depth of weft_block_begin */
-    bool offers;          /* its claim is offered meanwhile */
-    bool has_spare;       /* a spare stands in meanwhile */
-    uint32_t streak;      /* submissions in a row that found everybody busy */
+    bool is_worker;          /* a worker or a spare, not a thread from outside */
+    uint32_t claims_left;    /* until it looks at other lanes first */
+    uint32_t blocking;       /* depth of weft_block_begin */
+    bool offers;             /* its claim is offered meanwhile */
+    bool has_spare;          /* a spare stands in meanwhile */
+    uint32_t streak;         /* submissions in a row that found everybody busy */
+    ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
     struct frame *frame; /* innermost, or NULL */
     struct lane *lane;   /* the lane it submitted to last, or the pool's blank lane, which fits no group */

@@ -205,6 +205,39 @@ static void destroy_when_begun(void) {
 EXPLORE_DRIVER(pool_guest, .about = "destroyed while a guest runs a loop", .setup = setup_one,
                .threads = {loop_as_guest, destroy_when_begun}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
+/* Destroyed by a thread that a task told to, while the submitter has yet to look whom to wake. A group's first submission
+ * goes the long way, its second the short one. */
+static int task_tells(void *payload, weft_worker *self) {
+    int error = task(payload, self);
+    store_rel(drive_pool_tells, &world.begun, 1);
+    return error;
+}
+static void outlive(void) { /* the thread's end would order what it did before the end of the pool */
+    while (load_rlx(&world.begun) != 2) os_pause();
+}
+static void submit_to_the_end(void) {
+    submit(shared_group, task, NULL);
+    submit(shared_group, task_tells, NULL);
+    outlive();
+}
+static void submit_the_long_way(void) {
+    submit(NULL, task_tells, NULL);
+    outlive();
+}
+static void destroy_when_told(void) {
+    while (load_acq(drive_pool_told, &world.begun) == 0) os_pause();
+    destroy();
+    store_rlx(&world.begun, 2);
+}
+static void check_told(void) {
+    all_run();
+    os_free(shared_group);
+}
+EXPLORE_DRIVER(pool_leaves, .about = "destroyed by a thread that the last task told to", .setup = setup_fresh,
+               .threads = {submit_to_the_end, destroy_when_told}, .check = check_told, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(pool_leaves_slowly, .about = "the same after a submission without a group", .setup = setup_fresh,
+               .threads = {submit_the_long_way, destroy_when_told}, .check = check_told, .flags = EXPLORE_NO_RESCUE);
+
 static uint32_t aborted[TASKS_MAX];
 static void clean_aborted(void *payload, size_t size, void *context) {
     struct payload p;
