@@ -1,4 +1,4 @@
-/* task.h: tasks of weft's own, for the files of layer 5. Layer 5. The protocol stands in task.c.
+/* task.h: tasks of weft's own, for the files of layer 5. Layer 5. The protocols stand in task.c and wait.c.
  *
  * They count in their group as any task does, but run also when it is cancelled or the pool aborted (they look by
  * themselves), and no `clean` ever gets their payload. */
@@ -17,6 +17,8 @@ struct heap_payload {
     size_t size;
 };
 
+/* Is the seat running a task of that group or below it? Then the group cannot end meanwhile. */
+bool task_is_inside(const struct weft_worker *seat, uint64_t id);
 /* The seat's lane for the group, which it opens if need be. NULL: *error. */
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
 /* Counts a task in the lane's group, if that and the pool are open still. */

@@ -1,0 +1,250 @@
+/* wait.c: waiting, cancelling, blocking.
+ *
+ * Wait. Enters the record, runs the group's tasks while it finds any, spins, then says what it waits for (wait_id), fences (T17),
+ * looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it, sets the user's id to
+ * 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
+ *
+ * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has seen all
+ * completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it (task_undo).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   T12 weft_block_begin: event + 1       release  D10 a spare sleeps on a new event
+ *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
+ *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
+ *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
+ *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
+ *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
+ *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
+ */
+#include "task.h"
+
+/* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
+static bool is_held_by_own(const struct weft_worker *seat, uint64_t id) {
+    struct groups *groups = &seat->pool->groups;
+    if (load_rlx(&groups->held.made) == 0) return false;
+    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
+        if (held_leads(groups, frame->id, id)) return true;
+    return false;
+}
+
+struct wait {
+    struct weft_worker *seat;
+    weft_group *group;
+    struct record *record;
+    uint64_t id;
+    uint64_t deadline_ns;
+    enum weft_help help;
+    bool blocks; /* a section of weft_block_begin is open */
+};
+
+static bool wait_accepts(const void *context, uint32_t index) {
+    const struct wait *wait = context;
+    if (wait->help == WEFT_HELP_ANY) return true;
+    const struct groups *groups = &wait->seat->pool->groups;
+    const struct record *record = record_at(groups, index);
+    return record != NULL && group_serves(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
+}
+
+/* The finished group's end: true when this wait has ended it. */
+static bool wait_close(struct wait *wait) {
+    if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
+    store_rlx(id_of(wait->group), 0); /* only who closes the record takes its id away */
+    record_end(wait->record);
+    worker_wake_waiters(wait->seat->pool, wait->id);
+    return true;
+}
+
+static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
+
+/* Looks once more, with everybody able to see that it waits, then sleeps. */
+static void wait_sleep(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    weft_pool *pool = seat->pool;
+    struct piece piece;
+    bool helps = wait->help != WEFT_HELP_NONE;
+    bool has_piece = false;
+    uint32_t event = load_rlx(&seat->wait_event);
+    store_rlx(&seat->wait_id, wait->id);
+    if (helps) {
+        store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
+        add_rlx(&pool->park.word[0].helpers, 1);
+    }
+    fence_sc(T17);
+    if (helps) worker_unbias(pool);
+    if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
+        has_piece = helps && worker_help(seat, wait_accepts, wait, &piece);
+        if (!has_piece) {
+            count_up(&seat->parks, 1);
+            os_wait(&seat->wait_event, event, wait->deadline_ns);
+        }
+    }
+    store_rlx(&seat->wait_id, 0);
+    if (helps) {
+        store_rlx(&seat->wait_helps, 0);
+        add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
+    }
+    if (has_piece) worker_run_help(seat, &piece);
+}
+
+/* Looks for the end for a moment. */
+static bool wait_spin(struct wait *wait) {
+    uint64_t start = os_ticks();
+    do {
+        if (record_is_finished(wait->record) || record_has_ended(wait->record)) return true;
+        os_pause();
+    } while (os_ticks() - start < wait->seat->pool->spin_ticks);
+    return false;
+}
+
+/* A worker that helps nobody is about to sleep: a spare stands in for it. Without one it helps after all, but in an ordered pool,
+ * where a helper could run a task on top of the one that task waits for: false when no thread is left there. */
+static bool wait_block(struct wait *wait) {
+    const weft_pool *pool = wait->seat->pool;
+    wait->blocks = true;
+    weft_block_begin(wait->seat);
+    if (wait->seat->has_spare) return true;
+    if (!pool->ordered) wait->help = WEFT_HELP_BELOW;
+    return !pool->ordered || load_rlx(&pool->blocked) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+}
+
+/* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
+static int wait_loop(struct wait *wait) {
+    struct piece piece;
+    for (;;) {
+        if (record_has_ended(wait->record)) return WEFT_OK;
+        if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
+        if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
+        if (record_is_closing(wait->record)) {
+            os_yield(); /* another waiter is about to end it */
+            continue;
+        }
+        if (wait->help != WEFT_HELP_NONE && worker_help(wait->seat, wait_accepts, wait, &piece))
+            worker_run_help(wait->seat, &piece);
+        else if (wait_spin(wait))
+            continue;
+        else if (wait->blocks || wait->help != WEFT_HELP_NONE || !wait->seat->is_worker)
+            wait_sleep(wait);
+        else if (!wait_block(wait))
+            return WEFT_EAGAIN;
+    }
+}
+
+static int wait_result(const struct record *record) {
+    int error = record_error(record);
+    if (error != 0) return error;
+    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
+}
+
+/* What this thread has done so far must not wait for it. The frame stays what it is. */
+static void wait_flush(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    if (frame == NULL) return;
+    struct record *record = frame->record;
+    uint64_t id = frame->id;
+    worker_flush(seat);
+    frame->record = record;
+    frame->index = record == NULL ? 0 : record->item.index;
+    frame->id = id;
+}
+
+/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
+static bool rest_offer(struct weft_worker *seat) {
+    if (!claim_offer(&seat->claim)) return false;
+    add_rlx(&seat->pool->offers, 1);
+    fence_sc(T15);
+    worker_notify_offer(seat);
+    return true;
+}
+/* Back again. */
+static void rest_keep(struct weft_worker *seat) {
+    claim_unoffer(&seat->claim);
+    add_rlx(&seat->pool->offers, UINT32_MAX);
+}
+
+#define LANE_KEEP 64u /* segments that a lane keeps over a wait */
+
+static void trim_lanes(struct weft_worker *seat) {
+    for (struct lane *lane = load_rlx(&seat->lanes); lane != NULL; lane = load_rlx(&lane->next))
+        if (lane->in_use > LANE_KEEP && lane_is_empty(lane)) lane_trim(lane);
+}
+
+static int wait_seated(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    struct groups *groups = &seat->pool->groups;
+    if (task_is_inside(seat, wait->id) || is_held_by_own(seat, wait->id)) return WEFT_EDEADLK;
+    if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
+    wait_flush(seat);
+    bool offers = rest_offer(seat);
+    int result = wait_loop(wait);
+    if (result == WEFT_OK) result = wait_result(wait->record);
+    record_leave(groups, wait->record);
+    if (wait->blocks) weft_block_end(seat);
+    if (offers) rest_keep(seat);
+    trim_lanes(seat);
+    return result;
+}
+
+int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (pool == NULL || (unsigned)help > WEFT_HELP_NONE) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    struct wait wait = {.group = group, .id = load_acq(T22, id_of(group)), .deadline_ns = deadline_ns, .help = help};
+    if (wait.id == 0) return WEFT_OK;
+    wait.seat = seat_find(pool, &error);
+    if (wait.seat == NULL) return error;
+    wait.record = record_at(&pool->groups, id_index(wait.id));
+    if (wait.record == NULL) return WEFT_EINVAL;
+    if (!pool->helps) wait.help = WEFT_HELP_NONE;
+    guest_enter(wait.seat);
+    error = wait_seated(&wait);
+    guest_leave(wait.seat);
+    return error;
+}
+
+int weft_wait(weft_pool *pool, weft_group *group) { return weft_wait_until(pool, group, WEFT_HELP_BELOW, 0); }
+
+int weft_cancel(weft_pool *pool, weft_group *group) {
+    if (pool == NULL) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (group == NULL) group = &pool->group;
+    uint64_t id = load_acq(T23, id_of(group));
+    if (id == 0) return WEFT_OK;
+    struct record *record = record_at(&pool->groups, id_index(id));
+    if (record == NULL) return WEFT_EINVAL;
+    record_cancel(record, id);
+    return WEFT_OK;
+}
+
+int weft_cancelled(const weft_worker *self) {
+    if (self == NULL || self->frame == NULL || self->frame->record == NULL) return 0;
+    return (load_rlx(&self->frame->record->id) & ID_CANCELLED) != 0;
+}
+
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+int weft_block_begin(weft_worker *self) {
+    if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
+    if (self->blocking++ > 0 || !self->is_worker) return WEFT_OK;
+    weft_pool *pool = self->pool;
+    self->offers = rest_offer(self);
+    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+    uint32_t peak = load_rlx(&pool->blocked_peak);
+    while (blocked > peak)
+        if (cas_rlx(T25, &pool->blocked_peak, &peak, blocked)) break;
+    self->has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
+    for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
+        add_rel(T12, &pool->park.slots[pool->workers_max + i].event, 1);
+        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
+    }
+    return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+}
+
+int weft_block_end(weft_worker *self) {
+    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (--self->blocking > 0 || !self->is_worker) return WEFT_OK;
+    add_rlx(&self->pool->blocked, UINT32_MAX);
+    if (self->offers) rest_keep(self);
+    self->offers = false;
+    return WEFT_OK;
+}
