@@ -8,13 +8,16 @@ namespace {
 
 struct image {
     int width, height;
-    std::vector<std::uint8_t> pixels = std::vector<std::uint8_t>(static_cast<std::size_t>(width * height));
+    std::vector<std::uint8_t> pixels = std::vector<std::uint8_t>(place(0, height));
 
-    std::uint8_t *row(int y) { return &pixels[static_cast<std::size_t>(y * width)]; }
+    std::size_t place(int x, int y) const {
+        return static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x);
+    }
+    std::uint8_t *row(int y) { return &pixels[place(0, y)]; }
     int at(int x, int y) const { // the border goes on outside
         x = x < 0 ? 0 : x >= width ? width - 1 : x;
         y = y < 0 ? 0 : y >= height ? height - 1 : y;
-        return pixels[static_cast<std::size_t>(y * width + x)];
+        return pixels[place(x, y)];
     }
 };
 

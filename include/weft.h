@@ -427,8 +427,8 @@ WEFT_API void weft_leave(weft_place *here);
 WEFT_API weft_worker *weft_place_worker(weft_place *here);
 
 /* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
- *     weft_place *name_fork(weft_place *here, const argument_type *argument);     the argument is copied, and kept for the join
- *     result_type name_join(weft_place *here, const argument_type *argument);     the same pointer, unchanged */
+ *     weft_place *name_fork(weft_place *here, argument_type const *argument);     the argument is copied, and kept for the join
+ *     result_type name_join(weft_place *here, argument_type const *argument);     the same pointer, unchanged */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
     static void name##_forked(weft_place *here, void *payload) {                                                            \
@@ -439,7 +439,7 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline __attribute__((always_inline, unused))                                                                    \
-    result_type name##_join(weft_place *here, const argument_type *given) {                                                 \
+    result_type name##_join(weft_place *here, argument_type const *given) {                                                 \
         if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) {                                              \
             result_type result;                                                                                             \
             __builtin_memcpy(&result, here->payload, sizeof result);                                                        \
@@ -458,7 +458,7 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
         name(here, argument);                                                                                               \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
-    static inline __attribute__((always_inline, unused)) void name##_join(weft_place *here, const argument_type *given) {   \
+    static inline __attribute__((always_inline, unused)) void name##_join(weft_place *here, argument_type const *given) {   \
         if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) return;                                        \
         argument_type argument;                                                                                             \
         __builtin_memcpy(&argument, here->payload, sizeof argument);                                                        \
@@ -534,7 +534,7 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
 #define WEFT_FORK_PUSH(name, argument_type)                                                                                 \
     WEFT_FORK_CHECK(argument_type)                                                                                          \
     static inline __attribute__((always_inline, unused))                                                                    \
-    weft_place *name##_fork(weft_place *here, const argument_type *argument) {                                              \
+    weft_place *name##_fork(weft_place *here, argument_type const *argument) {                                              \
         __builtin_memcpy(here->payload, argument, sizeof *argument);                                                        \
         return weft_place_push(here, name##_forked);                                                                        \
     }

@@ -116,9 +116,11 @@ static uint64_t lowest_bits(uint64_t bits, unsigned count) {
 
 /* Takes bits out of `free`: false and *found: not all of them are free any more. */
 static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *found, uint64_t bits) {
-    if (!cas_acq(A5, &segment->free, found, *found & ~bits)) return false;
-    *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
-    return true;
+    uint64_t free = *found;
+    bool is_taken = cas_acq(A5, &segment->free, &free, free & ~bits);
+    *found = free;
+    if (is_taken) *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
+    return is_taken;
 }
 
 static bool take_some(struct slots *got, struct segment *segment, unsigned count) {

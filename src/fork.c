@@ -31,8 +31,7 @@
  *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
- *   J7  fork_force: load fn             acquire  J44 the argument is not there yet. survives order: J5 stands before; only a call
- *                                                forked anew after it needs this, which no schedule met
+ *   J7  fork_force: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
  *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
  *   J44 weft_place_push: store fn       release  J7  see J7
@@ -53,9 +52,9 @@
  *                                                in the explorer no load comes after a later store
  *   J24 fork_run: wait_event + 1        release  J23 see J23. survives order: as J23
  *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
- *   J28 fork_await: store waits_for     release  J29 as J16. survives order: J1 or J17 came before, but for a call taken by force
- *                                                from a thread not asked yet, which no schedule met
- *   J29 fork_find_below: load waits_for acquire  J28 see J28. survives order: as J28
+ *   J28 fork_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
+ *                                                J5, full fences; ThreadSanitizer knows none
+ *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                                ever, or not at all

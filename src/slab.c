@@ -42,7 +42,7 @@
 #include "slab.h"
 
 #define HOT_SHARE 16
-#define LINES_TAKEN 8u /* of a block */
+#define LINES_TAKEN ((size_t)8) /* of a block */
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
@@ -94,7 +94,7 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     uint32_t word = slab->first_word;
     while (out != slots) {
         uint64_t bits = slab->free[word];
-        char *base = start + word * 64 * size;
+        char *base = start + (size_t)word * 64 * size;
         while (bits != 0 && out != slots) {
             *--out = base + (size_t)__builtin_ctzll(bits) * size;
             bits &= bits - 1;

@@ -202,7 +202,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
     uint32_t count = cells_of(meta_bytes(cells->meta));
     struct lane *lane = lane_for(seat, id, record);
     if (lane == NULL || (!lane_fits(lane, count) && !lane_extend(lane, count))) return false;
-    memcpy(lane_cell(lane), cells, count * CELL_BYTES);
+    memcpy(lane_cell(lane), cells, (size_t)count * CELL_BYTES);
     submit_publish(seat, lane, false);
     return true;
 }

@@ -83,7 +83,7 @@ static inline struct scene *wavefront(uint32_t side) {
 /* Each node after up to 8 earlier ones, in some order of addition. */
 static inline struct scene *random_graph(uint32_t count, uint32_t seed) {
     struct scene *scene = scene_make(count);
-    uint32_t order[NODES_MAX];
+    uint32_t order[NODES_MAX] = {0};
     uint64_t state = seed;
     for (uint32_t i = 0; i < count; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;

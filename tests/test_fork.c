@@ -85,7 +85,7 @@ static void test_large_arguments(void **state) {
     static unsigned items[COUNT];
     memset(items, 0, sizeof items);
     weft_pool *pool = make_pool(2);
-    slice all = {items, COUNT, {COUNT * 3, COUNT * 4, COUNT * 5, COUNT * 6}};
+    slice all = {items, COUNT, {COUNT * UINT64_C(3), COUNT * UINT64_C(4), COUNT * UINT64_C(5), COUNT * UINT64_C(6)}};
     for (unsigned round = 1; round <= ROUNDS; round++) {
         weft_place *here = enter(pool);
         assert_int_equal(visit(here, all).sum, (uint64_t)COUNT * round);

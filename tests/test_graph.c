@@ -289,7 +289,7 @@ static void test_busy(void **state) {
 
 /* Which nodes run, and which error is reported, follows from the graph alone. */
 static void check_failures(struct scene *scene, weft_pool *pool) {
-    bool *reached = calloc(scene->count, sizeof *reached);
+    bool *reached = calloc((size_t)scene->count + 1, sizeof *reached);
     int expected = 0;
     REQUIRE(reached != NULL);
     for (uint32_t i = 0; i < scene->count; i++) reached[i] = true;

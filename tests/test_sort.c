@@ -119,7 +119,7 @@ static void test_contradictions(void **state) {
             memcpy(results[i] + (size_t)COUNT * 4, "end", 4);
             assert_int_equal(weft_sort(pools[i], results[i], COUNT, &order), WEFT_OK);
             assert_memory_equal(results[i] + (size_t)COUNT * 4, "end", 4);
-            assert_memory_equal(results[i], results[0], COUNT * 4);
+            assert_memory_equal(results[i], results[0], (size_t)COUNT * 4);
         }
         for (int i = 0; i < 3; i++) free(results[i]);
     }
@@ -203,7 +203,7 @@ static void test_shortage(void **state) {
     shortage_begin(1, false);
     assert_int_equal(weft_sort(pool, items, 50000, &order), WEFT_ENOMEM);
     assert_true(shortage_end());
-    assert_memory_equal(items, before, 50000 * 8);
+    assert_memory_equal(items, before, (size_t)50000 * 8);
     shortage_begin(0, false);
     assert_int_equal(weft_sort(pool, items, 200, &order), WEFT_OK); /* on the stack */
     assert_int_equal(weft_sort(pool, items, 50000, &order), WEFT_OK);

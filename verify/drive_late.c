@@ -1,5 +1,5 @@
-/* drive_late.c: who wakes a sleeper may be late, and others wake it meanwhile: no wake-up is lost. The pool has no threads; the
- * driver's play its helpers. One more thread changes the event once, as wakes for other reasons do. */
+/* drive_late.c: what is rare in fork-join and loops: a thread is late, and what it looked at has moved on. The pools have no
+ * threads; the driver's own play helpers. */
 #include "explore.h"
 #include "fork.h"
 #include "loop.h"
@@ -15,6 +15,7 @@ static struct {
     struct fork_call call[HELPERS]; /* the outer is the first helper's */
     uint32_t argument[HELPERS];     /* the test's own, like run */
     uint32_t run;
+    bool is_begun, is_waiting;
 } world;
 
 static struct weft_worker *seat_at(uint32_t index) { return load_acq(drive_late_seat, &world.pool->seats[index]); }
@@ -37,6 +38,7 @@ static void end(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     EXPECT(world.run == HELPERS);
 }
+/* As wakes for other reasons do. */
 static void wake_for_nothing(void) {
     while (sleeper() == NULL) os_pause();
     add_rlx(&sleeper()->wait_event, 1);
@@ -72,6 +74,89 @@ static void leave(void) {
 }
 EXPLORE_DRIVER(late_join, .about = "two joins, the first call's taker is late to wake", .setup = fork_two,
                .threads = {join_two, run_outer, run_inner, wake_for_nothing}, .check = leave, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- a join that helps below its call: what the taker waits for is known with all that belongs to it --------------- */
+
+static uint32_t long_leaf(weft_place *here, uint32_t number) {
+    world.is_begun = true;
+    for (int i = 0; i < 8; i++) explore_step();
+    for (uint32_t i = 0; i < HELPERS; i++)
+        if (load_rlx(&seat_at(i)->forks.waits_for) != NULL) world.is_waiting = true;
+    for (int i = 0; i < 20; i++) explore_step();
+    return leaf(here, number);
+}
+WEFT_FORK(long_leaf, uint32_t, uint32_t)
+static uint32_t branch(weft_place *here, uint32_t number) {
+    uint32_t below = number + 1;
+    struct weft_span *span = (struct weft_span *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
+    while (load_rlx(&span->limit) != NULL) os_pause(); /* asked: the fork offers */
+    weft_place *deeper = long_leaf_fork(here, &below);
+    uint32_t result = leaf(deeper, number);
+    while (!world.is_begun) os_pause();
+    return long_leaf_join(here, &below) + result;
+}
+WEFT_FORK(branch, uint32_t, uint32_t)
+
+static void fork_branch(void) {
+    make(0);
+    world.pool->spin_ticks = world.pool->patience_ticks = UINT64_MAX;
+    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    forks_ask(world.pool);
+    branch_fork(world.place[0], &world.argument[0]);
+}
+static void join_branch(void) {
+    while (!world.is_waiting && world.run < HELPERS) os_pause();
+    EXPECT(branch_join(world.place[0], &world.argument[0]) == 3);
+}
+static void run_what_is_asked_for(uint32_t index) {
+    struct fork_call call;
+    while (world.run < HELPERS) {
+        forks_ask(world.pool);
+        if (fork_find(seat_at(index), false, &call))
+            fork_run(seat_at(index), &call);
+        else
+            os_pause();
+    }
+}
+static void run_one(void) { run_what_is_asked_for(0); }
+static void run_other(void) { run_what_is_asked_for(1); }
+EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
+               .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
+
+/* ---- a call taken by force: it may be another than the one that was seen ------------------------------------------ */
+
+struct page {
+    uint32_t *cell;
+};
+static uint32_t reader(weft_place *here, struct page page) {
+    (void)here;
+    plain_read(page.cell, sizeof *page.cell);
+    world.run += *page.cell;
+    return *page.cell;
+}
+WEFT_FORK(reader, uint32_t, struct page)
+
+static void setup_again(void) {
+    make(WEFT_NO_HELP);
+    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+}
+static void fork_again_and_again(void) {
+    for (uint32_t i = 0; i < 4; i++) {
+        struct page page = {os_alloc(sizeof *page.cell)};
+        plain_write(page.cell, sizeof *page.cell);
+        *page.cell = i % 2;
+        reader_fork(world.place[0], &page);
+        EXPECT(reader_join(world.place[0], &page) == i % 2);
+        os_free(page.cell);
+    }
+}
+static void take_one(void) {
+    struct fork_call call;
+    while (world.run < HELPERS)
+        if (fork_find(seat_at(0), true, &call)) fork_run(seat_at(0), &call);
+}
+EXPLORE_DRIVER(late_force, .about = "a call is taken by force, its place used again and again", .setup = setup_again,
+               .threads = {fork_again_and_again, take_one}, .check = leave);
 
 /* ---- loops: two of them, one after the other, a helper in each ---------------------------------------------------- */
 

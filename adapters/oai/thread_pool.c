@@ -240,7 +240,7 @@ int initTpool(const char *params, tpool_t *pool, bool performanceMeas) {
 int initTpoolFloating(int n, tpool_t *pool, bool performanceMeas) {
     char params[THREADS_MAX * 3 + 1] = "n";
     if (n > THREADS_MAX) n = THREADS_MAX;
-    for (int i = 0; i < n; i++) snprintf(params + i * 3, 4, "-1%s", i + 1 < n ? "," : "");
+    for (int i = 0; i < n; i++) snprintf(&params[(size_t)i * 3], 4, "-1%s", i + 1 < n ? "," : "");
     return initTpool(params, pool, performanceMeas);
 }
 

@@ -110,9 +110,9 @@ struct thpool_ *thpool_init(int num_threads) {
     return pool;
 }
 
-int thpool_add_work(struct thpool_ *pool, void (*function)(void *), void *argument) {
-    if (pool == NULL || function == NULL) return -1;
-    const job wish = {.pool = pool, .function = function, .argument = argument};
+int thpool_add_work(struct thpool_ *pool, void (*function_p)(void *), void *arg_p) {
+    if (pool == NULL || function_p == NULL) return -1;
+    const job wish = {.pool = pool, .function = function_p, .argument = arg_p};
     return view_submit(&pool->view, run_job, &wish, sizeof wish) == 0 ? 0 : -1;
 }
 

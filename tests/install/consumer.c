@@ -12,18 +12,19 @@ static int add(void *payload, weft_worker *self) {
 }
 
 static int half(weft_place *here, int depth);
-static void nothing(weft_place *here, int depth);
+static void nothing(weft_place *here, int *depth);
 WEFT_FORK(half, int, int)
-WEFT_FORK_VOID(nothing, int)
+WEFT_FORK_VOID(nothing, int *)
 
-static void nothing(weft_place *here, int depth) { (void)here, (void)depth; }
+static void nothing(weft_place *here, int *depth) { (void)here, (void)depth; }
 static int half(weft_place *here, int depth) {
     int above = depth - 1;
+    int *where = &above;
     if (depth == 0) return 1;
     weft_place *deeper = half_fork(here, &above);
-    weft_place *deepest = nothing_fork(deeper, &above);
+    weft_place *deepest = nothing_fork(deeper, &where);
     int right = half(deepest, above);
-    nothing_join(deeper, &above);
+    nothing_join(deeper, &where);
     return half_join(here, &above) + right;
 }
 
