@@ -1,4 +1,5 @@
 // weft: the command. Each subcommand has a folder of its own.
+#include "doctor/doctor.hpp"
 #include "idle/idle.hpp"
 #include "latency/latency.hpp"
 #include "race/alloc.hpp"
@@ -55,6 +56,12 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_flag("--list", options.list, "Show pools and modes");
 }
 
+static void doctor_options(CLI::App &doctor, DoctorOptions &options) {
+    doctor.add_option("--root", options.root, "Another tree than this machine's")->check(CLI::ExistingDirectory);
+    doctor.add_option("--json", options.json_file, "Write the findings as JSON");
+    doctor.add_flag("--script", options.script, "Print a script that changes what can be changed, and puts it back");
+}
+
 static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
@@ -72,11 +79,15 @@ static int command(int argc, char **argv) {
     CLI::App *latency =
         app.add_subcommand("latency", "bursts of a few tasks, one each period: late by how much, at what cost");
     latency_options(*latency, latency_wish);
+    DoctorOptions doctor_wish;
+    CLI::App *doctor = app.add_subcommand("doctor", "what on this machine keeps short jobs waiting, and what changes it");
+    doctor_options(*doctor, doctor_wish);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &wrong) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
+    if (doctor->parsed()) return doctor_main(doctor_wish);
     if (latency->parsed()) return latency_main(latency_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }

@@ -1,0 +1,71 @@
+// doctor.hpp: `weft doctor`: what on this machine keeps short jobs waiting, what that costs, and the command that changes it. It only
+// reads; `--script` prints a script that changes things and puts them back.
+#ifndef WEFT_DOCTOR_DOCTOR_HPP
+#define WEFT_DOCTOR_DOCTOR_HPP
+
+#include <optional>
+#include <string>
+#include <vector>
+
+struct DoctorOptions {
+    std::string root; // before each path: another tree than this machine's
+    std::string json_file;
+    bool script = false;
+};
+
+// A file to be written, and what was in it.
+struct Setting {
+    std::string path, wanted, before;
+};
+
+enum class Verdict {
+    good,
+    costs,   // time is lost; `command` changes it
+    given,   // a fact that no command here changes
+    unknown, // this kernel does not say
+};
+
+struct Finding {
+    std::string item;
+    std::string now;
+    Verdict verdict = Verdict::unknown;
+    std::string cost;              // of it as it is
+    std::string command;           // for a shell; may be empty
+    std::vector<Setting> settings; // what the script writes
+    std::string boot;              // a kernel parameter that the script adds
+};
+
+// The files under a root.
+class Tree {
+    std::string root;
+
+  public:
+    explicit Tree(std::string where) : root(std::move(where)) {}
+    // The first line of a file, trimmed; nothing when it cannot be read.
+    std::optional<std::string> line(const std::string &path) const;
+    std::vector<std::string> lines(const std::string &path) const;
+    // The text of a .gz file, by gzip.
+    std::vector<std::string> unpacked(const std::string &path) const;
+    // Paths that match a shell pattern, sorted.
+    std::vector<std::string> glob(const std::string &pattern) const;
+};
+
+// A list like "0-3,8" as numbers. What does not parse is left out.
+std::vector<unsigned> cpu_list(const std::string &text);
+// A text as one word of a shell.
+std::string shell_quoted(const std::string &text);
+std::string cpu_list_text(const std::vector<unsigned> &cpus);
+
+// In the order of a report: how the kernel was built and started, what runs beside the jobs, power, memory and time, what this
+// process may use.
+std::vector<Finding> findings_kernel(const Tree &tree);
+std::vector<Finding> findings_noise(const Tree &tree);
+std::vector<Finding> findings_power(const Tree &tree);
+std::vector<Finding> findings_limits(const Tree &tree);
+
+void doctor_script_print(const std::vector<Finding> &findings);
+
+// The command's exit status. Throws std::exception.
+int doctor_main(const DoctorOptions &options);
+
+#endif
