@@ -37,7 +37,7 @@
 #include "task.h"
 
 #ifndef BIAS_AFTER
-#define BIAS_AFTER 256u /* submissions in a row that found nobody parked */
+#define BIAS_AFTER 256u /* submissions */
 #endif
 
 void task_undo(struct weft_worker *seat, struct record *record) {
@@ -125,7 +125,7 @@ struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error)
 /* ---- submit ------------------------------------------------------------------------------------------------------- */
 
 static void seat_bias(struct weft_worker *seat) {
-    seat->streak = 0;
+    seat->fenced = 0;
     if (!os_fence_is_asymmetric()) return;
     add_rlx(&seat->pool->biased, 1);
     fence_sc(T5);
@@ -143,7 +143,7 @@ INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
 /* As submit_publish below, where that would have to call somebody. */
 static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane, bool leaves) {
     fence_sc(T4);
-    if (++seat->streak >= BIAS_AFTER) seat_bias(seat);
+    if (++seat->fenced >= BIAS_AFTER) seat_bias(seat);
     worker_notify(seat, lane, lane->group_id);
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }

@@ -9,7 +9,7 @@
  * runs. Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody parks while an open
  * claim has a rest that could be revoked.
  *
- * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks in a row
+ * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks
  * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
  * the bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence, which
  * comes after the clearing, is yet to come, and will make the publication visible.
@@ -377,7 +377,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
         worker_wake(seat);
     } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
         worker_wake(seat);
-    } else if (asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
+    } else if (lane != NULL && asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
     }
 }

@@ -50,7 +50,7 @@ struct weft_worker {
     uint32_t blocking;       /* depth of weft_block_begin */
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
-    uint32_t streak;         /* submissions in a row that found everybody busy */
+    uint32_t fenced;         /* submissions since it was last biased */
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
     struct frame *frame; /* innermost, or NULL */
