@@ -13,6 +13,8 @@
  * the group's own error when a task failed. Every function may be called from any thread unless its comment says otherwise.
  * Sizes are in bytes; times say their unit in their name.
  *
+ * What a pool does and has done: weft_observe.h.
+ *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
 #ifndef WEFT_H
@@ -555,29 +557,6 @@ WEFT_API weft_pool *weft_worker_pool(const weft_worker *self);
  * spare is in use or none could be started (the section still counts: call end); WEFT_EINVAL for NULL or an unpaired end. */
 WEFT_API int weft_block_begin(weft_worker *self);
 WEFT_API int weft_block_end(weft_worker *self);
-
-/* ---- what happened ------------------------------------------------------------------------------------------------ */
-
-/* Sums over all threads since the pool was created. Counted without synchronisation: exact when the pool is quiet. */
-typedef struct weft_stats {
-    size_t struct_size;      /* set by the caller to sizeof(weft_stats) */
-    uint64_t tasks_run;      /* task functions called */
-    uint64_t tasks_dropped;  /* payloads handed to clean, or dropped without one */
-    uint64_t claims;         /* successful claims, each of one or more tasks */
-    uint64_t claims_revoked; /* claims whose unstarted rest another worker took */
-    uint64_t helped;         /* tasks run by waiting threads */
-    uint64_t parks;          /* times a thread went to sleep */
-    uint64_t wakes;          /* wake-ups sent */
-    uint64_t heap_payloads;  /* payloads over WEFT_INLINE_MAX */
-    uint64_t queue_bytes;    /* memory of the lanes now */
-    uint32_t workers;        /* worker threads */
-    uint32_t spares_started; /* spare threads ever started */
-    uint32_t spares_peak;    /* blocking sections open at once, at most */
-    uint32_t lanes;          /* lanes ever made */
-} weft_stats;
-
-/* Fills *stats up to its struct_size. WEFT_OK or WEFT_EINVAL. */
-WEFT_API int weft_pool_stats(const weft_pool *pool, weft_stats *stats);
 
 /* ---- the heap ----------------------------------------------------------------------------------------------------- */
 

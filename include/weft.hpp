@@ -32,6 +32,7 @@
 #endif
 
 #include <weft.h>
+#include <weft_observe.h>
 
 #include <atomic>
 #include <chrono>

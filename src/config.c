@@ -1,9 +1,4 @@
-/* config.c: configurations, texts and statistics.
- *
- * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   F1  stats_add_seat: load lanes    acquire  T6  a lane is looked at before it is made
- *   F2  weft_pool_stats: load seat    acquire  P1  a seat is looked at before it is made
- */
+/* config.c: configurations and texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,35 +97,3 @@ void **weft_worker_data(weft_worker *self) { return self == NULL ? NULL : &self-
 unsigned weft_worker_index(const weft_worker *self) { return self == NULL ? 0 : self->index; }
 
 weft_pool *weft_worker_pool(const weft_worker *self) { return self == NULL ? NULL : self->pool; }
-
-static void stats_add_seat(weft_stats *stats, const struct weft_worker *seat) {
-    stats->tasks_run += load_rlx(&seat->tasks_run);
-    stats->tasks_dropped += load_rlx(&seat->tasks_dropped);
-    stats->claims += load_rlx(&seat->claims_made);
-    stats->claims_revoked += load_rlx(&seat->claims_revoked);
-    stats->helped += load_rlx(&seat->helped);
-    stats->parks += load_rlx(&seat->parks);
-    stats->wakes += load_rlx(&seat->wakes);
-    stats->heap_payloads += load_rlx(&seat->heap_payloads);
-    for (struct lane *lane = load_acq(F1, &seat->lanes); lane != NULL; lane = load_rlx(&lane->next)) {
-        plain_read(&lane->segments, sizeof lane->segments);
-        stats->lanes++;
-    }
-}
-
-int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
-    if (pool == NULL || stats == NULL || stats->struct_size < sizeof(size_t)) return WEFT_EINVAL;
-    weft_stats sum = {.struct_size = stats->struct_size, .workers = load_rlx(&pool->workers)};
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = load_acq(F2, &pool->seats[i]);
-        if (seat == NULL) continue;
-        plain_read(&seat->pool, sizeof seat->pool);
-        stats_add_seat(&sum, seat);
-    }
-    sum.queue_bytes = segments_bytes(&pool->segments);
-    sum.spares_started = load_rlx(&pool->spares_made);
-    sum.spares_peak = load_rlx(&pool->blocked_peak);
-    memcpy(stats, &sum, min_u64(stats->struct_size, sizeof sum));
-    return WEFT_OK;
-}

@@ -402,6 +402,7 @@ bool fork_find(struct weft_worker *seat, bool force, struct fork_call *call) {
 }
 
 void fork_run(struct weft_worker *seat, const struct fork_call *call) {
+    count_up(&seat->forks_taken, 1);
     struct fork_span *above = span_of(call->place);
     struct weft_worker *owner = above->seat;
     struct fork_span *span = region_span(seat);
@@ -490,6 +491,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here) {
         if (force) asked = now;
         bool has_call = helps && fork_find_below(seat, here, force, &call);
         bool sleeps = !has_call && kind_of(state) == PLACE_TAKEN && now - start >= pool->spin_ticks;
+        if (has_call || sleeps) count_up(&seat->spin_ticks, now - start);
         if (has_call) fork_run(seat, &call);
         if (sleeps) fork_sleep(seat, here, helps);
         if (has_call || sleeps)
@@ -497,6 +499,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here) {
         else
             os_pause();
     }
+    count_up(&seat->spin_ticks, os_ticks() - start);
     store_rlx(&seat->forks.waits_for, outer);
 }
 

@@ -219,6 +219,7 @@ uint32_t loop_find(struct weft_worker *seat, struct loop **found) {
 
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
     plain_read(&loop->units, JOB_BYTES);
+    count_up(&seat->loops_helped, 1);
     struct weft_worker *caller = loop->seat;
     struct frame frame;
     frame_push(seat, &frame);
@@ -302,6 +303,7 @@ static void loop_shut(struct loop *loop) {
         }
         door = load_acq(R14, &loop->door);
     }
+    count_up(&seat->spin_ticks, min_u64(os_ticks() - start, seat->pool->spin_ticks));
     store_rlx(&loop->door, door & ~(DOOR_OPEN | DOOR_SLEEPS));
 }
 

@@ -34,6 +34,11 @@ uint64_t os_page_faults(void);
 void *os_alloc(size_t bytes);
 void os_free(void *memory);
 
+/* ---- output ------------------------------------------------------------------------------------------------------- */
+
+/* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
+bool os_write(int fd, const void *data, size_t bytes);
+
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 
 typedef struct os_thread {

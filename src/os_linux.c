@@ -115,6 +115,22 @@ void os_free(void *memory) {
     errno = saved;
 }
 
+/* ---- output ------------------------------------------------------------------------------------------------------- */
+
+bool os_write(int fd, const void *data, size_t bytes) {
+    int saved = errno;
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t written = write(fd, from, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        from += written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+    return bytes == 0;
+}
+
 /* ---- who am I ----------------------------------------------------------------------------------------------------- */
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]

@@ -133,6 +133,7 @@ void park_doze_end(struct park *park, uint32_t worker) {
 
 static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->slots[worker].sent_from, os_cpu());
+    store_rlx(&park->slots[worker].sent_ticks, os_ticks());
     add_rel(K8, &park->slots[worker].event, 1);
     os_wake(&park->slots[worker].event, 1);
 }

@@ -29,6 +29,7 @@ struct park_word {
 struct park_slot {
     ALIGNED(CACHE_LINE) os_word event; /* counts wakes sent to this worker */
     ATOMIC(uint32_t) sent_from;        /* the CPU that the last one came from; a hint */
+    ATOMIC(uint64_t) sent_ticks;       /* when the last one was; a hint */
 };
 
 struct park {

@@ -89,11 +89,15 @@ static void wait_sleep(struct wait *wait) {
 /* Looks for the end for a moment. */
 static bool wait_spin(struct wait *wait) {
     uint64_t start = os_ticks();
+    uint64_t spent;
+    bool ends;
     do {
-        if (record_is_finished(wait->record) || record_has_ended(wait->record)) return true;
-        os_pause();
-    } while (os_ticks() - start < wait->seat->pool->spin_ticks);
-    return false;
+        ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+        if (!ends) os_pause();
+        spent = os_ticks() - start;
+    } while (!ends && spent < wait->seat->pool->spin_ticks);
+    count_up(&wait->seat->spin_ticks, spent);
+    return ends;
 }
 
 /* A worker that helps nobody is about to sleep: a spare stands in for it. Without one it helps after all, but in an ordered pool,

@@ -224,7 +224,7 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
     bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
     uint64_t before = load_rlx(&seat->tasks_run);
     uint64_t start = is_timed ? os_ticks() : 0;
-    count_up(&seat->claims_made, 1);
+    count_one(&seat->claims_made[seat->taken_from]);
     if (tasks == 1) {
         worker_run_cell(seat, &piece->segment->cells[piece->begin]);
         piece_done(piece);
@@ -251,12 +251,17 @@ struct find {
     struct fork_call call;
 };
 
+static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
+    return owner != seat && owner->is_worker ? CLAIM_STOLEN : CLAIM_LANE;
+}
+
 static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
     for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
         find->tasks = lane_claim(lane, claim_size(seat->pool, lane), NULL, NULL, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = seat->taken = lane;
+        seat->taken_from = claim_source_of(seat, owner);
         return true;
     }
     return false;
@@ -269,8 +274,8 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
         find->tasks = 2; /* or one: run as a claim of several */
-        find->lane = NULL;
-        count_up(&seat->claims_revoked, 1);
+        find->lane = seat->taken = NULL;
+        seat->taken_from = CLAIM_REVOKED;
         return true;
     }
     return false;
@@ -320,6 +325,7 @@ bool worker_help(struct weft_worker *seat, lane_filter filter, const void *conte
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
         if (owner == NULL) continue;
+        seat->help_from = claim_source_of(seat, owner);
         for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
             if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
     }
@@ -328,12 +334,13 @@ bool worker_help(struct weft_worker *seat, lane_filter filter, const void *conte
 
 void worker_run_help(struct weft_worker *seat, struct piece *piece) {
     struct frame frame;
+    enum claim_source source = seat->help_from;
     frame_push(seat, &frame);
     worker_run_cell(seat, &piece->segment->cells[piece->begin]);
     piece_done(piece);
     worker_flush(seat);
     frame_pop(seat);
-    count_up(&seat->claims_made, 1);
+    count_up(&seat->claims_made[source], 1);
     count_up(&seat->helped, 1);
 }
 
@@ -425,22 +432,25 @@ static uint32_t workers_awake(const weft_pool *pool) {
     return workers > asleep ? workers - asleep : 0;
 }
 
-static bool linger(const weft_pool *pool) {
+static NOINLINE bool linger(struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
     if (pool->cpu_count == 1 && pool->spin_ticks == 0) return false;
-    for (int i = 0; i < LINGER_LOOKS; i++) {
+    uint64_t start = os_ticks();
+    bool sees = false;
+    for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
         look_pause(pool);
-        if (sees_work(pool, false)) return true;
+        sees = sees_work(pool, false);
     }
-    return false;
+    count_up(&seat->spin_ticks, os_ticks() - start);
+    return sees;
 }
 
 /* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more workers
  * awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
-static enum scouting scout_spin(const weft_pool *pool) {
+static enum scouting scout_look(const weft_pool *pool, uint64_t start) {
     struct park_view view = park_look(&pool->park);
     if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return SCOUT_NOTHING;
-    uint64_t start = os_ticks();
     for (;;) {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool);
@@ -449,6 +459,13 @@ static enum scouting scout_spin(const weft_pool *pool) {
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
         if (ticks >= pool->spin_ticks) return SCOUT_NOTHING;
     }
+}
+
+static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
+    uint64_t start = os_ticks();
+    enum scouting came_upon = scout_look(seat->pool, start);
+    count_up(&seat->spin_ticks, os_ticks() - start);
+    return came_upon;
 }
 
 /* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest is offered or has not
@@ -476,14 +493,27 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
            (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) || load_rlx(&pool->exits);
 }
 
+/* It slept from `since` on and runs again: counts how long its wake took. True. */
+static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
+    uint64_t sent = load_rlx(&seat->pool->park.slots[seat->index].sent_ticks);
+    uint64_t now = os_ticks();
+    if (sent < since || now < sent) return true; /* before its waker had come to that */
+    uint64_t ns = (now - sent) * 1000 / os_ticks_per_us();
+    uint32_t bucket = 63 - (uint32_t)__builtin_clzll(ns | 1);
+    count_up(&seat->wakes_timed[min_u64(bucket, WEFT_WAKE_BUCKETS - 1)], 1);
+    return true;
+}
+
 /* The worker is a scout after. Returns whether somebody woke it. */
 static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint64_t progress = 0;
     worker_unbias(pool);
     forks_ask_firmly(pool);
-    while (!recheck(D18, doze_is_over(pool, &progress), false))
-        if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return true;
+    while (!recheck(D18, doze_is_over(pool, &progress), false)) {
+        uint64_t since = os_ticks();
+        if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return time_wake(seat, since);
+    }
     park_doze_end(&pool->park, seat->index);
     return false;
 }
@@ -501,12 +531,13 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         park_retract(&pool->park, seat->index);
         return false;
     }
+    uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
     uint64_t deadline_ns =
         view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
     if (park_sleep(&pool->park, seat->index, deadline_ns)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
-        return true;
+        return time_wake(seat, since);
     }
     segments_purge(&pool->segments);
     store_rlx(&pool->purged, 1);
@@ -515,7 +546,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
 }
 
 /* As doze. */
-static bool worker_sleep(struct weft_worker *seat, bool is_scout) {
+static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
@@ -572,9 +603,9 @@ static void worker_loop(struct weft_worker *seat) {
             is_scout = false;
             force = 0;
             spare_rest(seat);
-        } else if (is_scout || !linger(pool)) {
+        } else if (is_scout || !linger(seat)) {
             if (!is_scout) is_scout = may_spin = park_scout(&pool->park, seat->index);
-            enum scouting came_upon = may_spin ? scout_spin(pool) : SCOUT_NOTHING;
+            enum scouting came_upon = may_spin ? scout_spin(seat) : SCOUT_NOTHING;
             if (came_upon == SCOUT_FORKS) force |= FORCE_FORKS;
             if (came_upon != SCOUT_NOTHING) continue;
             may_spin = worker_sleep(seat, is_scout);

@@ -9,6 +9,7 @@
 #include "held.h"
 #include "park.h"
 #include "place.h"
+#include "weft_observe.h"
 
 #define SEATS_MAX 4096u
 
@@ -41,6 +42,9 @@ struct loop_cost {
     uint64_t ticks_256; /* per index, in 1/256 ticks */
 };
 
+/* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's; another's claim. */
+enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
+
 /* Only the seat's own thread touches a field, unless it says otherwise. */
 struct weft_worker {
     weft_pool *pool;
@@ -53,12 +57,14 @@ struct weft_worker {
     uint32_t fenced;         /* submissions since it was last biased */
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
-    struct frame *frame; /* innermost, or NULL */
-    struct lane *lane;   /* the lane it submitted to last, or the pool's blank lane, which fits no group */
-    struct lane *taken;  /* the lane it claimed from last, or NULL */
-    uint64_t task_ticks; /* about how long its tasks take */
-    uint32_t timed;      /* claims timed since the last long one */
-    uint32_t claims;     /* count, for choosing which to time */
+    struct frame *frame;          /* innermost, or NULL */
+    struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which fits no group */
+    struct lane *taken;           /* the lane it claimed from last, or NULL */
+    uint64_t task_ticks;          /* about how long its tasks take */
+    uint32_t timed;               /* claims timed since the last long one */
+    uint32_t claims;              /* count, for choosing which to time */
+    enum claim_source taken_from; /* what it claimed last */
+    enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
     uint32_t loop_depth; /* loops it is calling, one inside the other */
     struct loop_cost loop_costs[LOOP_COSTS];
@@ -70,11 +76,15 @@ struct weft_worker {
     ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; never shortened */
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
-    ATOMIC(uint64_t) claims_made;
-    ATOMIC(uint64_t) claims_revoked;
+    ATOMIC(uint64_t) claims_made[CLAIM_SOURCES];
     ATOMIC(uint64_t) helped;
+    ATOMIC(uint64_t) forks_taken;
+    ATOMIC(uint64_t) loops_helped;
     ATOMIC(uint64_t) parks;
     ATOMIC(uint64_t) wakes;
+    ATOMIC(uint64_t) spin_ticks; /* spent looking for work, or waiting awake */
+    ATOMIC(uint64_t) expect_hits;
+    ATOMIC(uint64_t) expect_misses;
     ATOMIC(uint64_t) heap_payloads;
 
     /* while it sleeps in a wait; any thread */
@@ -89,6 +99,8 @@ struct weft_worker {
     struct claim claim;
     ALIGNED(CACHE_LINE) struct forks forks;
     ATOMIC(struct loop *) loops; /* one for each depth; never shortened. Written by its thread */
+
+    ATOMIC(uint64_t) wakes_timed[WEFT_WAKE_BUCKETS]; /* read by all, written by its own thread */
 };
 
 struct weft_pool {

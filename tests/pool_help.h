@@ -4,6 +4,7 @@
 
 #include "help.h"
 #include "weft.h"
+#include "weft_observe.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -149,6 +149,8 @@ void os_yield(void) { os_pause(); }
 bool os_fence_is_asymmetric(void) { return R.asymmetric; }
 void os_init(void) {}
 
+bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data != NULL || bytes == 0); }
+
 uint64_t os_now_ns(void) { return R.now_ns += R.tick_ns; }
 uint64_t os_ticks(void) { return os_now_ns(); }
 uint64_t os_ticks_per_us(void) { return 1000; }

@@ -1,0 +1,86 @@
+/* weft_observe.h: what the threads of a pool do and have done. docs/observe.md shows how to use it. */
+#ifndef WEFT_OBSERVE_H
+#define WEFT_OBSERVE_H
+
+#include "weft.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- counters ----------------------------------------------------------------------------------------------------- */
+
+/* Bucket i counts wake-ups that took 2^i ns and more, the last one all that took longer. */
+#define WEFT_WAKE_BUCKETS 32
+
+/* Sums over all threads since the pool was created. Counted without synchronisation: exact when the pool is quiet. */
+typedef struct weft_stats {
+    size_t struct_size;                  /* set by the caller to sizeof(weft_stats) */
+    uint64_t tasks_run;                  /* task functions called */
+    uint64_t tasks_dropped;              /* payloads handed to clean, or dropped without one */
+    uint64_t claims;                     /* successful claims, each of one or more tasks */
+    uint64_t claims_revoked;             /* claims whose unstarted rest another worker took */
+    uint64_t helped;                     /* tasks run by waiting threads */
+    uint64_t parks;                      /* times a thread went to sleep */
+    uint64_t wakes;                      /* wake-ups sent */
+    uint64_t heap_payloads;              /* payloads over WEFT_INLINE_MAX */
+    uint64_t queue_bytes;                /* memory of the lanes now */
+    uint32_t workers;                    /* worker threads */
+    uint32_t spares_started;             /* spare threads ever started */
+    uint32_t spares_peak;                /* blocking sections open at once, at most */
+    uint32_t lanes;                      /* lanes ever made */
+    uint64_t steals;                     /* claims from another worker's lane; not from an outside thread's */
+    uint64_t forks_taken;                /* forked calls run for another thread */
+    uint64_t loops_helped;               /* times a thread came to help with another's loop */
+    uint64_t woken;                      /* sleeps of workers that a wake ended */
+    uint64_t spin_ns;                    /* spent looking for work or for the end of a wait, awake */
+    uint64_t expect_hits;                /* workers awake ahead of work that came */
+    uint64_t expect_misses;              /* ... that did not come */
+    uint64_t wake_ns[WEFT_WAKE_BUCKETS]; /* `woken` by how long it took from the wake to running: 2^i ns and more, at i */
+    uint32_t threads;                    /* indices for weft_worker_stats: 0 .. threads - 1 */
+} weft_stats;
+
+/* Fills *stats up to its struct_size. WEFT_OK or WEFT_EINVAL. */
+WEFT_API int weft_pool_stats(const weft_pool *pool, weft_stats *stats);
+
+enum weft_worker_kind { WEFT_NO_THREAD = 0, WEFT_WORKER = 1, WEFT_SPARE = 2, WEFT_OUTSIDE = 3 };
+
+/* One thread's share of them; the names are those of weft_stats. */
+typedef struct weft_worker_counts {
+    size_t struct_size; /* set by the caller to sizeof(weft_worker_counts) */
+    uint32_t index;     /* as weft_worker_index */
+    uint32_t kind;      /* enum weft_worker_kind; WEFT_NO_THREAD: nobody has had this index yet, all is 0 */
+    uint64_t tasks_run;
+    uint64_t tasks_dropped;
+    uint64_t claims;
+    uint64_t steals;
+    uint64_t claims_revoked; /* by this thread from others */
+    uint64_t helped;
+    uint64_t forks_taken;
+    uint64_t loops_helped;
+    uint64_t parks;
+    uint64_t wakes;
+    uint64_t woken;
+    uint64_t spin_ns;
+    uint64_t expect_hits;
+    uint64_t expect_misses;
+    uint64_t heap_payloads;
+    uint64_t wake_ns[WEFT_WAKE_BUCKETS];
+} weft_worker_counts;
+
+/* Fills *counts up to its struct_size. An outside thread that ends leaves its index, and its counts, to the next. WEFT_OK;
+ * WEFT_EINVAL: NULL, or no such index. */
+WEFT_API int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts);
+
+/* The sums and every thread's share as one JSON object, like snprintf: at most `size` bytes with the ending zero; returns the
+ * length without a limit, or WEFT_EINVAL for NULL pool, or NULL text with a size. Allocates nothing. */
+WEFT_API int weft_stats_json(const weft_pool *pool, char *text, size_t size);
+
+/* Every thread's share as a table for people, written to a file descriptor. Safe in signal handlers. WEFT_OK; WEFT_EINVAL: NULL
+ * pool, or the descriptor does not take it. */
+WEFT_API int weft_stats_print(const weft_pool *pool, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* text.h: text built in a buffer, without allocation. Layer 1. Safe in signal handlers.
+ *
+ * Like snprintf it goes on counting when the buffer is full; or, with a file descriptor, writes the buffer out and goes on. */
+#ifndef WEFT_TEXT_H
+#define WEFT_TEXT_H
+
+#include "os.h"
+
+struct text {
+    char *to;
+    size_t size;
+    size_t length; /* of all that was put; with a descriptor, of what is in the buffer */
+    int fd;        /* TEXT_TO_MEMORY: none */
+    bool failed;   /* the descriptor took not all */
+};
+
+#define TEXT_TO_MEMORY (-1)
+
+void text_put(struct text *text, const char *from);
+void text_put_char(struct text *text, char c);
+void text_put_number(struct text *text, uint64_t n);
+void text_put_hex(struct text *text, uint64_t n);
+/* n / 10^digits, with that many digits after the point. */
+void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
+/* Right-aligned in `width` characters. */
+void text_put_column(struct text *text, uint64_t n, unsigned width);
+/* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a descriptor, or
+ * -1 when that took not all. */
+int text_end(struct text *text);
+
+#endif

@@ -1,0 +1,236 @@
+/* Counters: what each thread did, by events; their texts. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
+#include "pool_help.h"
+
+static weft_worker_counts counts_of(const weft_pool *pool, unsigned index) {
+    weft_worker_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_worker_stats(pool, index, &counts) == WEFT_OK);
+    REQUIRE(counts.index == index);
+    return counts;
+}
+
+static weft_worker_counts outside_counts(const weft_pool *pool) {
+    for (unsigned i = 0; i < stats_of(pool).threads; i++) {
+        weft_worker_counts counts = counts_of(pool, i);
+        if (counts.kind == WEFT_OUTSIDE) return counts;
+    }
+    return (weft_worker_counts){0};
+}
+
+/* ---- who did what ------------------------------------------------------------------------------------------------- */
+
+static void test_shares_add_up(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(3);
+    weft_group group = WEFT_GROUP_INIT;
+    char large[WEFT_INLINE_MAX + 1] = {0};
+    for (int i = 0; i < 3000; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+    for (int i = 0; i < 7; i++) assert_int_equal(weft_submit(pool, &group, empty_task, large, sizeof large), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    weft_stats sum = stats_of(pool);
+    uint64_t tasks = 0, claims = 0, helped = 0, heap = 0;
+    for (unsigned i = 0; i < sum.threads; i++) {
+        weft_worker_counts counts = counts_of(pool, i);
+        tasks += counts.tasks_run;
+        claims += counts.claims;
+        helped += counts.helped;
+        heap += counts.heap_payloads;
+        assert_true(counts.claims >= counts.steals + counts.claims_revoked);
+        if (counts.kind == WEFT_NO_THREAD) assert_int_equal(counts.tasks_run + counts.parks + counts.claims, 0);
+    }
+    assert_int_equal(tasks, 3007);
+    assert_int_equal(sum.tasks_run, tasks);
+    assert_true(sum.claims >= claims); /* workers may have looked on */
+    assert_int_equal(sum.helped, helped);
+    assert_int_equal(heap, 7);
+    assert_int_equal(outside_counts(pool).heap_payloads, 7);
+    assert_int_equal(outside_counts(pool).tasks_run, helped);
+    assert_int_equal(counts_of(pool, 0).kind, WEFT_WORKER);
+    assert_int_equal(counts_of(pool, 2).kind, WEFT_WORKER);
+    assert_int_equal(counts_of(pool, 3).kind, WEFT_NO_THREAD); /* a spare's */
+    end_pool(pool);
+}
+
+#define STOLEN 9
+
+/* Submits to its own lane and does not return before another thread has run all of it. */
+static int hoard(void *payload, weft_worker *self) {
+    sem_t *done = *(sem_t **)payload;
+    atomic_uint count = 0, *counter = &count;
+    unsigned index = weft_worker_index(self);
+    for (int i = 0; i < STOLEN; i++) REQUIRE(weft_submit_child(self, count_task, &counter, sizeof counter) == WEFT_OK);
+    while (atomic_load(&count) < STOLEN) sched_yield();
+    *(unsigned *)payload = index;
+    sem_post(done);
+    return (int)index + 1;
+}
+
+static void test_steals(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    weft_group group = WEFT_GROUP_INIT;
+    sem_t done, *event = &done;
+    sem_init(&done, 0, 0);
+    assert_int_equal(weft_submit(pool, &group, hoard, &event, sizeof event), WEFT_OK);
+    int result = weft_wait(pool, &group);
+    assert_true(result == 1 || result == 2);
+    weft_worker_counts hoarder = counts_of(pool, (unsigned)result - 1), thief = counts_of(pool, 2 - (unsigned)result);
+    assert_int_equal(hoarder.tasks_run, 1);
+    assert_int_equal(hoarder.claims, 1);
+    assert_int_equal(hoarder.steals, 0);
+    assert_int_equal(thief.tasks_run, STOLEN);
+    assert_int_equal(thief.claims, thief.steals + thief.claims_revoked);
+    assert_true(thief.steals >= 1 && thief.steals <= STOLEN);
+    assert_int_equal(stats_of(pool).steals, thief.steals);
+    end_pool(pool);
+}
+
+static int join_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    atomic_uint *inside = context;
+    atomic_fetch_add(inside, (unsigned)(end - begin));
+    while (atomic_load(inside) < 2) sched_yield(); /* the first two chunks run side by side */
+    return 0;
+}
+
+static void test_loop_helpers(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    atomic_uint inside = 0;
+    assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, join_body, &inside), WEFT_OK);
+    assert_int_equal(counts_of(pool, 0).loops_helped, 1);
+    assert_int_equal(stats_of(pool).loops_helped, 1);
+    end_pool(pool);
+}
+
+/* ---- sleep -------------------------------------------------------------------------------------------------------- */
+
+#define ROUNDS 20
+
+static void test_wakes(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    uint64_t parks = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        while (counts_of(pool, 0).parks == parks) nap();
+        parks = counts_of(pool, 0).parks;
+        assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    }
+    while (counts_of(pool, 0).parks == parks) nap();
+    weft_worker_counts worker = counts_of(pool, 0), own = outside_counts(pool);
+    /* A stopped process may find its worker awake by itself. */
+    assert_true(own.wakes >= 1 && own.wakes <= ROUNDS);
+    assert_true(worker.woken >= 1 && worker.woken <= own.wakes);
+    assert_int_equal(worker.wakes, 0);
+    uint64_t timed = 0;
+    for (int i = 0; i < WEFT_WAKE_BUCKETS; i++) {
+        timed += worker.wake_ns[i];
+        assert_int_equal(stats_of(pool).wake_ns[i], worker.wake_ns[i]);
+    }
+    assert_int_equal(timed, worker.woken);
+    assert_int_equal(worker.wake_ns[0] + worker.wake_ns[1] + worker.wake_ns[2], 0); /* no system call takes 8 ns */
+    if (weft_cpu_count() > 1) assert_true(worker.spin_ns > 0);
+    end_pool(pool);
+}
+
+/* ---- texts -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t json_field(const char *json, const char *name) {
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", name);
+    const char *at = strstr(json, quoted);
+    REQUIRE(at != NULL);
+    return strtoull(at + strlen(quoted), NULL, 10);
+}
+
+static void test_json(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    weft_group group = WEFT_GROUP_INIT;
+    for (int i = 0; i < 123; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    static char text[16384], cut[100];
+    int length = weft_stats_json(pool, NULL, 0);
+    assert_true(length > 0 && (size_t)length < sizeof text - 1000);
+    length = weft_stats_json(pool, text, sizeof text);
+    assert_int_equal(strlen(text), length);
+    assert_int_equal(json_field(text, "tasks_run"), 123);
+    assert_int_equal(json_field(text, "workers"), 2);
+    assert_true(weft_stats_json(pool, cut, sizeof cut) >= (int)sizeof cut);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_memory_equal(cut, text, 30);
+    end_pool(pool);
+}
+
+static void test_print(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    weft_group group = WEFT_GROUP_INIT;
+    for (int i = 0; i < 321; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(weft_stats_print(pool, fileno(file)), WEFT_OK);
+    rewind(file);
+    char line[256], kind[16];
+    unsigned index, rows = 0;
+    unsigned long tasks, sum = 0;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "%u %15s %lu", &index, kind, &tasks) == 3) {
+            assert_string_equal(kind, index < 2 ? "worker" : "outside");
+            sum += tasks;
+            rows++;
+        }
+    fclose(file);
+    assert_int_equal(sum, 321);
+    assert_int_equal(rows, 3);
+    end_pool(pool);
+}
+
+static void test_bad_arguments(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_worker_counts counts = {.struct_size = sizeof counts};
+    char text[8];
+    assert_int_equal(weft_worker_stats(NULL, 0, &counts), WEFT_EINVAL);
+    assert_int_equal(weft_worker_stats(pool, 0, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_worker_stats(pool, stats_of(pool).threads, &counts), WEFT_EINVAL);
+    assert_int_equal(weft_worker_stats(pool, UINT32_MAX, &counts), WEFT_EINVAL);
+    counts.struct_size = 0;
+    assert_int_equal(weft_worker_stats(pool, 0, &counts), WEFT_EINVAL);
+    memset(&counts, 0x5a, sizeof counts);
+    counts.struct_size = offsetof(weft_worker_counts, tasks_dropped); /* an older caller's */
+    assert_int_equal(weft_worker_stats(pool, 0, &counts), WEFT_OK);
+    assert_int_equal(counts.tasks_run, 0);
+    assert_int_equal(counts.tasks_dropped, 0x5a5a5a5a5a5a5a5a);
+    assert_int_equal(weft_stats_json(NULL, text, sizeof text), WEFT_EINVAL);
+    assert_int_equal(weft_stats_json(pool, NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_stats_print(NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_stats_print(pool, -1), WEFT_EINVAL);
+    int full = open("/dev/full", O_WRONLY);
+    if (full >= 0) {
+        errno = 77;
+        assert_int_equal(weft_stats_print(pool, full), WEFT_EINVAL);
+        assert_int_equal(errno, 77);
+        close(full);
+    }
+    end_pool(pool);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares_add_up), cmocka_unit_test(test_steals), cmocka_unit_test(test_loop_helpers),
+        cmocka_unit_test(test_wakes),         cmocka_unit_test(test_json),   cmocka_unit_test(test_print),
+        cmocka_unit_test(test_bad_arguments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
