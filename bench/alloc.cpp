@@ -165,27 +165,41 @@ class Pipe {
     void emptied() { head.store(emptied_so_far() + batch, std::memory_order_release); }
 };
 
-// Blocks made on one thread and freed on the other.
+// Blocks made on one thread and freed on the other. Filled: written whole where they are made, read whole before they are freed.
 class Remote : public Alloc {
-    bool both_ways;
+    bool both_ways, filled;
     Pipe pipes[2]; // from thread 0, from thread 1
     std::atomic<bool> failed{false};
+
+    size_t words() const { return filled ? sizes().least / sizeof(uint64_t) : 1; }
+
+    void write(void *block, uint64_t number) const {
+        auto *word = static_cast<uint64_t *>(block);
+        for (size_t i = 0; i < words(); i++) word[i] = number + i;
+    }
+
+    void read(const void *block, uint64_t number) const {
+        const auto *word = static_cast<const uint64_t *>(block);
+        uint64_t wrong = 0;
+        for (size_t i = 0; i < words(); i++) wrong |= word[i] ^ (number + i);
+        if (wrong != 0) alloc_changed();
+    }
 
     void send(Pipe &pipe) const {
         void **slots = pipe.to_fill();
         size_t number = pipe.filled_so_far();
         for (size_t i = 0; i < Pipe::batch; i++) {
             slots[i] = alloc_block(sizes().least);
-            alloc_mark(slots[i], number + i);
+            write(slots[i], number + i);
         }
         pipe.filled();
     }
 
-    static void receive(Pipe &pipe) {
+    void receive(Pipe &pipe) const {
         void **slots = pipe.to_empty();
         size_t number = pipe.emptied_so_far();
         for (size_t i = 0; i < Pipe::batch; i++) {
-            alloc_check(slots[i], number + i);
+            read(slots[i], number + i);
             alloc_free(slots[i]);
         }
         pipe.emptied();
@@ -225,7 +239,7 @@ class Remote : public Alloc {
     }
 
   public:
-    Remote(AllocSizes bytes, bool both) : Alloc(2, bytes), both_ways(both) {}
+    Remote(AllocSizes bytes, bool both, bool whole) : Alloc(2, bytes), both_ways(both), filled(whole) {}
 };
 
 // The number at the start of `text`; moves past it and the separator after it.
@@ -258,7 +272,8 @@ std::unique_ptr<Workload> alloc_workload_make(const std::string &workload, const
     if (workload == "alloc-cold" && name == "short-thread") return std::make_unique<ShortThread>(AllocSizes{16, 1024});
     if (workload == "alloc-remote") {
         size_t size = number_take(name, at);
-        return std::make_unique<Remote>(AllocSizes{size, size}, name.find("both") != std::string::npos);
+        return std::make_unique<Remote>(AllocSizes{size, size}, name.find("both") != std::string::npos,
+                                        name.find("filled") != std::string::npos);
     }
     if (workload == "alloc-memory") return alloc_memory_make(name);
     return nullptr;

@@ -26,6 +26,7 @@
 #define CAPACITY_START 16u
 #define CAPACITY_MAX 4096u
 #define PREFILL_MAX 8u
+#define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
 #define TIMED_REFILLS 16u /* one in so many */
 #define DECAY_MS 500
 
@@ -344,32 +345,52 @@ void *heap_alloc_slow(size_t size) {
 
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
 
+/* Sends blocks of one slab home. */
+static void send_home(struct bin *bin, struct slab *slab, void *const *blocks, uint32_t count) {
+    slab_send(slab, blocks, count);
+    count_in(bin, COUNT_REMOTE_FREES, count);
+    count_in(bin, COUNT_REMOTE_SENDS, 1);
+}
+
 /* Sends blocks[0] home, and with it the others of its slab; those sent become NULL. */
 static void send_slab(struct bin *bin, void **blocks, uint32_t count) {
-    struct slab *slab = slab_of(blocks[0]);
     void *message[64];
     uint32_t n = 0;
+    struct slab *slab = slab_of(blocks[0]);
     for (uint32_t i = 0; i < count && n < 64; i++) {
         if (blocks[i] == NULL || slab_of(blocks[i]) != slab) continue;
         message[n++] = blocks[i];
         blocks[i] = NULL;
     }
-    slab_send(slab, message, n);
-    count_in(bin, COUNT_REMOTE_FREES, n);
-    count_in(bin, COUNT_REMOTE_SENDS, 1);
+    send_home(bin, slab, message, n);
+}
+
+static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        slab_put(slab, blocks[i]);
+        if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
+    }
+}
+
+/* How many blocks from the first on are of its slab. */
+static uint32_t run_length(void *const *blocks, uint32_t count) {
+    uint32_t n = 1;
+    while (n < count && ((uintptr_t)blocks[n] ^ (uintptr_t)blocks[0]) < SLOT_BYTES) n++;
+    return n;
 }
 
 /* Own blocks go to their slabs, others' home; `blocks` is used up. */
 static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
     uint32_t foreign = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0, n; i < count; i += n) {
         struct slab *slab = slab_of(blocks[i]);
-        if (slab_owner(slab) != heap) {
-            blocks[foreign++] = blocks[i];
-            continue;
-        }
-        slab_put(slab, blocks[i]);
-        if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
+        n = run_length(blocks + i, count - i);
+        if (slab_owner(slab) == heap)
+            put_own(heap, slab, blocks + i, n);
+        else if (n >= RUN_SENT)
+            send_home(bin, slab, blocks + i, n);
+        else
+            for (uint32_t k = 0; k < n; k++) blocks[foreign++] = blocks[i + k];
     }
     for (uint32_t i = 0; i < foreign; i++)
         if (blocks[i] != NULL) send_slab(bin, blocks + i, foreign - i);

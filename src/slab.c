@@ -42,7 +42,8 @@
 #include "slab.h"
 
 #define HOT_SHARE 16
-#define LINES_TAKEN ((size_t)8) /* of a block */
+#define LINES_SENT ((size_t)8) /* of a block, at most */
+#define LINES_TAKEN ((size_t)1)
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
@@ -77,10 +78,11 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
     store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
 }
 
-/* Takes the blocks' lines away from the processor that freed them. Each line that a user writes later waits for the other
- * processor, and stores become visible in order; the stores of this loop wait together. */
-static void take_lines(void *const *blocks, uint32_t count, size_t size) {
-    size_t bytes = size < LINES_TAKEN * CACHE_LINE ? size : LINES_TAKEN * CACHE_LINE;
+/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and the next
+ * write waits until the other has given it up; one write after another, since stores become visible in order. Who sends a
+ * block home writes first, all blocks of a message together: the line is then in one cache alone, and moves from there at once. */
+static void write_lines(void *const *blocks, uint32_t count, size_t size, size_t lines) {
+    size_t bytes = min_u64(size, lines * CACHE_LINE);
     for (uint32_t i = 0; i < count; i++)
         for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
 }
@@ -106,7 +108,7 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     slab->room -= count;
     slab->fresh -= (uint32_t)min_u64(slab->fresh, count);
     if (slab->returned != 0) {
-        take_lines(slots, count, size);
+        write_lines(slots, count, size, LINES_TAKEN);
         slab->returned -= (uint32_t)min_u64(slab->returned, count);
     }
     store_rlx(&slab->used, load_rlx(&slab->used) + count);
@@ -129,6 +131,7 @@ static void inbox_push(struct inbox *inbox, struct slab *slab) {
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
     struct remote_bits *remote = remote_of(slab);
+    write_lines(blocks, count, class_info[kind].size, LINES_SENT);
     uint64_t before = add_acq_rel(B1, &slab->state, count);
     if ((before & PENDING_MASK) == 0 && state_owner(before) != NULL) inbox_push(heap_inbox(state_owner(before)), slab);
     for (uint32_t i = 0; i < count;) {
