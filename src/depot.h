@@ -23,8 +23,9 @@
 #define SLAB_BLOCKS_MAX (SLOT_BYTES / BLOCK_MIN)
 #define SLAB_WORDS_MAX (SLAB_BLOCKS_MAX / 64)
 
-/* Size classes are 0 .. CLASSES - 1. Other uses of a slot: */
-enum { CLASSES = 40, KIND_RUN = CLASSES, KIND_DIRECT, KIND_OTHER, KINDS = OS_HEAP_TOPS };
+/* What a slot is used for. Size classes are 0 .. CLASSES - 1, runs of 1 .. RUNS slots follow; threads cache free blocks of these.
+ * KIND_RUN: a longer run. */
+enum { CLASSES = 40, RUNS = 4, CACHED = CLASSES + RUNS, KIND_RUN = CACHED, KIND_DIRECT, KIND_OTHER, KINDS = OS_HEAP_TOPS };
 
 enum tier { TIER_NONE, TIER_HOT, TIER_LISTED, TIER_DRAINING };
 

@@ -1,4 +1,4 @@
-/* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool, the life of a thread's heap.
+/* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
  *   refill:  cache <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
  *   free:    cache -> (full: its older half) own blocks to their slabs, others' home, a slab's in one message
@@ -7,11 +7,6 @@
  * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has emptied (to the
  * LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry is ever stale; carving
  * asserts that nevertheless.
- *
- * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
- *   H2  heaps_all: load all      acquire  H1      see H1
- *   H3  heap_decay: CAS next     relaxed  -       survives split: two threads do the same work, which is harmless
  */
 #include <string.h>
 
@@ -22,13 +17,17 @@
 #endif
 #define FREED_BLOCKS 64u /* in the cache of a class of which a thread only frees */
 #define CACHE_START 8u   /* blocks; doubled at each miss and overflow */
+#define CACHE_START_BYTES (1u << 16)
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
 #define CAPACITY_MAX 4096u
 #define PREFILL_MAX 8u
 #define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
 #define TIMED_REFILLS 16u /* one in so many */
-#define DECAY_MS 500
+#define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
+#define WATCHED_FREES 4u  /* to a look at the clock */
+#define WATCHED_ROW 8u    /* that many in a row, with no allocation between: the thread does not go on with little */
+#define WATCH_TURNS 3u    /* of decay, after a slab emptied */
 
 struct heaps heaps;
 
@@ -80,7 +79,7 @@ static void slot_free(struct slab *slab) {
 }
 
 /* Any thread. */
-static void lru_drop(struct heap *heap) {
+void heap_lru_drop(struct heap *heap) {
     struct slab *slab = empties_take(&heap->lru);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
@@ -89,19 +88,13 @@ static void lru_drop(struct heap *heap) {
     }
 }
 
-struct heap *heaps_all(void) {
-    return load_acq(H2, &heaps.all);
-}
-
-void heap_drop_lrus(void) {
-    for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) lru_drop(heap);
-}
-
 /* ---- slabs come and go -------------------------------------------------------------------------------------------- */
 
 static void slab_emptied(struct heap *heap, struct slab *slab) {
     struct bin *bin = &heap->bins[slab->kind];
     tier_set(bin, slab, TIER_NONE);
+    heap->watches = true;
+    heap->turn_emptied = load_rlx(&heaps.turns);
     if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
         slot_free(slab);
         return;
@@ -119,7 +112,7 @@ static void slab_settle(struct heap *heap, struct slab *slab) {
         make_ready(&heap->bins[slab->kind], slab);
 }
 
-static void collect(struct heap *heap) {
+void heap_collect(struct heap *heap) {
     struct slab *slab = inbox_take(&heap->inbox);
     while (slab != NULL) {
         struct slab *next = inbox_next(slab);
@@ -129,11 +122,17 @@ static void collect(struct heap *heap) {
     }
 }
 
+static struct slab *find_orphans(unsigned kind) {
+    struct slab *slab = orphans_take(kind);
+    for (int i = 0; slab == NULL && i < STRIPS_MAX && heap_strip_one(); i++) slab = orphans_take(kind);
+    return slab;
+}
+
 /* Slabs whose owner has ended become the heap's. */
-static uint32_t adopt(struct heap *heap, unsigned kind) {
+uint32_t heap_adopt(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint32_t count = 0;
-    struct slab *slab = orphans_take(kind);
+    struct slab *slab = find_orphans(kind);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
         slab->tier = TIER_NONE;
@@ -218,8 +217,8 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
     }
     if (ready > 1) count_in(bin, COUNT_PREFILLED, ready - 1);
     if (ready > 0) return true;
-    if (adopt(heap, kind) > 0) {
-        if (!inbox_is_empty(&heap->inbox)) collect(heap);
+    if (heap_adopt(heap, kind) > 0) {
+        if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
         if (ready_slab(bin) != NULL) return true;
     }
     return slabs_new(heap, kind, want);
@@ -248,10 +247,20 @@ static struct slab *find_slab(struct heap *heap, unsigned kind) {
 
 /* ---- refill ------------------------------------------------------------------------------------------------------- */
 
-static void config_follow(struct heap *heap) {
-    uint32_t version = load_rlx(&heaps.config_version);
-    if (LIKELY(heap->config_seen == version)) return;
-    heap->config_seen = version;
+uint32_t heap_room_start(unsigned kind) {
+    uint64_t blocks = min_u64(CACHE_START, max_u64(CACHE_START_BYTES / class_info[kind].size, 1));
+    return (uint32_t)min_u64(blocks, class_info[kind].cache_max);
+}
+
+/* How much room the cache has; the heap starts watching it anew when it overflows or is refilled the next time. */
+void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
+    if (class_info[kind].size > TINY_MAX) heap->budget += ((int64_t)heap->room[kind] - blocks) * class_info[kind].size;
+    heap->room[kind] = blocks;
+    heap->limit[kind] = heap->base[kind] + blocks;
+}
+
+void heap_config_set(struct heap *heap) {
+    heap->config_seen = load_rlx(&heaps.config_version);
     int32_t capacity = load_rlx(&heaps.pool_capacity), prefill = load_rlx(&heaps.pool_prefill);
     for (unsigned i = 0; i < CLASSES; i++) {
         struct bin *bin = &heap->bins[i];
@@ -259,10 +268,14 @@ static void config_follow(struct heap *heap) {
         bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
         while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
         if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)
-            heap->limit[i] = heap->base[i];
-        else if (heap->limit[i] == heap->base[i])
-            heap->limit[i] = heap->base[i] + min_u64(CACHE_START, class_info[i].cache_max);
+            heap_room_set(heap, i, 0);
+        else if (heap->room[i] == 0)
+            heap_room_set(heap, i, heap_room_start(i));
     }
+}
+
+static void config_follow(struct heap *heap) {
+    if (UNLIKELY(heap->config_seen != load_rlx(&heaps.config_version))) heap_config_set(heap);
 }
 
 static uint32_t cache_count(const struct heap *heap, unsigned kind) {
@@ -270,10 +283,65 @@ static uint32_t cache_count(const struct heap *heap, unsigned kind) {
 }
 
 static void cache_grow(struct heap *heap, unsigned kind) {
-    if (UNLIKELY(heap->limit[kind] == heap->base[kind])) return;
-    uint32_t capacity = (uint32_t)(heap->limit[kind] - heap->base[kind]);
-    heap->limit[kind] = heap->base[kind] + min_u64((uint64_t)capacity * 2, class_info[kind].cache_max);
+    uint32_t room = heap->room[kind], more = (uint32_t)min_u64(room, class_info[kind].cache_max - room);
+    if (class_info[kind].size > TINY_MAX && (int64_t)more * class_info[kind].size > heap->budget) return;
+    if (more != 0) heap_room_set(heap, kind, room + more);
 }
+
+/* ---- watching ----------------------------------------------------------------------------------------------------- */
+
+static void watch_kind(struct heap *heap, unsigned kind) {
+    uint32_t fill = cache_count(heap, kind);
+    heap->watched = kind;
+    heap->watched_row = 0;
+    heap->limit[kind] = heap->base[kind] + min_u64(fill > 0 ? fill - 1 : 0, heap->room[kind]);
+}
+
+static void watch_end(struct heap *heap) {
+    heap->watches = false;
+    heap->watchable = 0;
+}
+
+/* After the cache overflowed. While slabs that emptied may still be in memory the fill of one cache is its limit, so that frees which
+ * reach it again take the long way and the thread looks at the clock. */
+static void watch(struct heap *heap, unsigned kind) {
+    if (LIKELY(!heap->watches)) return;
+    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) {
+        watch_end(heap);
+        return;
+    }
+    if (heap->watchable == 0 || kind == heap->watched) watch_kind(heap, kind);
+    heap->watchable |= UINT64_C(1) << kind;
+}
+
+/* So many frees in a row are no little work that goes on: another cache is watched, or this one less closely. */
+static void watch_another(struct heap *heap, unsigned kind) {
+    uint64_t others = heap->watchable & ~(UINT64_C(1) << kind), later = others & UINT64_MAX << kind;
+    heap->limit[kind] = heap->base[kind] + heap->room[kind];
+    if (others != 0)
+        watch_kind(heap, (unsigned)__builtin_ctzll(later != 0 ? later : others));
+    else
+        heap->limit[kind] = heap->base[kind] + min_u64(cache_count(heap, kind) + 2 * WATCHED_ROW, heap->room[kind]);
+}
+
+/* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
+static bool free_watched(struct heap *heap, unsigned kind) {
+    uint32_t fill = cache_count(heap, kind);
+    if (heap->room[kind] <= fill) return false;
+    if (kind != heap->watched || !heap->watches) {
+        heap->limit[kind] = heap->base[kind] + heap->room[kind];
+        return true;
+    }
+    heap->watched_row = fill == heap->watched_fill + 1 ? heap->watched_row + 1 : 0;
+    heap->watched_fill = fill;
+    if (heap->watched_row >= WATCHED_ROW) watch_another(heap, kind);
+    if (++heap->visits % WATCHED_FREES != 0) return true;
+    heap_decay(heap);
+    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) watch_end(heap);
+    return true;
+}
+
+/* ---- filling a cache ---------------------------------------------------------------------------------------------- */
 
 static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
     uint32_t got = 0;
@@ -308,8 +376,8 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
 static uint32_t refill(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     config_follow(heap);
-    if (!inbox_is_empty(&heap->inbox)) collect(heap);
-    uint32_t capacity = (uint32_t)(heap->limit[kind] - heap->base[kind]);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+    uint32_t capacity = heap->room[kind];
     uint32_t got = fill(heap, kind, capacity == 0 ? class_info[kind].cache_max / 2 : capacity / 2);
     store_rlx(&heap->top[kind], heap->base[kind] + got);
     cache_grow(heap, kind);
@@ -337,10 +405,11 @@ static void *alloc_refilled(unsigned kind) {
 }
 
 void *heap_alloc_slow(size_t size) {
-    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
-    unsigned kind = class_of(size);
+    if (UNLIKELY(size > RUN_CACHED_MAX)) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
+    unsigned kind = size > MEDIUM_MAX ? kind_of_run(size) : class_of(size);
     void *block = cache_pop(heap_mine(), kind);
-    return block != NULL ? block : alloc_refilled(kind);
+    if (LIKELY(block != NULL)) return block;
+    return kind < CLASSES ? alloc_refilled(kind) : large_alloc(size, BLOCK_MIN, NULL);
 }
 
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
@@ -416,6 +485,13 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
+    watch(heap, kind);
+}
+
+static void push(struct heap *heap, unsigned kind, void *p) {
+    void **top = load_rlx(&heap->top[kind]);
+    top[1] = p;
+    store_rlx(&heap->top[kind], top + 1);
 }
 
 /* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
@@ -433,9 +509,7 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
         return;
     }
     if (cache_count(heap, kind) >= class_info[kind].cache_max) flush(heap, kind, cache_count(heap, kind) / 2);
-    void **top = load_rlx(&heap->top[kind]);
-    top[1] = p;
-    store_rlx(&heap->top[kind], top + 1);
+    push(heap, kind, p);
 }
 
 /* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of no use
@@ -447,6 +521,11 @@ static bool only_frees(struct heap *heap, unsigned kind) {
     return bin->allocs_when_full == before && load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
 }
 
+static uint32_t freed_room(unsigned kind) {
+    return (uint32_t)min_u64(max_u64(CACHE_START_BYTES / class_info[kind].size, 2),
+                             min_u64(FREED_BLOCKS, class_info[kind].cache_max));
+}
+
 static void free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)) {
@@ -454,70 +533,63 @@ static void free_small(struct heap *heap, void *p, unsigned kind) {
         return;
     }
     if (cache_push(heap, kind, p)) return;
+    if (free_watched(heap, kind)) {
+        push(heap, kind, p);
+        return;
+    }
     if (only_frees(heap, kind)) {
-        heap->limit[kind] = heap->base[kind] + min_u64(FREED_BLOCKS, class_info[kind].cache_max);
+        heap_room_set(heap, kind, freed_room(kind));
         flush(heap, kind, cache_count(heap, kind));
     } else {
         cache_grow(heap, kind);
     }
     /* After a change of the policy there may be more in it than it is to hold. */
-    while (!cache_push(heap, kind, p)) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
+    while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
+    push(heap, kind, p);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
+}
+
+static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
+    void **oldest = heap->base[kind] + 1;
+    uint32_t left = cache_count(heap, kind) - count;
+    for (uint32_t i = 0; i < count; i++) large_free(oldest[i], kind);
+    memmove(oldest, oldest + count, left * sizeof *oldest);
+    store_rlx(&heap->top[kind], heap->base[kind] + left);
+}
+
+static void free_run(struct heap *heap, void *p, unsigned kind) {
+    if (!cache_push(heap, kind, p)) {
+        heap_decay(heap);
+        cache_grow(heap, kind);
+        while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);
+        push(heap, kind, p);
+    }
 }
 
 void heap_free_slow(void *p) {
     if (p == NULL) return;
     unsigned kind = kind_of(p);
-    if (kind >= CLASSES) {
+    struct heap *heap = kind < CACHED ? heap_get() : NULL;
+    if (heap == NULL && kind < CLASSES)
+        slab_send(slab_of(p), &p, 1);
+    else if (heap == NULL)
         large_free(p, kind);
-        return;
-    }
-    struct heap *heap = heap_get();
-    if (heap != NULL)
+    else if (kind < CLASSES)
         free_small(heap, p, kind);
     else
-        slab_send(slab_of(p), &p, 1);
+        free_run(heap, p, kind);
 }
 
-/* ---- a thread's heap ---------------------------------------------------------------------------------------------- */
+/* ---- for heap_life.c ---------------------------------------------------------------------------------------------- */
 
-static void heap_begin(struct heap *heap) {
-    void **place = heap->places;
-    for (unsigned i = 0; i < KINDS; i++) {
-        uint32_t most = i < CLASSES ? class_info[i].cache_max : 0;
-        heap->base[i] = heap->limit[i] = place;
-        if (i < CLASSES) heap->limit[i] += min_u64(CACHE_START, most);
-        store_rlx(&heap->top[i], place);
-        if (i < CLASSES) place += 1 + most + GATHER_MAX;
+void heap_kind_tidy(struct heap *heap, unsigned kind) {
+    uint32_t count = cache_count(heap, kind), n = 0;
+    if (kind >= CLASSES) {
+        runs_drop(heap, kind, count);
+        return;
     }
-    for (unsigned i = 0; i < CLASSES; i++) {
-        heap->bins[i].capacity = CAPACITY_START;
-        heap->bins[i].prefill = 1;
-    }
-}
-
-static struct heap *heap_make(void) {
-    struct slots got = depot_take_run(HEAP_SLOTS, 1);
-    if (got.segment == NULL) return NULL;
-    depot_soil(got);
-    struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
-    if (got.dirty != 0) memset(heap, 0, sizeof *heap);
-    heap_begin(heap);
-    add_rlx(&heaps.count, 1);
-    struct heap *newest = load_rlx(&heaps.all);
-    do {
-        store_rlx(&heap->older, newest);
-    } while (!cas_rel(H1, &heaps.all, &newest, heap));
-    return heap;
-}
-
-#define IDLE_LINK offsetof(struct heap, idle_link)
-
-/* All blocks of the cache, of the spill and of what gathers leave. */
-static void bin_tidy(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     void **lowest = heap->base[kind] + 1, **gathered = lowest + class_info[kind].cache_max;
-    uint32_t count = cache_count(heap, kind), n = 0;
     count_in(bin, COUNT_FLUSHED, count);
     release(heap, bin, lowest, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
@@ -527,16 +599,7 @@ static void bin_tidy(struct heap *heap, unsigned kind) {
     while ((count = unspill(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
 }
 
-void heap_tidy(struct heap *heap) {
-    for (unsigned i = 0; i < CLASSES; i++)
-        if (load_rlx(&heap->bins[i].count[COUNT_MISSES]) + load_rlx(&heap->allocs[i]) != 0 || cache_count(heap, i) != 0 ||
-            load_rlx(&heap->bins[i].count[COUNT_FLUSHES]) != 0)
-            bin_tidy(heap, i);
-    if (!inbox_is_empty(&heap->inbox)) collect(heap);
-}
-
-/* Its slabs become orphans, all but those that others are freeing to right now. */
-static void heap_abandon(struct heap *heap) {
+void heap_abandon(struct heap *heap) {
     for (unsigned i = 0; i < CLASSES; i++) {
         struct bin *bin = &heap->bins[i];
         for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++) {
@@ -551,78 +614,4 @@ static void heap_abandon(struct heap *heap) {
             }
         }
     }
-}
-
-static void heap_exit(os_self *self) {
-    struct heap *heap = self->heap;
-    if (heap == (void *)os_no_heap) return;
-    heap_tidy(heap);
-    lru_drop(heap);
-    heap_abandon(heap);
-    self->heap = os_no_heap;
-    tagged_push(&heaps.idle, heap, IDLE_LINK);
-}
-
-struct heap *heap_get(void) {
-    os_self *self = os_self_get();
-    if (LIKELY(self->heap != os_no_heap)) return self->heap;
-    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
-    if (heap == NULL) heap = heap_make();
-    if (heap == NULL) return NULL;
-    self->heap = heap; /* first: to watch may allocate */
-    os_self_watch(OS_EXIT_HEAP, heap_exit);
-    return heap;
-}
-
-/* ---- giving back -------------------------------------------------------------------------------------------------- */
-
-/* Collects the frees that reached heaps whose threads have ended. */
-static void visit_idle(void) {
-    struct heap *first = NULL, *heap;
-    while ((heap = tagged_pop(&heaps.idle, IDLE_LINK)) != NULL) {
-        collect(heap);
-        lru_drop(heap);
-        heap_abandon(heap);
-        heap->visited = first;
-        first = heap;
-    }
-    while (first != NULL) {
-        heap = first;
-        first = heap->visited;
-        tagged_push(&heaps.idle, heap, IDLE_LINK);
-    }
-}
-
-void heap_adopt_everything(struct heap *heap) {
-    visit_idle();
-    for (unsigned i = 0; i < CLASSES; i++)
-        if (load_rlx(&orphans[i]) != NULL) adopt(heap, i);
-    if (!inbox_is_empty(&heap->inbox)) collect(heap);
-}
-
-size_t heap_trim(void) {
-    struct heap *heap = heap_get();
-    if (heap != NULL) {
-        heap_tidy(heap);
-        heap_adopt_everything(heap);
-    }
-    heap_drop_lrus();
-    return depot_purge(true);
-}
-
-/* What has emptied goes to the depot at the first turn after, and to the system at the second. */
-static NOINLINE void decay_turn(struct heap *heap) {
-    heap_adopt_everything(heap);
-    heap_drop_lrus();
-    depot_purge(false);
-}
-
-void heap_decay(struct heap *heap) {
-    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
-    if (wanted_ms < 0) return;
-    uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
-    uint64_t now_ns = os_now_ns();
-    uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
-    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
-    if (next_ns != 0) decay_turn(heap);
 }

@@ -12,6 +12,7 @@
 #ifndef WEFT_HEAP_H
 #define WEFT_HEAP_H
 
+#include "heap_rest.h"
 #include "slab.h"
 #include "weft.h"
 
@@ -63,17 +64,28 @@ enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_COUNTS 
 /* A cache's places: a NULL, its blocks, what gathers. */
 #define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX]
 struct cache_places {
-    void CLASS_SIZES(CACHE_PLACES);
+    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS + GATHER_MAX];
 };
 
 struct heap {
     /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that top may be.
-     * Kinds that are no classes have no room, which is how a free finds the long way. The first two stand as in os_no_heap.
+     * Kinds that are not cached have no room, which is how a free finds the long way. The first two stand as in os_no_heap.
      * Written by the thread alone; statistics look at top and allocs. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     ATOMIC(uint64_t) allocs[KINDS];
     void **base[KINDS];
+    uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
+    uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
+    int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
+    uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
+    uint32_t turn_emptied;       /* the turn of decay at which a slab emptied the last time */
+    bool watches;
+    uint64_t watchable;    /* kinds that overflowed meanwhile */
+    uint32_t watched;      /* the kind */
+    uint32_t visits;       /* frees that watching saw */
+    uint32_t watched_fill; /* of the cache at the last of them */
+    uint32_t watched_row;  /* of them, each with one block more in the cache than the one before */
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -145,7 +157,10 @@ INLINE void heap_free(void *p) {
 }
 
 INLINE void heap_free_sized(void *p, size_t size) {
-    if (UNLIKELY(p == NULL || size > MEDIUM_MAX || !cache_push(heap_mine(), class_of(size), p))) heap_free_slow(p);
+    if (UNLIKELY(size > MEDIUM_MAX))
+        heap_free(p);
+    else if (UNLIKELY(p == NULL || !cache_push(heap_mine(), class_of(size), p)))
+        heap_free_slow(p);
 }
 
 INLINE unsigned kind_of(const void *p) {
@@ -154,9 +169,11 @@ INLINE unsigned kind_of(const void *p) {
 
 struct heaps {
     ATOMIC(struct heap *) all; /* newest first */
-    struct tagged idle;
+    struct tagged idle;        /* of ended threads, with all they had */
+    struct tagged bare;        /* of ended threads, with what could not be taken from them */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
+    ATOMIC(uint32_t) turns; /* of decay */
     /* the configuration */
     ATOMIC(uint32_t) config_version;
     ATOMIC(int32_t) pool_capacity;
@@ -172,12 +189,24 @@ struct heap *heaps_all(void);
 struct heap *heap_get(void);
 /* Empties the thread's cache and collects what others freed. */
 void heap_tidy(struct heap *heap);
+/* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any thread. */
+bool heap_strip_one(void);
 /* Every thread's LRU goes to the depot. Any thread. */
 void heap_drop_lrus(void);
-/* Collects the frees that reached heaps whose threads have ended, and adopts all orphans. */
-void heap_adopt_everything(struct heap *heap);
 size_t heap_trim(void);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
+
+/* heap.c, for heap_life.c */
+void heap_config_set(struct heap *heap);
+void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
+uint32_t heap_room_start(unsigned kind);
+void heap_collect(struct heap *heap);
+/* All blocks of the cache, of the spill and of what gathers leave. */
+void heap_kind_tidy(struct heap *heap, unsigned kind);
+uint32_t heap_adopt(struct heap *heap, unsigned kind);
+void heap_lru_drop(struct heap *heap);
+/* The heap's slabs become orphans, all but those that others are freeing to right now. */
+void heap_abandon(struct heap *heap);
 
 #endif

@@ -11,7 +11,8 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
     bool zeroed = false;
-    void *p = bytes > MEDIUM_MAX ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
+    void *p = bytes > MEDIUM_MAX && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
+    if (p == NULL) p = bytes > MEDIUM_MAX ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
     if (p != NULL && !zeroed) memset(p, 0, bytes);
     return p;
 }
@@ -26,6 +27,7 @@ void *weft_alloc_aligned(size_t alignment, size_t size) {
         while (kind < CLASSES && (class_info[kind].size & (alignment - 1)) != 0) kind++;
         if (kind < CLASSES) return heap_alloc(class_info[kind].size);
     }
+    if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }
 
@@ -112,6 +114,12 @@ static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->allocs += load_rlx(&heap->large[LARGE_ALLOCS]);
     to->frees += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
+    for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
+        uint64_t allocs = load_rlx(&heap->allocs[i]), cached = (uint64_t)(load_rlx(&heap->top[i]) - heap->base[i]);
+        to->allocs += allocs;
+        to->frees += allocs + cached;
+        to->live_bytes -= cached * class_info[i].size;
+    }
 }
 
 static void add_mappings(weft_heap_counts *to) {
@@ -260,7 +268,7 @@ static int walk_slot(const struct segment *segment, unsigned slot, visit_fn visi
         area.blocks = class_info[kind].blocks;
         area.blocks_used = load_rlx(&segment->slabs[slot].used);
         if (area.blocks_used == 0) return 0;
-    } else if (kind == KIND_RUN) {
+    } else if (kind <= KIND_RUN) {
         area.size = area.block_size = load_rlx(&segment->slabs[slot].run_slots) * SLOT_BYTES;
     } else {
         return 0;

@@ -145,7 +145,7 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     depot_soil(got);
     unsigned first = (unsigned)__builtin_ctzll(got.bits);
     store_rlx(&got.segment->slabs[first].run_slots, count);
-    store_rlx(&got.segment->kinds[first], KIND_RUN);
+    store_rlx(&got.segment->kinds[first], count <= RUNS ? (uint8_t)(CLASSES + count - 1) : KIND_RUN);
     if (zeroed != NULL) *zeroed = got.dirty == 0;
     return slot_start(got.segment, first);
 }
@@ -175,15 +175,15 @@ void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
 }
 
 size_t large_size(const void *p, unsigned kind) {
-    if (kind == KIND_RUN) return load_rlx(&slab_of(p)->run_slots) * SLOT_BYTES;
+    if (kind <= KIND_RUN) return load_rlx(&slab_of(p)->run_slots) * SLOT_BYTES;
     const struct segment *head = head_of(p);
     return (size_t)(head->map_start + head->map_bytes - (const char *)p);
 }
 
 void large_free(void *p, unsigned kind) {
-    ASSERT(kind == KIND_RUN || kind == KIND_DIRECT);
+    ASSERT(kind >= CLASSES && kind <= KIND_DIRECT);
     count_large(LARGE_FREES, LARGE_BYTES_OUT, large_size(p, kind));
-    if (kind == KIND_RUN)
+    if (kind <= KIND_RUN)
         run_free(p);
     else
         unmap_block(p);
@@ -191,7 +191,7 @@ void large_free(void *p, unsigned kind) {
 
 void *large_resize(void *p, unsigned kind, size_t size) {
     size_t before = large_size(p, kind);
-    if (kind == KIND_RUN) return size <= before && size > before / 2 ? p : NULL;
+    if (kind <= KIND_RUN) return size <= before && size > before / 2 ? p : NULL;
     if (size <= RUN_MAX) return NULL;
     void *other = remap_block(p, size);
     if (other == NULL) return NULL;

@@ -51,7 +51,10 @@
             CACHE_BLOCKS(bytes)                                                                                             \
     }
 
-const struct class_info class_info[CLASSES] = {CLASS_SIZES(CLASS_ROW)};
+#define RUN_ROW(slots)                                                                                                      \
+    { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS }
+
+const struct class_info class_info[CACHED] = {CLASS_SIZES(CLASS_ROW), RUN_ROW(1), RUN_ROW(2), RUN_ROW(3), RUN_ROW(4)};
 
 const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1] = {0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
                                                          12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15, 16,

@@ -21,11 +21,14 @@
 #define CACHE_BLOCKS_MAX 256
 #endif
 #define CACHE_BYTES (1 << 17)
-#define CACHE_BLOCKS_MIN 4
+#ifndef CACHE_BLOCKS_MIN
+#define CACHE_BLOCKS_MIN 32
+#endif
+#define CACHE_RUNS 16
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
 
-/* Of a size class. offset * magic >> 32 is the index of the block at that offset from the slab's start. */
+/* Of a size class or a run. offset * magic >> 32 is the index of the block at that offset from the slab's start. */
 struct class_info {
     uint32_t size;
     uint32_t magic;
@@ -33,7 +36,7 @@ struct class_info {
     uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
     uint32_t cache_max; /* blocks in a thread's cache */
 };
-extern const struct class_info class_info[CLASSES];
+extern const struct class_info class_info[CACHED];
 extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1]; /* by (size + 15) / 16 */
 
 INLINE unsigned class_of_medium(size_t size) {
@@ -44,6 +47,10 @@ INLINE unsigned class_of_medium(size_t size) {
 INLINE unsigned class_of(size_t size) {
     return size <= TINY_MAX ? class_of_tiny[(size + BLOCK_MIN - 1) / BLOCK_MIN] : class_of_medium(size);
 }
+
+/* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
+#define RUN_CACHED_MAX (RUNS * SLOT_BYTES)
+INLINE unsigned kind_of_run(size_t size) { return CLASSES + (unsigned)((size - 1) >> SLOT_SHIFT); }
 
 struct heap; /* aligned to SLOT_BYTES */
 

@@ -33,6 +33,7 @@
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
 #include "fork.h"
+#include "heap_rest.h"
 #include "loop.h"
 
 #ifndef LINGER_LOOKS
@@ -540,6 +541,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         return time_wake(seat, since);
     }
     segments_purge(&pool->segments);
+    heap_rest();
     store_rlx(&pool->purged, 1);
     park_retract(&pool->park, seat->index);
     return false;

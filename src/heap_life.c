@@ -1,0 +1,185 @@
+/* heap_life.c: see heap.h. The life of a thread's heap, and memory that goes back to the system.
+ *
+ * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes it from there,
+ * and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes memory that is nobody's; so
+ * does each turn of decay. Frees of slabs that a stripped heap could not give up, since others were freeing to them, reach its inbox;
+ * stripping it again, at a turn of decay, a trim, or by the next thread, finds them.
+ *
+ * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first turn after, and
+ * to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one whose slabs emptied might do
+ * neither for long after, so it watches: its caches' limits stand so that frees at their fill take the long way.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
+ *   H2  heaps_all: load all      acquire  H1      see H1
+ *   H3  heap_decay: CAS next     relaxed  -       survives split: two threads do the same work, which is harmless
+ */
+#include <string.h>
+
+#include "heap.h"
+
+#define DECAY_MS 500
+#define CACHE_BUDGET (8 << 20) /* bytes */
+
+/* ---- beginning ---------------------------------------------------------------------------------------------------- */
+
+struct heap *heaps_all(void) {
+    return load_acq(H2, &heaps.all);
+}
+
+static void heap_begin(struct heap *heap) {
+    void **place = heap->places;
+    heap->budget = CACHE_BUDGET;
+    for (unsigned i = 0; i < KINDS; i++) {
+        heap->base[i] = heap->limit[i] = place;
+        store_rlx(&heap->top[i], place);
+        if (i >= CACHED) continue;
+        heap->room[i] = heap_room_start(i);
+        heap->limit[i] += heap->room[i];
+        place += 1 + class_info[i].cache_max + GATHER_MAX;
+    }
+    heap_config_set(heap);
+}
+
+static struct heap *heap_make(void) {
+    struct slots got = depot_take_run(HEAP_SLOTS, 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    if (got.dirty != 0) memset(heap, 0, sizeof *heap);
+    heap_begin(heap);
+    add_rlx(&heaps.count, 1);
+    struct heap *newest = load_rlx(&heaps.all);
+    do {
+        store_rlx(&heap->older, newest);
+    } while (!cas_rel(H1, &heaps.all, &newest, heap));
+    return heap;
+}
+
+#define IDLE_LINK offsetof(struct heap, idle_link)
+
+static void heap_exit(os_self *self) {
+    struct heap *heap = self->heap;
+    if (heap == (void *)os_no_heap) return;
+    self->heap = os_no_heap;
+    tagged_push(&heaps.idle, heap, IDLE_LINK);
+}
+
+struct heap *heap_get(void) {
+    os_self *self = os_self_get();
+    if (LIKELY(self->heap != os_no_heap)) return self->heap;
+    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) heap = tagged_pop(&heaps.bare, IDLE_LINK);
+    if (heap == NULL) heap = heap_make();
+    if (heap == NULL) return NULL;
+    self->heap = heap; /* first: to watch may allocate */
+    os_self_watch(OS_EXIT_HEAP, heap_exit);
+    return heap;
+}
+
+/* ---- ended threads' heaps ----------------------------------------------------------------------------------------- */
+
+static bool was_used(const struct heap *heap, unsigned kind) {
+    if (load_rlx(&heap->top[kind]) != heap->base[kind]) return true;
+    if (kind >= CLASSES) return false;
+    const struct bin *bin = &heap->bins[kind];
+    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + load_rlx(&heap->allocs[kind]) != 0;
+}
+
+void heap_tidy(struct heap *heap) {
+    for (unsigned i = 0; i < CACHED; i++)
+        if (was_used(heap, i)) heap_kind_tidy(heap, i);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+}
+
+static void strip(struct heap *heap) {
+    heap_tidy(heap);
+    heap_lru_drop(heap);
+    heap_abandon(heap);
+}
+
+bool heap_strip_one(void) {
+    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) return false;
+    strip(heap);
+    tagged_push(&heaps.bare, heap, IDLE_LINK);
+    return true;
+}
+
+/* Also those stripped before. */
+static void strip_all(void) {
+    struct heap *first = NULL, *heap;
+    while ((heap = tagged_pop(&heaps.idle, IDLE_LINK)) != NULL || (heap = tagged_pop(&heaps.bare, IDLE_LINK)) != NULL) {
+        strip(heap);
+        heap->visited = first;
+        first = heap;
+    }
+    while (first != NULL) {
+        heap = first;
+        first = heap->visited;
+        tagged_push(&heaps.bare, heap, IDLE_LINK);
+    }
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+static void adopt_all(struct heap *heap) {
+    strip_all();
+    for (unsigned i = 0; i < CLASSES; i++)
+        if (load_rlx(&orphans[i]) != NULL) heap_adopt(heap, i);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+}
+
+void heap_drop_lrus(void) {
+    for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) heap_lru_drop(heap);
+}
+
+/* heap: the caller's, or NULL. */
+static size_t give_back(struct heap *heap) {
+    if (heap != NULL) {
+        heap_tidy(heap);
+        adopt_all(heap);
+    }
+    heap_drop_lrus();
+    return depot_purge(true);
+}
+
+size_t heap_trim(void) { return give_back(heap_get()); }
+
+void heap_rest(void) {
+    struct heap *heap = heap_mine();
+    if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
+}
+
+/* Empties the caches that were not used since the last time, and takes their room back. */
+static void rest_caches(struct heap *heap) {
+    for (unsigned i = 0; i < CACHED; i++) {
+        uint64_t allocs = load_rlx(&heap->allocs[i]);
+        if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
+            heap_kind_tidy(heap, i);
+            heap_room_set(heap, i, (uint32_t)min_u64(heap->room[i], heap_room_start(i)));
+        }
+        heap->allocs_seen[i] = allocs;
+    }
+}
+
+static NOINLINE void decay_turn(struct heap *heap) {
+    add_rlx(&heaps.turns, 1);
+    adopt_all(heap);
+    heap_drop_lrus();
+    depot_purge(false);
+}
+
+void heap_decay(struct heap *heap) {
+    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
+    if (wanted_ms < 0) return;
+    uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
+    uint64_t now_ns = os_now_ns();
+    if (now_ns >= heap->next_rest_ns) {
+        if (heap->next_rest_ns != 0) rest_caches(heap);
+        heap->next_rest_ns = now_ns + period_ns;
+    }
+    uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
+    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
+    if (next_ns != 0) decay_turn(heap);
+}

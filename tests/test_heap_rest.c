@@ -1,0 +1,106 @@
+/* What the heap keeps and what it gives back without being asked: while a thread works, when a pool idles; blocks of several slots. */
+#define _GNU_SOURCE
+#include "help.h"
+
+#include <time.h>
+
+#include "weft.h"
+
+static weft_heap_counts counts_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    return counts;
+}
+
+enum { MANY = 40000 }; /* of 200 bytes on average */
+
+static void pause_ms(long ms) {
+    struct timespec pause = {0, ms * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+static void make_and_free_many(void) {
+    static void *blocks[MANY];
+    for (int i = 0; i < MANY; i++) {
+        blocks[i] = weft_alloc(100 + (size_t)(i % 3) * 100);
+        REQUIRE(blocks[i] != NULL);
+        memset(blocks[i], 1, 100);
+    }
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+}
+
+static void decay_after(int64_t ms) {
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = ms};
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
+/* A thread that goes on with so little that its caches are never refilled and never overflow. It waits for the event, not for a time. */
+static void test_decay_while_working(void **state) {
+    (void)state;
+    weft_trim();
+    decay_after(20);
+    uint64_t empty = counts_now().resident_bytes, misses = 0;
+    make_and_free_many();
+    while (counts_now().resident_bytes > empty + MANY * 25) {
+        void *few[6];
+        misses = counts_now().misses;
+        for (int i = 0; i < 6; i++) few[i] = weft_alloc(100 + (size_t)(i % 3) * 100);
+        misses = counts_now().misses - misses;
+        for (int i = 0; i < 6; i++) weft_free(few[i]);
+        pause_ms(1);
+    }
+    assert_int_equal(misses, 0);
+    decay_after(0);
+}
+
+static int many_in_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    make_and_free_many();
+    return 0;
+}
+
+/* A pool that idles gives back what its workers leave, while nobody else does anything. */
+static void test_decay_in_idle_pool(void **state) {
+    (void)state;
+    weft_trim();
+    weft_pool *pool;
+    assert_int_equal(weft_pool_create(&pool, NULL), WEFT_OK);
+    weft_group group = WEFT_GROUP_INIT;
+    uint64_t empty = counts_now().resident_bytes;
+    assert_int_equal(weft_submit(pool, &group, many_in_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    while (counts_now().resident_bytes > empty + MANY * 25) pause_ms(10);
+    assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
+}
+
+/* Blocks of several slots that a thread keeps for itself: counted once, zeroed when asked, given back by trim. */
+static void test_runs_kept(void **state) {
+    (void)state;
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < 100; i++) {
+        size_t size = 40000 + (size_t)(i % 5) * 50000;
+        unsigned char *p = weft_alloc(size), *q = weft_alloc_zeroed(1, size), *r = weft_alloc_aligned(4096, size);
+        REQUIRE(p != NULL && q != NULL && r != NULL);
+        for (size_t k = 0; k < size; k++) REQUIRE(q[k] == 0);
+        memset(p, 1, size), memset(q, 2, size), memset(r, 3, size);
+        REQUIRE(p[0] == 1 && p[size - 1] == 1 && q[0] == 2 && q[size - 1] == 2);
+        weft_free(p), weft_free_sized(q, size), weft_free(r);
+    }
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 300);
+    assert_int_equal(after.frees - before.frees, 300);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_true(weft_trim() >= 65536);
+    assert_int_equal(counts_now().live_bytes, before.live_bytes);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decay_while_working),
+        cmocka_unit_test(test_decay_in_idle_pool),
+        cmocka_unit_test(test_runs_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
