@@ -6,6 +6,7 @@ Usage: test_doctor.py WEFT"""
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -216,8 +217,24 @@ def this_machine(_):
     check(status == 0 and "Nothing was changed" in output, f"status {status}: {errors}")
 
 
+def loop(root):
+    """The loop runs, tells what disturbed it or why it cannot, and leaves no trace instance behind."""
+    instances = "/sys/kernel/tracing/instances"
+    before = os.listdir(instances) if os.path.isdir(instances) else None
+    picture = ["--plot", root + "/loop.svg"] if shutil.which("gnuplot") else []
+    status, output, errors = doctor("loop", "--seconds", "0.05", *picture)
+    check(status == 0, f"status {status}: {errors}")
+    check(output.startswith("fib(19) on CPU ") and "of the time went elsewhere" in output, output)
+    check("\nno trace events: /" in output or "\nwhat the kernel did on this CPU" in output, output)
+    check((os.listdir(instances) if os.path.isdir(instances) else None) == before, "no instance is left")
+    if picture:
+        check("<svg" in contents(root)["/loop.svg"].decode(), "there is a picture")
+    else:
+        print("skipped, plot: gnuplot is not installed")
+
+
 def wrong_options(root):
-    for options in (["--nonsense"], ["--root", root + "/nowhere"], ["--root"]):
+    for options in (["--nonsense"], ["--root", root + "/nowhere"], ["--root"], ["loop", "--cpu", "1023"], ["loop", "--seconds", "0"]):
         status, _, errors = doctor(*options)
         check(status == 2 and errors.strip(), f"{options}: status {status}")
     status, _, errors = doctor("--root", root, "--json", "/nonexistent/file")
@@ -225,7 +242,7 @@ def wrong_options(root):
 
 
 def main():
-    for case in (bad_machine, good_machine, script, other_places, nonsense, this_machine, wrong_options):
+    for case in (bad_machine, good_machine, script, other_places, nonsense, this_machine, loop, wrong_options):
         with tempfile.TemporaryDirectory() as root:
             case(root)
         print("ok", case.__name__)

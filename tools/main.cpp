@@ -1,5 +1,6 @@
 // weft: the command. Each subcommand has a folder of its own.
 #include "doctor/doctor.hpp"
+#include "doctor/loop.hpp"
 #include "idle/idle.hpp"
 #include "latency/latency.hpp"
 #include "race/alloc.hpp"
@@ -62,6 +63,12 @@ static void doctor_options(CLI::App &doctor, DoctorOptions &options) {
     doctor.add_flag("--script", options.script, "Print a script that changes what can be changed, and puts it back");
 }
 
+static void loop_options(CLI::App &loop, LoopOptions &options) {
+    loop.add_option("--seconds", options.seconds, "How long")->check(CLI::Range(0.001, 600.0));
+    loop.add_option("--cpu", options.cpu, "On this CPU; the last")->check(CLI::Range(0, 1023));
+    loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg");
+}
+
 static int command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race-child") == 0) return race_child({argv + 2, argv + argc});
     if (argc > 1 && strcmp(argv[1], "race-solo") == 0) return race_solo({argv + 2, argv + argc});
@@ -82,11 +89,15 @@ static int command(int argc, char **argv) {
     DoctorOptions doctor_wish;
     CLI::App *doctor = app.add_subcommand("doctor", "what on this machine keeps short jobs waiting, and what changes it");
     doctor_options(*doctor, doctor_wish);
+    LoopOptions loop_wish;
+    CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
+    loop_options(*loop, loop_wish);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &wrong) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
+    if (loop->parsed()) return loop_main(loop_wish);
     if (doctor->parsed()) return doctor_main(doctor_wish);
     if (latency->parsed()) return latency_main(latency_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
