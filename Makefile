@@ -14,6 +14,7 @@ help:
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make format    clang-format over every file'
+	@echo 'make timeline-view  a timeline in the Perfetto viewer, in a headless browser (large packages)'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
 	@echo 'make aarch64   the tests on 64-bit Arm, under an emulator'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
@@ -52,6 +53,12 @@ aarch64: build
 	@$(call build,aarch64)
 	@JOBS=$(JOBS) scripts/test aarch64
 
+timeline-view: build
+	@scripts/need build test timeline-view
+	@$(call build,release) --target trace_scene
+	@scripts/timeline-viewer build/viewer
+	@tests/view_trace.py build/release/tests/trace_scene build/viewer build/timeline.png
+
 mutants: build
 	@scripts/need build mutants
 	@$(call build,explore)
@@ -65,4 +72,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 test lint format mutants aarch64 install clean
+.PHONY: help race x264 test lint format timeline-view mutants aarch64 install clean

@@ -69,6 +69,7 @@ WEFT_API const char *weft_version(void);
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
 typedef struct weft_pool weft_pool;     /* worker threads, lanes and groups; opaque */
+typedef struct weft_stuck weft_stuck;   /* a task that runs too long: weft_observe.h */
 typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque, passed to each task */
 
 /* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
@@ -122,15 +123,22 @@ typedef struct weft_config {
     void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
     void (*data_free)(void *data); /* destroys *weft_worker_data; called in destroy, after every stop hook */
     weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
-    void *context;                 /* passed to start, stop and clean */
+    void *context;                 /* passed to start, stop, clean and watchdog */
+    /* What the pool does, to be seen (weft_observe.h). */
+    const char *stats; /* file that gets the counters in destroy, as weft_stats_print; or NULL */
+    const char *trace; /* file that gets a timeline in destroy, recorded from create on; or NULL */
+    size_t
+        trace_events; /* events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24 */
+    uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
+    void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
 WEFT_API int weft_config_init(weft_config *config);
 
-/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX. Nothing else in the
- * library reads the environment, but for WEFT_FENCE=full at the first pool (no membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. `cpus` then points into the
- * environment. Not while another thread changes the environment. */
+/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE,
+ * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
+ * membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. Texts then point into the environment. Not while another thread changes the environment. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending

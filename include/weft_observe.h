@@ -80,6 +80,42 @@ WEFT_API int weft_stats_json(const weft_pool *pool, char *text, size_t size);
  * pool, or the descriptor does not take it. */
 WEFT_API int weft_stats_print(const weft_pool *pool, int fd);
 
+/* ---- timeline ----------------------------------------------------------------------------------------------------- */
+
+/* Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took, loops, claims of
+ * several tasks and from others, parks, wakes, waits. The newest weft_config.trace_events of each thread are kept, 32 bytes each; the
+ * memory comes with a thread's first event and stays until the pool ends. A recording that was on begins anew. Tasks that run
+ * already are left out. WEFT_OK, WEFT_EINVAL (NULL), WEFT_EFORK.
+ * weft_config.trace, or WEFT_TRACE=file with weft_config_from_env, records from create on and writes the file in destroy. */
+WEFT_API int weft_trace_start(weft_pool *pool);
+
+/* Ends the recording; what there is stays. A task that runs is still noted at its end. As weft_trace_start. */
+WEFT_API int weft_trace_stop(weft_pool *pool);
+
+/* Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing: times in microseconds since the start, functions
+ * by their symbols, static ones too, or as file+offset. "otherData" says how many events had to go (`dropped`). While it is being
+ * recorded, too; several threads may. WEFT_OK; WEFT_EINVAL: NULL, or the descriptor or file does not take it. */
+WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
+WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
+
+/* ---- a pool that hangs -------------------------------------------------------------------------------------------- */
+
+/* Writes in words what each thread of the pool does, where tasks wait that nobody has begun, which groups have not finished and
+ * who waits for them. From a debugger (`call weft_dump(pool, 2)`), a signal handler or any thread: takes no lock, allocates nothing,
+ * makes no call that a handler may not, needs 8 KiB of stack. How long a task has run it knows in pools with a watchdog, and of tasks
+ * that began while a timeline was recorded. WEFT_OK; WEFT_EINVAL: NULL pool, or the descriptor does not take it. */
+WEFT_API int weft_dump(const weft_pool *pool, int fd);
+
+/* What the watchdog has found: see weft_config.watchdog_ns. Valid during the call. */
+struct weft_stuck {
+    weft_pool *pool;
+    unsigned worker;    /* weft_worker_index */
+    uintptr_t function; /* what it runs; of a loop its body */
+    const char *name;   /* its symbol, or file+offset */
+    uint64_t ns;        /* how long it has run */
+    uint64_t backlog;   /* cells of tasks in the pool that nobody has begun */
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -55,12 +55,17 @@ int weft_config_from_env(weft_config *config) {
     int64_t spin_ns = config->spin_ns;
     int64_t stack_size = (int64_t)config->stack_size;
     int64_t queue_max = (int64_t)config->queue_max;
+    bool is_whole = config->struct_size >= sizeof *config; /* not an older caller's */
+    int64_t trace_events = is_whole ? (int64_t)config->trace_events : 0;
+    int64_t watchdog_ns = is_whole ? (int64_t)config->watchdog_ns : 0;
     const char *cpus = getenv("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return WEFT_EINVAL;
     if (!env_number("WEFT_WORKERS", 0, WEFT_WORKERS_MAX, &workers) ||
         !env_number("WEFT_SPARES", 0, WEFT_WORKERS_MAX, &spares) ||
         !env_number("WEFT_SPIN_NS", WEFT_SPIN_NONE, 1000000000, &spin_ns) ||
+        !env_number("WEFT_TRACE_EVENTS", 0, (int64_t)TRACE_EVENTS_MAX, &trace_events) ||
+        !env_number("WEFT_WATCHDOG_NS", 0, INT64_MAX, &watchdog_ns) ||
         !env_number("WEFT_STACK_SIZE", 0, INT64_MAX, &stack_size) || !env_number("WEFT_QUEUE_MAX", 0, INT64_MAX, &queue_max))
         return WEFT_EINVAL;
     config->workers = (uint32_t)workers;
@@ -69,6 +74,11 @@ int weft_config_from_env(weft_config *config) {
     config->stack_size = (size_t)stack_size;
     config->queue_max = (uint64_t)queue_max;
     if (cpus != NULL) config->cpus = cpus;
+    if (!is_whole) return WEFT_OK;
+    config->trace_events = (size_t)trace_events;
+    config->watchdog_ns = (uint64_t)watchdog_ns;
+    if (getenv("WEFT_STATS") != NULL) config->stats = getenv("WEFT_STATS");
+    if (getenv("WEFT_TRACE") != NULL) config->trace = getenv("WEFT_TRACE");
     return WEFT_OK;
 }
 

@@ -1,16 +1,10 @@
-/* counters.c: what the threads of a pool have counted. Layer 5.
+/* counters.c: what the threads of a pool have counted. Layer 4.
  *
- * Each seat's counters have one writer, its thread, which adds without a read-modify-write.
- *
- * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   F1  count_lanes: load lanes    acquire  T6  a lane is looked at before it is made
- *   F2  stats_seat: load seat      acquire  P1  a seat is looked at before it is made
- */
+ * Each seat's counters have one writer, its thread, which adds without a read-modify-write. */
 #include <string.h>
 
+#include "observe.h"
 #include "text.h"
-#include "weft_observe.h"
-#include "worker.h"
 
 /* The counters that a pool's sums and a thread's share have in common. */
 #define COUNTERS(X)                                                                                                         \
@@ -30,21 +24,10 @@
     X(expect_misses)                                                                                                        \
     X(heap_payloads)
 
-static const struct weft_worker *stats_seat(const weft_pool *pool, uint32_t index) {
-    const struct weft_worker *seat = load_acq(F2, &pool->seats[index]);
-    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
-    return seat;
-}
-
 static uint32_t count_lanes(const struct weft_worker *seat) {
     uint32_t lanes = 0;
-    for (struct lane *lane = load_acq(F1, &seat->lanes); lane != NULL; lane = load_rlx(&lane->next)) lanes++;
+    for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) lanes++;
     return lanes;
-}
-
-static uint64_t ns_of(uint64_t ticks) {
-    uint64_t per_us = os_ticks_per_us();
-    return ticks / per_us * 1000 + ticks % per_us * 1000 / per_us;
 }
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
@@ -66,7 +49,7 @@ static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts
     counts->loops_helped = load_rlx(&seat->loops_helped);
     counts->parks = load_rlx(&seat->parks);
     counts->wakes = load_rlx(&seat->wakes);
-    counts->spin_ns = ns_of(load_rlx(&seat->spin_ticks));
+    counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
     counts->expect_hits = load_rlx(&seat->expect_hits);
     counts->expect_misses = load_rlx(&seat->expect_misses);
     counts->heap_payloads = load_rlx(&seat->heap_payloads);
@@ -77,7 +60,7 @@ static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts
 }
 
 static weft_worker_counts counts_at(const weft_pool *pool, uint32_t index) {
-    const struct weft_worker *seat = stats_seat(pool, index);
+    const struct weft_worker *seat = observe_seat(pool, index);
     weft_worker_counts counts = {.struct_size = sizeof counts, .index = index, .kind = kind_of(pool, seat)};
     if (seat != NULL) counts_of(seat, &counts);
     return counts;
@@ -94,7 +77,7 @@ static weft_stats stats_of(const weft_pool *pool) {
     weft_stats sum = {
         .struct_size = sizeof sum, .workers = load_rlx(&pool->workers), .threads = load_rlx(&pool->seat_count)};
     for (uint32_t i = 0; i < sum.threads; i++) {
-        const struct weft_worker *seat = stats_seat(pool, i);
+        const struct weft_worker *seat = observe_seat(pool, i);
         if (seat == NULL) continue;
         weft_worker_counts counts = counts_at(pool, i);
         stats_add(&sum, &counts);

@@ -65,6 +65,8 @@
  */
 #include "fork.h"
 
+#include "observe.h"
+
 #include <string.h>
 
 #include "pool.h"
@@ -413,7 +415,10 @@ void fork_run(struct weft_worker *seat, const struct fork_call *call) {
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
     weft_place *here = region_begin(span, frame.id, frame.index);
     plain_read(call->place->payload, WEFT_FORK_BYTES);
+    uint64_t start = trace_begin(seat);
+    store_rlx(&seat->running, (uintptr_t)call->fn);
     call->fn(here, call->place->payload);
+    trace_end(seat, TRACE_FORK, start, (uintptr_t)call->fn);
     plain_write(call->place->payload, WEFT_FORK_BYTES);
     region_end(span);
     worker_flush(seat);
@@ -463,8 +468,10 @@ static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
         }
     }
     if (!has_call) {
+        uint64_t start = trace_begin(seat);
         count_up(&seat->parks, 1);
         os_wait(&seat->wait_event, event, 0);
+        trace_end(seat, TRACE_WAIT, start, 0);
     }
     store_rlx(&seat->forks.sleeps, 0);
     add_rlx(&pool->park.word[0].helpers, -(uint32_t)helps);

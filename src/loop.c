@@ -36,6 +36,7 @@
  */
 #include "loop.h"
 
+#include "observe.h"
 #include "pool.h"
 
 #define PARTS_MAX 64u
@@ -226,12 +227,15 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
     frame.id = loop->id;
     frame.index = loop->index;
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    uint64_t start = trace_begin(seat);
+    store_rlx(&seat->running, (uintptr_t)loop->body);
     if (number < loop->parts) {
         if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number]);
     } else {
         struct part own = {{0}};
         if (part_steal(loop, &own)) loop_share(loop, seat, &own);
     }
+    trace_end(seat, TRACE_HELP_LOOP, start, (uintptr_t)loop->body);
     worker_flush(seat);
     frame_pop(seat);
     if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
@@ -297,8 +301,10 @@ static void loop_shut(struct loop *loop) {
         } else {
             uint32_t event = load_acq(R15, &seat->wait_event);
             if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) != 0) {
+                uint64_t slept = trace_begin(seat);
                 count_up(&seat->parks, 1);
                 os_wait(&seat->wait_event, event, 0);
+                trace_end(seat, TRACE_WAIT, slept, 0);
             }
         }
         door = load_acq(R14, &loop->door);
@@ -341,10 +347,12 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     if (!loop->is_known) loop->chunk_max = UINT32_MAX;
     store_rlx(&loop->part[0].range, range_make(from, loop->units));
     uint64_t start = os_ticks();
+    uint64_t traced = trace_begin(loop->seat);
     loop_open(loop, ticks);
     uint64_t units = loop_share(loop, loop->seat, &loop->part[0]);
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
+    trace_end(loop->seat, TRACE_LOOP, traced, (uintptr_t)loop->body);
     loop->seat->loop_end = os_ticks();
 }
 

@@ -38,6 +38,13 @@ void os_free(void *memory);
 
 /* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
 bool os_write(int fd, const void *data, size_t bytes);
+/* Makes the file, empty, or empties it. Its descriptor, or -1. */
+int os_create(const char *path);
+void os_close(int fd);
+
+/* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the offset in
+ * the file; else 0x12. Cut to size - 1 characters. Safe in signal handlers. */
+void os_symbol(uintptr_t address, char *name, size_t size);
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 

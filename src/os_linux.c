@@ -20,6 +20,7 @@
 #include "os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -129,6 +130,19 @@ bool os_write(int fd, const void *data, size_t bytes) {
     }
     errno = saved;
     return bytes == 0;
+}
+
+int os_create(const char *path) {
+    int saved = errno;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    errno = saved;
+    return fd;
+}
+
+void os_close(int fd) {
+    int saved = errno;
+    close(fd);
+    errno = saved;
 }
 
 /* ---- who am I ----------------------------------------------------------------------------------------------------- */

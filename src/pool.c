@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#include "observe.h"
+
 struct place {
     struct place *next;
     uint64_t pool_id;
@@ -249,7 +251,7 @@ static void pool_stop(weft_pool *pool) {
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
 static int config_check(const weft_config *config) {
-    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof *config) return WEFT_EINVAL;
+    if (config->trace_events > TRACE_EVENTS_MAX || config->watchdog_ns > INT64_MAX) return WEFT_EINVAL;
     if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
     if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
@@ -312,6 +314,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->fork_count = os_fork_count();
     store_rlx(&pool->clean, config->clean);
     store_rlx(&pool->clean_context, config->context);
+    store_rlx(&pool->extras, config->queue_max != 0 ? EXTRA_BOUNDED : 0);
 }
 
 #define LINES_OUTSIDE 4u /* outside threads with a line of their own in each group record; further ones share one */
@@ -352,19 +355,23 @@ weft_pool *pool_make(const weft_config *config) {
 int weft_pool_create(weft_pool **pool, const weft_config *config) {
     if (pool == NULL) return WEFT_EINVAL;
     *pool = NULL;
-    weft_config defaults;
-    weft_config_init(&defaults);
-    if (config == NULL) config = &defaults;
-    int error = config_check(config);
+    weft_config wish = {.struct_size = sizeof wish};
+    if (config != NULL && (config->struct_size < sizeof(size_t) || config->struct_size > sizeof wish)) return WEFT_EINVAL;
+    if (config != NULL) memcpy(&wish, config, config->struct_size); /* an older caller's is shorter */
+    wish.struct_size = sizeof wish;
+    int error = config_check(&wish);
     if (error != WEFT_OK) return error;
     os_init();
-    weft_pool *made = pool_make(config);
+    weft_pool *made = pool_make(&wish);
     if (made == NULL) return WEFT_ENOMEM;
-    pool_start(made);
-    if (load_rlx(&made->workers) == 0) {
+    error = observe_start(made);
+    if (error == WEFT_OK) pool_start(made);
+    if (error == WEFT_OK && load_rlx(&made->workers) == 0) error = WEFT_EAGAIN;
+    if (error != WEFT_OK) {
+        observe_end(made);
         registry_remove(made);
         pool_free(made);
-        return WEFT_EAGAIN;
+        return error;
     }
     made->config.workers = load_rlx(&made->workers);
     *pool = made;
@@ -495,6 +502,7 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     }
     pool_drain(pool);
     pool_stop(pool);
+    observe_end(pool);
     pool_free_data(pool);
     registry_remove(pool);
     os_self *self = os_self_get();

@@ -34,6 +34,7 @@
  */
 #include <string.h>
 
+#include "observe.h"
 #include "task.h"
 
 #ifndef BIAS_AFTER
@@ -266,7 +267,8 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
     frame.index = record->item.index;
     frame.id = lane->group_id;
     if (job->move != NULL) job->move(payload, job->object);
-    int error = job->fn(payload, seat);
+    store_rlx(&seat->running, (uintptr_t)job->fn);
+    int error = observe_inline(seat, job->fn)(payload, seat);
     if (error != 0) record_fail(record, sequence, error);
     count_up(&seat->tasks_run, 1);
     frame.unflushed++;

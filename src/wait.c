@@ -16,6 +16,7 @@
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
  */
+#include "observe.h"
 #include "task.h"
 
 /* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
@@ -74,8 +75,10 @@ static void wait_sleep(struct wait *wait) {
     if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
         has_piece = helps && worker_help(seat, wait_accepts, wait, &piece);
         if (!has_piece) {
+            uint64_t start = trace_begin(seat);
             count_up(&seat->parks, 1);
             os_wait(&seat->wait_event, event, wait->deadline_ns);
+            trace_end(seat, TRACE_WAIT, start, 0);
         }
     }
     store_rlx(&seat->wait_id, 0);

@@ -35,6 +35,7 @@
 #include "fork.h"
 #include "heap_rest.h"
 #include "loop.h"
+#include "observe.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -65,13 +66,16 @@ static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
 void frame_push(struct weft_worker *seat, struct frame *frame) {
-    *frame = (struct frame){.above = seat->frame};
+    *frame = (struct frame){
+        .above = seat->frame, .running = load_rlx(&seat->running), .running_since = load_rlx(&seat->running_since)};
     seat->frame = frame;
     seat->lane = &seat->pool->blank;
 }
 
 void frame_pop(struct weft_worker *seat) {
     plain_write(&seat->frame, sizeof seat->frame);
+    store_rlx(&seat->running, seat->frame->running);
+    store_rlx(&seat->running_since, seat->frame->running_since);
     seat->frame = seat->frame->above;
     seat->lane = &seat->pool->blank;
 }
@@ -159,10 +163,12 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     uint32_t ran = 1;
     plain_read(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
-    if (UNLIKELY(pool->config.queue_max != 0)) worker_leave_queue(seat->pool);
+    weft_fn fn = cell->fn;
+    store_rlx(&seat->running, (uintptr_t)fn);
+    if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = observe_task(seat, fn);
     if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
                meta_kind(meta) == CELL_OWN)) {
-        int error = cell->fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
+        int error = fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
         if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
     } else {
         cell_drop(seat, cell, meta);
@@ -175,7 +181,8 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
 }
 
 void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
-    count_up(&seat->tasks_run, run_cell(seat, cell, cell->meta));
+    uint32_t ran = run_cell(seat, cell, cell->meta); /* first: it may wait inside, and count what it runs meanwhile */
+    count_up(&seat->tasks_run, ran);
 }
 
 /* Runs a piece of several tasks, open to thieves. */
@@ -348,7 +355,10 @@ void worker_run_help(struct weft_worker *seat, struct piece *piece) {
 /* ---- waking ------------------------------------------------------------------------------------------------------- */
 
 void worker_wake(struct weft_worker *seat) {
-    if (park_wake(&seat->pool->park)) count_up(&seat->wakes, 1);
+    uint64_t start = trace_begin(seat);
+    if (!park_wake(&seat->pool->park)) return;
+    count_up(&seat->wakes, 1);
+    trace_end(seat, TRACE_WAKE, start, 0);
 }
 
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
@@ -499,6 +509,7 @@ static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     uint64_t sent = load_rlx(&seat->pool->park.slots[seat->index].sent_ticks);
     uint64_t now = os_ticks();
     if (sent < since || now < sent) return true; /* before its waker had come to that */
+    observe_wake(seat, since, sent, now);
     uint64_t ns = (now - sent) * 1000 / os_ticks_per_us();
     uint32_t bucket = 63 - (uint32_t)__builtin_clzll(ns | 1);
     count_up(&seat->wakes_timed[min_u64(bucket, WEFT_WAKE_BUCKETS - 1)], 1);
@@ -600,6 +611,7 @@ static void worker_loop(struct weft_worker *seat) {
             continue;
         }
         worker_flush(seat);
+        store_rlx(&seat->running, 0);
         if (UNLIKELY(!spare_is_wanted(seat))) {
             if (is_scout) leave_scout(seat);
             is_scout = false;

@@ -9,6 +9,7 @@
 #include "held.h"
 #include "park.h"
 #include "place.h"
+#include "trace.h"
 #include "weft_observe.h"
 
 #define SEATS_MAX 4096u
@@ -20,6 +21,8 @@ struct frame {
     uint32_t index;      /* the record's; 0: none */
     struct frame *above; /* the frame that waits for this one */
     uint64_t unflushed;  /* tasks completed that the record does not know of yet */
+    uintptr_t running;   /* of the seat, before this one */
+    uint64_t running_since;
 };
 
 /* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
@@ -41,6 +44,9 @@ struct loop_cost {
     weft_range_fn body;
     uint64_t ticks_256; /* per index, in 1/256 ticks */
 };
+
+enum { EXTRA_BOUNDED = 1, EXTRA_TRACED = 2, EXTRA_WATCHED = 4 };
+#define TRACE_EVENTS_MAX ((size_t)1 << 24)
 
 /* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's; another's claim. */
 enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
@@ -72,8 +78,15 @@ struct weft_worker {
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
     struct placing place;
 
+    uint32_t claims_seen;   /* of `claims`, by the timeline */
+    uint64_t watched_since; /* the watchdog's: the running_since it saw last, and when to speak of it */
+    uint64_t watched_limit;
+
     /* read by all, written by its own thread */
-    ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; never shortened */
+    ATOMIC(uintptr_t) running;        /* the function of the task, forked call or loop, or 0; of a worker that is awake */
+    ATOMIC(uint64_t) running_since;   /* ticks; 0: not noted */
+    ATOMIC(struct trace_ring *) ring; /* its events, or NULL */
+    ATOMIC(struct lane *) lanes;      /* newest first, linked by lane->next; never shortened */
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
     ATOMIC(uint64_t) claims_made[CLAIM_SOURCES];
@@ -143,7 +156,20 @@ struct weft_pool {
     ATOMIC(uint32_t) guests; /* outside threads inside a call that may sleep; destroy waits for them to leave */
     os_word drained;         /* changes when a closed pool may have run out of tasks */
     os_word started;         /* workers that have run their start hook */
-    os_mutex lock;           /* seats, spares */
+    ATOMIC(uint32_t) extras; /* EXTRA_*: what a task's start is asked for beside */
+    struct {
+        os_mutex lock;
+        ATOMIC(uint64_t) recording; /* its number */
+        ATOMIC(uint64_t) since;     /* ticks */
+        int file;                   /* descriptor + 1, or 0 */
+    } trace;
+    struct {
+        os_thread thread;
+        bool runs;
+        os_word ends;
+    } watchdog;
+    int stats_file; /* as trace.file */
+    os_mutex lock;  /* seats, spares */
     weft_config config;
     ATOMIC(weft_clean_fn) clean; /* and its context: abort replaces them before it cancels */
     ATOMIC(void *) clean_context;

@@ -1,0 +1,186 @@
+/* observe.c: a pool's events, recorded while somebody wants them. The ring of each thread is trace.c's.
+ *
+ * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its own, and what
+ * an earlier one has left is known by its time.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made
+ *   Q6  observe_ring: load ring      acquire  Q5  see Q5
+ *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
+ *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
+ */
+#include "observe.h"
+
+#include <string.h>
+
+struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = load_acq(Q7, &pool->seats[index]);
+    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
+    return seat;
+}
+
+struct lane *observe_lanes(const struct weft_worker *seat) {
+    struct lane *lane = load_acq(Q8, &seat->lanes);
+    if (lane != NULL) plain_read(&lane->segments, sizeof lane->segments);
+    return lane;
+}
+
+uint64_t observe_backlog(const struct weft_worker *seat) {
+    uint64_t cells = 0;
+    for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next))
+        cells += lane_backlog(lane);
+    return cells;
+}
+
+uint64_t observe_ns(uint64_t ticks) {
+    uint64_t per_us = os_ticks_per_us();
+    return ticks / per_us * 1000 + ticks % per_us * 1000 / per_us;
+}
+
+/* ---- recording ---------------------------------------------------------------------------------------------------- */
+
+static NOINLINE struct trace_ring *ring_make(struct weft_worker *seat) {
+    uint64_t events = seat->pool->config.trace_events;
+    struct trace_ring *ring = store_get(&seat->pool->store, trace_ring_bytes(events));
+    if (ring == NULL) return NULL;
+    ring->events = events;
+    plain_write(&ring->events, sizeof ring->events);
+    store_rel(Q5, &seat->ring, ring);
+    return ring;
+}
+
+const struct trace_ring *observe_ring(const struct weft_worker *seat) {
+    const struct trace_ring *ring = load_acq(Q6, &seat->ring);
+    if (ring != NULL) plain_read(&ring->events, sizeof ring->events);
+    return ring;
+}
+
+static void record(struct weft_worker *seat, const struct trace_event *event) {
+    struct trace_ring *ring = load_rlx(&seat->ring);
+    if (UNLIKELY(ring == NULL)) ring = ring_make(seat);
+    if (ring == NULL) return;
+    uint64_t recording = load_rlx(&seat->pool->trace.recording);
+    if (UNLIKELY(ring->recording != recording)) {
+        ring->recording = recording;
+        store_rlx(&ring->first, load_rlx(&ring->count));
+    }
+    trace_add(ring, event);
+}
+
+NOINLINE void observe_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
+    record(seat, &(struct trace_event){.start = start, .end = os_ticks(), .what = what, .kind = kind});
+}
+
+NOINLINE void observe_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
+    if ((load_rlx(&seat->pool->extras) & EXTRA_TRACED) == 0) return;
+    record(seat, &(struct trace_event){.start = slept, .end = sent, .kind = TRACE_PARK});
+    record(seat, &(struct trace_event){.start = sent, .end = now, .kind = TRACE_WAKING});
+}
+
+/* The claim that the task at hand is the first of, unless it is one task from an own or an outside lane. */
+static void record_claim(struct weft_worker *seat, uint64_t now) {
+    const struct claim *claim = &seat->claim;
+    uint32_t tasks = 1;
+    if ((load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED) {
+        uint32_t stride = shape_stride(load_rlx(&load_rlx(&claim->segment)->shape));
+        tasks += (load_rlx(&claim->end) - load_rlx(&claim->started)) / stride;
+    }
+    seat->claims_seen = seat->claims;
+    if (tasks == 1 && seat->taken_from == CLAIM_LANE) return;
+    record(seat, &(struct trace_event){now, now, tasks, TRACE_CLAIM, seat->taken_from});
+}
+
+/* In place of a task's function. */
+static int run_observed(void *payload, weft_worker *self) {
+    uintptr_t what = load_rlx(&self->running);
+    uint64_t start = os_ticks();
+    bool is_traced = (load_rlx(&self->pool->extras) & EXTRA_TRACED) != 0;
+    store_rlx(&self->running_since, start);
+    if (is_traced && self->claims_seen != self->claims) record_claim(self, start);
+    int error = ((weft_fn)what)(payload, self);
+    store_rlx(&self->running_since, 0);
+    if (is_traced) observe_span(self, TRACE_TASK, start, what);
+    return error;
+}
+
+weft_fn observe_inline(const struct weft_worker *seat, weft_fn fn) {
+    return (load_rlx(&seat->pool->extras) & (EXTRA_TRACED | EXTRA_WATCHED)) != 0 ? run_observed : fn;
+}
+
+weft_fn observe_task(struct weft_worker *seat, weft_fn fn) {
+    if ((load_rlx(&seat->pool->extras) & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
+    return observe_inline(seat, fn);
+}
+
+/* ---- on and off --------------------------------------------------------------------------------------------------- */
+
+int weft_trace_start(weft_pool *pool) {
+    if (pool == NULL) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    os_lock(&pool->trace.lock);
+    store_rlx(&pool->trace.recording, load_rlx(&pool->trace.recording) + 1);
+    store_rlx(&pool->trace.since, os_ticks());
+    or_rlx(&pool->extras, EXTRA_TRACED);
+    os_unlock(&pool->trace.lock);
+    return WEFT_OK;
+}
+
+int weft_trace_stop(weft_pool *pool) {
+    if (pool == NULL) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    and_rlx(&pool->extras, ~(uint32_t)EXTRA_TRACED);
+    return WEFT_OK;
+}
+
+int weft_trace_save(const weft_pool *pool, const char *path) {
+    if (pool == NULL || path == NULL) return WEFT_EINVAL;
+    int fd = os_create(path);
+    if (fd < 0) return WEFT_EINVAL;
+    int error = weft_trace_write(pool, fd);
+    os_close(fd);
+    return error;
+}
+
+/* ---- what the configuration asks for ------------------------------------------------------------------------------ */
+
+#define TRACE_EVENTS_DEFAULT 65536u
+
+/* Makes the file that *path names, if any, and keeps the name. Its descriptor + 1; 0: none wished for; -1: there cannot be one. */
+static int file_open(weft_pool *pool, const char **path) {
+    if (*path == NULL) return 0;
+    size_t bytes = strlen(*path) + 1;
+    char *kept = store_get(&pool->store, bytes);
+    int fd = kept == NULL ? -1 : os_create(*path);
+    if (kept != NULL) memcpy(kept, *path, bytes);
+    *path = kept;
+    return fd < 0 ? -1 : fd + 1;
+}
+
+static void file_close(int *file) {
+    if (*file > 0) os_close(*file - 1);
+    *file = 0;
+}
+
+int observe_start(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
+    while ((config->trace_events & (config->trace_events - 1)) != 0)
+        config->trace_events += config->trace_events & -config->trace_events;
+    pool->trace.file = file_open(pool, &config->trace);
+    pool->stats_file = file_open(pool, &config->stats);
+    int error = pool->trace.file < 0 || pool->stats_file < 0 ? WEFT_EINVAL : WEFT_OK;
+    if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
+    if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
+    if (error == WEFT_OK) return WEFT_OK;
+    file_close(&pool->trace.file);
+    file_close(&pool->stats_file);
+    return error;
+}
+
+void observe_end(weft_pool *pool) {
+    watchdog_end(pool);
+    if (pool->trace.file > 0) weft_trace_write(pool, pool->trace.file - 1);
+    if (pool->stats_file > 0) weft_stats_print(pool, pool->stats_file - 1);
+    file_close(&pool->trace.file);
+    file_close(&pool->stats_file);
+}

@@ -1,0 +1,300 @@
+/* Timelines: what is in them, how much, on and off while tasks run. Their JSON is parsed by test_trace.py. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "pool_help.h"
+
+#define TEXT_MAX (1u << 22)
+
+static char *text_of(const char *path) {
+    FILE *file = fopen(path, "r");
+    REQUIRE(file != NULL);
+    char *text = malloc(TEXT_MAX);
+    REQUIRE(text != NULL);
+    size_t length = fread(text, 1, TEXT_MAX - 1, file);
+    REQUIRE(length < TEXT_MAX - 1);
+    text[length] = 0;
+    fclose(file);
+    return text;
+}
+
+static unsigned count_of(const char *text, const char *part) {
+    unsigned count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) count++;
+    return count;
+}
+
+static unsigned long dropped_of(const char *text) {
+    const char *at = strstr(text, "\"dropped\":");
+    REQUIRE(at != NULL);
+    return strtoul(at + strlen("\"dropped\":"), NULL, 10);
+}
+
+static char path[] = "/tmp/weft-trace-XXXXXX";
+
+static char *timeline_of(const weft_pool *pool) {
+    REQUIRE(weft_trace_save(pool, path) == WEFT_OK);
+    return text_of(path);
+}
+
+static int traced_leaf(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    return 0;
+}
+
+static void run_leaves(weft_pool *pool, unsigned count) {
+    weft_group group = WEFT_GROUP_INIT;
+    for (unsigned i = 0; i < count; i++) REQUIRE(weft_submit(pool, &group, traced_leaf, &i, sizeof i) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+}
+
+/* ---- cases -------------------------------------------------------------------------------------------------------- */
+
+static void test_every_task(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    run_leaves(pool, 50); /* not recorded */
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    run_leaves(pool, 100);
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK);
+    run_leaves(pool, 50);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"cat\":\"task\",\"name\":\"traced_leaf\""), 100);
+    assert_int_equal(dropped_of(text), 0);
+    free(text);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK); /* anew */
+    run_leaves(pool, 7);
+    text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"cat\":\"task\""), 7);
+    assert_int_equal(dropped_of(text), 0);
+    free(text);
+    end_pool(pool);
+}
+
+static void test_nothing_recorded(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    run_leaves(pool, 10);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"ph\":\"X\""), 0);
+    assert_true(count_of(text, "thread_name") >= 2);
+    free(text);
+    end_pool(pool);
+}
+
+static void test_bounded(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP;
+    config.trace_events = 100; /* 128 */
+    weft_pool *pool = make_pool_with(&config);
+    weft_config in_force;
+    assert_int_equal(weft_pool_config(pool, &in_force), WEFT_OK);
+    assert_int_equal(in_force.trace_events, 128);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    run_leaves(pool, 1000);
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK);
+    char *text = timeline_of(pool);
+    unsigned kept = count_of(text, "0001,\"ts\"");
+    assert_int_equal(kept, 127); /* the oldest may be on its way out */
+    assert_true(dropped_of(text) >= 1000 - 127);
+    free(text);
+    end_pool(pool);
+}
+
+static int tree(void *payload, weft_worker *self) {
+    unsigned depth = *(unsigned *)payload;
+    weft_group group = WEFT_GROUP_INIT;
+    if (depth-- == 0) return 0;
+    for (int i = 0; i < 2; i++) REQUIRE(weft_submit(weft_worker_pool(self), &group, tree, &depth, sizeof depth) == WEFT_OK);
+    return weft_wait(weft_worker_pool(self), &group);
+}
+
+static int loop_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    atomic_fetch_add((atomic_uint *)context, (unsigned)(end - begin));
+    while (atomic_load((atomic_uint *)context) < 2) sched_yield();
+    return 0;
+}
+
+static void test_kinds(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    weft_group group = WEFT_GROUP_INIT;
+    unsigned depth = 5;
+    atomic_uint inside = 0;
+    assert_int_equal(weft_submit(pool, &group, tree, &depth, sizeof depth), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, loop_body, &inside), WEFT_OK);
+    uint64_t woken = stats_of(pool).woken;
+    for (int i = 0; i < 100 && stats_of(pool).woken < woken + 3; i++) {
+        nap();
+        run_leaves(pool, 4);
+    }
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"name\":\"tree\""), 63);
+    assert_true(count_of(text, "\"cat\":\"loop\",\"name\":\"loop_body\"") >= 2);
+    assert_true(count_of(text, "\"args\":{\"helps\":true}") >= 1); /* another may come and find nothing left */
+    uint64_t slept = stats_of(pool).woken - woken;
+    assert_true(slept == 0 || count_of(text, "\"name\":\"waking\"") > 0);
+    assert_true(count_of(text, "\"name\":\"waking\"") <= count_of(text, "\"name\":\"parked\""));
+    assert_true(slept == 0 || count_of(text, "\"name\":\"wake\"") > 0);
+    free(text);
+    end_pool(pool);
+}
+
+/* A claim of several needs tasks known to be tiny; the helper of a busy worker takes from its lane. */
+static int hoard(void *payload, weft_worker *self) {
+    (void)payload;
+    atomic_uint count = 0, *counter = &count;
+    for (int i = 0; i < 5; i++) REQUIRE(weft_submit_child(self, count_task, &counter, sizeof counter) == WEFT_OK);
+    while (atomic_load(&count) < 5) sched_yield();
+    return 0;
+}
+
+static void test_steals(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &group, hoard, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"name\":\"count_task\""), 5);
+    assert_true(count_of(text, "\"cat\":\"claim\",\"name\":\"steal\",\"args\":{\"tasks\":") >= 1);
+    free(text);
+    end_pool(pool);
+}
+
+/* ---- while everybody works ---------------------------------------------------------------------------------------- */
+
+static atomic_bool ends;
+
+static void *switch_on_and_off(void *argument) {
+    weft_pool *pool = argument;
+    int sink = open("/dev/null", O_WRONLY);
+    while (!atomic_load(&ends)) {
+        REQUIRE(weft_trace_start(pool) == WEFT_OK);
+        REQUIRE(weft_trace_write(pool, sink) == WEFT_OK);
+        REQUIRE(weft_trace_stop(pool) == WEFT_OK);
+        REQUIRE(weft_trace_write(pool, sink) == WEFT_OK);
+    }
+    close(sink);
+    return NULL;
+}
+
+static void test_on_and_off(void **state) {
+    (void)state;
+    weft_config config = config_of(3);
+    config.trace_events = 64;
+    config.queue_max = 100; /* the other reader of the same flags */
+    weft_pool *pool = make_pool_with(&config);
+    pthread_t other;
+    atomic_store(&ends, false);
+    assert_int_equal(pthread_create(&other, NULL, switch_on_and_off, pool), 0);
+    for (int i = 0; i < 40; i++) run_leaves(pool, 200);
+    atomic_store(&ends, true);
+    pthread_join(other, NULL);
+    assert_int_equal(stats_of(pool).tasks_run, 8000);
+    end_pool(pool);
+}
+
+/* ---- asked for by the configuration ------------------------------------------------------------------------------- */
+
+static void test_config(void **state) {
+    (void)state;
+    char file[64], counters[64];
+    snprintf(file, sizeof file, "%s.json", path);
+    snprintf(counters, sizeof counters, "%s.txt", path);
+    weft_config config;
+    assert_int_equal(weft_config_init(&config), WEFT_OK);
+    setenv("WEFT_TRACE", file, 1);
+    setenv("WEFT_STATS", counters, 1);
+    setenv("WEFT_TRACE_EVENTS", "4096", 1);
+    assert_int_equal(weft_config_from_env(&config), WEFT_OK);
+    unsetenv("WEFT_TRACE");
+    unsetenv("WEFT_STATS");
+    unsetenv("WEFT_TRACE_EVENTS");
+    assert_string_equal(config.trace, file);
+    assert_int_equal(config.trace_events, 4096);
+    config.workers = 2;
+    weft_pool *pool = make_pool_with(&config);
+    run_leaves(pool, 33);
+    end_pool(pool);
+    char *text = text_of(file);
+    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 33);
+    free(text);
+    text = text_of(counters);
+    assert_int_equal(count_of(text, " worker"), 3); /* "2 workers" and a row for each */
+    free(text);
+    unlink(file);
+    unlink(counters);
+}
+
+static void test_bad_arguments(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1), *none = NULL;
+    assert_int_equal(weft_trace_start(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_trace_stop(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK); /* was not on */
+    assert_int_equal(weft_trace_write(NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_trace_write(pool, -1), WEFT_EINVAL);
+    assert_int_equal(weft_trace_write(pool, 1000000), WEFT_EINVAL);
+    assert_int_equal(weft_trace_save(pool, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_trace_save(NULL, path), WEFT_EINVAL);
+    assert_int_equal(weft_trace_save(pool, "/nowhere/at/all"), WEFT_EINVAL);
+    end_pool(pool);
+    weft_config config = config_of(1);
+    config.trace = "/nowhere/at/all";
+    assert_int_equal(weft_pool_create(&none, &config), WEFT_EINVAL);
+    assert_null(none);
+    config.trace = NULL;
+    config.stats = "/nowhere/at/all";
+    assert_int_equal(weft_pool_create(&none, &config), WEFT_EINVAL);
+    config.stats = NULL;
+    config.trace_events = ((size_t)1 << 24) + 1;
+    assert_int_equal(weft_pool_create(&none, &config), WEFT_EINVAL);
+}
+
+static int child_traces(void *argument) {
+    weft_pool *pool = argument;
+    if (weft_trace_start(pool) != WEFT_EFORK || weft_trace_stop(pool) != WEFT_EFORK) return 1;
+    return weft_pool_destroy(&pool) == WEFT_EFORK ? 0 : 2;
+}
+
+static void test_forked_child(void **state) {
+    (void)state;
+    if (SANITIZED) SKIP("a sanitized process does not fork well with threads");
+    weft_config config = config_of(1);
+    config.trace = path;
+    weft_pool *pool = make_pool_with(&config);
+    run_leaves(pool, 5);
+    assert_int_equal(in_child(child_traces, pool), 0);
+    struct stat before;
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(before.st_size, 0); /* the child has written nothing */
+    end_pool(pool);
+    char *text = text_of(path);
+    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
+    free(text);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    int fd = mkstemp(path);
+    if (fd < 0) return 1;
+    close(fd);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_task), cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
+        cmocka_unit_test(test_config),     cmocka_unit_test(test_bad_arguments),    cmocka_unit_test(test_forked_child),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
