@@ -438,25 +438,26 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
 
 /* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
  *     weft_place *name_fork(weft_place *here, argument_type const *argument);     the argument is copied, and kept for the join
- *     result_type name_join(weft_place *here, argument_type const *argument);     the same pointer, unchanged */
+ *     result_type name_join(weft_place *here, argument_type const *argument);     the same pointer, unchanged
+ * A structure of more than 16 bytes had better go by pointer, as to any function: passed by value, each call copies it. */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
     static void name##_forked(weft_place *here, void *payload) {                                                            \
         argument_type argument;                                                                                             \
-        __builtin_memcpy(&argument, payload, sizeof argument);                                                              \
+        WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
         result_type result = name(here, argument);                                                                          \
         __builtin_memcpy(payload, &result, sizeof result);                                                                  \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline __attribute__((always_inline, unused))                                                                    \
     result_type name##_join(weft_place *here, argument_type const *given) {                                                 \
-        if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) {                                              \
+        if (__builtin_expect(name##_taken(here, given), 0)) {                                                               \
             result_type result;                                                                                             \
             __builtin_memcpy(&result, here->payload, sizeof result);                                                        \
             return result;                                                                                                  \
         }                                                                                                                   \
         argument_type argument;                                                                                             \
-        __builtin_memcpy(&argument, here->payload, sizeof argument);                                                        \
+        WEFT_FORK_COPY(argument_type, &argument, here->payload);                                                            \
         return name(here, argument);                                                                                        \
     }
 
@@ -464,14 +465,14 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
 #define WEFT_FORK_VOID(name, argument_type)                                                                                 \
     static void name##_forked(weft_place *here, void *payload) {                                                            \
         argument_type argument;                                                                                             \
-        __builtin_memcpy(&argument, payload, sizeof argument);                                                              \
+        WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
         name(here, argument);                                                                                               \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline __attribute__((always_inline, unused)) void name##_join(weft_place *here, argument_type const *given) {   \
-        if (__builtin_expect(weft_place_pop(here, given, sizeof *given), 0)) return;                                        \
+        if (__builtin_expect(name##_taken(here, given), 0)) return;                                                         \
         argument_type argument;                                                                                             \
-        __builtin_memcpy(&argument, here->payload, sizeof argument);                                                        \
+        WEFT_FORK_COPY(argument_type, &argument, here->payload);                                                            \
         name(here, argument);                                                                                               \
     }
 
@@ -509,6 +510,7 @@ static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_e
 #define weft_load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
 #define weft_fence_light(tag) __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #endif
+
 #if defined(__cplusplus)
 #define WEFT_CAST(type, value) reinterpret_cast<type>(value)
 #define WEFT_NULL nullptr
@@ -527,13 +529,29 @@ static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_pl
     return here + 1;
 }
 
-/* 0: the caller runs the call itself, its argument is in the payload. 1: it has been run, the result is in the payload. */
-static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here, const void *argument, size_t size) {
+/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has been
+ * run, and the result is in the payload. */
+static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
     weft_store_rlx(&here->fn, WEFT_NULL);
     weft_fence_light(J8);
-    if (__builtin_expect(weft_load_rlx(&here->state) == 0, 1)) return 0;
-    return weft_join_slow(here, argument, size);
+    if (__builtin_expect(weft_load_rlx(&here->state) != 0, 0)) return 1;
+    return 0;
 }
+
+/* Structures are copied as what they are: the compiler then writes their members one by one into the payload. By way of memory a
+ * processor would wait until each has arrived there, for it cannot forward several small stores to one large load. */
+#if defined(__cplusplus)
+#define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
+#else
+#define WEFT_FORK_COPY(type, to, from)                                                                                      \
+    do {                                                                                                                    \
+        typedef type weft_copied __attribute__((aligned(16))); /* that much the payload has */                              \
+        if (sizeof(type) <= 8)                                                                                              \
+            __builtin_memcpy(to, from, sizeof(type));                                                                       \
+        else                                                                                                                \
+            *(weft_copied *)(void *)(to) = *(weft_copied const *)(const void *)(from);                                      \
+    } while (0)
+#endif
 
 #if defined(__cplusplus)
 #define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
@@ -545,8 +563,15 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
     WEFT_FORK_CHECK(argument_type)                                                                                          \
     static inline __attribute__((always_inline, unused))                                                                    \
     weft_place *name##_fork(weft_place *here, argument_type const *argument) {                                              \
-        __builtin_memcpy(here->payload, argument, sizeof *argument);                                                        \
+        WEFT_FORK_COPY(argument_type, here->payload, argument);                                                             \
         return weft_place_push(here, name##_forked);                                                                        \
+    }                                                                                                                       \
+    /* What weft_join_slow is shown must lie in memory all the time: of a structure it gets a copy made late. */            \
+    static inline __attribute__((always_inline, unused)) int name##_taken(weft_place *here, argument_type const *given) {   \
+        if (!weft_place_pop(here)) return 0;                                                                                \
+        argument_type copy;                                                                                                 \
+        WEFT_FORK_COPY(argument_type, &copy, given);                                                                        \
+        return weft_join_slow(here, sizeof copy > 8 ? &copy : given, sizeof copy);                                          \
     }
 
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */

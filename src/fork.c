@@ -22,6 +22,9 @@
  * fn = NULL and state = WANTED at least one is seen by the other side (J5, J8); both: the CAS decides. A place that is
  * GUARDed is joined by join_slow always: the last one of a span, and all where light fences are not for free.
  *
+ * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its taker has
+ * been counted in the group by then, so the group cannot finish between.
+ *
  * An offer's word counts its changes, so that a late CAS fails. The count in a TAKEN state tells one taking from the next.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -40,17 +43,17 @@
  *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
- *   J14 fork_run: exchange state        release  J11 see J11; split: the sleeper is not seen
- *   J15 fork_look: fence                sc       K3  a worker parks and does not see the offer, nor is it seen
+ *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
+ *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
- *   J17 fork_ask: load current, x3      acquire  J16 see J16
+ *   J17 fork_current: load current, x2      acquire  J16 see J16
  *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
  *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
  *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
  *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event. survives order: it holds the load before J25, and
  *                                                in the explorer no load comes after a later store
- *   J24 fork_run: wait_event + 1        release  J23 see J23. survives order: as J23
+ *   J24 fork_done: wait_event + 1       release  J23 see J23. survives order: as J23
  *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
  *   J28 fork_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
  *                                                J5, full fences; ThreadSanitizer knows none
@@ -60,7 +63,7 @@
  *                                                ever, or not at all
  *   J34 fork_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
- *   J39 weft_fork_slow: fence           sc       K3  as J15
+ *   J39 fork_respond: fence             sc       K3  as J15
  *   J42 fork_sleep: heavy fence         heavy    J43 as J20
  */
 #include "fork.h"
@@ -219,13 +222,18 @@ static void span_return(struct fork_span *span, const void *argument, size_t siz
 
 /* ---- offering ----------------------------------------------------------------------------------------------------- */
 
+static bool filter_accepts(const struct fork_filter *filter, const struct fork_span *span) {
+    return filter == NULL || filter->accepts(filter->context, load_rlx(&span->index));
+}
+
 /* The oldest call of the seat, from that position on, that nobody else knows of. Any thread; to others it is a guess. */
-static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from) {
+static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
     if (current == NULL) return NULL;
     struct fork_span *span = load_rlx(&seat->forks.first);
     while (span != NULL) {
-        for (size_t i = SPAN_FIRST; i < SPAN_PLACES; i++) {
+        bool is_wanted = filter_accepts(filter, span);
+        for (size_t i = SPAN_FIRST; is_wanted && i < SPAN_PLACES; i++) {
             weft_place *place = span_place(span, i);
             if (load_rlx(&place->fn) == NULL) break;
             if (kind_of(load_rlx(&place->state)) == PLACE_IDLE && span->base + i >= from) return place;
@@ -247,88 +255,118 @@ static void fork_wake_joins(const weft_pool *pool) {
     }
 }
 
-static void fork_notify(struct weft_worker *seat) {
+/* Something of the group `id` is on offer. */
+static void fork_notify(struct weft_worker *seat, uint64_t id) {
     weft_pool *pool = seat->pool;
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0) return;
-    if (view.parked > 0 || view.dozing)
+    if (view.parked > 0 || view.dozing) {
         worker_wake(seat);
-    else
-        fork_wake_joins(pool);
+        return;
+    }
+    fork_wake_joins(pool);
+    worker_wake_helpers(pool, id);
 }
 
-/* Offers the seat's oldest private call, unless one is on offer. */
-static void fork_offer(struct weft_worker *seat) {
+/* Offers the seat's oldest private call, unless one is on offer. Returns the group of what is; 0: not known. */
+static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = &seat->forks;
     uint64_t offer = load_rlx(&forks->offer);
-    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0) : NULL;
-    if (place == NULL) return;
+    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0, NULL) : NULL;
+    if (place == NULL) return 0;
     uint64_t state = load_rlx(&place->state);
-    if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED)) return;
+    if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED))
+        return 0;
     store_rlx(&forks->offered_fn, load_rlx(&place->fn));
     store_rel(J2, &forks->offer, offer_after(offer, place));
+    return load_rlx(&span_of(place)->id);
+}
+
+/* The thread of that span has been asked. */
+static void fork_respond(struct fork_span *span) {
+    struct weft_worker *seat = span->seat;
+    span_rest(span);
+    if (span->is_guarded) {
+        fence_sc(J39);
+        if (park_glance(&seat->pool->park) == 0) return;
+    }
+    uint64_t id = fork_offer(seat);
+    fence_sc(J15);
+    fork_notify(seat, id);
 }
 
 weft_place *weft_fork_slow(weft_place *here) {
     struct fork_span *span = span_of(here);
-    struct weft_worker *seat = span->seat;
     bool is_asked = load_rlx(&span->limit) == NULL;
     weft_place *deeper = here == span_last(span) ? span_leave(span) : here + 1;
-    if (!is_asked) return deeper;
-    span_rest(span_of(deeper));
-    if (span->is_guarded) {
-        fence_sc(J39);
-        if (park_glance(&seat->pool->park) == 0) return deeper;
-    }
-    fork_offer(seat);
-    fence_sc(J15);
-    fork_notify(seat);
+    if (is_asked) fork_respond(span_of(deeper));
     return deeper;
+}
+
+weft_place *fork_answer(weft_place *first, weft_place *here) {
+    struct fork_span *span = span_of(here);
+    const struct forks *forks = &span->seat->forks;
+    if (offered(load_rlx(&forks->offer)) != NULL) return here;
+    if (fork_oldest(span->seat, 0, NULL) != NULL) {
+        fork_respond(span);
+        return here;
+    }
+    while (here != first && kind_of(load_rlx(&here[-1].state)) == PLACE_DONE) {
+        here--;
+        fork_retake(here);
+    }
+    return here;
 }
 
 /* ---- taking ------------------------------------------------------------------------------------------------------- */
 
-static void fork_ask(const struct weft_worker *seat) {
+/* Where the seat forks calls that the filter accepts, or NULL. */
+static struct fork_span *fork_current(const struct weft_worker *seat, const struct fork_filter *filter) {
     struct fork_span *span = load_acq(J17, &seat->forks.current);
-    if (span != NULL && load_rlx(&span->limit) != NULL) store_rlx(&span->limit, NULL);
+    return span != NULL && filter_accepts(filter, span) ? span : NULL;
 }
 
-void forks_ask(const weft_pool *pool) {
+static void span_ask(struct fork_span *span) {
+    if (span != NULL && load_rlx(&span->limit) != NULL) store_rlx(&span->limit, NULL);
+}
+static void fork_ask(const struct weft_worker *seat) { span_ask(fork_current(seat, NULL)); }
+
+void forks_ask(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        if (seat != NULL) fork_ask(seat);
+        if (seat != NULL) span_ask(fork_current(seat, filter));
     }
 }
 
-/* Has the seat gone on to a span where it is not asked? */
-static bool forks_are_asked(const weft_pool *pool) {
+/* Has no seat gone on to a span where it is not asked? */
+static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     bool is_asked = true;
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        struct fork_span *span = seat == NULL ? NULL : load_acq(J17, &seat->forks.current);
+        const struct fork_span *span = seat == NULL ? NULL : fork_current(seat, filter);
         if (span != NULL && load_rlx(&span->limit) != NULL) is_asked = false;
     }
     return is_asked;
 }
 
-static bool forks_are_under_way(const weft_pool *pool) {
+static bool forks_are_under_way(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        if (seat != NULL && load_rlx(&seat->forks.current) != NULL) return true;
+        if (seat != NULL && fork_current(seat, filter) != NULL) return true;
     }
     return false;
 }
 
-void forks_ask_firmly(const weft_pool *pool) {
+void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
     /* One that has answered in between has also looked who sleeps. */
-    for (int i = 0; i < 3 && forks_are_under_way(pool); i++) {
-        forks_ask(pool);
+    for (int i = 0; i < 3 && forks_are_under_way(pool, filter); i++) {
+        forks_ask(pool, filter);
         os_fence_heavy(J20);
-        if (forks_are_asked(pool)) return;
+        if (forks_are_asked(pool, filter)) return;
     }
 }
 
@@ -337,7 +375,7 @@ bool forks_are_open(const weft_pool *pool, bool force) {
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL) continue;
-        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0) != NULL)) return true;
+        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0, NULL) != NULL)) return true;
     }
     return false;
 }
@@ -356,6 +394,7 @@ struct fork_hunt {
     uint64_t from;          /* calls from this position on */
     weft_place *above;      /* they must lie below the call of this place, or NULL */
     uint64_t above_state;   /* TAKEN, as it was found */
+    const struct fork_filter *filter;
 };
 
 static bool hunt_is_on(const struct fork_hunt *hunt) {
@@ -367,6 +406,7 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
     uint64_t offer = load_acq(J1, &other->forks.offer);
     weft_place *place = offered(offer);
     if (place == NULL || position_of(place) < hunt->from) return false;
+    if (!filter_accepts(hunt->filter, span_of(place))) return false;
     call->place = place;
     call->fn = load_rlx(&other->forks.offered_fn);
     if (!hunt_is_on(hunt) || !cas_rlx(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
@@ -378,7 +418,7 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
 
 /* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
 static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
-    weft_place *place = fork_oldest(other, hunt->from);
+    weft_place *place = fork_oldest(other, hunt->from, hunt->filter);
     if (place == NULL || place == span_last(span_of(place)) || !hunt_is_on(hunt)) return false;
     uint64_t state = load_rlx(&place->state);
     uint64_t taken = state_taken(hunt->seat, hunt->span, state);
@@ -391,10 +431,10 @@ static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, 
     return cas_rlx(J6, &place->state, &wanted, is_there ? taken : state) && is_there;
 }
 
-bool fork_find(struct weft_worker *seat, bool force, struct fork_call *call) {
+bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call) {
     const weft_pool *pool = seat->pool;
     if (!forks_are_open(pool, force)) return false;
-    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat)};
+    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .filter = filter};
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 1; i < count && hunt.span != NULL; i++) {
         struct weft_worker *other = seat_of(pool, (seat->index + i) % count);
@@ -403,7 +443,22 @@ bool fork_find(struct weft_worker *seat, bool force, struct fork_call *call) {
     return false;
 }
 
-void fork_run(struct weft_worker *seat, const struct fork_call *call) {
+static void fork_done(const struct fork_call *call, struct weft_worker *owner) {
+    uint64_t guard = load_rlx(&call->place->state) & STATE_GUARD;
+    if ((xchg_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
+    add_rel(J24, &owner->wait_event, 1);
+    os_wake(&owner->wait_event, INT32_MAX);
+}
+
+void fork_detach(struct weft_worker *seat) {
+    struct fork_call *call = seat->forks.running;
+    const struct frame *frame = seat->frame;
+    line_submit(line_of(frame->record, seat->index), line_is_shared(frame->record, seat->index), 1);
+    call->is_detached = true;
+    fork_done(call, span_of(call->place)->seat);
+}
+
+void fork_run(struct weft_worker *seat, struct fork_call *call) {
     count_up(&seat->forks_taken, 1);
     struct fork_span *above = span_of(call->place);
     struct weft_worker *owner = above->seat;
@@ -414,19 +469,23 @@ void fork_run(struct weft_worker *seat, const struct fork_call *call) {
     frame.index = load_rlx(&above->index);
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
     weft_place *here = region_begin(span, frame.id, frame.index);
+    struct fork_call *outer = seat->forks.running;
+    seat->forks.running = call;
+    call->is_detached = false;
     plain_read(call->place->payload, WEFT_FORK_BYTES);
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, (uintptr_t)call->fn);
     call->fn(here, call->place->payload);
     trace_end(seat, TRACE_FORK, start, (uintptr_t)call->fn);
-    plain_write(call->place->payload, WEFT_FORK_BYTES);
+    seat->forks.running = outer;
+    if (call->is_detached)
+        frame.unflushed++;
+    else
+        plain_write(call->place->payload, WEFT_FORK_BYTES);
     region_end(span);
     worker_flush(seat);
     frame_pop(seat);
-    uint64_t guard = load_rlx(&call->place->state) & STATE_GUARD;
-    if ((xchg_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
-    add_rel(J24, &owner->wait_event, 1);
-    os_wake(&owner->wait_event, INT32_MAX);
+    if (!call->is_detached) fork_done(call, owner);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------------------ */
@@ -482,10 +541,10 @@ static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
 }
 
 /* Until the call of that place is done. */
-static void fork_await(struct weft_worker *seat, weft_place *here) {
+static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
     weft_pool *pool = seat->pool;
     struct fork_call call;
-    bool helps = pool->helps || seat->is_worker;
+    helps = helps && (pool->helps || seat->is_worker);
     weft_place *outer = load_rlx(&seat->forks.waits_for);
     store_rel(J28, &seat->forks.waits_for, here);
     uint64_t start = os_ticks();
@@ -511,7 +570,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here) {
 }
 
 /* Takes the call of that place back, or waits until another has run it: true. */
-static bool fork_resolve(struct weft_worker *seat, weft_place *here) {
+static bool fork_resolve(struct weft_worker *seat, weft_place *here, bool helps) {
     for (;;) {
         uint64_t state = load_acq(J11, &here->state);
         uint64_t offer = load_rlx(&seat->forks.offer);
@@ -519,12 +578,12 @@ static bool fork_resolve(struct weft_worker *seat, weft_place *here) {
         case PLACE_IDLE: return false;
         case PLACE_OFFERED:
             if (offered(offer) == here && cas_rlx(J9, &seat->forks.offer, &offer, offer_after(offer, NULL))) return false;
-            fork_await(seat, here);
+            fork_await(seat, here, helps);
             break;
         case PLACE_WANTED:
             if (cas_rlx(J10, &here->state, &state, state & STATE_GUARD)) return false;
             break;
-        case PLACE_TAKEN: fork_await(seat, here); break;
+        case PLACE_TAKEN: fork_await(seat, here, helps); break;
         case PLACE_DONE: return true;
         }
     }
@@ -534,7 +593,7 @@ int weft_join_slow(weft_place *here, const void *argument, size_t size) {
     struct fork_span *span = span_of(here);
     uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
     if (guard) fence_sc(J13);
-    bool is_done = fork_resolve(span->seat, here);
+    bool is_done = fork_resolve(span->seat, here, argument != NULL); /* a detached call's taker needs no help */
     store_rlx(&here->state, guard);
     if (here == span_last(span)) span_return(span, argument, size);
     if (is_done) plain_read(here->payload, WEFT_FORK_BYTES);
@@ -550,6 +609,12 @@ static int enter_seated(struct weft_worker *seat, weft_place **here) {
     *here = region_begin(span, frame == NULL ? 0 : frame->id, frame == NULL ? 0 : frame->index);
     return WEFT_OK;
 }
+
+weft_place *fork_enter(struct weft_worker *seat) {
+    weft_place *here;
+    return enter_seated(seat, &here) == WEFT_OK ? here : NULL;
+}
+void fork_leave(weft_place *first) { region_end(span_of(first)); }
 
 /* A thread from outside counts as a guest and forks in a frame, as a task would. */
 static int enter_guest(struct weft_worker *seat, weft_place **here) {

@@ -3,9 +3,14 @@
  * Building lays the nodes side by side in the order of their addition, each with its number of predecessors and its successors in
  * one array; behind them stands the root, whose successors are the nodes without predecessors.
  *
- * A run is a group with one task at first, which walks from the root. To walk: run the node, arrive at each of its successors, and
- * go on with the last that this made ready; the others of them are published as tasks of the group, which walk from there. A
- * node that cannot be published (no memory, a bounded queue that is full) is kept until this walk comes to its end.
+ * A run is a group with one task at first, which walks from the root. To walk: run the node, arrive at each of its successors, go
+ * on with the first that this made ready and share the others; at the walk's end, take back what was shared last. Successors too
+ * many to arrive at while others are idle are shared unseen, half of them at a time: who takes them arrives at them.
+ *
+ * What is shared is a detached call (fork.h): noted in a place of the walk's own, offered when another thread asks, taken unasked
+ * while the walk is long in a node. So a walk that nobody helps makes no atomic operation for it, and one that is asked hands on
+ * the oldest, the root of what is likely to be most. Without a free place in the span it is a task of the group, and where that
+ * cannot be either (no memory, a bounded queue that is full) the node is kept until this walk comes to its end.
  *
  *   pending  of a node: predecessors that have not arrived | SKIP. Whoever arrives last runs the node, and first sets it back
  *            to `needed` for the next run. A predecessor that finds itself the last need not write: it has seen the other
@@ -22,6 +27,7 @@
  *   Y4  graph_begin: CAS running     acquire  Y5  a run starts on counters that the last has not set back; split: two at once
  *   Y5  graph_end: store running     release  Y4  see Y4
  */
+#include "fork.h"
 #include "task.h"
 
 #include <string.h>
@@ -29,6 +35,9 @@
 #define SKIP 0x80000000u
 #define NODES_MAX (SKIP - 2)
 #define NONE UINT32_MAX
+#ifndef LEAVE_MAX
+#define LEAVE_MAX 16u /* successors that a walk arrives at by itself */
+#endif
 #define TAG_SHIFT 32 /* of a weft_node: the graph's tag | index */
 
 #define TROUBLE_FAILED 1u
@@ -278,11 +287,14 @@ int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
 
 /* ---- walking ------------------------------------------------------------------------------------------------------ */
 
-/* A task's payload. */
+/* What one walk leaves to another: the payload of a task, or of a forked call. */
 struct walk {
     weft_graph *graph;
-    struct node *node;
+    uint32_t
+        first; /* the successors to arrive at, indices in graph->successors, when there is an end; else a node that is ready */
+    uint32_t end;
 };
+_Static_assert(sizeof(struct walk) == TASK_OWN_BYTES && sizeof(struct walk) <= WEFT_FORK_BYTES, "a walk is a payload");
 
 /* A predecessor has returned: is the node ready now? */
 INLINE bool arrive(struct node *node) {
@@ -333,65 +345,103 @@ INLINE void node_visit(weft_graph *graph, struct node *node, weft_worker *self) 
 }
 
 static int walk_task(void *payload, weft_worker *self);
+static void walk_forked(weft_place *here, void *payload);
 
 /* A walk in progress. */
 struct walker {
     weft_graph *graph;
     weft_worker *self;
+    weft_place *first; /* of its region; NULL: there was no memory for one */
+    weft_place *here;
     uint32_t kept; /* the node kept last, or NONE */
 };
 
+/* Leaves it to whoever comes. false: there is no room for it. */
+static bool walk_share(struct walker *walker, const struct walk *walk) {
+    weft_place *here = walker->here;
+    if (UNLIKELY(here == NULL || fork_is_full(here))) return task_publish_own(walker->self, walk_task, walk);
+    memcpy(here->payload, walk, sizeof *walk);
+    walker->here = weft_place_push(here, walk_forked);
+    return true;
+}
+
 /* The node is ready, and another's to run. */
-static void node_publish(struct walker *walker, struct node *node) {
+INLINE void node_share(struct walker *walker, const struct node *node) {
     weft_graph *graph = walker->graph;
-    const struct walk walk = {graph, node};
-    if (LIKELY(task_publish_own(walker->self, walk_task, &walk))) return;
     uint32_t index = (uint32_t)(node - graph->nodes);
+    const struct walk walk = {graph, index, NONE};
+    if (LIKELY(walk_share(walker, &walk))) return;
     graph->kept[index] = walker->kept;
     walker->kept = index;
 }
 
-/* The node has returned: the successor to go on with, or NULL. */
-INLINE struct node *node_leave(struct walker *walker, const struct node *node) {
+/* The predecessor of these successors has returned: the node to go on with, or NULL. */
+INLINE struct node *walk_arrive(struct walker *walker, uint32_t first, uint32_t end) {
     const weft_graph *graph = walker->graph;
     struct node *next = NULL;
-    const uint32_t *successor = &graph->successors[node->first];
-    for (const uint32_t *end = successor + node->successors; successor < end; successor++) {
-        struct node *after = &graph->nodes[*successor];
+    while (UNLIKELY(end - first > LEAVE_MAX)) {
+        const struct walk half = {walker->graph, first + (end - first) / 2, end};
+        if (!walk_share(walker, &half)) break;
+        end = half.first;
+    }
+    for (; first < end; first++) {
+        struct node *after = &graph->nodes[graph->successors[first]];
         if (!arrive(after)) continue;
-        if (next != NULL) node_publish(walker, next);
-        next = after;
+        if (next != NULL)
+            node_share(walker, after);
+        else
+            next = after;
     }
     return next;
 }
 
-static struct node *walker_kept(struct walker *walker) {
-    if (LIKELY(walker->kept == NONE)) return NULL;
-    struct node *node = &walker->graph->nodes[walker->kept];
+/* The node to begin with, or NULL. */
+static struct node *walk_begin(struct walker *walker, const struct walk *walk) {
+    if (walk->end == NONE) return &walker->graph->nodes[walk->first];
+    return walk_arrive(walker, walk->first, walk->end);
+}
+
+/* What nobody has taken of what the walk has left to others, the newest first: a node, or NULL. */
+static struct node *walk_take_back(struct walker *walker) {
+    struct node *node = NULL;
+    while (node == NULL && walker->here != walker->first) {
+        weft_place *place = --walker->here;
+        struct walk walk;
+        if (!fork_retake(place)) continue;
+        memcpy(&walk, place->payload, sizeof walk);
+        node = walk_begin(walker, &walk);
+    }
+    if (LIKELY(node != NULL || walker->kept == NONE)) return node;
+    node = &walker->graph->nodes[walker->kept];
     walker->kept = walker->graph->kept[walker->kept];
     return node;
 }
 
-static void walk_from(struct walker *walker, struct node *node) {
-    for (; node != NULL; node = walker_kept(walker)) {
+static void walk_run(struct walker *walker, const struct walk *walk) {
+    for (struct node *node = walk_begin(walker, walk); node != NULL; node = walk_take_back(walker)) {
         do {
             node_visit(walker->graph, node, walker->self);
-            node = node_leave(walker, node);
+            node = walk_arrive(walker, node->first, node->first + node->successors);
+            if (walker->here != walker->first && UNLIKELY(fork_is_asked(walker->here)))
+                walker->here = fork_answer(walker->first, walker->here);
         } while (node != NULL);
     }
 }
 
-static int walk_task(void *payload, weft_worker *self) {
-    const struct walk *walk = payload;
-    struct walker walker = {walk->graph, self, NONE};
-    walk_from(&walker, walk->node);
-    return 0;
+static void walk_forked(weft_place *here, void *payload) {
+    struct walk walk;
+    memcpy(&walk, payload, sizeof walk);
+    struct walker walker = {walk.graph, weft_place_worker(here), here, here, NONE};
+    fork_detach(walker.self);
+    walk_run(&walker, &walk);
 }
 
-static int root_task(void *payload, weft_worker *self) {
+static int walk_task(void *payload, weft_worker *self) {
     const struct walk *walk = payload;
-    struct walker walker = {walk->graph, self, NONE};
-    walk_from(&walker, node_leave(&walker, walk->node));
+    weft_place *first = fork_enter(self);
+    struct walker walker = {walk->graph, self, first, first, NONE};
+    walk_run(&walker, walk);
+    if (first != NULL) fork_leave(first);
     return 0;
 }
 
@@ -414,10 +464,17 @@ static int graph_end(weft_graph *graph) {
     return is_cancelled ? WEFT_ECANCELED : WEFT_OK;
 }
 
-static int graph_run(weft_pool *pool, weft_graph *graph) {
+/* The calling thread begins, where it may run anything. */
+static int graph_run(const struct weft_worker *seat, weft_graph *graph) {
     if (!graph_begin(graph)) return WEFT_EBUSY;
-    const struct walk walk = {graph, &graph->nodes[graph->added.count]};
-    int error = task_submit_own(pool, &graph->group, root_task, &walk);
+    weft_pool *pool = seat->pool;
+    const struct node *root = &graph->nodes[graph->added.count];
+    struct walk walk = {graph, root->first, root->first + root->successors};
+    int error;
+    if (seat->is_worker || pool->helps)
+        error = weft_run(pool, &graph->group, walk_task, &walk);
+    else
+        error = task_submit_own(pool, &graph->group, walk_task, &walk);
     weft_wait(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
     int result = graph_end(graph);
     return error == WEFT_OK ? result : error;
@@ -429,7 +486,7 @@ int weft_graph_run(weft_pool *pool, weft_graph *graph) {
     const struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     guest_enter(seat);
-    error = graph_run(pool, graph);
+    error = graph_run(seat, graph);
     guest_leave(seat);
     return error;
 }

@@ -6,7 +6,7 @@
  * counted before its completion.
  *
  * Waiting: the waiter counts itself in `waiting` (G5), says on its seat what it waits for, fences, sums again, then sleeps
- * (task.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself.
+ * (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself.
  * Of two that complete at once, at least one sees the other's count, and the waiter is woken.
  *
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts

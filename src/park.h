@@ -23,7 +23,7 @@
 
 struct park_word {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) word;
-    ATOMIC(uint32_t) helpers; /* of word 0: threads asleep in a wait that could help; counted by task.c */
+    ATOMIC(uint32_t) helpers; /* of word 0: threads asleep in a wait that could help; counted by wait.c and fork.c */
 };
 
 struct park_slot {

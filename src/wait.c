@@ -1,8 +1,8 @@
 /* wait.c: waiting, cancelling, blocking.
  *
- * Wait. Enters the record, runs the group's tasks while it finds any, spins, then says what it waits for (wait_id), fences (T17),
- * looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it, sets the user's id to
- * 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
+ * A wait enters the record, runs the tasks and the forked calls of the group while it finds any, spins, then says what it waits
+ * for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it,
+ * sets the user's id to 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
  *
  * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has seen all
  * completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it (task_undo).
@@ -16,6 +16,7 @@
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
  */
+#include "fork.h"
 #include "observe.h"
 #include "task.h"
 
@@ -61,9 +62,12 @@ static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns
 static void wait_sleep(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     weft_pool *pool = seat->pool;
+    const struct fork_filter filter = {wait_accepts, wait};
     struct piece piece;
+    struct fork_call call;
     bool helps = wait->help != WEFT_HELP_NONE;
     bool has_piece = false;
+    bool has_call = false;
     uint32_t event = load_rlx(&seat->wait_event);
     store_rlx(&seat->wait_id, wait->id);
     if (helps) {
@@ -71,10 +75,14 @@ static void wait_sleep(struct wait *wait) {
         add_rlx(&pool->park.word[0].helpers, 1);
     }
     fence_sc(T17);
-    if (helps) worker_unbias(pool);
+    if (helps) {
+        worker_unbias(pool);
+        forks_ask_firmly(pool, &filter);
+    }
     if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
         has_piece = helps && worker_help(seat, wait_accepts, wait, &piece);
-        if (!has_piece) {
+        has_call = helps && !has_piece && fork_find(seat, true, &filter, &call);
+        if (!has_piece && !has_call) {
             uint64_t start = trace_begin(seat);
             count_up(&seat->parks, 1);
             os_wait(&seat->wait_event, event, wait->deadline_ns);
@@ -87,20 +95,35 @@ static void wait_sleep(struct wait *wait) {
         add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
     }
     if (has_piece) worker_run_help(seat, &piece);
+    if (has_call) fork_run(seat, &call);
 }
 
-/* Looks for the end for a moment. */
+/* Takes a forked call of the group, or of one below it; asks for one. */
+static bool wait_find_fork(struct wait *wait, bool force, struct fork_call *call) {
+    const struct fork_filter filter = {wait_accepts, wait};
+    if (wait->help == WEFT_HELP_NONE) return false;
+    bool has_call = fork_find(wait->seat, force, &filter, call);
+    if (!has_call) forks_ask(wait->seat->pool, &filter);
+    return has_call;
+}
+
+/* Looks for the end for a moment, and for a forked call, which it runs. true: time to look around. */
 static bool wait_spin(struct wait *wait) {
+    const weft_pool *pool = wait->seat->pool;
+    struct fork_call call;
     uint64_t start = os_ticks();
-    uint64_t spent;
+    uint64_t spent = 0;
+    bool has_call = false;
     bool ends;
     do {
         ends = record_is_finished(wait->record) || record_has_ended(wait->record);
-        if (!ends) os_pause();
+        has_call = !ends && wait_find_fork(wait, spent >= pool->patience_ticks, &call);
+        if (!ends && !has_call) os_pause();
         spent = os_ticks() - start;
-    } while (!ends && spent < wait->seat->pool->spin_ticks);
+    } while (!ends && !has_call && spent < pool->spin_ticks);
     count_up(&wait->seat->spin_ticks, spent);
-    return ends;
+    if (has_call) fork_run(wait->seat, &call);
+    return ends || has_call;
 }
 
 /* A worker that helps nobody is about to sleep: a spare stands in for it. Without one it helps after all, but in an ordered pool,

@@ -309,8 +309,8 @@ static bool find_work(struct weft_worker *seat, unsigned force, struct find *fin
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;
     find->helper = loop_find(seat, &find->loop);
-    if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, &find->call)) return true;
-    forks_ask(seat->pool);
+    if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, NULL, &find->call)) return true;
+    forks_ask(seat->pool, NULL);
     return false;
 }
 
@@ -428,7 +428,7 @@ static void leave_scout(struct weft_worker *seat) {
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
-    forks_ask_firmly(pool);
+    forks_ask_firmly(pool, NULL);
     if (!recheck(D15, sees_work(pool, true) || forks_are_open(pool, true), false)) return;
     if (view.parked > 0 || view.dozing)
         worker_wake(seat);
@@ -464,7 +464,7 @@ static enum scouting scout_look(const weft_pool *pool, uint64_t start) {
     if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return SCOUT_NOTHING;
     for (;;) {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
-        forks_ask(pool);
+        forks_ask(pool, NULL);
         look_pause(pool);
         uint64_t ticks = os_ticks() - start;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
@@ -521,7 +521,7 @@ static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint64_t progress = 0;
     worker_unbias(pool);
-    forks_ask_firmly(pool);
+    forks_ask_firmly(pool, NULL);
     while (!recheck(D18, doze_is_over(pool, &progress), false)) {
         uint64_t since = os_ticks();
         if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return time_wake(seat, since);
@@ -535,7 +535,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_scout);
     worker_unbias(pool);
-    forks_ask_firmly(pool);
+    forks_ask_firmly(pool, NULL);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
     bool sees = sees_work(pool, !is_guarded) || forks_are_open(pool, view.scouts == 0);

@@ -27,6 +27,7 @@ struct frame {
 
 /* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
 struct fork_span;
+struct fork_call;
 struct forks {
     ATOMIC(struct fork_span *) first;   /* its chain of spans; or NULL */
     ATOMIC(struct fork_span *) current; /* where its thread forks; NULL: nowhere */
@@ -35,6 +36,7 @@ struct forks {
     ATOMIC(weft_place *) waits_for;     /* its thread waits in the join of this place, or NULL */
     ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
     uint32_t taken;                     /* calls its thread has taken */
+    struct fork_call *running;          /* the one it runs, or NULL */
 };
 
 /* How long a loop's body took (loop.c). */

@@ -159,6 +159,49 @@ static void test_parallel(void **state) {
     end_pool(pool);
 }
 
+/* One node before 300, of which three meet: the caller and both workers must come by what nobody has offered yet. */
+struct meeting {
+    atomic_int present;
+    sem_t all;
+};
+static int meet(void *context, weft_worker *self) {
+    struct meeting *meeting = context;
+    (void)self;
+    if (atomic_fetch_add(&meeting->present, 1) == 2)
+        for (int i = 0; i < 3; i++) sem_post(&meeting->all);
+    await(&meeting->all);
+    return 0;
+}
+/* Runs such a graph that many times, in a pool of two workers. */
+static void run_fan(weft_pool *pool, int runs) {
+    enum { FAN = 300 };
+    struct meeting meeting = {0};
+    REQUIRE(sem_init(&meeting.all, 0, 0) == 0);
+    weft_graph *graph;
+    weft_node first;
+    assert_int_equal(weft_graph_create(&graph), WEFT_OK);
+    assert_int_equal(weft_graph_add(graph, &first, empty_task, NULL), WEFT_OK);
+    for (int i = 0; i < FAN; i++) {
+        weft_node node;
+        bool meets = i == 0 || i == FAN / 3 || i == FAN - 1;
+        assert_int_equal(weft_graph_add(graph, &node, meets ? meet : empty_task, &meeting), WEFT_OK);
+        assert_int_equal(weft_graph_edge(graph, first, node), WEFT_OK);
+    }
+    assert_int_equal(weft_graph_build(graph, NULL), WEFT_OK);
+    for (int i = 0; i < runs; i++) {
+        atomic_store(&meeting.present, 0);
+        assert_int_equal(weft_graph_run(pool, graph), WEFT_OK);
+        assert_int_equal(atomic_load(&meeting.present), 3);
+    }
+    assert_int_equal(weft_graph_destroy(&graph), WEFT_OK);
+}
+static void test_fan(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    run_fan(pool, 100);
+    end_pool(pool);
+}
+
 /* ---- nodes that run graphs, and several graphs at once ------------------------------------------------------------ */
 
 static int run_scene(void *context, weft_worker *self) {
@@ -579,6 +622,7 @@ static void test_no_allocation_per_run(void **state) {
     weft_pool *pool = make_pool(2);
     struct scene *scene = random_graph(2000, 5);
     for (int i = 0; i < 10; i++) assert_int_equal(scene_run(scene, pool), WEFT_OK);
+    run_fan(pool, 1); /* each thread has taken part in a run */
     shortage_begin(0, false);
     for (int i = 0; i < 100; i++) assert_int_equal(scene_run(scene, pool), WEFT_OK);
     assert_int_equal(atomic_load(&shortage.calls), 0);
@@ -623,6 +667,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rebuilt),
         cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_fan),
         cmocka_unit_test(test_duplicate_edges),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_different_at_once),

@@ -1,10 +1,14 @@
 /* drive_graph.c: graphs run by a whole pool. Each node reads what those before it wrote, in plain memory. */
 #include "explore.h"
-#include "weft.h"
+#include "pool.h"
 
 #include <string.h>
 
 enum { NODES = 6 };
+
+/* Where memory may run out, it may be there the next time. */
+#define AT_LAST(call)                                                                                                       \
+    while ((call) != WEFT_OK) explore_step()
 
 struct item {
     uint32_t stamp; /* plain: how often it ran */
@@ -12,9 +16,14 @@ struct item {
     uint32_t before[3];
     uint32_t before_count;
     int result;
+    bool sends; /* an event, for the one that awaits it */
+    bool awaits;
+    bool waits;   /* for another group */
+    bool dawdles; /* for a while, until somebody sleeps who could help */
 };
 
 static struct {
+    os_word event;
     weft_pool *pool;
     weft_pool *other;
     weft_graph *graph;
@@ -22,6 +31,11 @@ static struct {
     struct item items[NODES];
     uint32_t rounds;
 } world;
+
+static int empty_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
 
 static int node_fn(void *context, weft_worker *self) {
     struct item *item = context;
@@ -34,13 +48,24 @@ static int node_fn(void *context, weft_worker *self) {
         plain_read(&before->stamp, sizeof before->stamp);
         EXPECT(before->stamp == item->stamp);
     }
+    if (item->waits) {
+        weft_group group = WEFT_GROUP_INIT;
+        EXPECT(weft_submit(weft_worker_pool(self), &group, empty_task, NULL, 0) == WEFT_OK);
+        EXPECT(weft_wait(weft_worker_pool(self), &group) == WEFT_OK);
+    }
+    for (int i = 0; item->dawdles && i < 60 && load_rlx(&world.pool->park.word[0].helpers) == 0; i++) os_pause();
+    if (item->sends) {
+        store_rel(drive_graph_sent, &world.event, 1);
+        os_wake(&world.event, 1);
+    }
+    while (item->awaits && load_acq(drive_graph_seen, &world.event) == 0) os_wait(&world.event, 0, 0);
     return item->result;
 }
 
 static void edge(uint32_t before, uint32_t after) {
     struct item *item = &world.items[after];
     item->before[item->before_count++] = before;
-    EXPECT(weft_graph_edge(world.graph, world.nodes[before], world.nodes[after]) == WEFT_OK);
+    AT_LAST(weft_graph_edge(world.graph, world.nodes[before], world.nodes[after]));
 }
 
 static void setup_pool(uint32_t workers) {
@@ -50,10 +75,9 @@ static void setup_pool(uint32_t workers) {
     config.workers = workers;
     config.spares = 1;
     config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 3000;
-    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
-    EXPECT(weft_graph_create(&world.graph) == WEFT_OK);
-    for (uint32_t i = 0; i < NODES; i++)
-        EXPECT(weft_graph_add(world.graph, &world.nodes[i], node_fn, &world.items[i]) == WEFT_OK);
+    AT_LAST(weft_pool_create(&world.pool, &config));
+    AT_LAST(weft_graph_create(&world.graph));
+    for (uint32_t i = 0; i < NODES; i++) AT_LAST(weft_graph_add(world.graph, &world.nodes[i], node_fn, &world.items[i]));
 }
 
 /* 0 before 1, 2 and 3; 1 and 2 before 4; 2 and 3 before 5. */
@@ -99,6 +123,51 @@ static void run_once(void) {
 }
 EXPLORE_DRIVER(graph_wide, .about = "three threads arrive at two nodes", .setup = setup_wide, .threads = {run_once},
                .check = check_whole);
+
+/* More successors than a walk arrives at by itself. */
+static void setup_fan(void) {
+    setup_pool(1);
+    for (uint32_t i = 1; i < NODES; i++) edge(0, i);
+    AT_LAST(weft_graph_build(world.graph, NULL));
+}
+EXPLORE_DRIVER(graph_fan, .about = "one node before all others", .setup = setup_fan, .threads = {run_once},
+               .check = check_whole, .flags = EXPLORE_NO_RESCUE);
+
+/* A long node strands nothing: 2 goes on only when 3 has run. Whoever comes upon them, the other must come, awake or not. */
+static void setup_long(void) {
+    setup_pool(1);
+    edge(1, 2);
+    edge(1, 3);
+    edge(0, 4);
+    edge(0, 5);
+    world.items[1].dawdles = true;
+    world.items[2].awaits = world.items[3].sends = true;
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_long, .about = "a node waits for another's doing", .setup = setup_long, .threads = {run_once},
+               .check = check_whole, .flags = EXPLORE_NO_RESCUE);
+
+/* Nodes that wait end their walks no sooner. */
+static void setup_waiting(void) {
+    setup_fan();
+    for (uint32_t i = 1; i < 4; i++) world.items[i].waits = true;
+}
+EXPLORE_DRIVER(graph_waits, .about = "nodes that submit and wait", .setup = setup_waiting, .threads = {run_once},
+               .check = check_whole, .flags = EXPLORE_NO_RESCUE);
+
+/* Without memory for a region the nodes are published as tasks, and without memory for those kept. */
+static void setup_poor(void) {
+    setup_fan();
+    store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);
+}
+static void run_poor(void) {
+    int error;
+    while ((error = weft_graph_run(world.pool, world.graph)) == WEFT_ENOMEM) explore_observe(0);
+    EXPECT(error == WEFT_OK);
+    world.rounds++;
+}
+EXPLORE_DRIVER(graph_poor, .about = "a run while memory runs out", .setup = setup_poor, .threads = {run_poor},
+               .check = check_whole, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 1);
 
 /* ---- two that run the same graph ---------------------------------------------------------------------------------- */
 

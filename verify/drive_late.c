@@ -61,7 +61,7 @@ static void fork_two(void) {
         world.argument[i] = i;
         world.place[i + 1] = leaf_fork(world.place[i], &world.argument[i]);
     }
-    for (uint32_t i = 0; i < HELPERS; i++) EXPECT(fork_find(seat_at(i), true, &world.call[i]));
+    for (uint32_t i = 0; i < HELPERS; i++) EXPECT(fork_find(seat_at(i), true, NULL, &world.call[i]));
 }
 static void join_two(void) {
     for (uint32_t i = HELPERS; i-- > 0;) EXPECT(leaf_join(world.place[i], &world.argument[i]) == i + 1);
@@ -101,7 +101,7 @@ static void fork_branch(void) {
     make(0);
     world.pool->spin_ticks = world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
-    forks_ask(world.pool);
+    forks_ask(world.pool, NULL);
     branch_fork(world.place[0], &world.argument[0]);
 }
 static void join_branch(void) {
@@ -111,8 +111,8 @@ static void join_branch(void) {
 static void run_what_is_asked_for(uint32_t index) {
     struct fork_call call;
     while (world.run < HELPERS) {
-        forks_ask(world.pool);
-        if (fork_find(seat_at(index), false, &call))
+        forks_ask(world.pool, NULL);
+        if (fork_find(seat_at(index), false, NULL, &call))
             fork_run(seat_at(index), &call);
         else
             os_pause();
@@ -153,7 +153,7 @@ static void fork_again_and_again(void) {
 static void take_one(void) {
     struct fork_call call;
     while (world.run < HELPERS)
-        if (fork_find(seat_at(0), true, &call)) fork_run(seat_at(0), &call);
+        if (fork_find(seat_at(0), true, NULL, &call)) fork_run(seat_at(0), &call);
 }
 EXPLORE_DRIVER(late_force, .about = "a call is taken by force, its place used again and again", .setup = setup_again,
                .threads = {fork_again_and_again, take_one}, .check = leave);

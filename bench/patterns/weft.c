@@ -52,38 +52,32 @@ static uint64_t fib(void *pool, unsigned n) {
     return result;
 }
 
-/* The row lies in the frame of the function that forks. */
-typedef const struct queens_row *queens_row_pointer;
+typedef struct queens_row queens_row;
 
-static uint64_t queens_count(weft_place *here, queens_row_pointer row);
-WEFT_FORK(queens_count, uint64_t, queens_row_pointer)
+static uint64_t queens_count(weft_place *here, queens_row row);
+WEFT_FORK(queens_count, uint64_t, queens_row)
 
-static uint64_t queens_count(weft_place *here, queens_row_pointer row) {
-    struct queens_row next[32];
-    queens_row_pointer forked[32];
+static uint64_t queens_count(weft_place *here, queens_row row) {
+    queens_row forked[32];
     weft_place *place[32];
     unsigned count = 0;
-    uint64_t all = 0;
-    if (queens_done(row)) return 1;
-    for (uint32_t free = queens_free(row); free != 0; free &= free - 1) {
-        next[count++] = queens_place(row, free & (0 - free));
+    if (queens_done(&row)) return 1;
+    uint32_t free = queens_free(&row);
+    if (free == 0) return 0;
+    for (; (free & (free - 1)) != 0; free &= free - 1, count++) {
+        forked[count] = queens_place(&row, free & (0 - free));
+        place[count] = here;
+        here = queens_count_fork(here, &forked[count]);
     }
-    if (count == 0) return 0;
-    for (unsigned i = 0; i + 1 < count; i++) {
-        place[i] = here;
-        forked[i] = &next[i];
-        here = queens_count_fork(here, &forked[i]);
-    }
-    all = queens_count(here, &next[count - 1]);
-    for (unsigned i = count - 1; i > 0; i--) all += queens_count_join(place[i - 1], &forked[i - 1]);
+    uint64_t all = queens_count(here, queens_place(&row, free));
+    while (count-- > 0) all += queens_count_join(place[count], &forked[count]);
     return all;
 }
 
 static uint64_t nqueens(void *pool, unsigned n) {
     weft_place *here;
     if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
-    struct queens_row first = queens_first(n);
-    uint64_t result = queens_count(here, &first);
+    uint64_t result = queens_count(here, queens_first(n));
     weft_leave(here);
     return result;
 }
