@@ -25,12 +25,12 @@ build:
 
 race: build
 	@scripts/need build race x264
-	@$(call build,release,-DWEFT_RAYON=ON)
+	@$(call build,release,-DWEFT_RAYON=ON -DWEFT_TESTS=OFF)
 	@build/release/tools/weft race
 
 x264: build
 	@scripts/need build x264
-	@$(call build,release) --target weft_static
+	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
 	@scripts/x264-race $(X264)
 
 test: build
@@ -66,7 +66,7 @@ mutants: build
 
 install: build
 	@scripts/need build
-	@$(call build,release,-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
 	@cmake --install build/release --component library --prefix $(PREFIX)
 
 clean:
