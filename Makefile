@@ -11,6 +11,7 @@ build = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; e
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
+	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make format    clang-format over every file'
@@ -32,6 +33,19 @@ x264: build
 	@scripts/need build x264
 	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
 	@scripts/x264-race $(X264)
+
+# Two of the libraries are in no package of Debian 12; wheels carry them, with their headers.
+WHEELS := blosc2==4.14.1 scipy-openblas32==0.3.34.481.3
+# What runs of it; HOOKS= only compares the outputs.
+HOOKS ?= --race
+
+hooks: build
+	@scripts/need build test hooks
+	@mkdir -p build/wheels
+	@python3 -m pip download -q --no-deps --disable-pip-version-check -d build/wheels $(WHEELS)
+	@cd build/wheels && for wheel in *.whl; do python3 -m zipfile -e $$wheel .; done
+	@$(call build,release) --target hooks
+	@build/release/tests/hooks/hooks $(HOOKS)
 
 test: build
 	@scripts/need build test
@@ -72,4 +86,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 test lint format timeline-view mutants aarch64 install clean
+.PHONY: help race x264 hooks test lint format timeline-view mutants aarch64 install clean

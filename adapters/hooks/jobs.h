@@ -1,0 +1,52 @@
+/* jobs.h: what the hooks share: a library's call for n jobs, on a weft pool.
+ *
+ * Each thread that takes part has a slot, a number below `slots` that no other has meanwhile, and takes the next job that nobody
+ * has. So jobs start in rising order, a job may wait for lower ones, and never more than `slots` run at once. None may wait for a
+ * higher one. The calling thread has slot 0 and needs nobody to come. The others are tasks, not a weft_for: one body cannot tell weft
+ * how long its jobs take, when they are another library's each time. */
+#ifndef WEFT_HOOKS_JOBS_H
+#define WEFT_HOOKS_JOBS_H
+
+#include <weft.h>
+
+typedef struct hook_jobs {
+    void (*run)(const struct hook_jobs *jobs, size_t index, unsigned slot);
+    size_t count;
+    size_t next; /* the lowest that nobody has taken; may pass count */
+} hook_jobs;
+
+typedef struct hook_slot {
+    hook_jobs *jobs;
+    unsigned slot;
+} hook_slot;
+
+/* One thread's share; the payload is a hook_slot. */
+static inline int hook_take(void *payload, weft_worker *self) {
+    const hook_slot *mine = (const hook_slot *)payload;
+    hook_jobs *jobs = mine->jobs;
+    (void)self;
+    for (size_t i; (i = __atomic_fetch_add(&jobs->next, 1, __ATOMIC_RELAXED)) < jobs->count;) jobs->run(jobs, i, mine->slot);
+    return 0;
+}
+
+/* In an ordered pool a thread that waits may be needed to run what it waits for. */
+static inline int hook_is_shared(const weft_pool *pool) {
+    weft_config config;
+    return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_ORDERED);
+}
+
+/* Runs every job once and returns when all have ended. Where the pool has no thread to give (the parent's, in a forked child; no
+ * memory; ordered) they run here, one after the other. */
+static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
+    weft_group group = WEFT_GROUP_INIT;
+    hook_slot slot = {jobs, 0};
+    jobs->next = 0;
+    if (slots > jobs->count) slots = jobs->count;
+    if (slots > 1 && hook_is_shared(pool))
+        while (++slot.slot < slots && weft_submit(pool, &group, hook_take, &slot, sizeof slot) == WEFT_OK) {}
+    slot.slot = 0;
+    (void)hook_take(&slot, NULL);
+    (void)weft_wait(pool, &group); /* helps, so that a task that nobody has taken is over at once */
+}
+
+#endif
