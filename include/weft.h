@@ -231,8 +231,9 @@ typedef struct weft_after {
  *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
  *
  * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and a bounded queue
- * has no say: the task takes its place there when it starts. WEFT_EDEADLK: the groups are the same, or groups.after holds back, by continuations, until groups.group has
- * finished; nothing was queued. A wait for groups.group by a task of groups.after is WEFT_EDEADLK, too. Should there be no memory to
+ * has no say: the task takes its place there when it starts. WEFT_EDEADLK: the groups are the same, or groups.after cannot finish before groups.group
+ * has, because of other continuations or because a task of it sleeps in a wait for that group; nothing was queued. A wait for
+ * groups.group by a task of groups.after is WEFT_EDEADLK, too: when both come at once, one of the two returns it. Should there be no memory to
  * queue the task when its time has come, it runs on the thread that finished groups.after. */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
 
@@ -266,7 +267,8 @@ enum weft_help {
  * Returns WEFT_OK; the error of the failed task that was submitted first (by several threads: the one with the lowest number
  * among its own thread's; numbers are 30 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
  * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told;
- * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group; WEFT_EFORK in a forked child. `group` NULL waits for
+ * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group, by
+ * continuations or by waits of its tasks, waits for itself: the group then stays as it is; WEFT_EFORK in a forked child. `group` NULL waits for
  * the pool's own group. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 

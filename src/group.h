@@ -54,11 +54,24 @@ struct record {
     ALIGNED(CACHE_LINE) struct line line[];
 };
 
+/* What a seat is running: one for each task, or row of tasks of one group, on its stack. */
+struct frame {
+    uint64_t id; /* the group's */
+    struct record *record;
+    uint32_t index;      /* the record's; 0: none */
+    struct frame *above; /* the frame that waits for this one */
+    uint64_t unflushed;  /* tasks completed that the record does not know of yet */
+    uintptr_t running;   /* of the seat, before this one */
+    uint64_t running_since;
+};
+
+struct held_wait;
 struct groups {
     struct pile records;
     struct pile held;
     uint32_t lines; /* in each record */
-    os_mutex lock;  /* what groups hold */
+    os_mutex lock;  /* what groups hold, and who waits for them */
+    struct held_wait *waits;
     uint64_t walks;
 };
 

@@ -12,28 +12,75 @@
  * One of the two sees the other. The sums are taken again under the lock: then they hold every submission that came before
  * any of the list's tasks was added. Who takes the list has ended its waits only after, so until then the record serves no
  * other group.
+ *
+ * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds a held
+ * task, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and is refused: so
+ * of several the last. A wait with a deadline ends by itself and does not count.
  */
 #include "held.h"
 
-/* Under the lock. A circle would have it go round: each record is looked at once for each walk. */
+/* A search, under the lock. A circle would have it go round: each record is looked at once for each walk. */
+struct search {
+    struct groups *groups;
+    struct record *open; /* to be looked at, linked by walk_next */
+    uint64_t to;
+};
+
+/* The group can finish only after the one that is looked at. true: it is the one looked for. */
+static bool search_meets(struct search *search, uint64_t id, struct record *record) {
+    if (id == search->to) return true;
+    if (id == 0 || record->walk == search->groups->walks) return false;
+    record->walk = search->groups->walks;
+    record->walk_next = search->open;
+    search->open = record;
+    return false;
+}
+
+/* What waits for the record's group: tasks it holds, and sleeping waits with the frames around them. */
+static bool search_from(struct search *search, const struct record *record) {
+    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+    for (const struct held *held = load_rlx(&record->held); held != NULL; held = held->next)
+        if (search_meets(search, held->id, held->record)) return true;
+    for (const struct held_wait *wait = search->groups->waits; wait != NULL; wait = wait->next)
+        for (const struct frame *frame = wait->id == id ? wait->frame : NULL; frame != NULL; frame = frame->above)
+            if (search_meets(search, frame->id, frame->record)) return true;
+    return false;
+}
+
+/* Can the group `to` finish only after the group `id`? */
 static bool leads(struct groups *groups, uint64_t id, uint64_t to) {
-    struct record *open = record_at(groups, id_index(id));
-    if (open == NULL || (load_rlx(&open->id) & ~ID_MARKS) != id) return false;
-    uint64_t walk = ++groups->walks;
-    open->walk = walk;
-    open->walk_next = NULL;
-    while (open != NULL) {
-        struct record *record = open;
-        open = record->walk_next;
-        for (const struct held *held = load_rlx(&record->held); held != NULL; held = held->next) {
-            if (held->id == to) return true;
-            if (held->record->walk == walk) continue;
-            held->record->walk = walk;
-            held->record->walk_next = open;
-            open = held->record;
-        }
+    struct record *first = record_at(groups, id_index(id));
+    if (first == NULL || (load_rlx(&first->id) & ~ID_MARKS) != id) return false;
+    struct search search = {groups, first, to};
+    first->walk = ++groups->walks;
+    first->walk_next = NULL;
+    while (search.open != NULL) {
+        const struct record *record = search.open;
+        search.open = record->walk_next;
+        if (search_from(&search, record)) return true;
     }
     return false;
+}
+
+bool held_wait_begin(struct groups *groups, struct held_wait *wait) {
+    bool is_circle = false;
+    os_lock(&groups->lock);
+    for (const struct frame *frame = wait->frame; frame != NULL && !is_circle; frame = frame->above)
+        is_circle = frame->id != 0 && leads(groups, frame->id, wait->id);
+    if (!is_circle) {
+        wait->next = groups->waits;
+        groups->waits = wait;
+    }
+    os_unlock(&groups->lock);
+    return !is_circle;
+}
+
+void held_wait_end(struct groups *groups, const struct held_wait *wait) {
+    os_lock(&groups->lock);
+    struct held_wait **link = &groups->waits;
+    while (*link != wait) link = &(*link)->next;
+    *link = wait->next;
+    os_unlock(&groups->lock);
 }
 
 bool held_leads(struct groups *groups, uint64_t id, uint64_t to) {

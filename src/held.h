@@ -32,6 +32,17 @@ bool held_add(struct groups *groups, struct record *record, uint64_t id, struct 
  * starts each task and leaves the wait once for each. */
 struct held *held_take(struct groups *groups, struct record *record);
 
+/* A wait without a deadline, inside a task, that sleeps: until it returns no group of the frames around it can finish. */
+struct held_wait {
+    struct held_wait *next;
+    uint64_t id; /* of the group waited for */
+    const struct frame *frame;
+};
+
+/* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has. */
+bool held_wait_begin(struct groups *groups, struct held_wait *wait);
+void held_wait_end(struct groups *groups, const struct held_wait *wait);
+
 /* Does the group `id` hold tasks of group `to`, or of a group that holds some, and so on? */
 bool held_leads(struct groups *groups, uint64_t id, uint64_t to);
 

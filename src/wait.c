@@ -98,6 +98,16 @@ static void wait_sleep(struct wait *wait) {
     if (has_call) fork_run(seat, &call);
 }
 
+/* The same, but false when this sleep would never end. */
+static bool wait_sleep_soundly(struct wait *wait) {
+    struct groups *groups = &wait->seat->pool->groups;
+    struct held_wait mine = {.id = wait->id, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL};
+    if (mine.frame != NULL && !held_wait_begin(groups, &mine)) return false;
+    wait_sleep(wait);
+    if (mine.frame != NULL) held_wait_end(groups, &mine);
+    return true;
+}
+
 /* Takes a forked call of the group, or of one below it; asks for one. */
 static bool wait_find_fork(struct wait *wait, bool force, struct fork_call *call) {
     const struct fork_filter filter = {wait_accepts, wait};
@@ -152,10 +162,11 @@ static int wait_loop(struct wait *wait) {
             worker_run_help(wait->seat, &piece);
         else if (wait_spin(wait))
             continue;
-        else if (wait->blocks || wait->help != WEFT_HELP_NONE || !wait->seat->is_worker)
-            wait_sleep(wait);
-        else if (!wait_block(wait))
-            return WEFT_EAGAIN;
+        else if (!wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->is_worker) {
+            if (!wait_block(wait)) return WEFT_EAGAIN;
+        } else if (!wait_sleep_soundly(wait)) {
+            return WEFT_EDEADLK;
+        }
     }
 }
 

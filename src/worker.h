@@ -14,17 +14,6 @@
 
 #define SEATS_MAX 4096u
 
-/* What a seat is running: one for each task, or row of tasks of one group, on its stack. */
-struct frame {
-    uint64_t id; /* the group's */
-    struct record *record;
-    uint32_t index;      /* the record's; 0: none */
-    struct frame *above; /* the frame that waits for this one */
-    uint64_t unflushed;  /* tasks completed that the record does not know of yet */
-    uintptr_t running;   /* of the seat, before this one */
-    uint64_t running_since;
-};
-
 /* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
 struct fork_span;
 struct fork_call;

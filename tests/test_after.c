@@ -336,6 +336,71 @@ static void test_circles(void **state) {
     end_pool(pool);
 }
 
+/* Circles that close when a wait sleeps already. */
+struct sleeper {
+    weft_group *waited;
+    sem_t begun;
+    uint64_t parks; /* of the pool, when it began */
+    int result;
+};
+static int sleep_in_wait(void *payload, weft_worker *self) {
+    struct sleeper *sleeper = *(struct sleeper **)payload;
+    weft_pool *pool = weft_worker_pool(self);
+    sleeper->parks = stats_of(pool).parks;
+    sem_post(&sleeper->begun);
+    sleeper->result = weft_wait(pool, sleeper->waited);
+    return 0;
+}
+/* In a pool of two workers, of which the other is busy. Returns when it sleeps. */
+static void sleeper_begin(struct sleeper *sleeper, weft_pool *pool, weft_group *own, weft_group *waited) {
+    sleeper->waited = waited;
+    REQUIRE(sem_init(&sleeper->begun, 0, 0) == 0);
+    assert_int_equal(weft_submit(pool, own, sleep_in_wait, &sleeper, sizeof sleeper), WEFT_OK);
+    await(&sleeper->begun);
+    while (stats_of(pool).parks == sleeper->parks) sched_yield();
+}
+
+static void test_circle_around_a_wait(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    weft_group a = WEFT_GROUP_INIT, b = WEFT_GROUP_INIT, c = WEFT_GROUP_INIT;
+    struct sleeper sleeper;
+    gate g, *gates[] = {&g};
+    gate_occupy(&g, pool, &b);
+    sleeper_begin(&sleeper, pool, &a, &b);
+    assert_int_equal(weft_submit_after(pool, (weft_after){&a, &b}, empty_task, gates, 8), WEFT_EDEADLK);
+    assert_int_equal(weft_submit_after(pool, (weft_after){&a, &c}, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit_after(pool, (weft_after){&c, &b}, empty_task, gates, 8), WEFT_EDEADLK);
+    assert_int_equal(weft_submit_after(pool, (weft_after){&b, &c}, empty_task, NULL, 0), WEFT_OK);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &b), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &c), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &a), WEFT_OK);
+    assert_int_equal(sleeper.result, WEFT_OK);
+    end_pool(pool);
+}
+
+/* Two tasks that wait for each other's groups: one of them is told. */
+static void test_waits_for_each_other(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    for (int round = 0; round < 50; round++) {
+        weft_group a = WEFT_GROUP_INIT, b = WEFT_GROUP_INIT;
+        struct sleeper one = {.waited = &b}, two = {.waited = &a}, *payload[] = {&one, &two};
+        gate g;
+        gate_occupy(&g, pool, &a);
+        REQUIRE(sem_init(&one.begun, 0, 0) == 0 && sem_init(&two.begun, 0, 0) == 0);
+        assert_int_equal(weft_submit(pool, &b, sleep_in_wait, &payload[1], sizeof *payload), WEFT_OK);
+        await(&two.begun);
+        assert_int_equal(weft_submit(pool, &a, sleep_in_wait, &payload[0], sizeof *payload), WEFT_OK);
+        gate_open(&g);
+        assert_int_equal(weft_wait(pool, &a), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &b), WEFT_OK);
+        assert_true(one.result == WEFT_EDEADLK || two.result == WEFT_EDEADLK);
+    }
+    end_pool(pool);
+}
+
 /* The only worker waits for the continuation: it helps with the group before it. */
 static int first_and_then(void *payload, weft_worker *self) {
     atomic_uint *counter = *(atomic_uint **)payload;
@@ -524,11 +589,23 @@ static void test_shortage(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_children), cmocka_unit_test(test_children_errors),    cmocka_unit_test(test_children_misuse),
-        cmocka_unit_test(test_chain),    cmocka_unit_test(test_in_order),           cmocka_unit_test(test_after_nothing),
-        cmocka_unit_test(test_payloads), cmocka_unit_test(test_error_of_the_first), cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_circles),  cmocka_unit_test(test_helps_before),       cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_bounded),  cmocka_unit_test(test_pool_ends),          cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_children_errors),
+        cmocka_unit_test(test_children_misuse),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_after_nothing),
+        cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_error_of_the_first),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_circles),
+        cmocka_unit_test(test_circle_around_a_wait),
+        cmocka_unit_test(test_waits_for_each_other),
+        cmocka_unit_test(test_helps_before),
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_pool_ends),
+        cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_shortage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

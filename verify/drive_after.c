@@ -181,3 +181,28 @@ static void hold_first(void) {
 }
 EXPLORE_DRIVER(after_helper, .about = "the only worker sleeps in a wait that comes to depend on a group",
                .setup = setup_helper, .threads = {submit_waiter, hold_first}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* A task of `first` waits for `then`, while somebody would have `then` wait for `first`: one of the two is refused. */
+static int waiting_task(void *payload, weft_worker *self) {
+    int error = weft_wait(weft_worker_pool(self), &world.then);
+    EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
+    if (error == WEFT_EDEADLK) world.started += 10;
+    (void)payload;
+    return 0;
+}
+static void submit_waiting(void) {
+    EXPECT(weft_submit(world.pool, &world.then, write_task, &(uint32_t *){&world.written[0]}, sizeof(uint32_t *)) ==
+           WEFT_OK);
+    EXPECT(weft_submit(world.pool, &world.first, waiting_task, NULL, 0) == WEFT_OK);
+    const weft_after after = {&world.first, &world.then};
+    int error = weft_submit_after(world.pool, after, then_task, &world.submitted, sizeof world.submitted);
+    EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
+    explore_observe(error == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+}
+static void check_circle(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
+EXPLORE_DRIVER(after_circle, .about = "a circle closed around a wait", .setup = setup, .threads = {submit_waiting},
+               .check = check_circle, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+EXPLORE_DRIVER(after_circle_no_help, .about = "the same, run by two workers alone", .setup = setup_two,
+               .threads = {submit_waiting}, .check = check_circle, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
