@@ -131,13 +131,16 @@ typedef struct weft_config {
         trace_events; /* events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24 */
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
     void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
+    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most 100; 0:
+     * default, 10, or none with WEFT_SPIN_NONE as spin_ns; WEFT_SPIN_NONE: none. None where there is one CPU. */
+    int32_t expect_percent;
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
 WEFT_API int weft_config_init(weft_config *config);
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE,
- * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
+ * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
  * membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. Texts then point into the environment. Not while another thread changes the environment. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
@@ -178,6 +181,12 @@ WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
+
+/* "I need `workers` workers at `when_ns`" (CLOCK_MONOTONIC): so many of them get up shortly before, on their own clocks, and look
+ * out for work until a little after (200 us), if they have nothing else to do. Wakes those asleep for a moment now, so call it when time
+ * does not matter. One moment at a time: the next call replaces it; when_ns 0 takes it back; one that has passed is ignored. Bursts
+ * that recur need no such call: workers learn them. WEFT_OK; WEFT_EINVAL (NULL pool, workers 0); WEFT_EFORK. Any thread. */
+WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
 

@@ -75,6 +75,8 @@ enum os_wait_result { OS_WOKEN = 0, OS_TIMEDOUT = 1 };
 /* Sleeps while *word == value, until woken or until `deadline_ns` (CLOCK_MONOTONIC; 0: none). OS_WOKEN also for a signal, a
  * spurious return or a word that differs: look again. */
 enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns);
+/* Whether deadlines of the calling thread are kept as exactly as the system can, or (false) as it does by default. */
+void os_timer_exact(bool is_exact);
 /* Wakes at most `count` threads that sleep on the word. */
 void os_wake(os_word *word, int count);
 

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -330,6 +331,12 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
     enum os_wait_result outcome = result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
     errno = saved;
     return outcome;
+}
+
+void os_timer_exact(bool is_exact) {
+    int saved = errno;
+    prctl(PR_SET_TIMERSLACK, is_exact ? 1ul : 0ul, 0ul, 0ul, 0ul); /* 0: what the thread was created with */
+    errno = saved;
 }
 
 void os_wake(os_word *word, int count) {

@@ -34,8 +34,11 @@
  *   K13 park_doze: load event                      acquire  K8  as K6
  *   K14 park_doze_end: CAS word                    relaxed  K5  as K4
  *   K15 park_scout: CAS word                       relaxed  K5  split: a bit or a scout is lost
+ *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event and does not know the moment; split: as K8
  */
 #include "park.h"
+
+#define LEAD_NS 60000u /* until a worker has measured how late its clock wakes it */
 
 static struct park_word *park_word_of(struct park *park, uint32_t worker) { return &park->word[worker / PARK_BITS]; }
 
@@ -48,6 +51,7 @@ bool park_init(struct park *park, struct store *store, uint32_t workers) {
     park->words = (workers + PARK_BITS - 1) / PARK_BITS;
     ASSERT(park->words <= PARK_WORDS_MAX);
     park->slots = store_get(store, workers * sizeof *park->slots);
+    store_rlx(&park->lead_ns, LEAD_NS);
     return park->slots != NULL;
 }
 
@@ -88,13 +92,31 @@ void park_retract(struct park *park, uint32_t worker) {
         if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
 }
 
+/* The deadline for what park_expect told; 0: none. */
+static uint64_t park_expected(const struct park *park, uint32_t worker) {
+    uint64_t when_ns = load_rlx(&park->slots[worker].expected_ns);
+    return when_ns == 0 || when_ns == park->slots[worker].obeyed_ns
+               ? 0
+               : when_ns - min_u64(load_rlx(&park->lead_ns), when_ns - 1);
+}
+
+/* Of two deadlines, 0 is none. */
+static uint64_t earliest(uint64_t a, uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
 bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
     os_word *event = &park->slots[worker].event;
     for (;;) {
         uint32_t seen = load_acq(K6, event);
         if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return true;
-        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return false;
+        if (os_wait(event, seen, earliest(deadline_ns, park_expected(park, worker))) == OS_TIMEDOUT) return false;
     }
+}
+
+void park_expect(struct park *park, uint32_t worker, uint64_t when_ns) {
+    struct park_slot *slot = &park->slots[worker];
+    store_rlx(&slot->expected_ns, when_ns);
+    add_rel(K16, &slot->event, 1);
+    os_wake(&slot->event, 1);
 }
 
 /* ---- dozing ------------------------------------------------------------------------------------------------------- */

@@ -30,10 +30,13 @@ struct park_slot {
     ALIGNED(CACHE_LINE) os_word event; /* counts wakes sent to this worker */
     ATOMIC(uint32_t) sent_from;        /* the CPU that the last one came from; a hint */
     ATOMIC(uint64_t) sent_ticks;       /* when the last one was; a hint */
+    ATOMIC(uint64_t) expected_ns;      /* when it was told to be ready (CLOCK_MONOTONIC); 0: it was not */
+    uint64_t obeyed_ns;                /* the same, of the last time that it was; the worker's own */
 };
 
 struct park {
-    uint32_t workers; /* slots */
+    uint32_t workers;         /* slots */
+    ATOMIC(uint64_t) lead_ns; /* how long before that moment its clock should wake it; a hint */
     uint32_t words;
     uint64_t all; /* the bits of the workers proper; 0 when they do not fit in a word */
     struct park_slot *slots;
@@ -75,8 +78,12 @@ void park_announce(struct park *park, uint32_t worker, bool is_scout);
 /* Parked -> scout by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);
 
-/* Sleeps until woken: true, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none): false, it is still parked. */
+/* Sleeps until woken: true, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or the moment that park_expect
+ * told, if that is earlier: false, it is still parked. */
 bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns);
+
+/* Tells a worker to be awake at that moment, on its own clock; 0: not any more. Any thread. */
+void park_expect(struct park *park, uint32_t worker, uint64_t when_ns);
 
 /* Scout or busy -> dozing, unless another dozes in this word. A full fence stands after. */
 bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout);

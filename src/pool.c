@@ -81,6 +81,7 @@ static struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     seat->pool = pool;
     seat->index = index;
     seat->lane = &pool->blank;
+    seat->scout_ticks = pool->spin_ticks;
     store_rel(P1, &pool->seats[index], seat);
     if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
     return seat;
@@ -257,12 +258,14 @@ static int config_check(const weft_config *config) {
     if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
     if ((config->flags & ~(WEFT_ORDERED | WEFT_NO_HELP | WEFT_NO_PLACING)) != 0 || config->full > WEFT_FULL_ERROR)
         return WEFT_EINVAL;
+    if (config->expect_percent < WEFT_SPIN_NONE || config->expect_percent > 100) return WEFT_EINVAL;
     os_cpuset cpus;
     if (config->cpus != NULL && !os_cpuset_parse(&cpus, config->cpus)) return WEFT_EINVAL;
     return WEFT_OK;
 }
 
 #define SPIN_NS_DEFAULT 20000
+#define EXPECT_PERCENT_DEFAULT 10
 #ifndef PATIENCE_NS
 #define PATIENCE_NS 5000
 #endif
@@ -309,8 +312,13 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
     pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;
+    if (config->expect_percent == 0) config->expect_percent = spin_ns == 0 ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
+    if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
+    pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;
+    pool->ticks_per_us = os_ticks_per_us();
     pool->patience_ticks = PATIENCE_NS * os_ticks_per_us() / 1000;
     pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
+    store_rlx(&pool->from_cpu, OS_NO_CPU);
     pool->fork_count = os_fork_count();
     store_rlx(&pool->clean, config->clean);
     store_rlx(&pool->clean_context, config->context);

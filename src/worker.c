@@ -36,6 +36,7 @@
 #include "heap_rest.h"
 #include "loop.h"
 #include "observe.h"
+#include "ready.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -385,10 +386,18 @@ void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     }
 }
 
+/* Where work comes from, for those who look out for it. */
+static void note_cpu(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    uint32_t cpu = os_cpu();
+    if (!seat->is_worker && load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
+}
+
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
     bool is_brisk = load_rlx(&pool->brisk) != 0;
+    note_cpu(seat);
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
     if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
@@ -459,23 +468,24 @@ static NOINLINE bool linger(struct weft_worker *seat) {
 /* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more workers
  * awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
-static enum scouting scout_look(const weft_pool *pool, uint64_t start) {
-    struct park_view view = park_look(&pool->park);
-    if (load_rlx(&pool->workers) - view.parked - (view.dozing ? 1 : 0) > pool->cpu_count) return SCOUT_NOTHING;
+static enum scouting scout_look(const struct weft_worker *seat, uint64_t start) {
+    const weft_pool *pool = seat->pool;
+    if (workers_awake(pool) > pool->cpu_count) return SCOUT_NOTHING;
     for (;;) {
         if (sees_work(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
         look_pause(pool);
         uint64_t ticks = os_ticks() - start;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
-        if (ticks >= pool->spin_ticks) return SCOUT_NOTHING;
+        if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;
     }
 }
 
 static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
     uint64_t start = os_ticks();
-    enum scouting came_upon = scout_look(seat->pool, start);
+    enum scouting came_upon = scout_look(seat, start);
     count_up(&seat->spin_ticks, os_ticks() - start);
+    ready_scouted(seat, came_upon != SCOUT_NOTHING);
     return came_upon;
 }
 
@@ -530,6 +540,25 @@ static bool doze(struct weft_worker *seat) {
     return false;
 }
 
+/* Sleeps until woken: true; or until it is time to be ready for work, or, if it should, to give pages back. */
+static bool park_until(struct weft_worker *seat, bool purges) {
+    weft_pool *pool = seat->pool;
+    uint64_t ready_ns = ready_plan(seat);
+    uint64_t purge_ns = purges ? os_now_ns() + PURGE_NS : 0;
+    bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
+    if (ready_ns != 0) os_timer_exact(true);
+    bool was_woken = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns);
+    if (ready_ns != 0) os_timer_exact(false);
+    if (was_woken) {
+        ready_woken(seat);
+    } else if (purge_ns != 0 && os_now_ns() >= purge_ns) {
+        segments_purge(&pool->segments);
+        heap_rest();
+        store_rlx(&pool->purged, 1);
+    }
+    return was_woken;
+}
+
 /* As doze. */
 static bool park(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
@@ -545,15 +574,10 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     }
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
-    uint64_t deadline_ns =
-        view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
-    if (park_sleep(&pool->park, seat->index, deadline_ns)) {
+    if (park_until(seat, view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return time_wake(seat, since);
     }
-    segments_purge(&pool->segments);
-    heap_rest();
-    store_rlx(&pool->purged, 1);
     park_retract(&pool->park, seat->index);
     return false;
 }
@@ -567,9 +591,25 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     if (!pool->places) return park(seat, is_scout);
     place_before_sleep(&seat->place, workers_awake(pool) <= pool->cpu_count);
     bool was_woken = park(seat, is_scout);
-    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : OS_NO_CPU;
+    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : load_rlx(&pool->from_cpu);
     place_after_sleep(&seat->place, workers_awake(pool) < pool->cpu_count, from);
     return was_woken;
+}
+
+/* The clock has woken it, as a scout: looks out for the work that it expects. */
+static void look_out(struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint64_t until;
+    if (!ready_begin(seat, &until)) return;
+    bool sees = false;
+    uint64_t start = os_ticks();
+    while (!sees && os_ticks() < until && !load_rlx(&pool->exits)) {
+        forks_ask(pool, NULL);
+        os_pause();
+        sees = sees_work(pool, false);
+    }
+    count_up(&seat->spin_ticks, os_ticks() - start);
+    ready_looked(seat, sees);
 }
 
 static bool spare_is_wanted(const struct weft_worker *seat) {
@@ -588,6 +628,7 @@ static void spare_rest(struct weft_worker *seat) {
 
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
+    seat->has_worked = true;
     if (find.tasks == 0 && find.helper != 0)
         loop_help(seat, find.loop, find.helper);
     else if (find.tasks == 0)
@@ -623,6 +664,7 @@ static void worker_loop(struct weft_worker *seat) {
             if (came_upon == SCOUT_FORKS) force |= FORCE_FORKS;
             if (came_upon != SCOUT_NOTHING) continue;
             may_spin = worker_sleep(seat, is_scout);
+            if (!may_spin) look_out(seat);
             is_scout = true;
             force = FORCE_CLAIMS | FORCE_FORKS;
         }

@@ -6,6 +6,7 @@
 #define WEFT_WORKER_H
 
 #include "claim.h"
+#include "expect.h"
 #include "held.h"
 #include "park.h"
 #include "place.h"
@@ -68,6 +69,11 @@ struct weft_worker {
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
     struct placing place;
+    struct expect expect;
+    bool has_worked;         /* since idle_since was set */
+    uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
+    uint64_t scout_ticks;    /* how long it looks for work now, as a scout, before it sleeps */
+    struct expect_plan plan; /* for its present sleep */
 
     uint32_t claims_seen;   /* of `claims`, by the timeline */
     uint64_t watched_since; /* the watchdog's: the running_since it saw last, and when to speak of it */
@@ -117,19 +123,22 @@ struct weft_pool {
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     uint32_t cpu_count;       /* CPUs for them when it was made */
     bool ordered;
-    bool helps;              /* waits may help */
-    bool places;             /* sleepers keep off their waker's CPU */
-    uint32_t claim_max;      /* tasks in one claim */
-    uint64_t spin_ticks;     /* how long a scout looks */
-    uint64_t patience_ticks; /* how long it asks for forked calls before it takes one unasked */
-    uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
-    ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke */
-    ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them */
-    ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside */
-    ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
-    ATOMIC(uint32_t) biased; /* seats that are biased */
-    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered */
-    struct lane blank;       /* fits nothing */
+    bool helps;          /* waits may help */
+    bool places;         /* sleepers keep off their waker's CPU */
+    uint32_t claim_max;  /* tasks in one claim */
+    uint64_t spin_ticks; /* how long a scout looks */
+    uint64_t ticks_per_us;
+    uint32_t expect_percent;   /* of its time that a worker may be awake ahead of work; 0: never */
+    uint64_t patience_ticks;   /* how long it asks for forked calls before it takes one unasked */
+    uint64_t tiny_ticks;       /* tasks shorter than this are claimed several at a time */
+    ATOMIC(uint32_t) from_cpu; /* the CPU that an outside thread last submitted on while somebody was idle; a hint */
+    ATOMIC(uint32_t) purged;   /* free segments' pages went back since a worker last woke */
+    ATOMIC(uint32_t) brisk;    /* tasks seen lately were tiny: a doze is short enough a delay for them */
+    ATOMIC(uint32_t) closed;   /* destroy has begun: no submissions from outside */
+    ATOMIC(uint32_t) exits;    /* nothing is left: workers end */
+    ATOMIC(uint32_t) biased;   /* seats that are biased */
+    ATOMIC(uint32_t) offers;   /* seats whose claim is, or was, offered */
+    struct lane blank;         /* fits nothing */
     struct park park;
     struct groups groups;
     struct pile segments;

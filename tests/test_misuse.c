@@ -148,6 +148,8 @@ static void test_config_refused(void **state) {
     REFUSE(spin_ns, INT64_MAX);
     REFUSE(flags, 8);
     REFUSE(flags, UINT32_MAX);
+    REFUSE(expect_percent, 101);
+    REFUSE(expect_percent, -2);
     REFUSE(full, 3);
     REFUSE(full, UINT32_MAX);
 }

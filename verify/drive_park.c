@@ -143,10 +143,27 @@ static void submit_last_two(void) {
     submit(3);
 }
 
+/* ---- told to be ready --------------------------------------------------------------------------------------------- */
+
+/* Parks without a deadline of its own until the moment that it was told has come. */
+static void told_worker(void) {
+    bool told = false;
+    while (!told) {
+        park_announce(&world.park, 0, false);
+        told = !park_sleep(&world.park, 0, 0);
+        if (told) park_retract(&world.park, 0);
+        park_unscout(&world.park, 0);
+    }
+    EXPECT(load_rlx(&world.park.slots[0].expected_ns) != 0);
+}
+static void tell(void) { park_expect(&world.park, 0, os_now_ns() + FAR_NS); }
+static void wake_once(void) { park_wake(&world.park); }
+
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
 static void setup_one(void) { park_setup(SLEEP_PARK, 1, 1, false); }
 static void setup_one_doze(void) { park_setup(SLEEP_DOZE, 1, 1, false); }
+static void setup_told(void) { park_setup(SLEEP_PARK, 1, 0, false); }
 static void setup_two(void) { park_setup(SLEEP_PARK, 2, 2, true); }
 static void setup_two_timed(void) { park_setup(SLEEP_TIMED, 2, 2, true); }
 static void setup_two_doze(void) { park_setup(SLEEP_DOZE, 2, 2, true); }
@@ -157,6 +174,8 @@ EXPLORE_DRIVER(park_one, .about = "one worker, one task", .setup = setup_one, .t
                .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_one_doze, .about = "one worker that dozes, one task", .setup = setup_one_doze,
                .threads = {submit_one, worker_0}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_told, .about = "a worker that is told when to be ready, and woken meanwhile", .setup = setup_told,
+               .threads = {tell, wake_once, told_worker}, .check = park_end);
 EXPLORE_DRIVER(park_two, .about = "two workers, a task that waits for the next one", .setup = setup_two,
                .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_two_timed, .about = "the same with deadlines", .setup = setup_two_timed,

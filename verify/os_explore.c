@@ -96,6 +96,8 @@ enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns)
     return self->timed_out ? OS_TIMEDOUT : OS_WOKEN;
 }
 
+void os_timer_exact(bool is_exact) { (void)is_exact; }
+
 void os_wake(os_word *word, int count) {
     step_point();
     uint32_t woken = thread_wake(SLEEP_WORD, word, count < 0 ? 0 : (uint32_t)count);

@@ -1,0 +1,88 @@
+/* ready.c: see ready.h.
+ *
+ * Each worker learns by itself when work comes to it (expect.c): from wakes that end a sleep, by the moment at which they were sent, and
+ * from work that it sees while it looks out. The first parked is woken first, so in bursts of k tasks k workers learn the
+ * period, and no others. A worker that expects work parks with a deadline, gets up a little earlier than needed, counts as a scout, so
+ * that nobody needs to be woken, and looks out until the beat comes or should have come.
+ *
+ * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those asleep compute
+ * their deadline again. A worker reads its event before the moment (K6), so either it sees the moment or the event has changed. */
+#include "ready.h"
+
+#define SCOUT_SHORTEST 16u /* part of the pool's spin time */
+#define IDLE_NS 50000u     /* who slept shorter was between two parts of the same burst */
+#define HOLD_NS 200000u    /* how long a worker waits for what weft_expect told it, after its moment */
+#define CROWDED_BEATS 16u  /* to sleep through when there was no CPU to look out on */
+
+/* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long the
+ * next time, who found work, or was woken so soon after that looking would have found it, looks twice as long. */
+void ready_scouted(struct weft_worker *seat, bool came) {
+    uint64_t most = seat->pool->spin_ticks;
+    seat->scout_ticks = came ? min_u64(max_u64(seat->scout_ticks, most / SCOUT_SHORTEST) * 2, most) : seat->scout_ticks / 2;
+    if (seat->scout_ticks < most / SCOUT_SHORTEST) seat->scout_ticks = 0;
+}
+
+uint64_t ready_plan(struct weft_worker *seat) {
+    seat->plan = (struct expect_plan){0, 0};
+    if (seat->has_worked) seat->idle_since = os_ticks();
+    seat->has_worked = false;
+    if (seat->pool->expect_percent == 0) return 0;
+    seat->plan = expect_next(&seat->expect, os_now_ns(), seat->pool->expect_percent);
+    return seat->plan.wake;
+}
+
+void ready_woken(struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint64_t sent = load_rlx(&pool->park.slots[seat->index].sent_ticks);
+    uint64_t now = os_ticks();
+    uint64_t idle = sent - seat->idle_since;
+    if (idle > now - seat->idle_since) return; /* the waker has not come to that yet */
+    if (idle < pool->spin_ticks) seat->scout_ticks = pool->spin_ticks;
+    if (pool->expect_percent == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
+    expect_beat(&seat->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
+}
+
+/* What weft_expect told, if it is time for it. */
+static bool told(struct weft_worker *seat, uint64_t now) {
+    struct park_slot *slot = &seat->pool->park.slots[seat->index];
+    uint64_t when = load_rlx(&slot->expected_ns);
+    if (when == 0 || when == slot->obeyed_ns || now + load_rlx(&seat->pool->park.lead_ns) < when) return false;
+    slot->obeyed_ns = when;
+    seat->plan = (struct expect_plan){when, when + HOLD_NS};
+    return now < when + HOLD_NS;
+}
+
+bool ready_begin(struct weft_worker *seat, uint64_t *until) {
+    weft_pool *pool = seat->pool;
+    uint64_t now = os_now_ns();
+    bool is_told = told(seat, now);
+    if (!is_told && (seat->plan.wake == 0 || now < seat->plan.wake)) return false;
+    if (!is_told) store_rlx(&pool->park.lead_ns, seat->expect.lead);
+    if (park_look(&pool->park).scouts >= pool->cpu_count) {
+        expect_pass(&seat->expect, CROWDED_BEATS);
+        return false;
+    }
+    seat->plan.wake = now;
+    if (now < seat->plan.until) *until = os_ticks() + (seat->plan.until - now) * pool->ticks_per_us / 1000;
+    return now < seat->plan.until;
+}
+
+void ready_looked(struct weft_worker *seat, bool came) {
+    uint64_t now = os_now_ns();
+    expect_looked(&seat->expect, seat->plan.wake, now);
+    if (came) {
+        expect_beat(&seat->expect, now, true);
+        count_up(&seat->expect_hits, 1);
+    } else {
+        count_up(&seat->expect_misses, 1);
+    }
+}
+
+int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {
+    if (pool == NULL || workers == 0) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (pool->expect_percent == 0) return WEFT_OK;
+    workers = (uint32_t)min_u64(workers, load_rlx(&pool->workers));
+    for (uint32_t i = 0; i < workers; i++) park_expect(&pool->park, i, when_ns);
+    return WEFT_OK;
+}

@@ -1,0 +1,17 @@
+/* ready.h: workers that get up ahead of work that is expected. Layer 4. */
+#ifndef WEFT_READY_H
+#define WEFT_READY_H
+
+#include "worker.h"
+
+/* The worker is about to park: when the clock should wake it; 0: not at all. */
+uint64_t ready_plan(struct weft_worker *seat);
+/* It slept until another thread woke it. */
+void ready_woken(struct weft_worker *seat);
+/* It has looked for work before going to sleep; whether any came. */
+void ready_scouted(struct weft_worker *seat, bool came);
+/* It slept, nobody woke it, it is a scout. Is it to look out for what is expected now? Until *until (ticks), then, and ready_looked. */
+bool ready_begin(struct weft_worker *seat, uint64_t *until);
+void ready_looked(struct weft_worker *seat, bool came);
+
+#endif

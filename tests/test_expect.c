@@ -1,0 +1,226 @@
+/* test_expect.c: what the predictor makes of beats, on a clock of the test's own. */
+#include "help.h"
+#include "expect.h"
+
+#define US UINT64_C(1000)
+#define START UINT64_C(5000000000)
+
+/* A thread that sleeps between beats as a worker does. Timed wakes come `late` ns late. */
+struct sleeper {
+    struct expect expect;
+    uint64_t now;
+    uint64_t late;
+    uint32_t percent;
+    uint64_t awake; /* for beats, or in vain */
+    uint32_t beats; /* that came */
+    uint32_t ready; /* found it awake */
+    uint32_t vain;  /* times it looked for nothing */
+    uint64_t random;
+};
+
+static struct sleeper sleeper_make(void) {
+    return (struct sleeper){.now = START, .late = 40 * US, .percent = 15, .random = 88172645463325252};
+}
+
+/* From -1 to 1. */
+static double drawn(struct sleeper *self) {
+    self->random ^= self->random << 13;
+    self->random ^= self->random >> 7;
+    self->random ^= self->random << 17;
+    return (double)(self->random % 2000001) / 1000000.0 - 1;
+}
+
+/* Sleeps and looks until `when`; whether it is awake then. */
+static bool await(struct sleeper *self, uint64_t when) {
+    for (;;) {
+        struct expect_plan plan = expect_next(&self->expect, self->now, self->percent);
+        uint64_t woke = max_u64(plan.wake, self->now) + self->late + (uint64_t)((drawn(self) + 1) * 5000);
+        if (plan.wake == 0 || woke >= when) return false;
+        uint64_t end = max_u64(min_u64(plan.until, when), woke);
+        expect_looked(&self->expect, woke, end);
+        self->awake += end - woke;
+        self->now = end;
+        if (end == when) return true;
+        self->vain++;
+    }
+}
+
+static void beat(struct sleeper *self, uint64_t when) {
+    self->beats++;
+    bool is_ready = await(self, when);
+    self->ready += is_ready;
+    self->now = when;
+    expect_beat(&self->expect, when, is_ready);
+    self->now += 50 * US; /* it works */
+}
+
+static void rest(struct sleeper *self, uint64_t until) {
+    (void)await(self, until);
+    self->now = until;
+}
+
+static void forget_counts(struct sleeper *self) {
+    self->awake = 0;
+    self->beats = self->ready = self->vain = 0;
+}
+
+static double share(uint64_t part, uint64_t whole) { return (double)part / (double)whole; }
+
+/* `beats` of them, every `period`; `jitter` of a period off the grid; one in `miss` (0: none) does not come. The end. */
+static uint64_t steady(struct sleeper *self, uint64_t from, uint64_t period, uint32_t beats, double jitter, uint32_t miss) {
+    for (uint32_t i = 1; i <= beats; i++) {
+        uint64_t when = from + i * period + (uint64_t)((1 + jitter * drawn(self)) * (double)period) - period;
+        if (miss == 0 || self->random % miss != 0) beat(self, when);
+    }
+    return from + beats * period;
+}
+
+/* ---- cases -------------------------------------------------------------------------------------------------------- */
+
+static void test_steady(void **state) {
+    (void)state;
+    static const uint64_t periods[] = {150 * US, 500 * US, 3000 * US, 41708 * US, 900000 * US};
+    for (unsigned i = 0; i < sizeof periods / sizeof periods[0]; i++) {
+        struct sleeper self = sleeper_make();
+        double jitter = 5e3 / (double)periods[i];
+        uint64_t at = steady(&self, START, periods[i], 20, jitter, 0);
+        assert_in_range(self.ready, 10, 20); /* after nine beats at most */
+        forget_counts(&self);
+        steady(&self, at, periods[i], 1000, jitter, 0);
+        print_message("period %6.0f us: ready %u of 1000, awake %.2f %%\n", (double)periods[i] / 1e3, self.ready,
+                      100 * share(self.awake, 1000 * periods[i]));
+        assert_in_range(self.ready, 960, 1000);
+        assert_true(share(self.awake, 1000 * periods[i]) < 0.15);
+    }
+}
+
+static void test_jitter(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = steady(&self, START, 500 * US, 100, 0.1, 0);
+    forget_counts(&self);
+    steady(&self, at, 500 * US, 2000, 0.1, 0);
+    print_message("jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
+                  100 * share(self.awake, 2000 * 500 * US));
+    assert_in_range(self.ready, 1600, 2000);
+    assert_true(share(self.awake, 2000 * 500 * US) < 0.16);
+}
+
+static void test_jitter_that_adds_up(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = START;
+    for (uint32_t i = 0; i < 2100; i++) {
+        if (i == 100) forget_counts(&self);
+        at += (uint64_t)(500e3 * (1 + 0.1 * drawn(&self)));
+        beat(&self, at);
+    }
+    print_message("adding jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
+                  100 * share(self.awake, 2000 * 500 * US));
+    assert_in_range(self.ready, 1600, 2000);
+}
+
+static void test_missed_beats(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = steady(&self, START, 500 * US, 100, 0.01, 10);
+    forget_counts(&self);
+    steady(&self, at, 500 * US, 2000, 0.01, 10);
+    print_message("one in ten missed: ready %u of %u, in vain %u, awake %.2f %%\n", self.ready, self.beats, self.vain,
+                  100 * share(self.awake, 2000 * 500 * US));
+    assert_true(share(self.ready, self.beats) > 0.95);
+}
+
+static void test_drift(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = START;
+    double period = 500e3;
+    for (uint32_t i = 0; i < 3000; i++) {
+        if (i == 100) forget_counts(&self);
+        period *= 1.0003; /* more than doubles */
+        at += (uint64_t)period;
+        beat(&self, at);
+    }
+    print_message("drift: ready %u of %u\n", self.ready, self.beats);
+    assert_true(share(self.ready, self.beats) > 0.97);
+}
+
+static void test_double_rate(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = steady(&self, START, 2000 * US, 100, 0.002, 0);
+    forget_counts(&self);
+    at = steady(&self, at, 1000 * US, 100, 0.002, 0);
+    print_message("double rate: ready %u of 100\n", self.ready);
+    assert_in_range(self.ready, 75, 100);
+    forget_counts(&self);
+    at = steady(&self, at, 2000 * US, 100, 0.002, 0);
+    print_message("and half of it again: ready %u of 100, in vain %u\n", self.ready, self.vain);
+    assert_in_range(self.ready, 75, 100);
+    assert_in_range(self.vain, 0, 20);
+}
+
+static void test_stop(void **state) {
+    (void)state;
+    static const uint64_t periods[] = {150 * US, 500 * US, 3000 * US, 41708 * US};
+    for (unsigned i = 0; i < sizeof periods / sizeof periods[0]; i++) {
+        struct sleeper self = sleeper_make();
+        uint64_t at = steady(&self, START, periods[i], 200, 0.002, 0);
+        forget_counts(&self);
+        rest(&self, at + 2000000 * US);
+        print_message("stop: in vain %u, awake %.1f us\n", self.vain, (double)self.awake / 1e3);
+        assert_in_range(self.vain, 1, 4);
+        assert_true(self.awake < 1000 * US);
+        assert_int_equal(expect_next(&self.expect, self.now, 15).wake, 0);
+    }
+}
+
+/* Irregular work: what is spent on patterns that are none. */
+static void test_no_pattern(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make();
+    uint64_t at = START;
+    for (uint32_t i = 0; i < 20000; i++) {
+        at += (uint64_t)(1000e3 * (1 + 0.9 * drawn(&self)));
+        beat(&self, at);
+    }
+    print_message("no pattern: in vain %u, ready %u of 20000, awake %.3f %%\n", self.vain, self.ready,
+                  100 * share(self.awake, at - START));
+    assert_true(share(self.awake, at - START) < 0.01);
+}
+
+static void test_budget(void **state) {
+    (void)state;
+    for (uint32_t percent = 0; percent <= 40; percent += 10) {
+        struct sleeper self = sleeper_make();
+        self.percent = percent;
+        uint64_t at = steady(&self, START, 400 * US, 100, 0.1, 3);
+        forget_counts(&self);
+        steady(&self, at, 400 * US, 5000, 0.1, 3);
+        print_message("budget of %u %%: awake %.2f %%, ready %u of %u\n", percent, 100 * share(self.awake, 5000 * 400 * US),
+                      self.ready, self.beats);
+        assert_true(100 * share(self.awake, 5000 * 400 * US) <= (double)percent * 1.02);
+    }
+}
+
+static void test_odd_times(void **state) {
+    (void)state;
+    struct expect expect = {.last = 0};
+    for (uint64_t i = 0; i < 100; i++) {
+        expect_beat(&expect, i % 3 == 0 ? 0 : UINT64_MAX - i, i % 2 == 0);
+        expect_beat(&expect, i, false);
+        (void)expect_next(&expect, UINT64_MAX, 100);
+        (void)expect_next(&expect, 0, 100);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steady),       cmocka_unit_test(test_jitter),     cmocka_unit_test(test_jitter_that_adds_up),
+        cmocka_unit_test(test_missed_beats), cmocka_unit_test(test_drift),      cmocka_unit_test(test_double_rate),
+        cmocka_unit_test(test_stop),         cmocka_unit_test(test_no_pattern), cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_odd_times),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* test_ready.c: workers that get up ahead of work: how it is asked for, and that they do. When is up to the machine. */
+#define _GNU_SOURCE
+#include "help.h"
+#include "worker.h"
+
+static weft_pool *pool_of(uint32_t workers, int32_t expect_percent) {
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = workers;
+    config.expect_percent = expect_percent;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    return pool;
+}
+
+static uint64_t misses_of(const weft_pool *pool, uint32_t worker) {
+    return load_rlx(&load_rlx(&pool->seats[worker])->expect_misses);
+}
+
+/* Asks for workers until the first of them has got up and looked out in vain. A moment that has passed before the worker comes to it
+ * is ignored, so each time there is more time. */
+static void ask(weft_pool *pool, uint32_t workers) {
+    uint64_t misses = misses_of(pool, 0);
+    for (uint64_t lead_ns = 1000000;; lead_ns *= 2) {
+        uint64_t when_ns = os_now_ns() + lead_ns;
+        assert_int_equal(weft_expect(pool, workers, when_ns), WEFT_OK);
+        while (os_now_ns() < when_ns + lead_ns) {
+            if (misses_of(pool, 0) > misses) return;
+            usleep(100);
+        }
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(1, 0);
+    assert_int_equal(weft_expect(NULL, 1, 1), WEFT_EINVAL);
+    assert_int_equal(weft_expect(pool, 0, 1), WEFT_EINVAL);
+    weft_pool_destroy(&pool);
+}
+
+/* Those asked for get up, look out in vain, and sleep again; the others sleep on. */
+static void test_by_hand(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_pool *pool = pool_of(3, 0);
+    for (int i = 0; i < 5; i++) ask(pool, 1);
+    assert_int_equal(misses_of(pool, 1), 0);
+    assert_int_equal(misses_of(pool, 2), 0);
+    weft_pool_destroy(&pool);
+}
+
+static void test_more_than_there_are(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_pool *pool = pool_of(1, 0);
+    ask(pool, UINT32_MAX);
+    weft_pool_destroy(&pool);
+}
+
+/* A moment that is replaced before it comes, or taken back, concerns nobody. */
+static void test_taken_back(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_pool *pool = pool_of(1, 0);
+    assert_int_equal(weft_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
+    ask(pool, 1);
+    assert_int_equal(weft_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
+    assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
+    assert_int_equal(weft_expect(pool, 1, 1), WEFT_OK); /* long ago */
+    assert_int_equal(weft_expect(pool, 1, UINT64_MAX), WEFT_OK);
+    weft_pool_destroy(&pool);
+}
+
+static int nothing(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+
+/* Told again and again while they work and sleep. */
+static void test_told_at_all_times(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(2, 100);
+    for (int i = 0; i < 2000; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        for (int k = 0; k < i % 7; k++) assert_int_equal(weft_submit(pool, &group, nothing, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_expect(pool, 1 + (uint32_t)i % 2, os_now_ns() + (uint64_t)(i % 13) * 20000), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    }
+    weft_pool_destroy(&pool);
+}
+
+static int32_t percent_of(int64_t spin_ns, int32_t wish) {
+    weft_config config;
+    weft_config_init(&config);
+    config.spin_ns = spin_ns;
+    config.expect_percent = wish;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    assert_int_equal(weft_pool_config(pool, &config), WEFT_OK);
+    weft_pool_destroy(&pool);
+    return config.expect_percent;
+}
+
+static void test_configuration(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) {
+        assert_int_equal(percent_of(0, 50), WEFT_SPIN_NONE);
+        return;
+    }
+    assert_int_equal(percent_of(0, 0), 10);
+    assert_int_equal(percent_of(0, 100), 100);
+    assert_int_equal(percent_of(0, WEFT_SPIN_NONE), WEFT_SPIN_NONE);
+    assert_int_equal(percent_of(WEFT_SPIN_NONE, 0), WEFT_SPIN_NONE);
+    assert_int_equal(percent_of(WEFT_SPIN_NONE, 5), 5);
+}
+
+/* Whoever wants none gets none, asked by hand or not. */
+static void test_off(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(1, WEFT_SPIN_NONE);
+    for (int i = 0; i < 20; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        assert_int_equal(weft_expect(pool, 1, os_now_ns() + 1000000), WEFT_OK);
+        usleep(2000);
+        assert_int_equal(weft_submit(pool, &group, nothing, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    }
+    assert_int_equal(misses_of(pool, 0), 0);
+    assert_int_equal(load_rlx(&load_rlx(&pool->seats[0])->expect_hits), 0);
+    weft_pool_destroy(&pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_more_than_there_are),
+        cmocka_unit_test(test_taken_back),
+        cmocka_unit_test(test_told_at_all_times),
+        cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
