@@ -113,8 +113,9 @@ typedef struct weft_config {
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
     const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
-    /* How long an idle worker looks for work before it parks, at most 10^9; 0: default; WEFT_SPIN_NONE: not at all. It does not look
-     * while more workers are awake than there are CPUs, nor where there is one CPU for all threads (`cpus` is NULL). */
+    /* How long an idle worker looks for work before it parks, and a thread for the end of what it waits for, at most 10^9; WEFT_SPIN_NONE:
+     * not at all; 0: half as long again as the pool's own wakes were seen to take, at most 50000, and workers that look in vain less
+     * and less (weft_pool_wake_costs tells). A worker does not look while more workers are awake than there are CPUs, nor where there is one CPU for all threads (`cpus` is NULL). */
     int64_t spin_ns;
     uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */

@@ -80,6 +80,27 @@ WEFT_API int weft_stats_json(const weft_pool *pool, char *text, size_t size);
  * pool, or the descriptor does not take it. */
 WEFT_API int weft_stats_print(const weft_pool *pool, int fd);
 
+/* How long the thread slept that is woken. */
+enum weft_sleep {
+    WEFT_SLEEP_SHORT = 0,
+    WEFT_SLEEP_MIDDLE = 1,
+    WEFT_SLEEP_LONG = 2,
+    WEFT_SLEEPS = 3
+}; /* < 100 us, < 2 ms, longer */
+
+/* What waking costs on this machine, as the pool's own wakes have shown lately; 0: not yet. */
+typedef struct weft_wake_costs {
+    size_t struct_size;           /* set by the caller to sizeof(weft_wake_costs) */
+    uint64_t send_ns;             /* to the thread that wakes another */
+    uint64_t run_ns[WEFT_SLEEPS]; /* until that runs, on another CPU, by how long it slept */
+    uint64_t run_here_ns;         /* until that runs, on the CPU of the thread that woke it */
+    uint64_t
+        spin_ns; /* how long threads look for work, or for the end of a wait, before they sleep: see weft_config.spin_ns */
+} weft_wake_costs;
+
+/* Fills *costs up to its struct_size. WEFT_OK or WEFT_EINVAL. */
+WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs);
+
 /* ---- timeline ----------------------------------------------------------------------------------------------------- */
 
 /* Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took, loops, claims of

@@ -556,7 +556,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
         bool force = now - asked >= pool->patience_ticks;
         if (force) asked = now;
         bool has_call = helps && fork_find_below(seat, here, force, &call);
-        bool sleeps = !has_call && kind_of(state) == PLACE_TAKEN && now - start >= pool->spin_ticks;
+        bool sleeps = !has_call && kind_of(state) == PLACE_TAKEN && now - start >= load_rlx(&pool->spin_now);
         if (has_call || sleeps) count_up(&seat->spin_ticks, now - start);
         if (has_call) fork_run(seat, &call);
         if (sleeps) fork_sleep(seat, here, helps);

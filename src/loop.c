@@ -296,7 +296,7 @@ static void loop_shut(struct loop *loop) {
     uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
     while ((door & DOOR_INSIDE) != 0) {
-        if (os_ticks() - start < seat->pool->spin_ticks) {
+        if (os_ticks() - start < load_rlx(&seat->pool->spin_now)) {
             os_pause();
         } else {
             uint32_t event = load_acq(R15, &seat->wait_event);
@@ -309,7 +309,7 @@ static void loop_shut(struct loop *loop) {
         }
         door = load_acq(R14, &loop->door);
     }
-    count_up(&seat->spin_ticks, min_u64(os_ticks() - start, seat->pool->spin_ticks));
+    count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
     store_rlx(&loop->door, door & ~(DOOR_OPEN | DOOR_SLEEPS));
 }
 

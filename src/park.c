@@ -155,9 +155,13 @@ void park_doze_end(struct park *park, uint32_t worker) {
 
 static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->slots[worker].sent_from, os_cpu());
-    store_rlx(&park->slots[worker].sent_ticks, os_ticks());
+    uint64_t start = os_ticks();
+    store_rlx(&park->slots[worker].sent_ticks, start);
     add_rel(K8, &park->slots[worker].event, 1);
     os_wake(&park->slots[worker].event, 1);
+    uint64_t known = load_rlx(&park->send_ticks);
+    uint64_t took = os_ticks() - start;
+    store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
 }
 
 /* Takes the lowest parked worker of the word, or else its dozer, as a scout; UINT32_MAX when there is none. The lowest, so that

@@ -35,8 +35,9 @@ struct park_slot {
 };
 
 struct park {
-    uint32_t workers;         /* slots */
-    ATOMIC(uint64_t) lead_ns; /* how long before that moment its clock should wake it; a hint */
+    uint32_t workers;            /* slots */
+    ATOMIC(uint64_t) send_ticks; /* what waking costs the thread that does it, about; a hint */
+    ATOMIC(uint64_t) lead_ns;    /* how long before that moment its clock should wake it; a hint */
     uint32_t words;
     uint64_t all; /* the bits of the workers proper; 0 when they do not fit in a word */
     struct park_slot *slots;

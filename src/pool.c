@@ -264,7 +264,7 @@ static int config_check(const weft_config *config) {
     return WEFT_OK;
 }
 
-#define SPIN_NS_DEFAULT 20000
+#define SPIN_NS_DEFAULT 50000
 #define EXPECT_PERCENT_DEFAULT 10
 #ifndef PATIENCE_NS
 #define PATIENCE_NS 5000
@@ -301,7 +301,8 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
     if (config->spares == 0) config->spares = config->workers;
     if (config->stack_size == 0) config->stack_size = os_stack_size();
-    if (config->spin_ns == 0) config->spin_ns = SPIN_NS_DEFAULT;
+    bool adapts = config->spin_ns == 0;
+    if (adapts) config->spin_ns = SPIN_NS_DEFAULT;
     if (pool->cpu_count == 1 && config->cpus == NULL)
         config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
     pool->workers_max = config->workers;
@@ -312,6 +313,8 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
     pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;
+    pool->spin_adapts = adapts;
+    store_rlx(&pool->spin_now, pool->spin_ticks);
     if (config->expect_percent == 0) config->expect_percent = spin_ns == 0 ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
     if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
     pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;

@@ -130,7 +130,7 @@ static bool wait_spin(struct wait *wait) {
         has_call = !ends && wait_find_fork(wait, spent >= pool->patience_ticks, &call);
         if (!ends && !has_call) os_pause();
         spent = os_ticks() - start;
-    } while (!ends && !has_call && spent < pool->spin_ticks);
+    } while (!ends && !has_call && spent < load_rlx(&pool->spin_now));
     count_up(&wait->seat->spin_ticks, spent);
     if (has_call) fork_run(wait->seat, &call);
     return ends || has_call;

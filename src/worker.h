@@ -123,10 +123,14 @@ struct weft_pool {
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     uint32_t cpu_count;       /* CPUs for them when it was made */
     bool ordered;
-    bool helps;          /* waits may help */
-    bool places;         /* sleepers keep off their waker's CPU */
-    uint32_t claim_max;  /* tasks in one claim */
-    uint64_t spin_ticks; /* how long a scout looks */
+    bool helps;                              /* waits may help */
+    bool places;                             /* sleepers keep off their waker's CPU */
+    uint32_t claim_max;                      /* tasks in one claim */
+    uint64_t spin_ticks;                     /* how long threads look, before they sleep, at most */
+    bool spin_adapts;                        /* and less where a wake costs less */
+    ATOMIC(uint64_t) spin_now;               /* ticks: how long they do */
+    ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept; hints */
+    ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
     uint64_t ticks_per_us;
     uint32_t expect_percent;   /* of its time that a worker may be awake ahead of work; 0: never */
     uint64_t patience_ticks;   /* how long it asks for forked calls before it takes one unasked */

@@ -16,10 +16,13 @@ struct sleeper {
     uint32_t ready; /* found it awake */
     uint32_t vain;  /* times it looked for nothing */
     uint64_t random;
+    double jitter; /* of a period, off the grid */
+    uint32_t miss; /* one in so many beats does not come; 0: all do */
 };
 
-static struct sleeper sleeper_make(void) {
-    return (struct sleeper){.now = START, .late = 40 * US, .percent = 15, .random = 88172645463325252};
+static struct sleeper sleeper_make(double jitter, uint32_t miss) {
+    return (struct sleeper){
+        .now = START, .late = 40 * US, .percent = 15, .random = 88172645463325252, .jitter = jitter, .miss = miss};
 }
 
 /* From -1 to 1. */
@@ -66,11 +69,11 @@ static void forget_counts(struct sleeper *self) {
 
 static double share(uint64_t part, uint64_t whole) { return (double)part / (double)whole; }
 
-/* `beats` of them, every `period`; `jitter` of a period off the grid; one in `miss` (0: none) does not come. The end. */
-static uint64_t steady(struct sleeper *self, uint64_t from, uint64_t period, uint32_t beats, double jitter, uint32_t miss) {
+/* `beats` of them, every `period`. The end. */
+static uint64_t steady(struct sleeper *self, uint64_t from, uint64_t period, uint32_t beats) {
     for (uint32_t i = 1; i <= beats; i++) {
-        uint64_t when = from + i * period + (uint64_t)((1 + jitter * drawn(self)) * (double)period) - period;
-        if (miss == 0 || self->random % miss != 0) beat(self, when);
+        uint64_t when = from + i * period + (uint64_t)((1 + self->jitter * drawn(self)) * (double)period) - period;
+        if (self->miss == 0 || self->random % self->miss != 0) beat(self, when);
     }
     return from + beats * period;
 }
@@ -81,12 +84,11 @@ static void test_steady(void **state) {
     (void)state;
     static const uint64_t periods[] = {150 * US, 500 * US, 3000 * US, 41708 * US, 900000 * US};
     for (unsigned i = 0; i < sizeof periods / sizeof periods[0]; i++) {
-        struct sleeper self = sleeper_make();
-        double jitter = 5e3 / (double)periods[i];
-        uint64_t at = steady(&self, START, periods[i], 20, jitter, 0);
+        struct sleeper self = sleeper_make(5e3 / (double)periods[i], 0);
+        uint64_t at = steady(&self, START, periods[i], 20);
         assert_in_range(self.ready, 10, 20); /* after nine beats at most */
         forget_counts(&self);
-        steady(&self, at, periods[i], 1000, jitter, 0);
+        steady(&self, at, periods[i], 1000);
         print_message("period %6.0f us: ready %u of 1000, awake %.2f %%\n", (double)periods[i] / 1e3, self.ready,
                       100 * share(self.awake, 1000 * periods[i]));
         assert_in_range(self.ready, 960, 1000);
@@ -96,10 +98,10 @@ static void test_steady(void **state) {
 
 static void test_jitter(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
-    uint64_t at = steady(&self, START, 500 * US, 100, 0.1, 0);
+    struct sleeper self = sleeper_make(0.1, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
     forget_counts(&self);
-    steady(&self, at, 500 * US, 2000, 0.1, 0);
+    steady(&self, at, 500 * US, 2000);
     print_message("jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
                   100 * share(self.awake, 2000 * 500 * US));
     assert_in_range(self.ready, 1600, 2000);
@@ -108,7 +110,7 @@ static void test_jitter(void **state) {
 
 static void test_jitter_that_adds_up(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
+    struct sleeper self = sleeper_make(0, 0);
     uint64_t at = START;
     for (uint32_t i = 0; i < 2100; i++) {
         if (i == 100) forget_counts(&self);
@@ -122,10 +124,10 @@ static void test_jitter_that_adds_up(void **state) {
 
 static void test_missed_beats(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
-    uint64_t at = steady(&self, START, 500 * US, 100, 0.01, 10);
+    struct sleeper self = sleeper_make(0.01, 10);
+    uint64_t at = steady(&self, START, 500 * US, 100);
     forget_counts(&self);
-    steady(&self, at, 500 * US, 2000, 0.01, 10);
+    steady(&self, at, 500 * US, 2000);
     print_message("one in ten missed: ready %u of %u, in vain %u, awake %.2f %%\n", self.ready, self.beats, self.vain,
                   100 * share(self.awake, 2000 * 500 * US));
     assert_true(share(self.ready, self.beats) > 0.95);
@@ -133,7 +135,7 @@ static void test_missed_beats(void **state) {
 
 static void test_drift(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
+    struct sleeper self = sleeper_make(0, 0);
     uint64_t at = START;
     double period = 500e3;
     for (uint32_t i = 0; i < 3000; i++) {
@@ -148,14 +150,14 @@ static void test_drift(void **state) {
 
 static void test_double_rate(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
-    uint64_t at = steady(&self, START, 2000 * US, 100, 0.002, 0);
+    struct sleeper self = sleeper_make(0.002, 0);
+    uint64_t at = steady(&self, START, 2000 * US, 100);
     forget_counts(&self);
-    at = steady(&self, at, 1000 * US, 100, 0.002, 0);
+    at = steady(&self, at, 1000 * US, 100);
     print_message("double rate: ready %u of 100\n", self.ready);
     assert_in_range(self.ready, 75, 100);
     forget_counts(&self);
-    at = steady(&self, at, 2000 * US, 100, 0.002, 0);
+    at = steady(&self, at, 2000 * US, 100);
     print_message("and half of it again: ready %u of 100, in vain %u\n", self.ready, self.vain);
     assert_in_range(self.ready, 75, 100);
     assert_in_range(self.vain, 0, 20);
@@ -165,8 +167,8 @@ static void test_stop(void **state) {
     (void)state;
     static const uint64_t periods[] = {150 * US, 500 * US, 3000 * US, 41708 * US};
     for (unsigned i = 0; i < sizeof periods / sizeof periods[0]; i++) {
-        struct sleeper self = sleeper_make();
-        uint64_t at = steady(&self, START, periods[i], 200, 0.002, 0);
+        struct sleeper self = sleeper_make(0.002, 0);
+        uint64_t at = steady(&self, START, periods[i], 200);
         forget_counts(&self);
         rest(&self, at + 2000000 * US);
         print_message("stop: in vain %u, awake %.1f us\n", self.vain, (double)self.awake / 1e3);
@@ -179,7 +181,7 @@ static void test_stop(void **state) {
 /* Irregular work: what is spent on patterns that are none. */
 static void test_no_pattern(void **state) {
     (void)state;
-    struct sleeper self = sleeper_make();
+    struct sleeper self = sleeper_make(0, 0);
     uint64_t at = START;
     for (uint32_t i = 0; i < 20000; i++) {
         at += (uint64_t)(1000e3 * (1 + 0.9 * drawn(&self)));
@@ -193,11 +195,11 @@ static void test_no_pattern(void **state) {
 static void test_budget(void **state) {
     (void)state;
     for (uint32_t percent = 0; percent <= 40; percent += 10) {
-        struct sleeper self = sleeper_make();
+        struct sleeper self = sleeper_make(0.1, 3);
         self.percent = percent;
-        uint64_t at = steady(&self, START, 400 * US, 100, 0.1, 3);
+        uint64_t at = steady(&self, START, 400 * US, 100);
         forget_counts(&self);
-        steady(&self, at, 400 * US, 5000, 0.1, 3);
+        steady(&self, at, 400 * US, 5000);
         print_message("budget of %u %%: awake %.2f %%, ready %u of %u\n", percent, 100 * share(self.awake, 5000 * 400 * US),
                       self.ready, self.beats);
         assert_true(100 * share(self.awake, 5000 * 400 * US) <= (double)percent * 1.02);

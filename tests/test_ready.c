@@ -115,6 +115,41 @@ static void test_configuration(void **state) {
     assert_int_equal(percent_of(WEFT_SPIN_NONE, 5), 5);
 }
 
+static int brief(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+
+/* What wakes cost is learned from the pool's own. */
+static void test_wake_costs(void **state) {
+    (void)state;
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = 1;
+    config.flags = WEFT_NO_HELP;
+    config.expect_percent = WEFT_SPIN_NONE;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    weft_wake_costs costs = {.struct_size = 0};
+    assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_EINVAL);
+    assert_int_equal(weft_pool_wake_costs(pool, NULL), WEFT_EINVAL);
+    costs.struct_size = sizeof costs;
+    assert_int_equal(weft_pool_wake_costs(NULL, &costs), WEFT_EINVAL);
+    uint64_t known = 0;
+    while (known == 0) {
+        weft_group group = WEFT_GROUP_INIT;
+        usleep(300);
+        assert_int_equal(weft_submit(pool, &group, brief, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
+        for (int i = 0; i < WEFT_SLEEPS; i++) known += costs.run_ns[i];
+        known += costs.run_here_ns;
+    }
+    assert_true(costs.send_ns > 0);
+    assert_true(costs.spin_ns <= 50000);
+    weft_pool_destroy(&pool);
+}
+
 /* Whoever wants none gets none, asked by hand or not. */
 static void test_off(void **state) {
     (void)state;
@@ -140,6 +175,7 @@ int main(void) {
         cmocka_unit_test(test_told_at_all_times),
         cmocka_unit_test(test_configuration),
         cmocka_unit_test(test_off),
+        cmocka_unit_test(test_wake_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
