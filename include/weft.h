@@ -693,6 +693,8 @@ typedef struct weft_heap_counts {
     uint64_t live_bytes;     /* in blocks handed out and not taken back, rounded up to their classes */
     uint32_t heaps;          /* threads' heaps ever made; those of ended threads are used again */
     uint32_t classes;        /* size classes */
+    uint64_t finds_timed;    /* slabs whose finding was timed, those of another refill in 16 */
+    uint64_t find_ns;        /* what that took together */
 } weft_heap_counts;
 
 /* Fills *counts up to its struct_size: the sums over all threads and classes. Reads every page's state: slow. WEFT_OK or

@@ -103,7 +103,9 @@ static void put_ratios(const weft_heap_counts *counts) {
     put_ratio(100 * share(counts->misses, counts->allocs), 15);
     put("  % of allocations refill\n  ");
     put_ratio(share(counts->refill_ns, counts->refills_timed), 15);
-    put("  ns per refill\n");
+    put("  ns per refill\n  ");
+    put_ratio(share(counts->find_ns, counts->finds_timed), 15);
+    put("  ns to find a slab\n");
 }
 
 static void put_class(unsigned index) {

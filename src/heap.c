@@ -4,9 +4,9 @@
  *   free:    cache -> (full: its older half) own blocks to their slabs, others' home, a slab's in one message
  *   slab:    emptied -> LRU -> (more than LRU_MAX) depot
  *
- * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has emptied (to the
- * LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry is ever stale; carving
- * asserts that nevertheless.
+ * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
+ * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry
+ * is ever stale; carving asserts that nevertheless.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
 #define CAPACITY_MAX 4096u
-#define PREFILL_MAX 8u
+#define PREFILL_MAX 16u
 #define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
 #define TIMED_REFILLS 16u /* one in so many */
 #define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
@@ -181,15 +181,15 @@ static struct slab *scan(const struct heap *heap, unsigned kind) {
     return NULL;
 }
 
-/* Grows a pool that misses too often, shrinks one that hardly ever does. */
+/* Grows a pool that misses too often, fast below 80 % hits, and shrinks one that hardly ever does. */
 static void adapt(struct bin *bin) {
     if (bin->looks < ADAPT_LOOKS) return;
     uint32_t percent = bin->found * 100 / bin->looks;
     bin->looks = bin->found = 0;
-    bool grow = percent<80, shrink = percent> 95;
+    bool grow = percent<90, shrink = percent> 95;
     if (load_rlx(&heaps.pool_capacity) == 0) {
-        if (grow && bin->capacity < CAPACITY_MAX) bin->capacity *= 2;
-        if (shrink && bin->capacity > CAPACITY_START) bin->capacity -= bin->capacity / 4;
+        if (grow && bin->capacity < CAPACITY_MAX) bin->capacity += percent < 80 ? bin->capacity : bin->capacity / 4;
+        if (shrink && bin->capacity > CAPACITY_START) bin->capacity -= bin->capacity / 16;
     }
     if (load_rlx(&heaps.pool_prefill) == 0) {
         if (grow && bin->prefill < PREFILL_MAX) bin->prefill++;
@@ -243,6 +243,16 @@ static struct slab *find_slab(struct heap *heap, unsigned kind) {
         }
     }
     return pool_fill(heap, kind) ? ready_slab(bin) : NULL;
+}
+
+/* The time is taken by three looks at the clock, of which the first two tell what a look costs. */
+static NOINLINE struct slab *find_slab_timed(struct heap *heap, unsigned kind) {
+    uint64_t before_ns = os_now_ns(), start_ns = os_now_ns();
+    struct slab *slab = find_slab(heap, kind);
+    uint64_t took_ns = os_now_ns() - start_ns, look_ns = start_ns - before_ns;
+    count_in(&heap->bins[kind], COUNT_FIND_NS, took_ns > look_ns ? took_ns - look_ns : 0);
+    count_in(&heap->bins[kind], COUNT_FINDS_TIMED, 1);
+    return slab;
 }
 
 /* ---- refill ------------------------------------------------------------------------------------------------------- */
@@ -302,8 +312,8 @@ static void watch_end(struct heap *heap) {
     heap->watchable = 0;
 }
 
-/* After the cache overflowed. While slabs that emptied may still be in memory the fill of one cache is its limit, so that frees which
- * reach it again take the long way and the thread looks at the clock. */
+/* After the cache overflowed. While slabs that emptied may still be in memory the fill of one cache is its limit, so
+ * that frees which reach it again take the long way and the thread looks at the clock. */
 static void watch(struct heap *heap, unsigned kind) {
     if (LIKELY(!heap->watches)) return;
     if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) {
@@ -356,11 +366,12 @@ static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
 /* Blocks for an empty cache; 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
+    bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
     void **slots = heap->base[kind] + 1;
     uint32_t got = bin->spill == NULL ? 0 : unspill(bin, slots, want);
     while (got < want) {
         if (got > 0 && bin->tier[TIER_HOT].first == NULL) break;
-        struct slab *slab = find_slab(heap, kind);
+        struct slab *slab = UNLIKELY(times_finds) ? find_slab_timed(heap, kind) : find_slab(heap, kind);
         if (slab == NULL) break;
         ASSERT(slab_owner(slab) == heap && slab->kind == kind && slab->room > 0);
         count_in(bin, COUNT_COLD, min_u64(slab->fresh, min_u64(slab->room, want - got)));
@@ -512,8 +523,8 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
     push(heap, kind, p);
 }
 
-/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of no use
- * to it, and the sooner the owner has it back, the more of it is still in some processor's cache. */
+/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of
+ * no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache. */
 static bool only_frees(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint64_t before = bin->allocs_when_full;

@@ -105,6 +105,8 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
     to->cold += count_of(bin, COUNT_COLD);
     to->refills_timed += count_of(bin, COUNT_REFILLS_TIMED);
     to->refill_ns += count_of(bin, COUNT_REFILL_NS);
+    to->finds_timed += count_of(bin, COUNT_FINDS_TIMED);
+    to->find_ns += count_of(bin, COUNT_FIND_NS);
     to->flushes += count_of(bin, COUNT_FLUSHES);
     to->remote_frees += count_of(bin, COUNT_REMOTE_FREES);
     to->remote_sends += count_of(bin, COUNT_REMOTE_SENDS);
@@ -222,6 +224,8 @@ static void put_counts(struct text *text, const weft_heap_counts *c) {
     put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);
     uint64_t slabs = c->from_pool + c->from_list + c->from_lru + c->from_orphans + c->from_depot + c->from_system;
     put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool * 100 / slabs);
+    PUT(refills_timed), PUT(finds_timed);
+    put_field(text, "find_ns", c->finds_timed == 0 ? 0 : c->find_ns / c->finds_timed);
     put_text(text, "\"refill_ns\": ");
     put_number(text, c->refills_timed == 0 ? 0 : c->refill_ns / c->refills_timed);
 }

@@ -1,13 +1,15 @@
 /* heap_life.c: see heap.h. The life of a thread's heap, and memory that goes back to the system.
  *
- * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes it from there,
- * and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes memory that is nobody's; so
- * does each turn of decay. Frees of slabs that a stripped heap could not give up, since others were freeing to them, reach its inbox;
- * stripping it again, at a turn of decay, a trim, or by the next thread, finds them.
+ * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes
+ * it from there, and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes
+ * memory that is nobody's; so does each turn of decay. Frees of slabs that a stripped heap could not give up, since
+ * others were freeing to them, reach its inbox; stripping it again, at a turn of decay, a trim, or by the next thread,
+ * finds them.
  *
- * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first turn after, and
- * to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one whose slabs emptied might do
- * neither for long after, so it watches: its caches' limits stand so that frees at their fill take the long way.
+ * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
+ * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
+ * whose slabs emptied might do neither for long after, so it watches: its caches' limits stand so that frees at their
+ * fill take the long way.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
