@@ -571,9 +571,6 @@ class pool {
 } // namespace WEFT_WAYS
 } // namespace weft
 
-#undef WEFT_TRY
-#undef WEFT_CATCH
-
 #include <weft_patterns.hpp>
 
 #endif

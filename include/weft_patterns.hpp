@@ -17,13 +17,83 @@ inline namespace WEFT_WAYS {
 
 // ---- fork and join -----------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+/// A callable that was forked, and what it has thrown.
+template <class F> class branch {
+  public:
+    explicit branch(F &callable) noexcept : f(std::addressof(callable)) {}
+
+    void run([[maybe_unused]] weft_place *here) noexcept {
+        WEFT_TRY {
+            if constexpr (std::is_invocable_v<F, weft_place *>)
+                std::invoke(std::forward<F>(*f), here);
+            else
+                std::invoke(std::forward<F>(*f));
+        }
+        WEFT_CATCH { thrown = std::current_exception(); }
+    }
+    weft_place *fork(weft_place *here) noexcept {
+        branch *self = this;
+        __builtin_memcpy(here->payload, &self, sizeof self);
+        return weft_place_push(here, [](weft_place *place, void *payload) {
+            branch *it;
+            __builtin_memcpy(&it, payload, sizeof it);
+            it->run(place);
+        });
+    }
+    void join(weft_place *here) noexcept {
+        const branch *self = this;
+        if (!weft_place_pop(here) || !weft_join_slow(here, &self, sizeof self)) run(here);
+    }
+    void rethrow() {
+#if defined(__cpp_exceptions)
+        if (thrown) std::rethrow_exception(std::move(thrown));
+#endif
+    }
+
+  private:
+    std::remove_reference_t<F> *f;
+    std::exception_ptr thrown;
+};
+
+/// The first runs here, between the others' forks and their joins.
+template <class F> void invoke_all(weft_place *here, branch<F> &first) noexcept { first.run(here); }
+template <class F, class G, class... Gs>
+void invoke_all(weft_place *here, branch<F> &first, branch<G> &forked, branch<Gs> &...others) noexcept {
+    invoke_all(forked.fork(here), first, others...);
+    forked.join(here);
+}
+
+template <class... Fs> void invoke_branches(weft_place *here, branch<Fs>... branches) {
+    invoke_all(here, branches...);
+    (branches.rethrow(), ...);
+}
+
+} // namespace detail
+
 /// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the leftmost of
-/// those that threw has thrown.
+/// those that threw has thrown. They are forked, as WEFT_FORK's functions are: nothing is allocated. A callable may take a weft_place *,
+/// which an invoke inside it can go on from:
+///
+///     int fib(weft_place *here, int n) {
+///         if (n < 2) return n;
+///         int a, b;
+///         weft::invoke(here, [&](weft_place *deeper) { a = fib(deeper, n - 1); }, [&](weft_place *deeper) { b = fib(deeper, n - 2); });
+///         return a + b;
+///     }
+template <class F, class... Fs> void invoke(weft_place *here, F &&f, Fs &&...fs) {
+    detail::invoke_branches<F, Fs...>(here, detail::branch<F>(f), detail::branch<Fs>(fs)...);
+}
+
+/// The same from anywhere. Throws when weft_enter gives an error; nothing was called then.
 template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) {
-    group others(pool);
-    (others.submit([&fs] { std::forward<Fs>(fs)(); }), ...);
-    std::forward<F>(f)();
-    others.wait();
+    struct region {
+        weft_place *here;
+        ~region() { weft_leave(here); }
+    } entered{nullptr};
+    detail::check(weft_enter(pool, &entered.here), "weft::invoke");
+    invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
 }
 
 // ---- loops -------------------------------------------------------------------------------------------------------------
@@ -77,34 +147,77 @@ template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin,
 
 // ---- reductions --------------------------------------------------------------------------------------------------------
 
-/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in a tree that
-/// depends on the number of indices and the grain alone. So the result has the same bits whatever the number of workers; `combine`
-/// need be associative as far as the caller cares. `none` for an empty range. Allocates room for the pieces' results.
-/// `grain`: indices in a piece; 0: 256 pieces.
+namespace detail {
+
+/// A weft_reduction whose values are the numbers of leaves; the results themselves stay here, whatever they are.
+template <class T, class Map, class Combine> class reducer {
+  public:
+    reducer(const weft_range &whole, Map &map_each, Combine &combine_two)
+        : range(whole), map(map_each), combine(combine_two),
+          parts((whole.end - whole.begin) / whole.grain + ((whole.end - whole.begin) % whole.grain != 0 ? 1 : 0)) {}
+
+    T run(weft_pool *pool) {
+        weft_reduction how{};
+        how.size = sizeof(std::size_t);
+        how.leaf = [](std::size_t begin, std::size_t end, void *value, weft_worker *, void *context) {
+            auto *self = static_cast<reducer *>(context);
+            return call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
+        };
+        how.combine = [](void *left, const void *right, void *context) {
+            auto *self = static_cast<reducer *>(context);
+            int code = call(&self->thrown, [=] {
+                return self->unite(*static_cast<const std::size_t *>(left), *static_cast<const std::size_t *>(right));
+            });
+            int none = 0;
+            if (code != 0) self->combine_code.compare_exchange_strong(none, code);
+        };
+        how.context = this;
+        std::size_t first = 0;
+        int code = weft_reduce(pool, range, &how, &first);
+        if (code == WEFT_OK) code = combine_code.load();
+        check(thrown.rethrow(code), "weft::reduce");
+        return std::move(*parts[first]);
+    }
+
+  private:
+    int leaf(std::size_t begin, std::size_t end, std::size_t *number) {
+        *number = (begin - range.begin) / range.grain;
+        if constexpr (std::is_invocable_v<Map &, std::size_t, std::size_t>) {
+            parts[*number].emplace(std::invoke(map, begin, end));
+        } else {
+            T sum = std::invoke(map, begin);
+            for (std::size_t i = begin + 1; i < end; i++) sum = std::invoke(combine, std::move(sum), std::invoke(map, i));
+            parts[*number].emplace(std::move(sum));
+        }
+        return 0;
+    }
+    int unite(std::size_t left, std::size_t right) {
+        if (combine_code.load() == 0)
+            parts[left].emplace(std::invoke(combine, std::move(*parts[left]), std::move(*parts[right])));
+        return 0;
+    }
+
+    const weft_range range;
+    Map &map;
+    Combine &combine;
+    std::vector<std::optional<T>> parts;
+    failures thrown{};
+    std::atomic<int> combine_code{0};
+};
+
+} // namespace detail
+
+/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in the tree of
+/// weft_reduce, which depends on the number of indices and the grain alone. So the result has the same bits whatever the number of
+/// workers, and as in C; `combine` need be associative as far as the caller cares. `none` for an empty range. Allocates room for
+/// the pieces' results. `grain`: indices in a piece; 0: 256 pieces at most.
 template <class T, class Map, class Combine>
 T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine) {
     if (range.end < range.begin) detail::fail(WEFT_EINVAL, "weft::reduce");
     const std::size_t count = range.end - range.begin;
     if (count == 0) return none;
-    const std::size_t grain = range.grain != 0 ? range.grain : (count + 255) / 256;
-    std::vector<std::optional<T>> parts(count / grain + (count % grain != 0 ? 1 : 0));
-    parallel_for(pool, std::size_t{0}, parts.size(), [&](std::size_t part) {
-        const std::size_t begin = range.begin + part * grain;
-        const std::size_t end = begin + std::min(grain, range.end - begin);
-        if constexpr (std::is_invocable_v<Map &, std::size_t, std::size_t>) {
-            parts[part].emplace(std::invoke(map, begin, end));
-        } else {
-            T sum = std::invoke(map, begin);
-            for (std::size_t i = begin + 1; i < end; i++) sum = std::invoke(combine, std::move(sum), std::invoke(map, i));
-            parts[part].emplace(std::move(sum));
-        }
-    });
-    for (std::size_t step = 1; step < parts.size(); step *= 2)
-        parallel_for(pool, std::size_t{0}, (parts.size() - step - 1) / (2 * step) + 1, [&](std::size_t pair) {
-            auto &left = parts[pair * 2 * step], &right = parts[pair * 2 * step + step];
-            left.emplace(std::invoke(combine, std::move(*left), std::move(*right)));
-        });
-    return std::move(*parts[0]);
+    if (range.grain == 0) range.grain = count / 256 + (count % 256 != 0 ? 1 : 0);
+    return detail::reducer<T, std::remove_reference_t<Map>, std::remove_reference_t<Combine>>(range, map, combine).run(pool);
 }
 
 // ---- sorting -----------------------------------------------------------------------------------------------------------
@@ -288,5 +401,7 @@ class graph {
 } // namespace WEFT_WAYS
 } // namespace weft
 
+#undef WEFT_TRY
+#undef WEFT_CATCH
 #undef WEFT_WAYS
 #endif

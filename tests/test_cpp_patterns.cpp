@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +55,29 @@ TEST_CASE("invoke inside invoke") {
         CHECK(fib::of(pool, SANITIZED ? 10 : 16) == (SANITIZED ? 55 : 987));
         CHECK(pool.async([&] { return fib::of(pool, 9); }).get() == 34);
     }
+}
+
+TEST_CASE("invoke goes on from a place") {
+    struct fib {
+        static long of(weft_place *here, int n) {
+            if (n < 2) return n;
+            long left = 0, right = 0;
+            weft::invoke(
+                here, [&](weft_place *deeper) { left = of(deeper, n - 1); },
+                [&](weft_place *deeper) { right = of(deeper, n - 2); });
+            return left + right;
+        }
+    };
+    weft::pool pool(2);
+    long result = 0;
+    weft::invoke(pool, [&](weft_place *here) { result = fib::of(here, SANITIZED ? 10 : 20); });
+    CHECK(result == (SANITIZED ? 55 : 6765));
+    CHECK_THROWS_AS(weft::invoke(pool,
+                                 [](weft_place *here) {
+                                     weft::invoke(
+                                         here, [] {}, [] { throw 1; });
+                                 }),
+                    int);
 }
 
 // ---- loops ------------------------------------------------------------------------------------------------------------
@@ -126,6 +150,44 @@ TEST_CASE("a reduction has the same bits for any number of workers") {
             for (int round = 0; round < 3; round++) CHECK(sum_of(pool, numbers, grain) == first);
         }
     }
+}
+
+TEST_CASE("a reduction has the same bits as in C") {
+    numbers_of random{3};
+    std::vector<float> numbers(70001);
+    for (float &n : numbers)
+        n = std::ldexp(static_cast<float>(random() % 1000) - 500.0f, static_cast<int>(random() % 40) - 20);
+    weft_reduction how{};
+    how.size = sizeof(float);
+    how.leaf = [](std::size_t begin, std::size_t end, void *value, weft_worker *, void *context) {
+        const auto &all = *static_cast<const std::vector<float> *>(context);
+        float sum = all[begin];
+        for (std::size_t i = begin + 1; i < end; i++) sum += all[i];
+        *static_cast<float *>(value) = sum;
+        return 0;
+    };
+    how.combine = [](void *left, const void *right, void *) {
+        *static_cast<float *>(left) += *static_cast<const float *>(right);
+    };
+    how.context = &numbers;
+    weft::pool pool(3);
+    for (std::size_t count : {std::size_t{1}, std::size_t{255}, std::size_t{257}, std::size_t{70001}}) {
+        for (std::size_t grain : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
+            float in_c = 0;
+            REQUIRE(weft_reduce(pool, {0, count, grain}, &how, &in_c) == WEFT_OK);
+            float in_cpp = weft::reduce(
+                pool, {0, count, grain}, 0.0f, [&](std::size_t i) { return numbers[i]; }, std::plus<>());
+            CHECK(std::memcmp(&in_c, &in_cpp, sizeof in_c) == 0);
+        }
+    }
+}
+
+TEST_CASE("what combine throws reaches the caller") {
+    weft::pool pool(2);
+    auto one = [](std::size_t) { return 1; };
+    auto throws = [](int a, int b) { return a + b < 500 ? a + b : throw std::string("too many"); };
+    CHECK_THROWS_AS(weft::reduce(pool, {0, 1000, 1}, 0, one, throws), std::string);
+    CHECK(weft::reduce(pool, {0, 400, 1}, 0, one, throws) == 400);
 }
 
 TEST_CASE("a reduction keeps the order of its operands") {

@@ -161,6 +161,32 @@ static void *outsider_thread(void *argument) {
     return NULL;
 }
 
+/* More open forks than one segment of places holds: without memory for the next they are run by their joins. */
+static unsigned leaf(weft_place *here, unsigned number) {
+    (void)here;
+    return number;
+}
+WEFT_FORK(leaf, unsigned, unsigned)
+
+static unsigned row(weft_place *here, unsigned length) {
+    if (length == 0) return 0;
+    weft_place *deeper = leaf_fork(here, &length);
+    unsigned rest = row(deeper, length - 1);
+    return leaf_join(here, &length) + rest;
+}
+
+static void use_forks(weft_pool *pool) {
+    enum { LENGTH = 700 };
+    weft_place *here;
+    int error = weft_enter(pool, &here);
+    if (error != WEFT_OK) {
+        REQUIRE(is_shortage(error) && here == NULL);
+        return;
+    }
+    for (int i = 0; i < 2; i++) REQUIRE(row(here, LENGTH) == LENGTH * (LENGTH + 1) / 2);
+    weft_leave(here);
+}
+
 /* Many outstanding tasks, nested ones, another thread, a cancelled group, then the end. */
 static void use_pool(weft_pool *pool, bool abort) {
     atomic_uint counter = 0, below = 0, below_accepted = 0, outside = 0;
@@ -179,6 +205,7 @@ static void use_pool(weft_pool *pool, bool abort) {
     REQUIRE(atomic_load(&counter) == accepted);
     REQUIRE(atomic_load(&below) == atomic_load(&below_accepted));
     REQUIRE(atomic_load(&outside) == o.accepted);
+    use_forks(pool);
     atomic_store(&counter, 0);
     atomic_store(&cleaned, 0);
     accepted = submit_sizes(pool, &cancelled, &counter, 60);
