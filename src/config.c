@@ -88,14 +88,17 @@ int weft_config_from_env(weft_config *config) {
 int weft_config_format(const weft_config *config, char *text, size_t size) {
     static const char *const full[] = {"block", "run", "error"};
     if (config == NULL || (text == NULL && size > 0) || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
+    weft_config whole = {0}; /* an older caller's ends before the newer fields */
+    memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
     return snprintf(text, size,
                     "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
-                    "full=%s placing=%d expect_percent=%d",
+                    "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu",
                     config->workers, config->spares, config->name == NULL ? "weft" : config->name,
                     config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
                     (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
                     (unsigned long long)config->queue_max, full[config->full], (config->flags & WEFT_NO_PLACING) == 0,
-                    config->struct_size >= sizeof *config ? config->expect_percent : 0);
+                    whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
+                    whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

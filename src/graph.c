@@ -28,6 +28,7 @@
  *   Y5  graph_end: store running     release  Y4  see Y4
  */
 #include "fork.h"
+#include "observe.h"
 #include "task.h"
 
 #include <string.h>
@@ -317,7 +318,8 @@ static NOINLINE void skip_successors(weft_graph *graph, const struct node *node)
 }
 
 INLINE bool node_run(weft_graph *graph, const struct node *node, weft_worker *self) {
-    int error = node->fn(node->context, self);
+    int error = UNLIKELY(load_rlx(&self->running_since) != 0) ? observe_node(self, node->fn, node->context)
+                                                              : node->fn(node->context, self);
     if (LIKELY(error == 0)) return true;
     graph_fail(graph, node, error);
     skip_successors(graph, node);

@@ -103,6 +103,19 @@ static int run_observed(void *payload, weft_worker *self) {
     return error;
 }
 
+int observe_node(struct weft_worker *seat, weft_fn fn, void *context) {
+    uintptr_t task = load_rlx(&seat->running);
+    uint64_t since = load_rlx(&seat->running_since);
+    uint64_t start = os_ticks();
+    store_rlx(&seat->running, (uintptr_t)fn);
+    store_rlx(&seat->running_since, start);
+    int error = fn(context, seat);
+    store_rlx(&seat->running, task);
+    store_rlx(&seat->running_since, since);
+    if ((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0) observe_span(seat, TRACE_NODE, start, (uintptr_t)fn);
+    return error;
+}
+
 weft_fn observe_inline(const struct weft_worker *seat, weft_fn fn) {
     return (load_rlx(&seat->pool->extras) & (EXTRA_TRACED | EXTRA_WATCHED)) != 0 ? run_observed : fn;
 }
@@ -145,15 +158,16 @@ int weft_trace_save(const weft_pool *pool, const char *path) {
 
 #define TRACE_EVENTS_DEFAULT 65536u
 
-/* Makes the file that *path names, if any, and keeps the name. Its descriptor + 1; 0: none wished for; -1: there cannot be one. */
-static int file_open(weft_pool *pool, const char **path) {
-    if (*path == NULL) return 0;
+/* Makes the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
+static int file_open(weft_pool *pool, const char **path, int *file) {
+    if (*path == NULL) return WEFT_OK;
     size_t bytes = strlen(*path) + 1;
     char *kept = store_get(&pool->store, bytes);
-    int fd = kept == NULL ? -1 : os_create(*path);
-    if (kept != NULL) memcpy(kept, *path, bytes);
+    if (kept == NULL) return WEFT_ENOMEM;
+    memcpy(kept, *path, bytes);
     *path = kept;
-    return fd < 0 ? -1 : fd + 1;
+    *file = os_create(kept) + 1;
+    return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 
 static void file_close(int *file) {
@@ -166,9 +180,8 @@ int observe_start(weft_pool *pool) {
     if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
-    pool->trace.file = file_open(pool, &config->trace);
-    pool->stats_file = file_open(pool, &config->stats);
-    int error = pool->trace.file < 0 || pool->stats_file < 0 ? WEFT_EINVAL : WEFT_OK;
+    int error = file_open(pool, &config->trace, &pool->trace.file);
+    if (error == WEFT_OK) error = file_open(pool, &config->stats, &pool->stats_file);
     if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
     if (error == WEFT_OK) return WEFT_OK;

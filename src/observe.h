@@ -17,6 +17,9 @@ weft_fn observe_task(struct weft_worker *seat, weft_fn fn);
 /* The same for a task that has not been queued. */
 weft_fn observe_inline(const struct weft_worker *seat, weft_fn fn);
 
+/* A node of a graph, inside a task that is observed (running_since is not 0). */
+int observe_node(struct weft_worker *seat, weft_fn fn, void *context);
+
 /* Is a timeline recorded? Its clock then; else 0. */
 INLINE uint64_t trace_begin(const struct weft_worker *seat) {
     return UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0) ? os_ticks() : 0;

@@ -97,9 +97,10 @@ static void put_thread(struct timeline *line, const struct weft_worker *seat) {
 static const struct {
     const char *category, *name;
 } kinds[TRACE_KINDS] = {
-    [TRACE_TASK] = {"task", NULL},       [TRACE_FORK] = {"fork", NULL},      [TRACE_LOOP] = {"loop", NULL},
-    [TRACE_HELP_LOOP] = {"loop", NULL},  [TRACE_PARK] = {"sleep", "parked"}, [TRACE_WAKING] = {"sleep", "waking"},
-    [TRACE_WAIT] = {"sleep", "waiting"}, [TRACE_CLAIM] = {"claim", "claim"}, [TRACE_WAKE] = {"wake", "wake"},
+    [TRACE_TASK] = {"task", NULL},        [TRACE_NODE] = {"node", NULL},       [TRACE_FORK] = {"fork", NULL},
+    [TRACE_LOOP] = {"loop", NULL},        [TRACE_HELP_LOOP] = {"loop", NULL},  [TRACE_PARK] = {"sleep", "parked"},
+    [TRACE_WAKING] = {"sleep", "waking"}, [TRACE_WAIT] = {"sleep", "waiting"}, [TRACE_CLAIM] = {"claim", "claim"},
+    [TRACE_WAKE] = {"wake", "wake"},
 };
 static const char *const sources[CLAIM_SOURCES] = {"claim", "steal", "take back"};
 

@@ -7,6 +7,7 @@
 /* What took from `start` to `end`, or happened at `start`. */
 enum trace_kind {
     TRACE_TASK,
+    TRACE_NODE,
     TRACE_FORK,
     TRACE_LOOP,
     TRACE_HELP_LOOP,

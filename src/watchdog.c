@@ -4,6 +4,7 @@
  * for it, sleeps but for four looks in each limit, and reads what the workers write anyway (observe.c: the clock before each task).
  * A task that goes on is named again after twice the time, and again after twice that. */
 #include "observe.h"
+#include "probe.h"
 #include "text.h"
 
 #define LOOKS_PER_LIMIT 4u
@@ -40,6 +41,7 @@ static void stuck_report(weft_pool *pool, const struct weft_worker *seat, uintpt
     os_symbol(what, name, sizeof name);
     weft_stuck stuck = {
         .pool = pool, .worker = seat->index, .function = what, .name = name, .ns = ns, .backlog = backlog_of(pool)};
+    PROBE(stuck, what, ns);
     if (pool->config.watchdog != NULL)
         pool->config.watchdog(&stuck, pool->config.context);
     else

@@ -37,6 +37,7 @@
 #include "loop.h"
 #include "observe.h"
 #include "ready.h"
+#include "probe.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -271,6 +272,7 @@ static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, s
         if (find->tasks == 0) continue;
         find->lane = seat->taken = lane;
         seat->taken_from = claim_source_of(seat, owner);
+        PROBE(take, seat->index, owner->index);
         return true;
     }
     return false;
@@ -360,6 +362,7 @@ void worker_wake(struct weft_worker *seat) {
     if (!park_wake(&seat->pool->park)) return;
     count_up(&seat->wakes, 1);
     trace_end(seat, TRACE_WAKE, start, 0);
+    PROBE(wake, seat->index, 0);
 }
 
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
@@ -521,6 +524,7 @@ static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     if (sent < since || now < sent) return true; /* before its waker had come to that */
     observe_wake(seat, since, sent, now);
     uint64_t ns = (now - sent) * 1000 / os_ticks_per_us();
+    PROBE(woken, seat->index, ns);
     uint32_t bucket = 63 - (uint32_t)__builtin_clzll(ns | 1);
     count_up(&seat->wakes_timed[min_u64(bucket, WEFT_WAKE_BUCKETS - 1)], 1);
     return true;
@@ -572,6 +576,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         park_retract(&pool->park, seat->index);
         return false;
     }
+    PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
     if (park_until(seat, view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0)) {

@@ -231,6 +231,8 @@ typedef struct life {
     uint32_t workers_made;
 } life;
 
+static const char *observed_to; /* pools are watched, and write what they have done to this file; or NULL */
+
 static void *live_thread(void *argument) {
     life *l = argument;
     weft_pool *pool = NULL;
@@ -238,6 +240,9 @@ static void *live_thread(void *argument) {
     config.clean = count_clean;
     config.name = "faulty";
     config.stack_size = 65536;
+    config.trace = config.stats = observed_to;
+    config.trace_events = 64;
+    config.watchdog_ns = observed_to == NULL ? 0 : 3600000000000;
     l->error = weft_pool_create(&pool, &config);
     if (l->error != WEFT_OK) {
         REQUIRE(is_shortage(l->error));
@@ -301,6 +306,16 @@ static void test_map_fails_from_then_on(void **state) {
 static void test_thread_fails(void **state) {
     (void)state;
     sweep(THREAD, false, "pthread_create");
+}
+
+static void test_observed_pool(void **state) {
+    (void)state;
+    observed_to = "/dev/null";
+    sweep(MALLOC, false, "observed, malloc");
+    sweep(MAP, false, "observed, os_map");
+    sweep(THREAD, false, "observed, pthread_create");
+    sweep(THREAD, true, "observed, pthread_create");
+    observed_to = NULL;
 }
 
 /* "When only some could, the pool runs with those." */
@@ -370,10 +385,15 @@ static void test_no_allocation_per_task(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malloc_fails),       cmocka_unit_test(test_malloc_fails_from_then_on),
-        cmocka_unit_test(test_map_fails),          cmocka_unit_test(test_map_fails_from_then_on),
-        cmocka_unit_test(test_thread_fails),       cmocka_unit_test(test_threads_run_out),
-        cmocka_unit_test(test_no_spare_to_be_had), cmocka_unit_test(test_no_allocation_per_task),
+        cmocka_unit_test(test_malloc_fails),
+        cmocka_unit_test(test_malloc_fails_from_then_on),
+        cmocka_unit_test(test_map_fails),
+        cmocka_unit_test(test_map_fails_from_then_on),
+        cmocka_unit_test(test_thread_fails),
+        cmocka_unit_test(test_threads_run_out),
+        cmocka_unit_test(test_observed_pool),
+        cmocka_unit_test(test_no_spare_to_be_had),
+        cmocka_unit_test(test_no_allocation_per_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,26 @@ static int filter_lines(size_t begin, size_t end, void *context, weft_worker *se
     return encode_row(&ns, self);
 }
 
+static int graph_step(void *context, weft_worker *self) {
+    uint64_t ns = 3000;
+    (void)context;
+    return encode_row(&ns, self);
+}
+
+/* Ten rows of five, each after the one before. */
+static void run_graph(weft_pool *pool) {
+    weft_graph *graph = NULL;
+    weft_node node, before = 0;
+    REQUIRE(weft_graph_create(&graph) == WEFT_OK);
+    for (int i = 0; i < 50; i++) {
+        REQUIRE(weft_graph_add(graph, &node, graph_step, NULL) == WEFT_OK);
+        if (i % 5 != 0) REQUIRE(weft_graph_edge(graph, before, node) == WEFT_OK);
+        before = node;
+    }
+    REQUIRE(weft_graph_build(graph, NULL) == WEFT_OK && weft_graph_run(pool, graph) == WEFT_OK);
+    REQUIRE(weft_graph_destroy(&graph) == WEFT_OK);
+}
+
 static int fib(weft_place *here, int n);
 WEFT_FORK(fib, int, int)
 static int fib(weft_place *here, int n) {
@@ -50,6 +70,7 @@ int main(void) {
         REQUIRE(weft_wait(pool, &frames) == WEFT_OK);
         nap();
     }
+    run_graph(pool);
     REQUIRE(weft_enter(pool, &here) == WEFT_OK);
     REQUIRE(fib(here, 22) == 17711);
     weft_leave(here);
