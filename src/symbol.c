@@ -117,20 +117,30 @@ static bool covers(const ElfW(Sym) * symbol, uint64_t address) {
     return address == symbol->st_value || (address > symbol->st_value && address - symbol->st_value < symbol->st_size);
 }
 
-static bool find_in_table(int fd, const ElfW(Shdr) table[2], uint64_t address, char *name, size_t size) {
+/* Where the name of the best symbol for the address starts in the table of names: a global one before a local one, which may be a name
+ * that the compiler made up beside it. 0: there is none. */
+static uint32_t find_symbol(int fd, const ElfW(Shdr) * table, uint64_t address) {
     ElfW(Sym) symbols[32];
-    for (uint64_t at = 0; at + sizeof *symbols <= table[0].sh_size; at += sizeof symbols) {
-        size_t bytes = (size_t)min_u64(sizeof symbols, table[0].sh_size - at);
-        if (!read_at(fd, table[0].sh_offset + at, symbols, bytes)) return false;
+    uint32_t local = 0;
+    for (uint64_t at = 0; at + sizeof *symbols <= table->sh_size; at += sizeof symbols) {
+        size_t bytes = (size_t)min_u64(sizeof symbols, table->sh_size - at);
+        if (!read_at(fd, table->sh_offset + at, symbols, bytes)) break;
         for (size_t i = 0; i < bytes / sizeof *symbols; i++) {
-            if (!covers(&symbols[i], address) || symbols[i].st_name >= table[1].sh_size) continue;
-            size_t length = (size_t)min_u64(size - 1, table[1].sh_size - symbols[i].st_name);
-            if (!read_at(fd, table[1].sh_offset + symbols[i].st_name, name, length)) return false;
-            name[length] = 0;
-            return name[0] != 0;
+            if (!covers(&symbols[i], address)) continue;
+            if (symbols[i].st_info >> 4 != STB_LOCAL) return symbols[i].st_name;
+            if (local == 0) local = symbols[i].st_name;
         }
     }
-    return false;
+    return local;
+}
+
+static bool find_in_table(int fd, const ElfW(Shdr) table[2], uint64_t address, char *name, size_t size) {
+    uint32_t at = find_symbol(fd, table, address);
+    if (at == 0 || at >= table[1].sh_size) return false;
+    size_t length = (size_t)min_u64(size - 1, table[1].sh_size - at);
+    if (!read_at(fd, table[1].sh_offset + at, name, length)) return false;
+    name[length] = 0;
+    return name[0] != 0;
 }
 
 static bool find_in_file(int fd, uint64_t offset, char *name, size_t size) {
