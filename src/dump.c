@@ -46,7 +46,7 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
         text_put_decimal(text, observe_ns(os_ticks() - since) / 1000, 6);
         text_put(text, " s");
     } else {
-        text_put(text, seat->is_worker ? "awake, runs nothing" : "outside, runs nothing");
+        text_put(text, seat->is_worker ? "awake, runs nothing" : "outside of tasks");
     }
 }
 

@@ -20,6 +20,10 @@ weft_fn observe_inline(const struct weft_worker *seat, weft_fn fn);
 /* A node of a graph, inside a task that is observed (running_since is not 0). */
 int observe_node(struct weft_worker *seat, weft_fn fn, void *context);
 
+/* The clock, where anybody wants to know how long things run; else 0. */
+INLINE uint64_t observe_clock(const struct weft_worker *seat) {
+    return UNLIKELY((load_rlx(&seat->pool->extras) & (EXTRA_TRACED | EXTRA_WATCHED)) != 0) ? os_ticks() : 0;
+}
 /* Is a timeline recorded? Its clock then; else 0. */
 INLINE uint64_t trace_begin(const struct weft_worker *seat) {
     return UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0) ? os_ticks() : 0;

@@ -70,6 +70,7 @@ static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D
 void frame_push(struct weft_worker *seat, struct frame *frame) {
     *frame = (struct frame){
         .above = seat->frame, .running = load_rlx(&seat->running), .running_since = load_rlx(&seat->running_since)};
+    store_rlx(&seat->running_since, observe_clock(seat));
     seat->frame = frame;
     seat->lane = &seat->pool->blank;
 }

@@ -153,7 +153,7 @@ static int what_it_sees(FILE *from) {
         REQUIRE(fgets(line, sizeof line, from) != NULL);
         if (strstr(line, ": runs gate_task for ") != NULL) sees |= SEES_INNER;
         if (both(line, "worker: runs waits_inside for ", "; sleeps in a wait for group 2;")) sees |= SEES_OUTER;
-        if (both(line, " thread: outside, runs nothing", "; sleeps in a wait for group 1;")) sees |= SEES_WAITER;
+        if (both(line, " thread: outside of tasks;", "; sleeps in a wait for group 1;")) sees |= SEES_WAITER;
         if (both(line, "  group 2: 1 tasks not known to have ended, ", "below group 1")) sees |= SEES_GROUP;
     } while (strncmp(line, "  group 2", 9) != 0);
     return sees;
