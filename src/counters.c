@@ -156,7 +156,8 @@ static void put_json(struct text *text, const weft_pool *pool) {
 
 int weft_stats_json(const weft_pool *pool, char *to, size_t size) {
     if (pool == NULL || (to == NULL && size != 0)) return WEFT_EINVAL;
-    struct text text = {.to = to, .size = size, .fd = TEXT_TO_MEMORY};
+    struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
+    text.to = to;
     put_json(&text, pool);
     return text_end(&text);
 }

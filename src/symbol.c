@@ -156,7 +156,8 @@ static bool find_in_file(int fd, uint64_t offset, char *name, size_t size) {
 
 /* file+0x12, or 0x12 where no file is mapped. */
 static void put_place(const struct mapping *mapping, uint64_t address, char *name, size_t size) {
-    struct text text = {.to = name, .size = size, .fd = TEXT_TO_MEMORY};
+    struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
+    text.to = name;
     if (mapping != NULL) {
         const char *slash = strrchr(mapping->path, '/');
         text_put(&text, slash == NULL ? mapping->path : slash + 1);

@@ -45,7 +45,9 @@ static void put_quoted(struct text *text, const char *from) {
     text_put_char(text, '"');
     for (; *from != 0; from++) {
         bool is_plain = (unsigned char)*from >= 0x20 && (unsigned char)*from < 0x7f && *from != '"' && *from != '\\';
-        text_put_char(text, is_plain ? *from : '?');
+        char c = '?';
+        if (is_plain) c = *from;
+        text_put_char(text, c);
     }
     text_put_char(text, '"');
 }
