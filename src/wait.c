@@ -121,6 +121,8 @@ static bool wait_find_fork(struct wait *wait, bool force, struct fork_call *call
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct fork_call call;
+    uint32_t awake = workers_awake(pool) + (wait->seat->is_worker ? 0 : 1);
+    uint64_t most = awake > pool->cpu_count ? 0 : load_rlx(&pool->spin_now); /* it would take a worker's CPU */
     uint64_t start = os_ticks();
     uint64_t spent = 0;
     bool has_call = false;
@@ -130,7 +132,7 @@ static bool wait_spin(struct wait *wait) {
         has_call = !ends && wait_find_fork(wait, spent >= pool->patience_ticks, &call);
         if (!ends && !has_call) os_pause();
         spent = os_ticks() - start;
-    } while (!ends && !has_call && spent < load_rlx(&pool->spin_now));
+    } while (!ends && !has_call && spent < most);
     count_up(&wait->seat->spin_ticks, spent);
     if (has_call) fork_run(wait->seat, &call);
     return ends || has_call;

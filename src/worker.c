@@ -449,7 +449,7 @@ static void leave_scout(struct weft_worker *seat) {
         worker_wake_helpers(pool, 0);
 }
 
-static uint32_t workers_awake(const weft_pool *pool) {
+uint32_t workers_awake(const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
     uint32_t workers = load_rlx(&pool->workers);
@@ -595,10 +595,11 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
     if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
     if (!pool->places) return park(seat, is_scout);
-    place_before_sleep(&seat->place, workers_awake(pool) <= pool->cpu_count);
+    bool has_room = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
+    place_before_sleep(&seat->place, has_room);
     bool was_woken = park(seat, is_scout);
     uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : load_rlx(&pool->from_cpu);
-    place_after_sleep(&seat->place, workers_awake(pool) < pool->cpu_count, from);
+    place_after_sleep(&seat->place, has_room && workers_awake(pool) < pool->cpu_count, from);
     return was_woken;
 }
 

@@ -199,6 +199,8 @@ INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uin
 }
 /* After the seat has offered its claim and a full fence: whoever is idle takes it. */
 void worker_notify_offer(struct weft_worker *seat);
+/* How many of the pool's workers are busy or looking for work. */
+uint32_t workers_awake(const weft_pool *pool);
 /* Wakes one parked worker if there is one. */
 void worker_wake(struct weft_worker *seat);
 /* Ends every seat's bias: their publications are visible, and they fence from now on. */
