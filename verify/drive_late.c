@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { HELPERS = 2 };
+enum { HELPERS = 2, AGAIN = 10 };
 
 static struct {
     weft_pool *pool;
@@ -141,12 +141,13 @@ static void setup_again(void) {
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
 }
 static void fork_again_and_again(void) {
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < AGAIN; i++) {
+        uint32_t counts = i >= AGAIN - HELPERS;
         struct page page = {os_alloc(sizeof *page.cell)};
         plain_write(page.cell, sizeof *page.cell);
-        *page.cell = i % 2;
+        *page.cell = counts;
         reader_fork(world.place[0], &page);
-        EXPECT(reader_join(world.place[0], &page) == i % 2);
+        EXPECT(reader_join(world.place[0], &page) == counts);
         os_free(page.cell);
     }
 }
