@@ -15,6 +15,8 @@ add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
 set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}
                       LINKER_LANGUAGE C EXPORT_NAME weft)
 target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_flags>)
+# A program may close the last plugin that uses the library while a pool's threads run in it.
+target_link_options(weft_shared PRIVATE -Wl,-z,nodelete)
 if(NOT WEFT_SANITIZE)
     # clang leaves a sanitizer's own symbols to the program.
     target_link_options(weft_shared PRIVATE -Wl,--no-undefined)

@@ -1,4 +1,4 @@
-/* Blosc2 on a weft pool (C-Blosc2 2.0 and later):
+/* Blosc2 on a weft pool (those that have blosc2_set_threads_callback):
  *
  *     blosc2_set_threads_callback(weft_blosc2_loop, pool);     before any other call of Blosc2
  *

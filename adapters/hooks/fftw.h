@@ -1,4 +1,4 @@
-/* FFTW on a weft pool, in any precision (FFTW 3.3.9 and later):
+/* FFTW on a weft pool, in any precision (tested with 3.3.10):
  *
  *     fftw_init_threads();
  *     fftw_threads_set_callback(weft_fftw_loop, pool);

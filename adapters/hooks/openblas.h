@@ -6,9 +6,11 @@
  *     ...
  *     weft_openblas_stop();
  *
+ * with OPENBLAS_THREAD_TIMEOUT=4 in the environment before the program starts: some of LAPACK (dgetrf) hands jobs to OpenBLAS's own
+ * threads all the same, and these would spin for tens of milliseconds after each; so they do not spin.
+ *
  * Jobs of one call wait for each other, spinning: fewer threads than jobs would hang. So they do not share a pool: they have as many
- * threads of their own as it takes, one call at a time, the calling thread among them. Idle they sleep, where OpenBLAS's spin for
- * a while after each call; OpenBLAS's own, which it starts when it is loaded, sleep for good. A forked child has OpenBLAS's.
+ * threads of their own as it takes, one call at a time, the calling thread among them. A forked child has OpenBLAS's.
  *
  * Define WEFT_OPENBLAS_PREFIX(name) where the names have one, as in scipy_openblas32: scipy_##name. */
 #ifndef WEFT_HOOKS_OPENBLAS_H

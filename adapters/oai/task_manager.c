@@ -133,18 +133,21 @@ void init_task_ans(task_ans_t *ans, uint32_t num_jobs) {
     ans->jobs = num_jobs + 1;
 }
 
+static bool is_complete(uint32_t done, uint32_t jobs) { return (done & ~SLEEPING) >= jobs; }
+static uint32_t answer_jobs(const task_ans_t *ans) { return ans->jobs == 0 ? 1 : ans->jobs - 1; }
+
 void completed_many_task_ans(task_ans_t *ans, uint32_t num_jobs) {
+    const uint32_t jobs = answer_jobs(ans);
     uint32_t before = atomic_fetch_add_explicit(&ans->done, num_jobs, memory_order_acq_rel);
     /* From here on *ans may be gone: its address alone is used. */
-    if ((before & SLEEPING) != 0) syscall(SYS_futex, &ans->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if ((before & SLEEPING) != 0 && is_complete(before + num_jobs, jobs))
+        syscall(SYS_futex, &ans->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void completed_task_ans(task_ans_t *ans) { completed_many_task_ans(ans, 1); }
 
-static bool is_complete(uint32_t done, uint32_t jobs) { return (done & ~SLEEPING) >= jobs; }
-
 static void join_one(task_ans_t *ans) {
-    uint32_t jobs = ans->jobs == 0 ? 1 : ans->jobs - 1;
+    const uint32_t jobs = answer_jobs(ans);
     uint32_t done = atomic_load_explicit(&ans->done, memory_order_acquire);
     for (int i = 0; i < LOOKS && !is_complete(done, jobs); i++) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -166,5 +169,6 @@ static void join_one(task_ans_t *ans) {
 }
 
 void join_task_ans_array(task_ans_t *ans, size_t len) {
-    for (size_t i = 0; i < len && ans != NULL; i++) join_one(&ans[i]);
+    /* The last task most likely ends last: one sleep, not one for each. */
+    for (size_t i = len; i > 0 && ans != NULL; i--) join_one(&ans[i - 1]);
 }
