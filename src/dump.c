@@ -46,7 +46,7 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
         text_put_decimal(text, observe_ns(os_ticks() - since) / 1000, 6);
         text_put(text, " s");
     } else {
-        text_put(text, seat->is_worker ? "awake, runs nothing" : "outside of tasks");
+        text_put(text, seat_is_inside(seat) ? "awake, runs nothing" : "outside of tasks");
     }
 }
 
@@ -69,7 +69,7 @@ static void dump_lanes(struct text *text, const struct weft_worker *seat) {
 static void dump_seat(struct text *text, const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     bool is_spare = seat->index >= pool->workers_max && seat->index < pool->workers_max + pool->config.spares;
-    put_field(text, "  ", seat->index, is_spare ? " spare: " : seat->is_worker ? " worker: " : " thread: ");
+    put_field(text, "  ", seat->index, is_spare ? " spare: " : seat_is_inside(seat) ? " worker: " : " thread: ");
     dump_doing(text, seat);
     dump_waits(text, seat);
     put_field(text, "; ", load_rlx(&seat->tasks_run), " tasks run");

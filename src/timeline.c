@@ -86,7 +86,7 @@ static void put_process(struct timeline *line) {
 static void put_thread(struct timeline *line, const struct weft_worker *seat) {
     put_begin(line, "M", seat->index);
     text_put(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
-    text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat->is_worker ? "spare " : "outside ");
+    text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat_is_inside(seat) ? "spare " : "outside ");
     text_put_number(&line->text, seat->index);
     text_put(&line->text, "\"}}");
     put_begin(line, "M", seat->index);

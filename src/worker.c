@@ -263,7 +263,7 @@ struct find {
 };
 
 static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
-    return owner != seat && owner->is_worker ? CLAIM_STOLEN : CLAIM_LANE;
+    return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
 }
 
 static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {

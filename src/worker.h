@@ -184,6 +184,11 @@ struct weft_pool {
     os_cpuset cpus;
 };
 
+/* Is it a worker's or a spare's seat? Any thread may ask, as it may not of is_worker. */
+INLINE bool seat_is_inside(const struct weft_worker *seat) {
+    return seat->index < seat->pool->workers_max + seat->pool->config.spares;
+}
+
 /* What a worker or spare thread runs. `argument` is its seat. */
 void worker_main(void *argument);
 
