@@ -33,7 +33,7 @@ void report_error(SliceReport &report, const char *text) {
     strncpy(report.error, text, sizeof report.error - 1);
 }
 
-void obey(const entrant &table, void *pool, int in, int out) {
+void obey(const Team &team, int in, int out) {
     SliceOrder order;
     while (read_all(in, &order, sizeof order)) {
         SliceReport report{};
@@ -41,7 +41,7 @@ void obey(const entrant &table, void *pool, int in, int out) {
         std::vector<float> makespans_ns;
         makespans_ns.reserve(order.bursts);
         try {
-            slice_run(table, pool, order, makespans_ns, report);
+            slice_run(team, order, makespans_ns, report);
         } catch (const std::exception &failure) {
             report_error(report, failure.what());
         }
@@ -56,18 +56,17 @@ void obey(const entrant &table, void *pool, int in, int out) {
     signal(SIGINT, SIG_IGN); // a terminal sends it to all; the parent decides
     SliceReport ready{};
     ready.ok = 1;
-    const entrant *table = nullptr;
-    void *pool = nullptr;
+    Team team = {nullptr, nullptr, who.expect};
     try {
-        table = &table_of(who);
+        team.table = &table_of(who);
         const entrant_config config = {workers, 0, 64};
-        pool = table->create(&config);
-        if (pool == nullptr) throw std::runtime_error("the pool could not be created");
+        team.pool = team.table->create(&config);
+        if (team.pool == nullptr) throw std::runtime_error("the pool could not be created");
         prctl(PR_SET_TIMERSLACK, 1); // of the caller alone: the pool's threads have theirs
     } catch (const std::exception &failure) {
         report_error(ready, failure.what());
     }
-    if (write_all(out, &ready, sizeof ready) && ready.ok != 0) obey(*table, pool, in, out);
+    if (write_all(out, &ready, sizeof ready) && ready.ok != 0) obey(team, in, out);
     _exit(0);
 }
 

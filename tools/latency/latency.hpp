@@ -32,6 +32,7 @@ struct Contestant {
     std::string file;               // the shared object with a table
     std::string reason;             // why it cannot be measured; empty: it can
     uint32_t flags = 0;
+    void (*expect)(void *pool, uint64_t when_ns) = nullptr; // told when the next burst is due; NULL: nobody wants to know
 };
 
 // weft's modes, then the controls and the peers. Throws std::invalid_argument for a name or peer that is not there.
@@ -60,9 +61,15 @@ struct SliceReport {
     uint64_t late_ns;       // how late the caller was at its beats, the median
 };
 
-// In the contestant's process: runs the order; makespans_ns gets one value for each burst.
-void slice_run(const entrant &table, void *pool, const SliceOrder &order, std::vector<float> &makespans_ns,
-               SliceReport &report);
+// A contestant in its own process.
+struct Team {
+    const entrant *table;
+    void *pool;
+    void (*expect)(void *pool, uint64_t when_ns); // as in Contestant
+};
+
+// Runs the order; makespans_ns gets one value for each burst. Throws.
+void slice_run(const Team &team, const SliceOrder &order, std::vector<float> &makespans_ns, SliceReport &report);
 
 struct LatencyRow {
     Contestant who;

@@ -10,13 +10,14 @@
 
 namespace {
 
-enum class Mode { anticipated, parked, spinning, parked_fifo, parked_rr };
+enum class Mode { anticipated, told, parked, spinning, parked_fifo, parked_rr };
 
 constexpr int64_t spin_longest_ns = 1000000000; // longer than any pause within a slice
 
 // The one place that says what a mode is.
 void mode_apply(Mode mode, weft_config &config) {
-    if (mode == Mode::anticipated) return; // the default
+    if (mode == Mode::anticipated || mode == Mode::told) return; // the default
+    config.expect_percent = WEFT_SPIN_NONE;
     config.spin_ns = mode == Mode::spinning ? spin_longest_ns : WEFT_SPIN_NONE;
 }
 
@@ -62,6 +63,11 @@ void destroy(void *pool) {
     weft_pool_destroy(&self->pool);
 }
 
+void expect(void *pool, uint64_t when_ns) {
+    auto *self = static_cast<ModePool *>(pool);
+    weft_expect(self->pool, weft_pool_workers(self->pool), when_ns);
+}
+
 template <Mode mode> Contestant contestant(const char *name, const char *text) {
     static const entrant table = {ENTRANT_VERSION,
                                   ENTRANT_OURS | ENTRANT_NESTED | ENTRANT_CALLER_RUNS,
@@ -82,6 +88,7 @@ template <Mode mode> Contestant contestant(const char *name, const char *text) {
     who.text = text;
     who.table = &table;
     who.flags = table.flags;
+    if (mode == Mode::told) who.expect = expect;
     return who;
 }
 
@@ -89,6 +96,7 @@ template <Mode mode> Contestant contestant(const char *name, const char *text) {
 
 std::vector<Contestant> weft_modes() {
     return {contestant<Mode::anticipated>("anticipated", "as it comes: workers are awake when the next burst is due"),
+            contestant<Mode::told>("told", "as it comes, and weft_expect says when the next burst is due"),
             contestant<Mode::parked>("parked", "idle workers sleep at once"),
             contestant<Mode::spinning>("spinning", "idle workers never sleep"),
             contestant<Mode::parked_fifo>("parked-fifo", "parked, the workers in SCHED_FIFO"),

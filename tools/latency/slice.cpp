@@ -57,8 +57,7 @@ void sleep_until(double at_ns) {
 }
 
 class Burst {
-    const entrant &table;
-    void *pool;
+    const Team &team;
     uint32_t iterations;
     std::vector<Trace> traces;
     int error = 0;
@@ -71,23 +70,22 @@ class Burst {
         self->submitter = &this_thread;
         for (size_t i = 0; i < self->traces.size() && self->error == 0; i++) {
             Task task = {&self->traces[i], self->iterations};
-            self->error = self->table.submit(self->pool, task_run, &task, sizeof task);
+            self->error = self->team.table->submit(self->team.pool, task_run, &task, sizeof task);
         }
     }
 
   public:
-    Burst(const entrant &entrant, void *its_pool, const SliceOrder &order)
-        : table(entrant), pool(its_pool), iterations(order.iterations), traces(order.tasks) {}
+    Burst(const Team &who, const SliceOrder &order) : team(who), iterations(order.iterations), traces(order.tasks) {}
 
     // The time from the first submit to the wait's return.
     uint64_t run() {
         for (auto &trace : traces) trace = Trace{};
         uint64_t start_ns = clock_ns();
-        if (table.enter != nullptr)
-            table.enter(pool, submit_all, this);
+        if (team.table->enter != nullptr)
+            team.table->enter(team.pool, submit_all, this);
         else
             submit_all(this);
-        int waited = table.wait(pool);
+        int waited = team.table->wait(team.pool);
         uint64_t makespan_ns = clock_ns() - start_ns;
         if (error != 0 || waited != 0) throw std::runtime_error("submit or wait failed");
         if (!std::all_of(traces.begin(), traces.end(), [](const Trace &trace) { return trace.runs == 1; }))
@@ -106,14 +104,16 @@ class Burst {
 
 // When the bursts are due. The time between two is the period, give or take the jitter; a missed beat adds another.
 class Beats {
+    const Team &team;
     double at_ns, period_ns;
+    double late_ns = 0; // a running mean: this thread has to be woken itself
     std::mt19937_64 random;
     std::uniform_real_distribution<double> factor;
     std::bernoulli_distribution missed;
 
   public:
-    explicit Beats(const SliceOrder &order)
-        : at_ns(0), period_ns(order.period_ns), random(order.seed), factor(1 - order.jitter, 1 + order.jitter),
+    Beats(const Team &who, const SliceOrder &order)
+        : team(who), at_ns(0), period_ns(order.period_ns), random(order.seed), factor(1 - order.jitter, 1 + order.jitter),
           missed(order.miss) {
         std::uniform_real_distribution<double> phase(0, 1);
         at_ns = static_cast<double>(clock_ns()) + period_ns * phase(random);
@@ -123,17 +123,19 @@ class Beats {
         do at_ns += period_ns * factor(random);
         while (missed(random));
         at_ns = std::max(at_ns, static_cast<double>(clock_ns()));
+        if (team.expect != nullptr) team.expect(team.pool, static_cast<uint64_t>(at_ns + late_ns));
         sleep_until(at_ns);
-        return static_cast<double>(clock_ns()) - at_ns;
+        double late = static_cast<double>(clock_ns()) - at_ns;
+        late_ns += (late - late_ns) / 16;
+        return late;
     }
 };
 
 } // namespace
 
-void slice_run(const entrant &table, void *pool, const SliceOrder &order, std::vector<float> &makespans_ns,
-               SliceReport &report) {
-    Burst burst(table, pool, order);
-    Beats beats(order);
+void slice_run(const Team &team, const SliceOrder &order, std::vector<float> &makespans_ns, SliceReport &report) {
+    Burst burst(team, order);
+    Beats beats(team, order);
     std::vector<double> late_ns;
     for (uint32_t i = 0; i < order.warm; i++) {
         beats.next();
