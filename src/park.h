@@ -39,7 +39,7 @@ struct park {
     ATOMIC(uint64_t) send_ticks; /* what waking costs the thread that does it, about; a hint */
     ATOMIC(uint64_t) lead_ns;    /* how long before that moment its clock should wake it; a hint */
     uint32_t words;
-    uint64_t all; /* the bits of the workers proper; 0 when they do not fit in a word */
+    uint64_t all; /* the bits of the workers proper, spares not among them */
     struct park_slot *slots;
     struct park_word word[PARK_WORDS_MAX];
 };
@@ -65,7 +65,7 @@ INLINE uint64_t park_glance(const struct park *park) {
 INLINE bool park_has_guard(const struct park *park, uint64_t word) {
     if (word >= PARK_SCOUT) return true;
     uint64_t dozer = UINT64_C(1) << ((word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT);
-    return (word & PARK_DOZE) != 0 && ((word | dozer) & PARK_MASK) != park->all;
+    return (word & PARK_DOZE) != 0 && (~(word | dozer) & park->all) != 0; /* a spare's bit says nothing */
 }
 struct park_view park_look(const struct park *park);
 

@@ -339,7 +339,7 @@ static bool pool_furnish(weft_pool *pool) {
     if (pool->seats == NULL || !park_init(&pool->park, &pool->store, threads) ||
         !groups_init(&pool->groups, &pool->store, lines) || !segments_init(&pool->segments, &pool->store))
         return false;
-    if (pool->workers_max <= PARK_BITS) pool->park.all = PARK_MASK >> (PARK_BITS - pool->workers_max);
+    pool->park.all = PARK_MASK >> (PARK_BITS - min_u64(pool->workers_max, PARK_BITS));
     for (uint32_t i = 0; i < pool->workers_max; i++)
         if (seat_make(pool, i) == NULL) return false;
     return true;

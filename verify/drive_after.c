@@ -54,7 +54,7 @@ static void setup_flags(uint32_t workers, uint32_t flags) {
     config.workers = workers;
     config.spares = 1;
     config.flags = flags;
-    config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 3000;
+    config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 1000;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
 }
 static void setup(void) { setup_flags(1, 0); }

@@ -19,7 +19,7 @@ enum {
     HISTORY_DROP = 8, /* oldest ones dropped at once when full */
     LOCATIONS_MAX = 4096,
     STALE_READS_MAX = 4, /* reads in a row by one thread of one location that may miss its newest store */
-    STEPS_MAX_DEFAULT = 20000,
+    STEPS_MAX_DEFAULT = 50000,
     STREAK_MAX = 500 /* steps one thread may run while others are ready */
 };
 

@@ -26,7 +26,7 @@ typedef struct explore_driver {
     void (*check)(void);
     uint32_t flags;
     uint32_t must_see;      /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
-    uint32_t steps_max;     /* a longer schedule is a livelock; 0: 20,000 */
+    uint32_t steps_max;     /* a longer schedule is a livelock; 0: 50,000 */
     const char *fails_with; /* a word of the report that a seeded fault must end in; NULL: any */
 } explore_driver;
 
