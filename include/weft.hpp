@@ -32,7 +32,6 @@
 #endif
 
 #include <weft.h>
-#include <weft_observe.h>
 
 #include <atomic>
 #include <chrono>

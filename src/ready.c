@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SCOUT_SHORTEST 16u /* part of the pool's spin time */
-#define SHORT_US 100u      /* weft_observe.h says so */
+#define SHORT_US 100u      /* weft.h says so */
 #define MIDDLE_US 2000u
 #define IDLE_NS 50000u    /* who slept shorter was between two parts of the same burst */
 #define HOLD_NS 200000u   /* how long a worker waits for what weft_expect told it, after its moment */

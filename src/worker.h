@@ -11,7 +11,7 @@
 #include "park.h"
 #include "place.h"
 #include "trace.h"
-#include "weft_observe.h"
+#include "weft.h"
 
 #define SEATS_MAX 4096u
 

@@ -4,7 +4,6 @@
 
 #include "help.h"
 #include "weft.h"
-#include "weft_observe.h"
 
 #include <errno.h>
 #include <pthread.h>

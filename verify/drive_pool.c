@@ -2,7 +2,6 @@
  * destroyed. A group and the results of its tasks are released as soon as the wait returns. */
 #include "explore.h"
 #include "weft.h"
-#include "weft_observe.h"
 
 #include <string.h>
 

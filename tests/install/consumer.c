@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <weft.h>
-#include <weft_observe.h>
 
 static int add(void *payload, weft_worker *self) {
     int *sum;
