@@ -20,13 +20,18 @@ const std::vector<CaseSet> &task_sets() {
          {"int", "shared-counter"},
          500000,
          50 * ms},
-        {"payload", "the same with payloads of 4 to 1024 bytes", {"4", "48", "64", "328", "416", "1024"}, 500000, 25 * ms},
-        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 100 * ms, 0, "task", 500, 2000},
+        {"payload",
+         "the same with payloads of 4 to 1024 bytes",
+         {"4", "64", "416", "48", "328", "1024"},
+         500000,
+         25 * ms,
+         3},
+        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 80 * ms, 0, "task", 500, 2000},
         {"fib19x1-3",
          "the coliseum: 2^20 tasks of one to three times fib(19)",
          {"independent"},
          million,
-         100 * ms,
+         80 * ms,
          0,
          "task",
          500,
@@ -35,7 +40,7 @@ const std::vector<CaseSet> &task_sets() {
          "the coliseum: 2^20 tasks of fib(17) to fib(19)",
          {"independent"},
          million,
-         100 * ms,
+         80 * ms,
          0,
          "task",
          500,
@@ -46,7 +51,7 @@ const std::vector<CaseSet> &task_sets() {
          "the five steps of a sliced encoder's frame; its tails outlive the call",
          {"sliced"},
          512,
-         60 * ms,
+         40 * ms,
          0,
          "task",
          1,
@@ -56,7 +61,7 @@ const std::vector<CaseSet> &task_sets() {
          "percent",
          {"60", "30", "90"},
          4000,
-         100 * ms,
+         60 * ms,
          1,
          "slot",
          40,
@@ -173,7 +178,9 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
     if (workload == "fib") return cpus > 2 ? std::vector<unsigned>{1, 2, cpus} : std::vector<unsigned>{1, 2};
     if (pattern_needs(workload) != 0)
         return options.full && cpus > 2 ? std::vector<unsigned>{2, cpus} : std::vector<unsigned>{2};
-    if (workload == "submit" && name == "int") return {1, 2, 4, 8};
+    bool named = options.full || !options.workloads.empty();
+    if (workload == "submit" && name == "int")
+        return named ? std::vector<unsigned>{1, 2, 4, 8} : std::vector<unsigned>{2, 4, 8};
     if (options.full) return {2, 4, 8};
     if (workload == "x264-shape") return {2, 4};
     std::vector<unsigned> counts = {2};
