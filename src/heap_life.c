@@ -48,7 +48,10 @@ static struct heap *heap_make(void) {
     if (got.segment == NULL) return NULL;
     depot_soil(got);
     struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
-    if (got.dirty != 0) memset(heap, 0, sizeof *heap);
+    if (got.dirty != 0) {
+        plain_write(&heap->inbox, sizeof heap->inbox); /* of what others reach, that is what they do not reach by H2 */
+        memset(heap, 0, sizeof *heap);
+    }
     heap_begin(heap);
     add_rlx(&heaps.count, 1);
     struct heap *newest = load_rlx(&heaps.all);

@@ -22,19 +22,18 @@
  * that the owner's late CAS fails: only the owner could have put the same slab there again.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   B1  slab_send: state + n            acq_rel  B5      the link is written while the owner still reads it; the inbox of an adopter
- *                                                      is used before it is made. survives acq: the first takes a load that
- *                                                      reads a later store, and the model has none
+ *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
+ *                                                      while the owner still reads it
  *   B2  slab_send: CAS inbox            release  B4      the owner does not see the link
- *   B3  slab_send: or remote            release  B6      the count is taken down before it went up. survives order: B1 and B5
- *                                                      order the blocks themselves; the rest as B1, acq
+ *   B3  slab_send: or remote            release  B6      a block is handed out while its last user still writes to it; the count is
+ *                                                      taken down before it went up
  *   B4  inbox_take: exchange inbox      acquire  B2      see B2; split: a slab is lost
- *   B5  inbox_collect: state - n        acq_rel  B1      see B1; split: an announcement is lost. survives order: as B1, acq
- *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost. survives order: as B3
+ *   B5  inbox_collect: state - n        release  B1      see B1, the link; split: an announcement is lost
+ *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
  *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
  *   B8  orphans_put: CAS orphans        release  B9      the next owner does not see the slab's free blocks
  *   B9  orphans_take: exchange          acquire  B8      see B8; split: two owners
- *   B10 slab_adopt: state + owner       acq_rel  B5, B1  as B1; split: an announcement is lost. survives rel: B5 of others comes after
+ *   B10 slab_adopt: state + owner       release  B1      see B1, the inbox; split: an announcement is lost
  *   B11 empties_push: CAS lru           release  B13     who takes the LRU does not see the slab as the owner left it
  *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
  *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
@@ -135,7 +134,7 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
     struct remote_bits *remote = remote_of(slab);
     write_lines(blocks, count, class_info[kind].size, LINES_SENT);
-    uint64_t before = add_acq_rel(B1, &slab->state, count);
+    uint64_t before = add_acq(B1, &slab->state, count);
     if ((before & PENDING_MASK) == 0 && state_owner(before) != NULL) inbox_push(heap_inbox(state_owner(before)), slab);
     for (uint32_t i = 0; i < count;) {
         uint32_t index = index_in(kind, blocks[i]), word = index / 64;
@@ -160,6 +159,7 @@ struct slab *inbox_take(struct inbox *inbox) {
 }
 
 struct slab *inbox_next(struct slab *slab) {
+    plain_read(&slab->link, sizeof slab->link); /* nobody writes it again before B5 */
     return load_rlx(&slab->link);
 }
 
@@ -178,7 +178,7 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     slab->room += got;
     slab->returned += got;
     store_rlx(&slab->used, load_rlx(&slab->used) - got);
-    uint64_t before = add_acq_rel(B5, &slab->state, -(uint64_t)got);
+    uint64_t before = add_rel(B5, &slab->state, -(uint64_t)got);
     if ((before & PENDING_MASK) != got) {
         store_rlx(&slab->link, inbox->waiting);
         inbox->waiting = slab;
@@ -207,7 +207,7 @@ struct slab *orphans_take(unsigned kind) {
 }
 
 void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
-    uint64_t before = add_acq_rel(B10, &slab->state, (uint64_t)(uintptr_t)owner);
+    uint64_t before = add_rel(B10, &slab->state, (uint64_t)(uintptr_t)owner);
     ASSERT(state_owner(before) == NULL);
     if ((before & PENDING_MASK) == 0) return;
     store_rlx(&slab->link, inbox->waiting);

@@ -200,6 +200,30 @@ static void one_took_it(void) { EXPECT(adopted[0] == NULL || adopted[1] == NULL)
 EXPLORE_DRIVER(heap_orphan_two, .about = "two want one orphan", .setup = orphan_setup,
                .threads = {puts_orphan, takes_orphan_0, takes_orphan_1}, .check = one_took_it);
 
+/* A thread's first heap, made where other things lay before, adopts the slab while its blocks are freed. */
+static void fresh_setup(void) {
+    slab_setup();
+    struct slots got = depot_take_run(HEAP_SLOTS, 1);
+    depot_soil(got);
+    depot_put(got.segment, got.bits);
+    EXPECT(slab_abandon(world.slab, &world.of[0].heap));
+    orphans_put(KIND, world.slab, world.slab);
+}
+static void adopts_fresh(void) {
+    struct heap *heap = heap_get();
+    EXPECT(heap != NULL && heap_adopt(heap, KIND) == 1);
+    if (!inbox_is_empty(&heap->inbox)) explore_observe(0);
+    collect_into(&heap->inbox);
+    if (world.slab->room == 3) explore_observe(1);
+}
+static void fresh_check(void) {
+    struct heap *heap = slab_owner(world.slab);
+    EXPECT(heap != NULL && heap != &world.of[0].heap);
+    all_come_home(&heap->inbox, 3);
+}
+EXPLORE_DRIVER(heap_orphan_fresh, .about = "a heap made a moment ago adopts a slab while its blocks are freed",
+               .setup = fresh_setup, .threads = {adopts_fresh, send_two, send_one}, .check = fresh_check, .must_see = 3);
+
 /* ---- the depot ---------------------------------------------------------------------------------------------------- */
 
 /* Slots are taken, written and freed by several; nobody gets one that another has, and none is lost. */
