@@ -76,7 +76,7 @@ static void learn(struct expect *expect) {
 static void forget(struct expect *expect, bool is_failure) {
     expect->period = 0;
     expect->gap_count = 0;
-    if (is_failure) expect->trial_next = (uint32_t)min_u64(expect->trial_next * 2, TRIAL_MAX);
+    if (is_failure) expect->trial_next = (uint32_t)min_u64(UINT64_C(2) * expect->trial_next, TRIAL_MAX);
 }
 
 /* ---- following ---------------------------------------------------------------------------------------------------- */
