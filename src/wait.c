@@ -16,7 +16,7 @@
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
  */
-#include "fork.h"
+#include "find.h"
 #include "observe.h"
 #include "task.h"
 
@@ -80,7 +80,7 @@ static void wait_sleep(struct wait *wait) {
         forks_ask_firmly(pool, &filter);
     }
     if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
-        has_piece = helps && worker_help(seat, wait_accepts, wait, &piece);
+        has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
         has_call = helps && !has_piece && fork_find(seat, true, &filter, &call);
         if (!has_piece && !has_call) {
             uint64_t start = trace_begin(seat);
@@ -160,7 +160,7 @@ static int wait_loop(struct wait *wait) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
-        if (wait->help != WEFT_HELP_NONE && worker_help(wait->seat, wait_accepts, wait, &piece))
+        if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece))
             worker_run_help(wait->seat, &piece);
         else if (wait_spin(wait))
             continue;

@@ -1,8 +1,7 @@
 /* worker.c: what workers do: find tasks, run them, sleep.
  *
- * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims.
- * Finding nothing it lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then becomes the one scout
- * and looks on for the pool's spin time, then parks (park.c).
+ * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then becomes
+ * the one scout and looks on for the pool's spin time, then parks (park.c).
  *
  * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more worker
  * dozes instead of parking: it looks around every DOZE_NS, so a submitter need not wake anybody as long as another worker
@@ -22,8 +21,8 @@
  *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
  *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
- *   D5  seat_at: load seat                  acquire  P1   a seat is looked at before it is made
- *   D6  lanes_of: load lanes                acquire  T6   a lane is looked at before it is made
+ *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
+ *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
  *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
@@ -32,9 +31,8 @@
  *   D18 doze: looks again                   -        K12  see D16
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
-#include "fork.h"
+#include "find.h"
 #include "heap_rest.h"
-#include "loop.h"
 #include "observe.h"
 #include "ready.h"
 #include "probe.h"
@@ -42,28 +40,17 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#ifndef BRISK_PAUSES
-#define BRISK_PAUSES 40
-#endif
 #define DOZE_NS UINT64_C(200000)
 #ifndef DOZE_BACKLOG
 #define DOZE_BACKLOG 2048u /* cells */
 #endif
 #define PURGE_NS UINT64_C(1000000000)
-#define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
 #endif
 #ifndef TIMED_TRUST
 #define TIMED_TRUST 4u /* timed claims before tasks count as tiny */
 #endif
-
-static struct weft_worker *seat_at(const weft_pool *pool, uint32_t index) {
-    struct weft_worker *seat = load_acq(D5, &pool->seats[index]);
-    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
-    return seat;
-}
-static struct lane *lanes_of(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
 
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
@@ -225,12 +212,6 @@ static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, u
     }
 }
 
-static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
-    if (load_rlx(&lane->brisk) == 0) return 1;
-    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
-    return (uint32_t)min_u64(fair, pool->claim_max);
-}
-
 static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
     bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
     uint64_t before = load_rlx(&seat->tasks_run);
@@ -243,105 +224,6 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
         run_many(seat, piece);
     }
     if (is_timed) learn(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
-}
-
-/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. */
-static void look_pause(const weft_pool *pool) {
-    int turns = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
-    for (int i = 0; i < turns; i++) os_pause();
-}
-
-/* ---- finding ------------------------------------------------------------------------------------------------------ */
-
-struct find {
-    struct lane *lane; /* where they were claimed; NULL: from another's claim */
-    struct piece piece;
-    uint32_t tasks; /* 0: a loop or a forked call */
-    struct loop *loop;
-    uint32_t helper; /* of the loop; 0: none */
-    struct fork_call call;
-};
-
-static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
-    return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
-}
-
-static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
-    for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next)) {
-        if (lane_is_empty(lane)) continue;
-        find->tasks = lane_claim(lane, claim_size(seat->pool, lane), NULL, NULL, &find->piece);
-        if (find->tasks == 0) continue;
-        find->lane = seat->taken = lane;
-        seat->taken_from = claim_source_of(seat, owner);
-        PROBE(take, seat->index, owner->index);
-        return true;
-    }
-    return false;
-}
-
-static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
-    uint32_t count = load_rlx(&seat->pool->seat_count);
-    for (uint32_t i = 1; i < count; i++) {
-        struct weft_worker *other = seat_at(seat->pool, (seat->index + i) % count);
-        if (other == NULL || !claim_has_rest(&other->claim)) continue;
-        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
-        find->tasks = 2; /* or one: run as a claim of several */
-        find->lane = seat->taken = NULL;
-        seat->taken_from = CLAIM_REVOKED;
-        return true;
-    }
-    return false;
-}
-
-/* What may be taken though its thread does not offer it. */
-enum { FORCE_CLAIMS = 1, FORCE_FORKS = 2 };
-
-/* Claims something to run. `force`: also what another worker has claimed and not begun, what another thread has forked. */
-static bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
-    if (seat->taken != NULL && seat->claims_left-- > 0) {
-        find->lane = seat->taken;
-        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) look_pause(seat->pool);
-        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), NULL, NULL, &find->piece);
-        if (find->tasks > 0) return true;
-    }
-    seat->claims_left = CLAIMS_PER_LANE;
-    uint32_t count = load_rlx(&seat->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
-        if (owner != NULL && find_in_lanes(seat, owner, find)) return true;
-    }
-    if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
-    find->tasks = 0;
-    find->helper = loop_find(seat, &find->loop);
-    if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, NULL, &find->call)) return true;
-    forks_ask(seat->pool, NULL);
-    return false;
-}
-
-/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
-static bool sees_work(const weft_pool *pool, bool claims) {
-    bool offers = load_rlx(&pool->offers) > 0;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *owner = seat_at(pool, i);
-        if (owner == NULL) continue;
-        if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
-        for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane)) return true;
-    }
-    return loops_are_open(pool) || forks_are_open(pool, false);
-}
-
-bool worker_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
-    uint32_t count = load_rlx(&seat->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *owner = seat_at(seat->pool, (seat->index + i) % count);
-        if (owner == NULL) continue;
-        seat->help_from = claim_source_of(seat, owner);
-        for (struct lane *lane = lanes_of(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
-    }
-    return false;
 }
 
 void worker_run_help(struct weft_worker *seat, struct piece *piece) {
@@ -369,7 +251,7 @@ void worker_wake(struct weft_worker *seat) {
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = seat_at(pool, i);
+        struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL) continue;
         uint32_t helps = load_rlx(&waiter->wait_helps);
         if (helps == 0) continue;
@@ -383,7 +265,7 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
 void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = seat_at(pool, i);
+        struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
         add_rlx(&waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);
@@ -423,7 +305,7 @@ void worker_unbias(weft_pool *pool) {
     uint32_t cleared = 0;
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = seat_at(pool, i);
+        struct weft_worker *seat = worker_seat(pool, i);
         uint32_t was = 1;
         if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
     }
@@ -442,7 +324,7 @@ static void leave_scout(struct weft_worker *seat) {
     if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
-    if (!recheck(D15, sees_work(pool, true) || forks_are_open(pool, true), false)) return;
+    if (!recheck(D15, find_sees(pool, true) || forks_are_open(pool, true), false)) return;
     if (view.parked > 0 || view.dozing)
         worker_wake(seat);
     else
@@ -462,8 +344,8 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool sees = false;
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
-        look_pause(pool);
-        sees = sees_work(pool, false);
+        find_pause(pool);
+        sees = find_sees(pool, false);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     return sees;
@@ -476,9 +358,9 @@ static enum scouting scout_look(const struct weft_worker *seat, uint64_t start) 
     const weft_pool *pool = seat->pool;
     if (workers_awake(pool) > pool->cpu_count) return SCOUT_NOTHING;
     for (;;) {
-        if (sees_work(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
+        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
-        look_pause(pool);
+        find_pause(pool);
         uint64_t ticks = os_ticks() - start;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
         if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;
@@ -501,12 +383,12 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
     uint64_t now = 0;
     bool is_stuck = false;
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *other = seat_at(pool, i);
+        struct weft_worker *other = worker_seat(pool, i);
         if (other == NULL) continue;
         uint64_t mark = claim_mark(&other->claim);
         if (mark != 0 && (mark == load_rlx(&other->claim_seen) || claim_is_offered(&other->claim))) is_stuck = true;
         store_rlx(&other->claim_seen, mark);
-        for (struct lane *lane = lanes_of(other); lane != NULL; lane = load_rlx(&lane->next)) {
+        for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
             backlog += lane_backlog(lane);
             now += load_rlx(&lane->head);
         }
@@ -572,7 +454,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     forks_ask_firmly(pool, NULL);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
-    bool sees = sees_work(pool, !is_guarded) || forks_are_open(pool, view.scouts == 0);
+    bool sees = find_sees(pool, !is_guarded) || forks_are_open(pool, view.scouts == 0);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
         return false;
@@ -613,7 +495,7 @@ static void look_out(struct weft_worker *seat) {
     while (!sees && os_ticks() < until && !load_rlx(&pool->exits)) {
         forks_ask(pool, NULL);
         os_pause();
-        sees = sees_work(pool, false);
+        sees = find_sees(pool, false);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     ready_looked(seat, sees);
@@ -636,6 +518,7 @@ static void spare_rest(struct weft_worker *seat) {
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
+    if (find.tasks == 0) worker_flush(seat); /* the loop, or the call, may be long, and may wait for just these tasks */
     if (find.tasks == 0 && find.helper != 0)
         loop_help(seat, find.loop, find.helper);
     else if (find.tasks == 0)

@@ -189,6 +189,14 @@ INLINE bool seat_is_inside(const struct weft_worker *seat) {
     return seat->index < seat->pool->workers_max + seat->pool->config.spares;
 }
 
+/* A seat, or NULL; and a seat's lanes, newest first. Any thread. */
+INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = load_acq(D5, &pool->seats[index]);
+    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
+    return seat;
+}
+INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
+
 /* What a worker or spare thread runs. `argument` is its seat. */
 void worker_main(void *argument);
 
@@ -211,9 +219,7 @@ void worker_wake(struct weft_worker *seat);
 /* Ends every seat's bias: their publications are visible, and they fence from now on. */
 void worker_unbias(weft_pool *pool);
 
-/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for worker_run_help. */
-bool worker_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
-/* Runs it on top of what the seat runs. */
+/* Runs a task that find_help has claimed on top of what the seat runs. */
 void worker_run_help(struct weft_worker *seat, struct piece *piece);
 
 /* Runs the task in the cell, or drops it, counting it in the seat's frame, which it changes if need be. */

@@ -223,6 +223,40 @@ static void test_groups_in_bodies(void **state) {
     end_pool(pool);
 }
 
+/* A worker that has run the group's task comes to help with a loop whose body waits for that group. */
+struct late {
+    weft_pool *pool;
+    weft_group group;
+    gate gate;
+    pthread_t caller;
+    atomic_uint by_worker;
+};
+static int late_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct late *late = context;
+    (void)begin;
+    (void)end;
+    (void)self;
+    if (!pthread_equal(pthread_self(), late->caller)) {
+        REQUIRE(weft_wait(late->pool, &late->group) == WEFT_OK);
+        atomic_fetch_add(&late->by_worker, 1);
+        return 0;
+    }
+    gate_open(&late->gate);
+    while (atomic_load(&late->by_worker) == 0) sched_yield();
+    return 0;
+}
+
+static void test_body_waits_for_what_its_worker_ran(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 30; round++) {
+        struct late late = {.pool = make_pool(1), .group = WEFT_GROUP_INIT, .caller = pthread_self()};
+        gate_occupy(&late.gate, late.pool, &late.group);
+        assert_int_equal(weft_for(late.pool, (weft_range){0, 2, 1}, late_body, &late), WEFT_OK);
+        assert_int_equal(weft_wait(late.pool, &late.group), WEFT_OK);
+        end_pool(late.pool);
+    }
+}
+
 static void *outside_thread(void *argument) {
     static _Thread_local unsigned results[256];
     for (unsigned round = 1; round <= 300; round++) {
@@ -411,6 +445,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bounded_pool),
         cmocka_unit_test(test_nested_in_bodies_and_tasks),
         cmocka_unit_test(test_groups_in_bodies),
+        cmocka_unit_test(test_body_waits_for_what_its_worker_ran),
         cmocka_unit_test(test_from_several_threads),
         cmocka_unit_test(test_error_of_the_lowest_index),
         cmocka_unit_test(test_cancelled_group_ends_the_loop),

@@ -1,6 +1,7 @@
 /* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play: guests
  * that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
 #include "explore.h"
+#include "find.h"
 #include "pool.h"
 
 #include <string.h>
@@ -129,7 +130,7 @@ static void park_only(void) {
     for (uint32_t found = 0; found < 3;) {
         park_announce(&world.pool->park, 0, false);
         worker_unbias(world.pool);
-        if (worker_help(seat, NULL, NULL, &piece)) {
+        if (find_help(seat, NULL, NULL, &piece)) {
             park_retract(&world.pool->park, 0);
             worker_run_help(seat, &piece);
             found++;

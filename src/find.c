@@ -1,0 +1,100 @@
+/* find.c: looking for something to run.
+ *
+ * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims,
+ * then at loops and forked calls. */
+#include "find.h"
+
+#include "probe.h"
+
+#ifndef BRISK_PAUSES
+#define BRISK_PAUSES 40
+#endif
+#define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+
+static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
+    if (load_rlx(&lane->brisk) == 0) return 1;
+    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
+    return (uint32_t)min_u64(fair, pool->claim_max);
+}
+
+void find_pause(const weft_pool *pool) {
+    int turns = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
+    for (int i = 0; i < turns; i++) os_pause();
+}
+
+static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
+    return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
+}
+
+static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
+    for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
+        if (lane_is_empty(lane)) continue;
+        find->tasks = lane_claim(lane, claim_size(seat->pool, lane), NULL, NULL, &find->piece);
+        if (find->tasks == 0) continue;
+        find->lane = seat->taken = lane;
+        seat->taken_from = claim_source_of(seat, owner);
+        PROBE(take, seat->index, owner->index);
+        return true;
+    }
+    return false;
+}
+
+static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        struct weft_worker *other = worker_seat(seat->pool, (seat->index + i) % count);
+        if (other == NULL || !claim_has_rest(&other->claim)) continue;
+        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
+        find->tasks = 2; /* or one: run as a claim of several */
+        find->lane = seat->taken = NULL;
+        seat->taken_from = CLAIM_REVOKED;
+        return true;
+    }
+    return false;
+}
+
+bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
+    if (seat->taken != NULL && seat->claims_left-- > 0) {
+        find->lane = seat->taken;
+        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
+        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), NULL, NULL, &find->piece);
+        if (find->tasks > 0) return true;
+    }
+    seat->claims_left = CLAIMS_PER_LANE;
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *owner = worker_seat(seat->pool, (seat->index + i) % count);
+        if (owner != NULL && find_in_lanes(seat, owner, find)) return true;
+    }
+    if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
+    find->tasks = 0;
+    find->helper = loop_find(seat, &find->loop);
+    if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, NULL, &find->call)) return true;
+    forks_ask(seat->pool, NULL);
+    return false;
+}
+
+bool find_sees(const weft_pool *pool, bool claims) {
+    bool offers = load_rlx(&pool->offers) > 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *owner = worker_seat(pool, i);
+        if (owner == NULL) continue;
+        if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
+        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane)) return true;
+    }
+    return loops_are_open(pool) || forks_are_open(pool, false);
+}
+
+bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *owner = worker_seat(seat->pool, (seat->index + i) % count);
+        if (owner == NULL) continue;
+        seat->help_from = claim_source_of(seat, owner);
+        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
+    }
+    return false;
+}

@@ -1,0 +1,30 @@
+/* find.h: what there is to run. Layer 4. */
+#ifndef WEFT_FIND_H
+#define WEFT_FIND_H
+
+#include "fork.h"
+#include "loop.h"
+
+struct find {
+    struct lane *lane; /* where they were claimed; NULL: from another's claim */
+    struct piece piece;
+    uint32_t tasks; /* 0: a loop or a forked call */
+    struct loop *loop;
+    uint32_t helper; /* of the loop; 0: none */
+    struct fork_call call;
+};
+
+/* What may be taken though its thread does not offer it. */
+enum { FORCE_CLAIMS = 1, FORCE_FORKS = 2 };
+
+/* Claims something to run. `force`: also what another worker has claimed and not begun, what another thread has forked. */
+bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
+/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
+bool find_sees(const weft_pool *pool, bool claims);
+/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. */
+void find_pause(const weft_pool *pool);
+
+/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for worker_run_help. */
+bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
+
+#endif
