@@ -50,13 +50,23 @@ static inline int view_open_with(view *v, const weft_config *config) {
     return error != WEFT_OK ? view_error(error) : view_furnish(v);
 }
 
+/* How many threads weft_default_pool makes; 0: the environment's settings are wrong. */
+static inline unsigned view_default_threads(void) {
+    weft_config config;
+    weft_config_init(&config);
+    if (weft_config_from_env(&config) != WEFT_OK) return 0;
+    return config.workers > 0 ? config.workers : weft_cpu_count();
+}
+
 /* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
 static inline int view_open(view *v, unsigned threads, const char *name) {
 #ifndef WEFT_VIEW_OWN_THREADS
-    int error = weft_default_pool(&v->pool);
-    if (error != WEFT_OK) return view_error(error);
-    if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
-    weft_pool_destroy(&v->pool);
+    if (threads >= view_default_threads()) {
+        int error = weft_default_pool(&v->pool);
+        if (error != WEFT_OK) return view_error(error);
+        if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
+        weft_pool_destroy(&v->pool); /* made when the process had more CPUs */
+    }
 #endif
     weft_config config;
     weft_config_init(&config);

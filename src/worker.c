@@ -478,7 +478,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
     if (!pool->places) return park(seat, is_scout);
     bool has_room = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
-    place_before_sleep(&seat->place, has_room);
+    place_before_sleep(&seat->place, has_room && workers_awake(pool) < pool->cpu_count); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : load_rlx(&pool->from_cpu);
     place_after_sleep(&seat->place, has_room && workers_awake(pool) < pool->cpu_count, from);
