@@ -34,7 +34,8 @@
  *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
- *   J7  fork_force: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet
+ *   J7  fork_force: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
+ *   J45 fork_force: looks again         -        J44 a wait takes a stranger's call
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
  *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
  *   J44 weft_place_push: store fn       release  J7  see J7
@@ -212,6 +213,7 @@ static weft_place *span_leave(struct fork_span *span) {
 /* The last place's join. */
 static void span_return(struct fork_span *span, const void *argument, size_t size) {
     if (span->refused > 0) {
+        ASSERT(argument != NULL); /* no detached call is noted here */
         span->refused--;
         memcpy(span_last(span)->payload, argument, size);
         return;
@@ -428,6 +430,8 @@ static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, 
     call->place = place;
     call->fn = load_acq(J7, &place->fn);
     bool is_there = call->fn != NULL && (os_fence_is_asymmetric() || (state & STATE_GUARD) != 0);
+    /* It may be another than was seen before J4. What holds now of the call that J7 has seen holds at J6, or that fails. */
+    is_there = is_there && recheck(J45, filter_accepts(hunt->filter, span_of(place)) && hunt_is_on(hunt), true);
     return cas_rlx(J6, &place->state, &wanted, is_there ? taken : state) && is_there;
 }
 

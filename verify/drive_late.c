@@ -159,6 +159,53 @@ static void take_one(void) {
 EXPLORE_DRIVER(late_force, .about = "a call is taken by force, its place used again and again", .setup = setup_again,
                .threads = {fork_again_and_again, take_one}, .check = leave);
 
+/* ---- a call taken by force for a wait: it is one of the group waited for ------------------------------------------- */
+
+enum { WANTED_INDEX = 1 };
+static uint32_t runs_in(weft_place *here, uint32_t index) {
+    if (weft_place_worker(here) != sleeper()) {
+        EXPECT(index == WANTED_INDEX);
+        explore_observe(0);
+    }
+    return index;
+}
+WEFT_FORK(runs_in, uint32_t, uint32_t)
+
+static void setup_stranger(void) {
+    setup_again();
+    for (uint32_t i = 0; i < 2; i++) EXPECT(record_open(&world.pool->groups, 0, 0) != NULL);
+}
+/* Regions in tasks of two groups by turns, each with one call in the same place. */
+static void fork_for_two_groups(void) {
+    struct weft_worker *seat = sleeper();
+    for (uint32_t i = 0; i < 4; i++) {
+        seat->frame->index = i % 2 + 1;
+        weft_place *here = fork_enter(seat);
+        EXPECT(here != NULL);
+        runs_in_fork(here, &seat->frame->index);
+        EXPECT(runs_in_join(here, &seat->frame->index) == i % 2 + 1);
+        fork_leave(here);
+    }
+    world.run = HELPERS;
+}
+static bool is_wanted(const void *context, uint32_t index) {
+    (void)context;
+    return index == WANTED_INDEX;
+}
+static void take_wanted(void) {
+    const struct fork_filter filter = {is_wanted, NULL};
+    struct fork_call call;
+    while (world.run < HELPERS)
+        if (fork_find(seat_at(0), true, &filter, &call)) fork_run(seat_at(0), &call);
+}
+static void leave_stranger(void) {
+    sleeper()->frame->index = 0;
+    leave();
+}
+EXPLORE_DRIVER(late_stranger, .about = "a wait takes a call by force, its place used for two groups by turns",
+               .setup = setup_stranger, .threads = {fork_for_two_groups, take_wanted}, .check = leave_stranger,
+               .must_see = 1);
+
 /* ---- loops: two of them, one after the other, a helper in each ---------------------------------------------------- */
 
 static int body(size_t begin, size_t end, void *context, weft_worker *self) {
