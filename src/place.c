@@ -43,7 +43,7 @@ void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from
     place->cpu = woken_from;
     if (was_narrowed || place->turns > 0) return;
     if (os_cpu() == woken_from) {
-        place->turns_new = (uint32_t)min_u64(max_u64(place->turns_new * 2, TURNS_MIN), TURNS_MAX);
+        place->turns_new = (uint32_t)min_u64(max_u64(UINT64_C(2) * place->turns_new, TURNS_MIN), TURNS_MAX);
         place->turns = place->turns_new;
     } else {
         place->turns_new /= 2;

@@ -66,13 +66,15 @@ static void start(weft_pool *pool, int threads) {
     for (int plane = 0; plane < 3; plane++)
         for (int y = 0; y < HEIGHT; y++)
             for (int x = 0; x < (plane == 0 ? WIDTH : WIDTH / 2); x++)
-                ((uint16_t *)(picture->data[plane] + y * picture->linesize[plane]))[x] = (uint16_t)(4 * pixel(x, y, &state));
+                ((uint16_t *)(picture->data[plane] + (ptrdiff_t)y * picture->linesize[plane]))[x] =
+                    (uint16_t)(4 * pixel(x, y, &state));
 }
 
 static uint64_t frame_digest(uint64_t hash, const AVFrame *frame) {
     for (int plane = 0; plane < 3; plane++)
         for (int y = 0; y < HEIGHT; y += 4)
-            hash = digest(hash, frame->data[plane] + y * frame->linesize[plane], (plane == 0 ? WIDTH : WIDTH / 2) * 2);
+            hash = digest(hash, frame->data[plane] + (ptrdiff_t)y * frame->linesize[plane],
+                          (size_t)2 * (plane == 0 ? WIDTH : WIDTH / 2));
     return hash;
 }
 

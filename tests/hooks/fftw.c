@@ -16,8 +16,8 @@ static void start(weft_pool *pool, int threads) {
     REQUIRE(fftw_init_threads() != 0);
     if (pool != NULL) fftw_threads_set_callback(weft_fftw_loop, pool);
     fftw_plan_with_nthreads(threads);
-    in = fftw_alloc_complex(SIDE * SIDE);
-    out = fftw_alloc_complex(SIDE * SIDE);
+    in = fftw_alloc_complex((size_t)SIDE * SIDE);
+    out = fftw_alloc_complex((size_t)SIDE * SIDE);
     REQUIRE(in != NULL && out != NULL);
     plan = fftw_plan_dft_2d(SIDE, SIDE, in, out, FFTW_FORWARD, FFTW_ESTIMATE);
     REQUIRE(plan != NULL);
