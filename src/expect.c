@@ -4,11 +4,15 @@
  * trial: it must foretell some beats before anybody gets up for it; more after each pattern that did not last, so that chance
  * patterns in irregular work cost little.
  *
- * Following: the next beat is expected one period after the last one, or on a grid that follows the beats slowly, whichever was
- * nearer lately: the first suits jitter that adds up, the second jitter around a clock's ticks. The grid is a tracking filter of
- * second order: a part of the error moves the grid, a smaller one the period, so it follows drift.
+ * Following: the next beat is expected one period after the last one, or on a grid that follows the beats slowly: the first
+ * suits jitter that adds up, the second jitter around a clock's ticks. Which of them was nearer lately is believed; but one gets up
+ * for the other where that is a little earlier, for a single late beat moves the first. The grid is a tracking filter of second
+ * order: a part of the error moves the grid, a smaller one the period, so it follows drift.
  *
- * Stopping: after a few beats in a row that did not come, or too many that fit nothing, the pattern is forgotten. */
+ * Two beats in a row that do not fit the grid but each other move it there: the pattern has jumped.
+ *
+ * Stopping: after a few beats in a row that did not come nobody gets up until some have come again. After too many that fit nothing
+ * the pattern is forgotten. */
 #include "expect.h"
 
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
@@ -20,15 +24,19 @@
 #define TRIAL_MIN 2u
 #define TRIAL_MAX 64u
 #define OFF_MARGIN 5000u /* ns */
+#define DOUBT_MAX 60000u /* ns: so much earlier it gets up where the two expectations differ */
 #define LEAD_MIN 10000u  /* ns */
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
-#define EARLY_MAX 45000u /* ns: being earlier on average costs more than a wake does */
-#define HOLD_MIN 20000u
-#define HOLD_FIRST 50000u
-#define HOLD_MAX 150000u
+#define EARLY_MIN 35000u   /* ns: being less early on average makes a miss of each small lateness */
+#define EARLY_MAX 45000u   /* ns: being earlier on average costs more than a wake does */
+#define HOLD_MIN 20000u    /* ns: when the budget is short */
+#define HOLD_USUAL 100000u /* ns: it costs little, for most beats come */
+#define HOLD_MAX 200000u
+#define HOLD_TOLD 200000u             /* ns: weft.h says so */
+#define REACH_TOLD 400000u            /* ns: a beat farther from the moment told is another */
 #define STEP_UP 16000u                /* ns: the beat found it asleep */
-#define STEP_DOWN 400u                /* ns: it was in time; so that is so for all but one in forty */
+#define STEP_DOWN 400u                /* ns: it was in time, and earlier than it must be */
 #define SPENT_SPAN UINT64_C(50000000) /* ns: the budget is kept over spans about that long */
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -67,16 +75,19 @@ static void learn(struct expect *expect) {
     expect->strays = 0;
     expect->skips = 0;
     expect->off_grid = expect->off_last = expect->period / 32;
-    expect->lead = max_u64(expect->lead, LEAD_FIRST);
-    expect->hold = max_u64(expect->hold, HOLD_FIRST);
+    expect->is_stray = false;
     expect->trial_next = (uint32_t)max_u64(expect->trial_next, TRIAL_MIN);
     expect->trial = expect->trial_next;
 }
 
-static void forget(struct expect *expect, bool is_failure) {
+static void distrust(struct expect *expect) {
+    expect->trial_next = (uint32_t)min_u64(max_u64(UINT64_C(2) * expect->trial_next, TRIAL_MIN), TRIAL_MAX);
+}
+
+static void forget(struct expect *expect) {
     expect->period = 0;
     expect->gap_count = 0;
-    if (is_failure) expect->trial_next = (uint32_t)min_u64(UINT64_C(2) * expect->trial_next, TRIAL_MAX);
+    distrust(expect);
 }
 
 /* ---- following ---------------------------------------------------------------------------------------------------- */
@@ -109,32 +120,68 @@ static uint64_t next_beat(const struct expect *expect, uint64_t multiple) {
     return from + multiple * expect->period;
 }
 
-static uint64_t step(uint64_t value, bool is_up, uint64_t least, uint64_t most) {
-    return is_up ? min_u64(value + STEP_UP, most) : max_u64(value - STEP_DOWN, least);
+/* How much earlier it might come. */
+static uint64_t doubt(const struct expect *expect) {
+    uint64_t least = min_u64(expect->last, expect->grid);
+    return min_u64(next_beat(expect, 0) - least, DOUBT_MAX);
 }
 
-/* Was it in time for the beat? Gets up earlier the next times, or looks longer. */
-static void adapt(struct expect *expect, uint64_t when, uint64_t multiple, bool was_ready) {
-    bool is_late = when > next_beat(expect, multiple) + expect->hold;
-    if (was_ready || is_late) expect->hold = step(expect->hold, is_late, HOLD_MIN, HOLD_MAX);
-    if (was_ready || !is_late) expect->lead = step(expect->lead, !was_ready, LEAD_MIN, LEAD_MAX);
+/* Was it in time for the beat that was expected at `moment`? Gets up earlier the next times, or looks longer. */
+static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool was_ready) {
+    bool is_late = when > moment + expect->hold;
+    if (is_late)
+        expect->hold = min_u64(expect->hold + STEP_UP, HOLD_MAX);
+    else if (was_ready)
+        expect->hold = expect->hold < HOLD_USUAL ? expect->hold + STEP_DOWN : expect->hold - STEP_DOWN;
     if (was_ready) expect->early = average(expect->early, min_u64(when - expect->woke, LEAD_MAX));
-    if (was_ready && expect->early > EARLY_MAX) expect->lead = max_u64(expect->lead - STEP_UP / 8, LEAD_MIN);
+    uint64_t down = expect->early <= EARLY_MIN ? 0 : expect->early <= EARLY_MAX ? STEP_DOWN : STEP_DOWN + STEP_UP / 8;
+    if (was_ready)
+        expect->lead = max_u64(expect->lead - down, LEAD_MIN);
+    else if (!is_late)
+        expect->lead = min_u64(expect->lead + STEP_UP, LEAD_MAX);
+}
+
+/* Is it the beat that somebody told and gets up for? */
+static bool is_told_beat(const struct expect *expect, uint64_t when) {
+    return expect->planned != 0 && expect->planned == expect->told && distance(when, expect->told) <= REACH_TOLD;
+}
+
+/* Is it whole periods after the last beat, which did not fit the grid either? */
+static bool has_jumped(const struct expect *expect, uint64_t when) {
+    if (!expect->is_stray) return false;
+    uint64_t since = when - expect->last;
+    uint64_t multiple = (since + expect->period / 2) / expect->period;
+    return multiple != 0 && multiple <= MULTIPLE_MAX && distance(since, multiple * expect->period) <= expect->period / 8;
+}
+
+/* Where does the beat stand in the pattern? */
+static void compare(struct expect *expect, uint64_t when, bool was_ready) {
+    uint64_t since = when > expect->grid ? when - expect->grid : 0;
+    uint64_t multiple = (since + expect->period / 2) / expect->period;
+    bool fits = multiple != 0 && distance(since, multiple * expect->period) <= expect->period / 4;
+    if (fits) {
+        if (expect->planned != 0) adapt(expect, when, next_beat(expect, multiple), was_ready);
+        follow(expect, when, multiple);
+    } else if (has_jumped(expect, when)) {
+        expect->grid = when;
+        expect->missed = 0;
+        if (expect->trial > 0) expect->trial--;
+        fits = true;
+    } else if ((expect->strays += 2) > STRAYS_MAX) {
+        forget(expect);
+    }
+    expect->is_stray = !fits;
 }
 
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready) {
     if (when <= expect->last) return;
     if (expect->last != 0) expect->gaps[expect->gap_count++ % EXPECT_KEPT] = when - expect->last;
-    if (expect->period != 0) {
-        uint64_t since = when > expect->grid ? when - expect->grid : 0;
-        uint64_t multiple = (since + expect->period / 2) / expect->period;
-        if (multiple != 0 && distance(since, multiple * expect->period) <= expect->period / 4) {
-            if (expect->is_planned) adapt(expect, when, multiple, was_ready);
-            follow(expect, when, multiple);
-        } else if ((expect->strays += 2) > STRAYS_MAX) {
-            forget(expect, true);
-        }
+    if (is_told_beat(expect, when)) {
+        adapt(expect, when, expect->told, was_ready);
+        expect->obeyed = expect->told;
+        expect->planned = 0;
     }
+    if (expect->period != 0) compare(expect, when, was_ready);
     expect->last = when;
     if (expect->skips >= SKIPS_MAX) expect->period = 0;
     if (expect->period == 0) learn(expect);
@@ -150,30 +197,49 @@ static bool may_spend(struct expect *expect, uint64_t now, uint32_t percent) {
     return expect->spent <= (now - expect->spent_since + expect->period) * percent / 100;
 }
 
-struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent) {
-    struct expect_plan none = {0, 0};
-    expect->is_planned = false;
-    if (expect->period == 0) return none;
+/* The beat that the pattern foretells; 0: none. */
+static uint64_t learned_beat(struct expect *expect, uint64_t now) {
+    if (expect->period == 0) return 0;
     uint64_t begun = next_beat(expect, 0) + expect->hold;
     uint64_t passed = now > begun ? (now - begun) / expect->period : 0;
+    bool stops = expect->missed < MISSED_MAX && passed >= MISSED_MAX;
+    if (stops && expect->trial > 0) distrust(expect);
+    if (stops) expect->trial = expect->trial_next - 1; /* the next beat is one already */
     if (passed > expect->missed) expect->missed = passed;
-    if (expect->missed >= MISSED_MAX) {
-        forget(expect, expect->trial > 0);
-        return none;
-    }
-    if (expect->trial > 0 || percent == 0) return none;
-    if (!may_spend(expect, now, percent)) {
-        expect->lead = max_u64(expect->lead - min_u64(STEP_UP / 2, expect->lead), LEAD_MIN);
-        return none;
-    }
-    expect->is_planned = true;
-    uint64_t beat = next_beat(expect, expect->missed + 1);
-    return (struct expect_plan){beat - min_u64(expect->lead, beat - 1), beat + expect->hold};
+    return expect->missed >= MISSED_MAX || expect->trial > 0 ? 0 : next_beat(expect, expect->missed + 1);
 }
 
-void expect_pass(struct expect *expect, uint32_t beats) { expect->trial = (uint32_t)max_u64(expect->trial, beats); }
+static uint64_t told_beat(const struct expect *expect, uint64_t now) {
+    return expect->told > now && expect->told != expect->obeyed ? expect->told : 0;
+}
+
+struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent) {
+    if (expect->lead == 0) expect->lead = LEAD_FIRST;
+    if (expect->hold == 0) expect->hold = HOLD_USUAL;
+    uint64_t told = told_beat(expect, now);
+    uint64_t beat = told != 0 ? told : learned_beat(expect, now);
+    expect->planned = 0;
+    if (beat == 0 || percent == 0) return (struct expect_plan){0, 0};
+    if (!may_spend(expect, now, percent)) {
+        expect->lead = max_u64(expect->lead - min_u64(STEP_UP / 2, expect->lead), LEAD_MIN);
+        expect->hold = max_u64(expect->hold - min_u64(STEP_UP / 2, expect->hold), HOLD_MIN);
+        return (struct expect_plan){0, 0};
+    }
+    expect->planned = beat;
+    uint64_t hold = told != 0 ? HOLD_TOLD : expect->hold;
+    uint64_t lead = expect->lead + (told != 0 ? 0 : doubt(expect));
+    return (struct expect_plan){beat - min_u64(lead, beat - 1), beat + min_u64(hold, UINT64_MAX - beat)};
+}
+
+void expect_tell(struct expect *expect, uint64_t when) { expect->told = when; }
+
+void expect_pass(struct expect *expect, uint32_t beats) {
+    expect->trial = (uint32_t)max_u64(expect->trial, beats);
+    expect->obeyed = expect->told;
+}
 
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
     expect->spent += now - woke;
     expect->woke = woke;
+    if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

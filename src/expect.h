@@ -23,12 +23,16 @@ struct expect {
     uint32_t skips;      /* beats in a row that came after one that did not */
     uint32_t trial;      /* beats to foretell before anybody gets up for them */
     uint32_t trial_next; /* how many it will be after this pattern, should it fail */
+    bool is_stray;       /* the last beat fitted nothing */
+    /* by hand */
+    uint64_t told;   /* the moment; 0: none */
+    uint64_t obeyed; /* the last one that is over */
     /* getting up for it */
     uint64_t lead;        /* how long before the beat */
     uint64_t woke;        /* when the clock last woke it */
     uint64_t early;       /* how long before the beat that was, about */
     uint64_t hold;        /* how long after it to look on */
-    bool is_planned;      /* somebody gets up for the next */
+    uint64_t planned;     /* the beat that somebody gets up for next; 0: nobody does */
     uint64_t spent;       /* awake for nothing but beats to come */
     uint64_t spent_since; /* counted from then on */
 };
@@ -40,7 +44,10 @@ struct expect_plan {
 
 /* Work came at `when` to a thread that slept, or (`was_ready`) looked out for it. */
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready);
-/* What to do about the next beat after `now`, at the cost of `percent` of the time at most. Beats before count as missed. */
+/* Somebody knows when the next beat is; 0: nobody does. Told again it changes nothing. */
+void expect_tell(struct expect *expect, uint64_t when);
+/* What to do about the next beat after `now`, at the cost of `percent` of the time at most. Beats before count as missed. What was told
+ * comes first, while it lies ahead. */
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent);
 /* The thread has looked out from `woke` to `now`. If the beat came, expect_beat follows. */
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now);

@@ -38,8 +38,6 @@
  */
 #include "park.h"
 
-#define LEAD_NS 60000u /* until a worker has measured how late its clock wakes it */
-
 static struct park_word *park_word_of(struct park *park, uint32_t worker) { return &park->word[worker / PARK_BITS]; }
 
 static uint64_t park_bit_of(uint32_t worker) { return UINT64_C(1) << worker % PARK_BITS; }
@@ -51,7 +49,6 @@ bool park_init(struct park *park, struct store *store, uint32_t workers) {
     park->words = (workers + PARK_BITS - 1) / PARK_BITS;
     ASSERT(park->words <= PARK_WORDS_MAX);
     park->slots = store_get(store, workers * sizeof *park->slots);
-    store_rlx(&park->lead_ns, LEAD_NS);
     return park->slots != NULL;
 }
 
@@ -92,23 +89,13 @@ void park_retract(struct park *park, uint32_t worker) {
         if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
 }
 
-/* The deadline for what park_expect told; 0: none. */
-static uint64_t park_expected(const struct park *park, uint32_t worker) {
-    uint64_t when_ns = load_rlx(&park->slots[worker].expected_ns);
-    return when_ns == 0 || when_ns == park->slots[worker].obeyed_ns
-               ? 0
-               : when_ns - min_u64(load_rlx(&park->lead_ns), when_ns - 1);
-}
-
-/* Of two deadlines, 0 is none. */
-static uint64_t earliest(uint64_t a, uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
-
-bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns) {
     os_word *event = &park->slots[worker].event;
     for (;;) {
         uint32_t seen = load_acq(K6, event);
-        if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return true;
-        if (os_wait(event, seen, earliest(deadline_ns, park_expected(park, worker))) == OS_TIMEDOUT) return false;
+        if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return PARK_WOKEN;
+        if (park_told(park, worker) != told_ns) return PARK_TOLD;
+        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return PARK_TIMEDOUT;
     }
 }
 

@@ -31,13 +31,11 @@ struct park_slot {
     ATOMIC(uint32_t) sent_from;        /* the CPU that the last one came from; a hint */
     ATOMIC(uint64_t) sent_ticks;       /* when the last one was; a hint */
     ATOMIC(uint64_t) expected_ns;      /* when it was told to be ready (CLOCK_MONOTONIC); 0: it was not */
-    uint64_t obeyed_ns;                /* the same, of the last time that it was; the worker's own */
 };
 
 struct park {
     uint32_t workers;            /* slots */
     ATOMIC(uint64_t) send_ticks; /* what waking costs the thread that does it, about; a hint */
-    ATOMIC(uint64_t) lead_ns;    /* how long before that moment its clock should wake it; a hint */
     uint32_t words;
     uint64_t all; /* the bits of the workers proper, spares not among them */
     struct park_slot *slots;
@@ -79,12 +77,15 @@ void park_announce(struct park *park, uint32_t worker, bool is_scout);
 /* Parked -> scout by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);
 
-/* Sleeps until woken: true, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or the moment that park_expect
- * told, if that is earlier: false, it is still parked. */
-bool park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns);
+/* Sleeps until woken, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or until it is told another moment
+ * than `told_ns`: it is still parked then. */
+enum park_end { PARK_WOKEN, PARK_TIMEDOUT, PARK_TOLD };
+enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns);
 
 /* Tells a worker to be awake at that moment, on its own clock; 0: not any more. Any thread. */
 void park_expect(struct park *park, uint32_t worker, uint64_t when_ns);
+/* What a worker was told last; 0: nothing. */
+INLINE uint64_t park_told(const struct park *park, uint32_t worker) { return load_rlx(&park->slots[worker].expected_ns); }
 
 /* Scout or busy -> dozing, unless another dozes in this word. A full fence stands after. */
 bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout);

@@ -5,8 +5,9 @@
  * period, and no others. A worker that expects work parks with a deadline, gets up a little earlier than needed, counts as a scout, so
  * that nobody needs to be woken, and looks out until the beat comes or should have come.
  *
- * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those asleep compute
- * their deadline again. A worker reads its event before the moment (K6), so either it sees the moment or the event has changed. */
+ * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those asleep plan
+ * again. A worker reads its event before the moment (K6), so either it sees the moment or the event has changed. What it was told
+ * comes before what it has learned, until that moment has passed. */
 #include "ready.h"
 
 #include <string.h>
@@ -15,7 +16,6 @@
 #define SHORT_US 100u      /* weft.h says so */
 #define MIDDLE_US 2000u
 #define IDLE_NS 50000u    /* who slept shorter was between two parts of the same burst */
-#define HOLD_NS 200000u   /* how long a worker waits for what weft_expect told it, after its moment */
 #define CROWDED_BEATS 16u /* to sleep through when there was no CPU to look out on */
 
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long the
@@ -49,11 +49,12 @@ static void learn_wake(struct weft_worker *seat, uint64_t idle, uint64_t took) {
         store_rlx(&pool->spin_now, min_u64(ticks + ticks / 2, pool->spin_ticks));
 }
 
-uint64_t ready_plan(struct weft_worker *seat) {
+uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     seat->plan = (struct expect_plan){0, 0};
     if (seat->has_worked) seat->idle_since = os_ticks();
     seat->has_worked = false;
     if (seat->pool->expect_percent == 0) return 0;
+    expect_tell(&seat->expect, told_ns);
     seat->plan = expect_next(&seat->expect, os_now_ns(), seat->pool->expect_percent);
     return seat->plan.wake;
 }
@@ -71,22 +72,10 @@ void ready_woken(struct weft_worker *seat) {
     expect_beat(&seat->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
 }
 
-/* What weft_expect told, if it is time for it. */
-static bool told(struct weft_worker *seat, uint64_t now) {
-    struct park_slot *slot = &seat->pool->park.slots[seat->index];
-    uint64_t when = load_rlx(&slot->expected_ns);
-    if (when == 0 || when == slot->obeyed_ns || now + load_rlx(&seat->pool->park.lead_ns) < when) return false;
-    slot->obeyed_ns = when;
-    seat->plan = (struct expect_plan){when, when + HOLD_NS};
-    return now < when + HOLD_NS;
-}
-
 bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     weft_pool *pool = seat->pool;
     uint64_t now = os_now_ns();
-    bool is_told = told(seat, now);
-    if (!is_told && (seat->plan.wake == 0 || now < seat->plan.wake)) return false;
-    if (!is_told) store_rlx(&pool->park.lead_ns, seat->expect.lead);
+    if (seat->plan.wake == 0 || now < seat->plan.wake) return false;
     if (park_look(&pool->park).scouts >= pool->cpu_count) {
         expect_pass(&seat->expect, CROWDED_BEATS);
         return false;
@@ -112,6 +101,7 @@ int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     if (pool->expect_percent == 0) return WEFT_OK;
     workers = (uint32_t)min_u64(workers, load_rlx(&pool->workers));
+    store_rlx(&pool->from_cpu, os_cpu());
     for (uint32_t i = 0; i < workers; i++) park_expect(&pool->park, i, when_ns);
     return WEFT_OK;
 }

@@ -4,8 +4,8 @@
 
 #include "worker.h"
 
-/* The worker is about to park: when the clock should wake it; 0: not at all. */
-uint64_t ready_plan(struct weft_worker *seat);
+/* The worker, which was told that moment (0: none), is about to park: when the clock should wake it; 0: not at all. */
+uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
 /* It slept until another thread woke it. */
 void ready_woken(struct weft_worker *seat);
 /* It has looked for work before going to sleep; whether any came. */

@@ -427,23 +427,24 @@ static bool doze(struct weft_worker *seat) {
     return false;
 }
 
-/* Sleeps until woken: true; or until it is time to be ready for work, or, if it should, to give pages back. */
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, if it should, to give pages back. */
 static bool park_until(struct weft_worker *seat, bool purges) {
     weft_pool *pool = seat->pool;
-    uint64_t ready_ns = ready_plan(seat);
+    uint64_t told_ns = park_told(&pool->park, seat->index);
+    uint64_t ready_ns = ready_plan(seat, told_ns);
     uint64_t purge_ns = purges ? os_now_ns() + PURGE_NS : 0;
     bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
     if (ready_ns != 0) os_timer_exact(true);
-    bool was_woken = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns);
+    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns, told_ns);
     if (ready_ns != 0) os_timer_exact(false);
-    if (was_woken) {
+    if (end == PARK_WOKEN) {
         ready_woken(seat);
     } else if (purge_ns != 0 && os_now_ns() >= purge_ns) {
         segments_purge(&pool->segments);
         heap_rest();
         store_rlx(&pool->purged, 1);
     }
-    return was_woken;
+    return end == PARK_WOKEN;
 }
 
 /* As doze. */

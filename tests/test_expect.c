@@ -178,6 +178,55 @@ static void test_stop(void **state) {
     }
 }
 
+/* The pattern jumps to another phase now and then, or pauses: it is found again at once. */
+static void test_jumps(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0.002, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
+    forget_counts(&self);
+    for (uint32_t i = 0; i < 20; i++) at = steady(&self, at + 500 * US * (i % 12) + 200 * US, 500 * US, 50);
+    print_message("jumps: ready %u of 1000\n", self.ready);
+    assert_in_range(self.ready, 20 * 47, 1000);
+}
+
+/* One late beat costs none but itself. */
+static void test_late_beats(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
+    forget_counts(&self);
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t ready = self.ready;
+        beat(&self, at + i * 10 * 500 * US + 60 * US);
+        assert_in_range(self.ready - ready, 0, 1);
+        steady(&self, at + i * 10 * 500 * US, 500 * US, 9);
+    }
+    print_message("late beats: ready %u of 1000\n", self.ready);
+    assert_in_range(self.ready, 985, 1000);
+}
+
+/* Beats at any time, each of them told. */
+static void test_told(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = START;
+    for (uint32_t i = 0; i < 2000; i++) {
+        if (i == 20) forget_counts(&self);
+        at += (uint64_t)(1500e3 * (1 + 0.9 * drawn(&self)));
+        expect_tell(&self.expect, at);
+        beat(&self, at);
+    }
+    print_message("told: ready %u of 1980, in vain %u, awake %.2f %%\n", self.ready, self.vain,
+                  100 * share(self.awake, at - START));
+    assert_in_range(self.ready, 1960, 1980);
+    assert_int_equal(self.vain, 0);
+    assert_true(share(self.awake, at - START) < 0.05);
+    forget_counts(&self);
+    expect_tell(&self.expect, self.now + 1000 * US);
+    rest(&self, self.now + 1000000 * US); /* it never came */
+    assert_int_equal(self.vain, 1);
+}
+
 /* Irregular work: what is spent on patterns that are none. */
 static void test_no_pattern(void **state) {
     (void)state;
@@ -222,7 +271,8 @@ int main(void) {
         cmocka_unit_test(test_steady),       cmocka_unit_test(test_jitter),     cmocka_unit_test(test_jitter_that_adds_up),
         cmocka_unit_test(test_missed_beats), cmocka_unit_test(test_drift),      cmocka_unit_test(test_double_rate),
         cmocka_unit_test(test_stop),         cmocka_unit_test(test_no_pattern), cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_odd_times),
+        cmocka_unit_test(test_odd_times),    cmocka_unit_test(test_jumps),      cmocka_unit_test(test_late_beats),
+        cmocka_unit_test(test_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

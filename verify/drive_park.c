@@ -87,7 +87,7 @@ static void park_once(uint32_t self, bool is_scout) {
     uint64_t deadline_ns = world.style == SLEEP_TIMED ? os_now_ns() + FAR_NS : 0;
     park_announce(&world.park, self, is_scout);
     bool found = has_work() || load_rlx(&world.stop) != 0;
-    if (found || !park_sleep(&world.park, self, deadline_ns)) park_retract(&world.park, self);
+    if (found || park_sleep(&world.park, self, deadline_ns, 0) != PARK_WOKEN) park_retract(&world.park, self);
 }
 
 static void doze_once(uint32_t self, bool is_scout) {
@@ -145,16 +145,16 @@ static void submit_last_two(void) {
 
 /* ---- told to be ready --------------------------------------------------------------------------------------------- */
 
-/* Parks without a deadline of its own until the moment that it was told has come. */
+/* Parks without a deadline until it is told a moment. */
 static void told_worker(void) {
     bool told = false;
     while (!told) {
         park_announce(&world.park, 0, false);
-        told = !park_sleep(&world.park, 0, 0);
+        told = park_sleep(&world.park, 0, 0, 0) == PARK_TOLD;
         if (told) park_retract(&world.park, 0);
         park_unscout(&world.park, 0);
     }
-    EXPECT(load_rlx(&world.park.slots[0].expected_ns) != 0);
+    EXPECT(park_told(&world.park, 0) != 0);
 }
 static void tell(void) { park_expect(&world.park, 0, os_now_ns() + FAR_NS); }
 static void wake_once(void) { park_wake(&world.park); }

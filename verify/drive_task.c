@@ -135,7 +135,7 @@ static void park_only(void) {
             worker_run_help(seat, &piece);
             found++;
         } else {
-            park_sleep(&world.pool->park, 0, 0);
+            park_sleep(&world.pool->park, 0, 0, 0);
         }
         park_unscout(&world.pool->park, 0);
     }
