@@ -396,7 +396,7 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
     bool moves = now != *progress;
     *progress = now;
     struct park_view view = park_look(&pool->park);
-    return is_stuck || loops_are_open(pool) || forks_are_open(pool, false) || backlog > DOZE_BACKLOG ||
+    return is_stuck || loops_are_open(pool) || forks_are_open(pool, true) || backlog > DOZE_BACKLOG ||
            (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) || load_rlx(&pool->exits);
 }
 

@@ -187,7 +187,7 @@ EXPLORE_DRIVER(fork_poor, .about = "the same, and memory runs out", .setup = set
 static uint32_t sender(weft_place *here, struct call call) {
     uint32_t result = note(here, &call);
     store_rel(drive_fork_sent, &world.event, 1);
-    os_wake(&world.event, 1);
+    os_wake(&world.event, INT32_MAX);
     return result;
 }
 WEFT_FORK(sender, uint32_t, struct call)
@@ -214,6 +214,35 @@ EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup
 
 EXPLORE_DRIVER(fork_leaf_after, .about = "the same after a region has ended", .setup = setup_one,
                .threads = {leaf_after_region}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* The same in a task, while tasks are thought to be tiny, so that an idle worker dozes, and nobody has the patience to
+ * force. The dozer may sleep until its deadline, but not go on for ever. */
+static int leaf_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    long_leaf();
+    return 0;
+}
+static int await_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    while (load_acq(drive_fork_seen3, &world.event) == 0) os_wait(&world.event, 0, 0);
+    return 0;
+}
+static void setup_brisk(void) {
+    configure(3, WEFT_NO_HELP);
+    world.config.spin_ns = WEFT_SPIN_NONE;
+    EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
+    store_rlx(&world.pool->brisk, 1);
+    world.pool->patience_ticks = UINT64_MAX;
+}
+static void submit_leaf(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    uint32_t value = 0;
+    EXPECT(weft_submit(world.pool, &group, leaf_task, &value, sizeof value) == WEFT_OK);
+    EXPECT(weft_submit(world.pool, &group, await_task, &value, sizeof value) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+}
+EXPLORE_DRIVER(pool_leaf_brisk, .about = "a long leaf in a task, while workers doze", .setup = setup_brisk,
+               .threads = {submit_leaf}, .check = all_run, .must_see = 1, .steps_max = 20000);
 
 /* A call that goes on only when what it forked is run by another: by who waits in its join, if the worker has taken it. */
 static uint32_t nest(weft_place *here, struct call call) {
