@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The files that a pool writes when the environment asks: the timeline against a schema, its times against each other, the counters.
 
-    test_trace.py PROGRAM        where PROGRAM is trace_scene
+    test_trace.py [EMULATOR] PROGRAM        where PROGRAM is trace_scene
 """
 
 import json

@@ -46,6 +46,7 @@ static unsigned mappings_now(void) {
 static int load_often(void *path) {
     enum { ROUNDS = SANITIZED ? 100 : 1000 };
     unsigned mappings = 0;
+    unsigned threads = threads_now(); /* one, or an emulator's own beside it */
     for (int round = 0; round < ROUNDS; round++) {
         void *plugin = load(path);
         union {
@@ -56,7 +57,7 @@ static int load_often(void *path) {
         REQUIRE(dlclose(plugin) == 0);
         if (round == 20) mappings = mappings_now();
     }
-    REQUIRE(SANITIZED || threads_now() == 1);
+    REQUIRE(SANITIZED || threads_now() == threads);
     REQUIRE(SANITIZED || mappings_now() <= mappings + 16);
     return 0;
 }
