@@ -135,13 +135,15 @@ typedef struct weft_config {
     /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most 100; 0:
      * default, 10, or none with WEFT_SPIN_NONE as spin_ns; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
+    uint32_t
+        background_max; /* tasks of WEFT_BACKGROUND groups that run at once, at most; 0: half as many as workers, but one */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
 WEFT_API int weft_config_init(weft_config *config);
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE,
- * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
+ * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
  * membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. Texts then point into the environment. Not while another thread changes the environment. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
@@ -195,7 +197,7 @@ WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
  * returned, so it may then be reused or freed. Do not copy one that has tasks. */
 typedef struct weft_group {
     uint64_t id;    /* weft's */
-    uint32_t flags; /* WEFT_CANCEL_ON_ERROR or 0; set before the first submit */
+    uint32_t flags; /* WEFT_CANCEL_ON_ERROR, WEFT_URGENT or WEFT_BACKGROUND; set before the first submit */
     uint32_t zero;  /* must be 0 */
 } weft_group;
 
@@ -204,13 +206,20 @@ typedef struct weft_group {
 
 /* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do). */
 #define WEFT_CANCEL_ON_ERROR 1u
+/* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
+#define WEFT_URGENT 2u
+/* For long-running tasks: workers start them when there is nothing else to do, so many at once as weft_config.background_max says.
+ * Where these would leave no worker to others, a spare stands in. Their loops and forked calls run on their own threads alone. Who
+ * waits for the group helps, whatever that number. Inside weft_block_begin a task does not count. */
+#define WEFT_BACKGROUND 4u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
  * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. The group of a task
  * submitted inside a task lies below that task's group: waiting for the upper one helps it.
  * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
  * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL; WEFT_EFORK;
- * WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_ECANCELED: the group is cancelled, the
+ * WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags that are not known, both of
+ * WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is cancelled, the
  * payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the queue has to grow
  * or size > WEFT_INLINE_MAX. */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
@@ -293,6 +302,11 @@ WEFT_API int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help 
 /* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group
  * still has to be waited for; that wait ends the cancellation. WEFT_OK, also when nothing was queued; WEFT_EINVAL; WEFT_EFORK. */
 WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
+
+/* The group is urgent from now until its wait ends, whatever its flags: also tasks that were submitted before. To lift one task alone,
+ * give it a group of its own. WEFT_OK, also when nothing was queued; WEFT_EINVAL (NULL pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM,
+ * WEFT_EAGAIN as weft_submit. */
+WEFT_API int weft_boost(weft_pool *pool, weft_group *group);
 
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
 WEFT_API int weft_cancelled(const weft_worker *self);

@@ -269,7 +269,7 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 /// the others a weft::error.
 class group {
   public:
-    /// `flags`: WEFT_CANCEL_ON_ERROR or 0.
+    /// `flags`: as of a weft_group: WEFT_CANCEL_ON_ERROR, WEFT_URGENT, WEFT_BACKGROUND.
     explicit group(weft_pool *pool, std::uint32_t flags = 0) noexcept : home(pool), counted{0, flags, 0} {}
     group(const group &) = delete;
     group &operator=(const group &) = delete;
@@ -303,6 +303,9 @@ class group {
 
     /// Tasks that have not started will not; their callables are destroyed. The group still has to be waited for.
     void cancel() { detail::check(weft_cancel(home, &counted), "weft::group::cancel"); }
+
+    /// The group is urgent until its wait ends, also what was queued before.
+    void boost() { detail::check(weft_boost(home, &counted), "weft::group::boost"); }
 
     weft_pool *pool() const noexcept { return home; }
     /// For calls of weft.h.

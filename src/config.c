@@ -58,6 +58,7 @@ int weft_config_from_env(weft_config *config) {
     bool is_whole = config->struct_size >= sizeof *config; /* not an older caller's */
     int64_t trace_events = is_whole ? (int64_t)config->trace_events : 0;
     int64_t watchdog_ns = is_whole ? (int64_t)config->watchdog_ns : 0;
+    int64_t background_max = is_whole ? config->background_max : 0;
     int64_t expect_percent = is_whole ? config->expect_percent : 0;
     const char *cpus = getenv("WEFT_CPUS");
     os_cpuset set;
@@ -67,6 +68,7 @@ int weft_config_from_env(weft_config *config) {
         !env_number("WEFT_SPIN_NS", WEFT_SPIN_NONE, 1000000000, &spin_ns) ||
         !env_number("WEFT_TRACE_EVENTS", 0, (int64_t)TRACE_EVENTS_MAX, &trace_events) ||
         !env_number("WEFT_WATCHDOG_NS", 0, INT64_MAX, &watchdog_ns) ||
+        !env_number("WEFT_BACKGROUND_MAX", 0, WEFT_WORKERS_MAX, &background_max) ||
         !env_number("WEFT_EXPECT_PERCENT", WEFT_SPIN_NONE, 100, &expect_percent) ||
         !env_number("WEFT_STACK_SIZE", 0, INT64_MAX, &stack_size) || !env_number("WEFT_QUEUE_MAX", 0, INT64_MAX, &queue_max))
         return WEFT_EINVAL;
@@ -77,6 +79,7 @@ int weft_config_from_env(weft_config *config) {
     config->queue_max = (uint64_t)queue_max;
     if (cpus != NULL) config->cpus = cpus;
     if (!is_whole) return WEFT_OK;
+    config->background_max = (uint32_t)background_max;
     config->expect_percent = (int32_t)expect_percent;
     config->trace_events = (size_t)trace_events;
     config->watchdog_ns = (uint64_t)watchdog_ns;
@@ -92,13 +95,15 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
     memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
     return snprintf(text, size,
                     "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
-                    "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu",
+                    "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
+                    "background_max=%u",
                     config->workers, config->spares, config->name == NULL ? "weft" : config->name,
                     config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
                     (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
                     (unsigned long long)config->queue_max, full[config->full], (config->flags & WEFT_NO_PLACING) == 0,
                     whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
-                    whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns);
+                    whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
+                    whole.background_max);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

@@ -1,10 +1,11 @@
 /* find.c: looking for something to run.
  *
  * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims,
- * then at loops and forked calls. */
+ * then at loops and forked calls. What goes before all this, and after, is rank.c's. */
 #include "find.h"
 
 #include "probe.h"
+#include "rank.h"
 
 #ifndef BRISK_PAUSES
 #define BRISK_PAUSES 40
@@ -26,10 +27,11 @@ static enum claim_source claim_source_of(const struct weft_worker *seat, const s
     return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
 }
 
-static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, struct find *find) {
+static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, lane_filter filter, struct find *find) {
     for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        find->tasks = lane_claim(lane, claim_size(seat->pool, lane), NULL, NULL, &find->piece);
+        uint32_t most = filter == rank_is_background ? 1 : claim_size(seat->pool, lane);
+        find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = seat->taken = lane;
         seat->taken_from = claim_source_of(seat, owner);
@@ -53,23 +55,39 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
-    if (seat->taken != NULL && seat->claims_left-- > 0) {
-        find->lane = seat->taken;
-        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
-        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), NULL, NULL, &find->piece);
-        if (find->tasks > 0) return true;
-    }
-    seat->claims_left = CLAIMS_PER_LANE;
+/* At all seats, from its own on. */
+static bool find_in_seats(struct weft_worker *seat, lane_filter filter, struct find *find) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *owner = worker_seat(seat->pool, (seat->index + i) % count);
-        if (owner != NULL && find_in_lanes(seat, owner, find)) return true;
+        if (owner != NULL && find_in_lanes(seat, owner, filter, find)) return true;
     }
+    return false;
+}
+
+static NOINLINE bool find_background(struct weft_worker *seat, struct find *find) {
+    if (!rank_take(seat->pool)) return false;
+    find->is_background = find_in_seats(seat, rank_is_background, find);
+    if (!find->is_background) rank_give(seat);
+    return find->is_background;
+}
+
+bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
+    find->is_background = false;
+    if (rank_has_urgent(seat->pool) && find_in_seats(seat, rank_is_urgent, find)) return true;
+    if (seat->taken != NULL && seat->claims_left-- > 0) {
+        find->lane = seat->taken;
+        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
+        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
+        if (find->tasks > 0) return true;
+    }
+    seat->claims_left = CLAIMS_PER_LANE;
+    if (find_in_seats(seat, rank_is_prompt, find)) return true;
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;
     find->helper = loop_find(seat, &find->loop);
     if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, NULL, &find->call)) return true;
+    if (rank_has_background(seat->pool) && find_background(seat, find)) return true;
     forks_ask(seat->pool, NULL);
     return false;
 }
@@ -82,7 +100,7 @@ bool find_sees(const weft_pool *pool, bool claims) {
         if (owner == NULL) continue;
         if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane)) return true;
+            if (!lane_is_empty(lane) && !rank_holds(pool, lane)) return true;
     }
     return loops_are_open(pool) || forks_are_open(pool, false);
 }

@@ -8,7 +8,8 @@
 struct find {
     struct lane *lane; /* where they were claimed; NULL: from another's claim */
     struct piece piece;
-    uint32_t tasks; /* 0: a loop or a forked call */
+    uint32_t tasks;     /* 0: a loop or a forked call */
+    bool is_background; /* one task, in a slot that was taken for it */
     struct loop *loop;
     uint32_t helper; /* of the loop; 0: none */
     struct fork_call call;

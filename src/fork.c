@@ -228,10 +228,10 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_s
     return filter == NULL || filter->accepts(filter->context, load_rlx(&span->index));
 }
 
-/* The oldest call of the seat, from that position on, that nobody else knows of. Any thread; to others it is a guess. */
+/* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread; to others it is a guess. */
 static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
-    if (current == NULL) return NULL;
+    if (current == NULL || load_rlx(&seat->in_background)) return NULL;
     struct fork_span *span = load_rlx(&seat->forks.first);
     while (span != NULL) {
         bool is_wanted = filter_accepts(filter, span);
@@ -289,6 +289,7 @@ static uint64_t fork_offer(struct weft_worker *seat) {
 static void fork_respond(struct fork_span *span) {
     struct weft_worker *seat = span->seat;
     span_rest(span);
+    if (load_rlx(&seat->in_background)) return;
     if (span->is_guarded) {
         fence_sc(J39);
         if (park_glance(&seat->pool->park) == 0) return;

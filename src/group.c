@@ -31,6 +31,7 @@
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
+ *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
  *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
@@ -52,6 +53,25 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
                                                       .items_max = RECORDS_MAX});
 }
 
+/* Ids of a record only rise. One that comes while the group ends may be counted until the record has served the next. */
+void record_boost(struct groups *groups, struct record *record, uint64_t id) {
+    uint64_t was = load_rlx(&record->urgent);
+    do {
+        if (was >= id) return;
+    } while (!cas_rlx(G23, &record->urgent, &was, id));
+    if (was == 0) add_rlx(&groups->urgent, 1);
+}
+
+/* The record serves nobody any more. No greater id is known yet, so nobody changes an `urgent` that is set. */
+static void record_free(struct groups *groups, struct record *record) {
+    if ((load_rlx(&record->flags) & WEFT_BACKGROUND) != 0) add_rlx(&groups->background, UINT32_MAX);
+    if (load_rlx(&record->urgent) != 0) {
+        store_rlx(&record->urgent, 0);
+        add_rlx(&groups->urgent, UINT32_MAX);
+    }
+    pile_put(&groups->records, record);
+}
+
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
     struct record *record = pile_get(&groups->records);
     if (record == NULL) return NULL;
@@ -64,6 +84,8 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);
     store_rlx(&record->foreign, FOREIGN_NONE);
+    if ((flags & WEFT_BACKGROUND) != 0) add_rlx(&groups->background, 1);
+    if ((flags & WEFT_URGENT) != 0) record_boost(groups, record, id);
     store_rel(G13, &record->id, id);
     return record;
 }
@@ -146,7 +168,7 @@ void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&
 
 void record_discard(struct groups *groups, struct record *record) {
     store_rlx(&record->id, 0);
-    pile_put(&groups->records, record);
+    record_free(groups, record);
 }
 
 bool record_has_ended(const struct record *record) { return (load_acq(G20, &record->id) & ID_ENDED) != 0; }
@@ -163,7 +185,7 @@ void record_leave(struct groups *groups, struct record *record) {
     if (add_acq_rel(G21, &record->waiting, UINT32_MAX) != 1) return;
     uint64_t now = load_rlx(&record->id);
     if ((now & ID_ENDED) == 0) return;
-    if (cas_rlx(G22, &record->id, &now, 0)) pile_put(&groups->records, record);
+    if (cas_rlx(G22, &record->id, &now, 0)) record_free(groups, record);
 }
 
 /* The record of the group `id`; NULL when that has ended. */

@@ -48,6 +48,7 @@ struct record {
     ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
+    ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
     uint64_t walk;                 /* held.c's, under the lock */
     struct record *walk_next;
@@ -69,8 +70,10 @@ struct held_wait;
 struct groups {
     struct pile records;
     struct pile held;
-    uint32_t lines; /* in each record */
-    os_mutex lock;  /* what groups hold, and who waits for them */
+    uint32_t lines;          /* in each record */
+    ATOMIC(uint32_t) urgent; /* records that serve such groups */
+    ATOMIC(uint32_t) background;
+    os_mutex lock; /* what groups hold, and who waits for them */
     struct held_wait *waits;
     uint64_t walks;
 };
@@ -116,6 +119,8 @@ bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal);
 
 /* Marks the group `id` as cancelled. false: it is not open any more, or was cancelled already. */
 bool record_cancel(struct record *record, uint64_t id);
+/* The group `id` is urgent from now on, if it is open still. */
+void record_boost(struct groups *groups, struct record *record, uint64_t id);
 /* The task of that sequence number may still start. */
 INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
     return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);

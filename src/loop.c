@@ -278,13 +278,15 @@ static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
     return true;
 }
 
-/* Lets helpers in. `ticks`: about how long the loop will take. */
+/* Lets helpers in, but not to a background task's. `ticks`: about how long the loop will take. */
 static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
+    uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
     for (uint32_t i = 1; i < loop->parts; i++) store_rlx(&loop->part[i].range, 0);
-    store_rel(R5, &loop->door, (load_rlx(&loop->door) / DOOR_COUNT + 1) * DOOR_COUNT | DOOR_OPEN);
+    store_rel(R5, &loop->door, (load_rlx(&loop->door) / DOOR_COUNT + 1) * DOOR_COUNT | open);
     fence_sc(R10);
+    if (open == 0) return;
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     if (view.scouts == 0 && (view.parked > 0 || view.dozing) && loop_is_worth_a_wake(seat, ticks)) worker_wake(seat);

@@ -12,6 +12,8 @@
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
  *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
+ *   P12 pool_stand_in: event + 1       release  D10  a spare sleeps on a new event
+ *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
 #include "pool.h"
@@ -212,6 +214,21 @@ bool pool_add_spare(weft_pool *pool) {
     return load_rlx(&pool->blocked) <= made;
 }
 
+bool pool_stand_in(weft_pool *pool) {
+    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+    uint32_t peak = load_rlx(&pool->blocked_peak);
+    while (blocked > peak)
+        if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
+    bool has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
+    for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
+        add_rel(P12, &pool->park.slots[pool->workers_max + i].event, 1);
+        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
+    }
+    return has_spare;
+}
+
+void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+
 static void pool_await_start(weft_pool *pool) {
     for (;;) {
         uint32_t started = load_acq(P3, &pool->started);
@@ -253,6 +270,7 @@ static void pool_stop(weft_pool *pool) {
 
 static int config_check(const weft_config *config) {
     if (config->trace_events > TRACE_EVENTS_MAX || config->watchdog_ns > INT64_MAX) return WEFT_EINVAL;
+    if (config->background_max > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
     if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
@@ -299,6 +317,8 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     if (config->cpus != NULL) pool->cpu_count = (uint32_t)min_u64(pool->cpu_count, os_cpuset_count(&pool->cpus));
     if (config->workers == 0) config->workers = pool->cpu_count;
     config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
+    if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
+    pool->background_max = config->background_max;
     if (config->spares == 0) config->spares = config->workers;
     if (config->stack_size == 0) config->stack_size = os_stack_size();
     bool adapts = config->spin_ns == 0;

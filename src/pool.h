@@ -13,5 +13,8 @@ weft_pool *pool_make(const weft_config *config);
 
 /* Starts a spare thread when fewer run than sections are open. Whether one stands in now. */
 bool pool_add_spare(weft_pool *pool);
+/* A worker is not to be had for a while: a spare stands in, started if need be. Whether there is one. */
+bool pool_stand_in(weft_pool *pool);
+void pool_stand_down(weft_pool *pool);
 
 #endif

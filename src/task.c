@@ -35,11 +35,14 @@
 #include <string.h>
 
 #include "observe.h"
+#include "rank.h"
 #include "task.h"
 
 #ifndef BIAS_AFTER
 #define BIAS_AFTER 256u /* submissions */
 #endif
+
+#define GROUP_FLAGS (WEFT_CANCEL_ON_ERROR | WEFT_URGENT | WEFT_BACKGROUND)
 
 void task_undo(struct weft_worker *seat, struct record *record) {
     line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
@@ -96,7 +99,7 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
     uint64_t id = load_acq(T16, id_of(group));
     if (id != 0) return id;
     *error = WEFT_EINVAL;
-    if ((group->flags & ~WEFT_CANCEL_ON_ERROR) != 0 || group->zero != 0) return 0;
+    if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !rank_allows(seat->pool, group->flags)) return 0;
     uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
     struct record *record = record_open(&seat->pool->groups, parent, group->flags);
     *error = WEFT_ENOMEM;

@@ -8,16 +8,17 @@
  * completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   T12 weft_block_begin: event + 1       release  D10 a spare sleeps on a new event
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
+ *   T24 weft_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
- *   T25 weft_block_begin: CAS peak       relaxed  -   split: a peak is forgotten
+ *   N5  weft_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
  */
 #include "find.h"
 #include "observe.h"
+#include "rank.h"
 #include "task.h"
 
 /* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
@@ -259,6 +260,27 @@ int weft_cancel(weft_pool *pool, weft_group *group) {
     return WEFT_OK;
 }
 
+int weft_boost(weft_pool *pool, weft_group *group) {
+    if (pool == NULL || pool->ordered) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    uint64_t id = load_acq(T24, id_of(group));
+    if (id == 0) return WEFT_OK;
+    struct record *record = record_at(&pool->groups, id_index(id));
+    if (record == NULL) return WEFT_EINVAL;
+    guest_enter(seat);
+    record_boost(&pool->groups, record, id);
+    if ((load_rlx(&record->flags) & WEFT_BACKGROUND) != 0) { /* workers may sleep beside its tasks */
+        worker_unbias(pool);
+        fence_sc(N5);
+        worker_notify(seat, NULL, 0);
+    }
+    guest_leave(seat);
+    return WEFT_OK;
+}
+
 int weft_cancelled(const weft_worker *self) {
     if (self == NULL || self->frame == NULL || self->frame->record == NULL) return 0;
     return (load_rlx(&self->frame->record->id) & ID_CANCELLED) != 0;
@@ -271,22 +293,16 @@ int weft_block_begin(weft_worker *self) {
     if (self->blocking++ > 0 || !self->is_worker) return WEFT_OK;
     weft_pool *pool = self->pool;
     self->offers = rest_offer(self);
-    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
-    uint32_t peak = load_rlx(&pool->blocked_peak);
-    while (blocked > peak)
-        if (cas_rlx(T25, &pool->blocked_peak, &peak, blocked)) break;
-    self->has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
-    for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
-        add_rel(T12, &pool->park.slots[pool->workers_max + i].event, 1);
-        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
-    }
+    if (load_rlx(&self->in_background)) rank_give(self);
+    self->has_spare = pool_stand_in(pool);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
 
 int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
     if (--self->blocking > 0 || !self->is_worker) return WEFT_OK;
-    add_rlx(&self->pool->blocked, UINT32_MAX);
+    pool_stand_down(self->pool);
+    if (load_rlx(&self->in_background)) rank_retake(self->pool);
     if (self->offers) rest_keep(self);
     self->offers = false;
     return WEFT_OK;

@@ -23,7 +23,7 @@
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 spare_rest: load event              acquire  T12  a spare sleeps on a new event
+ *   D10 spare_rest: load event              acquire  P12  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
@@ -36,6 +36,7 @@
 #include "observe.h"
 #include "ready.h"
 #include "probe.h"
+#include "rank.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -285,7 +286,9 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     bool is_brisk = load_rlx(&pool->brisk) != 0;
     note_cpu(seat);
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
-    if (view.scouts == 0 && asleep > 0) {
+    if (lane != NULL && rank_holds(pool, lane)) {
+        worker_wake_helpers(pool, id);
+    } else if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
     } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
@@ -389,7 +392,7 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
         if (mark != 0 && (mark == load_rlx(&other->claim_seen) || claim_is_offered(&other->claim))) is_stuck = true;
         store_rlx(&other->claim_seen, mark);
         for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
-            backlog += lane_backlog(lane);
+            if (!rank_holds(pool, lane)) backlog += lane_backlog(lane);
             now += load_rlx(&lane->head);
         }
     }
@@ -516,11 +519,21 @@ static void spare_rest(struct weft_worker *seat) {
     }
 }
 
+/* No timing: how long it takes says nothing of other tasks. */
+static void run_background(struct weft_worker *seat, struct piece *piece) {
+    rank_begin(seat);
+    run_claim(seat, NULL, piece, 1);
+    worker_flush(seat);
+    rank_end(seat);
+}
+
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
     if (find.tasks == 0) worker_flush(seat); /* the loop, or the call, may be long, and may wait for just these tasks */
-    if (find.tasks == 0 && find.helper != 0)
+    if (find.is_background)
+        run_background(seat, &find.piece);
+    else if (find.tasks == 0 && find.helper != 0)
         loop_help(seat, find.loop, find.helper);
     else if (find.tasks == 0)
         fork_run(seat, &find.call);

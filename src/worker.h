@@ -52,6 +52,7 @@ struct weft_worker {
     uint32_t blocking;       /* depth of weft_block_begin */
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
+    bool stands_aside;       /* the same while it runs a background task */
     uint32_t fenced;         /* submissions since it was last biased */
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
@@ -82,6 +83,7 @@ struct weft_worker {
     /* read by all, written by its own thread */
     ATOMIC(uintptr_t) running;        /* the function of the task, forked call or loop, or 0; of a worker that is awake */
     ATOMIC(uint64_t) running_since;   /* ticks; 0: not noted */
+    ATOMIC(uint32_t) in_background;   /* it runs a task in a slot (rank.c) */
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL */
     ATOMIC(struct lane *) lanes;      /* newest first, linked by lane->next; never shortened */
     ATOMIC(uint64_t) tasks_run;
@@ -125,6 +127,7 @@ struct weft_pool {
     bool ordered;
     bool helps;                              /* waits may help */
     bool places;                             /* sleepers keep off their waker's CPU */
+    uint32_t background_max;                 /* background tasks that may run at once */
     uint32_t claim_max;                      /* tasks in one claim */
     uint64_t spin_ticks;                     /* how long threads look, before they sleep, at most */
     bool spin_adapts;                        /* and less where a wake costs less */
@@ -151,7 +154,8 @@ struct weft_pool {
 
     ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
     ATOMIC(uint32_t) seat_count;
-    ATOMIC(uint32_t) blocked; /* sections open */
+    ATOMIC(uint32_t) background_runs; /* slots taken, rank.c */
+    ATOMIC(uint32_t) blocked;         /* sections open */
     ATOMIC(uint32_t) blocked_peak;
     ATOMIC(uint32_t) spares_made; /* spare threads started */
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */

@@ -273,6 +273,27 @@ TEST_CASE("a failed task cancels later ones of such a group") {
     CHECK(shared.use_count() == 1);
 }
 
+TEST_CASE("urgent, boosted and background groups") {
+    weft::pool pool(1);
+    std::string order;
+    weft::group background(pool, WEFT_BACKGROUND), normal(pool), lifted(pool), urgent(pool, WEFT_URGENT);
+    {
+        occupied worker(pool);
+        background.submit([&] { order += 'd'; });
+        normal.submit([&] { order += 'c'; });
+        lifted.submit([&] { order += 'b'; });
+        urgent.submit([&] { order += 'a'; });
+        normal.boost();
+        lifted.boost();
+    }
+    for (weft::group *group : {&background, &normal, &lifted, &urgent})
+        while (!group->wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(order.size() == 4);
+    CHECK(order.back() == 'd');
+    weft::group wrong(pool, WEFT_URGENT | WEFT_BACKGROUND);
+    CHECK_THROWS_AS(wrong.submit([] {}), weft::error);
+}
+
 TEST_CASE("an aborted pool destroys captures and fails futures") {
     weft_config config;
     weft_config_init(&config);

@@ -1,0 +1,180 @@
+/* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads play. */
+#include "explore.h"
+#include "pool.h"
+#include "rank.h"
+
+#include <string.h>
+
+static struct {
+    weft_pool *pool;
+    weft_group group;
+    uint32_t ran; /* the test's own, like the next */
+    uint32_t running;
+    uint64_t id;
+    struct record *record;
+} world;
+
+static void make(uint32_t workers) {
+    memset(&world, 0, sizeof world);
+    weft_config config;
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = workers;
+    config.spares = 1;
+    config.background_max = 1;
+    config.flags = WEFT_NO_HELP;
+    config.spin_ns = WEFT_SPIN_NONE;
+    world.pool = pool_make(&config);
+    EXPECT(world.pool != NULL);
+    for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
+    world.pool->config.spares = 0; /* no thread is started */
+    world.group.flags = WEFT_BACKGROUND;
+}
+static void end(void) {
+    EXPECT(load_rlx(&world.pool->groups.background) == 0);
+    store_rlx(&world.pool->workers, 0); /* to be joined */
+    store_rlx(&world.pool->spares_made, 0);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+static struct weft_worker *seat(uint32_t index) { return load_rlx(&world.pool->seats[index]); }
+
+static int task(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    EXPECT(++world.running == 1);
+    explore_step();
+    world.running--;
+    world.ran++;
+    return 0;
+}
+static void submit(void) {
+    const uint32_t payload = 1;
+    EXPECT(weft_submit(world.pool, &world.group, task, &payload, sizeof payload) == WEFT_OK);
+}
+static void worker_0(void) { worker_main(seat(0)); }
+static void worker_1(void) { worker_main(seat(1)); }
+/* As pool_stop. */
+static void wait_and_stop(void) {
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    store_rlx(&world.pool->exits, 1);
+    fence_sc(drive_rank_stop);
+    for (uint32_t i = 0; i < world.pool->park.workers; i++) {
+        add_rlx(&world.pool->park.slots[i].event, 1);
+        os_wake(&world.pool->park.slots[i].event, 8);
+    }
+    while (park_wake(&world.pool->park)) {}
+}
+
+/* ---- slots -------------------------------------------------------------------------------------------------------- */
+
+/* Worker 0 gives the only slot back and goes on to something long; who sleeps must take the task. */
+static void setup_slot(void) {
+    make(2);
+    store_rlx(&world.pool->background_runs, 1);
+}
+static void give(void) {
+    struct frame frame;
+    *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat(0), .is_worker = true};
+    frame_push(seat(0), &frame);
+    rank_give(seat(0));
+}
+static void submit_and_stop(void) {
+    submit();
+    wait_and_stop();
+    EXPECT(world.ran == 1);
+}
+EXPLORE_DRIVER(rank_give, .about = "a slot is given back, a background task published, a worker parks", .setup = setup_slot,
+               .threads = {submit_and_stop, worker_1, give}, .check = end, .flags = EXPLORE_NO_RESCUE);
+/* It is published before: nobody else makes a fence then, and the sleeper has looked. */
+static void setup_slot_waiting(void) {
+    setup_slot();
+    submit();
+}
+EXPLORE_DRIVER(rank_give_late, .about = "a slot is given back for a task that waits, a worker parks",
+               .setup = setup_slot_waiting, .threads = {wait_and_stop, worker_1, give}, .check = end,
+               .flags = EXPLORE_NO_RESCUE);
+/* The publisher makes no fence of its own. */
+static void setup_slot_biased(void) {
+    setup_slot();
+    world.group.flags = 0;
+    submit();
+    struct weft_worker *outside = load_rlx(&world.pool->seats[2]);
+    struct piece piece;
+    EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
+    struct record *record = record_at(&world.pool->groups, id_index(world.group.id));
+    piece_done(&piece);
+    line_complete(line_of(record, 0), false, 1);
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    world.group.flags = WEFT_BACKGROUND;
+    store_rlx(&outside->biased, 1);
+    store_rlx(&world.pool->biased, 1);
+}
+EXPLORE_DRIVER(rank_give_biased, .about = "the same, the publisher is biased", .setup = setup_slot_biased,
+               .threads = {submit_and_stop, worker_1, give}, .check = end,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+
+static void setup_two(void) { make(2); }
+static void submit_two_and_stop(void) {
+    submit();
+    submit();
+    wait_and_stop();
+    EXPECT(world.ran == 2);
+}
+EXPLORE_DRIVER(rank_slot, .about = "two workers, one slot", .setup = setup_two,
+               .threads = {submit_two_and_stop, worker_0, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE);
+static void take(void) {
+    if (rank_take(world.pool)) EXPECT(++world.running == 1);
+}
+static void setup_taken(void) {
+    make(2);
+    submit();
+}
+static void check_taken(void) {
+    EXPECT(world.running == 1 && load_rlx(&world.pool->background_runs) == 1);
+    store_rlx(&world.pool->exits, 0);
+}
+EXPLORE_DRIVER(rank_take, .about = "two take the only slot", .setup = setup_taken, .threads = {take, take},
+               .check = check_taken);
+
+/* ---- urgent groups ------------------------------------------------------------------------------------------------ */
+
+/* No slot is free, then the group is lifted. */
+static void boost_and_stop(void) {
+    EXPECT(weft_boost(world.pool, &world.group) == WEFT_OK);
+    wait_and_stop();
+    EXPECT(world.ran == 1);
+}
+EXPLORE_DRIVER(rank_boost, .about = "a background task becomes urgent, a worker parks", .setup = setup_slot_waiting,
+               .threads = {boost_and_stop, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE);
+/* Another thread has just made the group. */
+static void boost(void) { EXPECT(weft_boost(world.pool, &world.group) == WEFT_OK); }
+EXPLORE_DRIVER(rank_boost_new, .about = "a new group becomes urgent while its first task is submitted", .setup = setup_two,
+               .threads = {submit_and_stop, worker_1, boost}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* The count of urgent groups. */
+static void setup_record(void) {
+    make(1);
+    world.record = record_open(&world.pool->groups, 0, 0);
+    world.id = load_rlx(&world.record->id);
+}
+static void boost_record(void) { record_boost(&world.pool->groups, world.record, world.id); }
+static void end_record(void) {
+    EXPECT(record_enter(&world.pool->groups, world.record, world.id));
+    EXPECT(record_close(world.record, world.id, 0));
+    record_end(world.record);
+    record_leave(&world.pool->groups, world.record);
+}
+static void check_boosted(void) {
+    uint32_t urgent = load_rlx(&world.record->urgent) != 0;
+    EXPECT(load_rlx(&world.pool->groups.urgent) == urgent);
+    if (load_rlx(&world.record->id) != 0) end_record();
+    struct record *next = record_open(&world.pool->groups, 0, WEFT_URGENT);
+    EXPECT(load_rlx(&world.pool->groups.urgent) == 1 && rank_is_urgent(world.pool, next->item.index));
+    world.record = next;
+    world.id = load_rlx(&next->id);
+    end_record();
+    end();
+}
+EXPLORE_DRIVER(rank_boost_two, .about = "two boost a group at once", .setup = setup_record,
+               .threads = {boost_record, boost_record}, .check = check_boosted);
+EXPLORE_DRIVER(rank_boost_end, .about = "a group is boosted while it ends", .setup = setup_record,
+               .threads = {boost_record, boost_record, end_record}, .check = check_boosted);
