@@ -260,14 +260,17 @@ WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, c
 typedef struct weft_object {
     size_t size; /* at most WEFT_INLINE_MAX */
     weft_fn run; /* also ends the payload; called with `self` NULL, to end it only, when the task will never run */
-    void (*move)(void *payload,
-                 void *object); /* makes the payload of the caller's object; cannot fail; calls nothing of weft */
+    void (*move)(void *payload, void *object); /* makes the payload of the caller's object; cannot fail; calls nothing of
+                                                  weft. NULL: its bytes are copied */
 } weft_object;
 
 /* weft_submit for such a payload: `move` makes it in the queue, on the calling thread, before this returns; `clean` does not
- * concern it. Returns as weft_submit; WEFT_EINVAL also for NULL type, move or object, or too large a size. On error `move` was
+ * concern it. Returns as weft_submit; WEFT_EINVAL also for NULL type or object, or too large a size. On error `move` was
  * not called. */
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
+
+/* weft_submit_after for such a payload, of at most 112 bytes and without `move`. On error `run` was not called, nor will it be. */
+WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object);
 
 /* Runs fn at once, on the calling thread, as a task of the group: `payload` is passed as it is, what fn submits lies below the
  * group, others may wait for it, its error is the group's. `group` NULL is the pool's own. Returns WEFT_OK when fn has run; else

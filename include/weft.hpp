@@ -255,6 +255,8 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
         return submit_task(pool, group, task<boxed<kept>>{sink, {std::make_unique<kept>(std::forward<F>(f))}});
 }
 
+struct group_parts; // weft_coroutine.hpp
+
 inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline) noexcept {
     auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
     return since > 0 ? static_cast<std::uint64_t>(since) : 1;
@@ -312,6 +314,7 @@ class group {
     weft_group *native() noexcept { return &counted; }
 
   private:
+    friend struct detail::group_parts;
     weft_pool *home;
     weft_group counted;
     detail::failures thrown;

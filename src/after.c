@@ -23,20 +23,34 @@ static void start(struct weft_worker *seat, struct held *held) {
     held_put(&seat->pool->groups, held);
 }
 
+/* What was to be submitted. */
+struct after_task {
+    weft_fn fn;
+    const void *payload;
+    size_t size;
+    const weft_object *type; /* or NULL */
+    void *object;
+};
+
+static int submit_at_once(weft_pool *pool, weft_group *group, const struct after_task *task) {
+    if (task->type != NULL) return weft_submit_object(pool, group, task->type, task->object);
+    return weft_submit(pool, group, task->fn, task->payload, task->size);
+}
+
 /* The task as it will lie in a lane, but for its group. false: no memory. */
-static bool held_fill(struct held *held, weft_fn fn, const void *payload, size_t size) {
+static bool held_fill(struct held *held, const struct after_task *task) {
     struct cell *cell = held->cells;
-    cell->fn = fn;
+    cell->fn = task->fn;
     cell->meta = meta_make(0, 0, CELL_NO_PAYLOAD, 0);
-    if (payload == NULL) return true;
-    if (size <= HELD_INLINE_MAX) {
-        cell->meta = meta_make(0, (uint32_t)size, CELL_INLINE, 0);
-        memcpy(cell->payload, payload, size);
+    if (task->payload == NULL) return true;
+    if (task->size <= HELD_INLINE_MAX) {
+        cell->meta = meta_make(0, (uint32_t)task->size, task->type == NULL ? CELL_INLINE : CELL_OBJECT, 0);
+        memcpy(cell->payload, task->payload, task->size);
         return true;
     }
-    const struct heap_payload heap = {weft_alloc(size), size};
+    const struct heap_payload heap = {weft_alloc(task->size), task->size};
     if (heap.copy == NULL) return false;
-    memcpy(heap.copy, payload, size);
+    memcpy(heap.copy, task->payload, task->size);
     memcpy(cell->payload, &heap, sizeof heap);
     cell->meta = meta_make(0, sizeof heap, CELL_HEAP, 0);
     return true;
@@ -86,8 +100,7 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
     return record != NULL && record_enter(&pool->groups, record, *id) ? record : NULL;
 }
 
-int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size) {
-    if (pool == NULL || fn == NULL || (payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+static int submit_after(weft_pool *pool, weft_after groups, const struct after_task *task) {
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
@@ -98,13 +111,13 @@ int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void
     uint64_t id;
     struct record *record = after_group(pool, groups.after, &id);
     if (record == NULL) {
-        error = weft_submit(pool, groups.group, fn, payload, size);
+        error = submit_at_once(pool, groups.group, task);
     } else {
         struct held *held = held_get(&pool->groups);
         error = WEFT_ENOMEM;
         if (held != NULL) {
             held->start = start;
-            bool is_filled = held_fill(held, fn, payload, size);
+            bool is_filled = held_fill(held, task);
             if (is_filled) error = held_count(seat, groups.group, held);
             if (error == WEFT_OK) error = hold(seat, record, id, held);
             if (error != WEFT_OK && is_filled) held_drop(&pool->groups, held);
@@ -114,6 +127,17 @@ int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void
     }
     guest_leave(seat);
     return error;
+}
+
+int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size) {
+    if (pool == NULL || fn == NULL || (payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){.fn = fn, .payload = payload, .size = size});
+}
+
+int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object) {
+    bool is_good = type != NULL && type->run != NULL && type->move == NULL && type->size <= HELD_INLINE_MAX;
+    if (pool == NULL || object == NULL || !is_good) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){type->run, object, type->size, type, object});
 }
 
 int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {

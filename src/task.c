@@ -445,7 +445,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
 }
 
 int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object) {
-    if (type == NULL || type->move == NULL || object == NULL || type->size > WEFT_INLINE_MAX) return WEFT_EINVAL;
+    if (type == NULL || object == NULL || type->size > WEFT_INLINE_MAX) return WEFT_EINVAL;
     struct job job = {.fn = type->run,
                       .payload = object,
                       .bytes = (uint32_t)type->size,

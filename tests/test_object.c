@@ -81,6 +81,34 @@ static void cancelled_objects_are_ended(void **state) {
     end_pool(pool);
 }
 
+static int after_run(void *payload, weft_worker *self) {
+    atomic_fetch_add(self == NULL ? &drops : &runs, *(int *)payload);
+    return 0;
+}
+static void objects_after_a_group(void **state) {
+    (void)state;
+    reset();
+    const weft_object type = {sizeof(int), after_run, NULL};
+    weft_pool *pool = make_pool(1);
+    weft_group busy = WEFT_GROUP_INIT, kept = WEFT_GROUP_INIT, cancelled = WEFT_GROUP_INIT, idle = WEFT_GROUP_INIT;
+    int one = 1, ten = 10, hundred = 100;
+    gate g;
+    gate_occupy(&g, pool, &busy);
+    assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &kept}, &type, &one), WEFT_OK);
+    assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &cancelled}, &type, &ten), WEFT_OK);
+    assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &busy}, &type, &ten), WEFT_EDEADLK);
+    assert_int_equal(weft_submit_after_object(pool, (weft_after){&idle, &kept}, &type, &hundred), WEFT_OK);
+    assert_int_equal(weft_cancel(pool, &cancelled), WEFT_OK);
+    assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &cancelled}, &type, &ten), WEFT_ECANCELED);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &kept), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &cancelled), WEFT_ECANCELED);
+    assert_int_equal(weft_wait(pool, &busy), WEFT_OK);
+    end_pool(pool);
+    assert_int_equal(runs, 101);
+    assert_int_equal(drops, 10);
+}
+
 static void wrong_objects_are_refused(void **state) {
     (void)state;
     reset();
@@ -94,7 +122,15 @@ static void wrong_objects_are_refused(void **state) {
     assert_int_equal(weft_submit_object(pool, NULL, &thing_type, NULL), WEFT_EINVAL);
     assert_int_equal(weft_submit_object(pool, NULL, &large, &thing), WEFT_EINVAL);
     assert_int_equal(weft_submit_object(pool, NULL, &idle, &thing), WEFT_EINVAL);
-    assert_int_equal(weft_submit_object(pool, NULL, &stuck, &thing), WEFT_EINVAL);
+    weft_group group = WEFT_GROUP_INIT;
+    const weft_after after = {&group, NULL};
+    const weft_object too_large = {113, thing_run, NULL}, nothing = {8, NULL, NULL};
+    assert_int_equal(weft_submit_after_object(NULL, after, &stuck, &thing), WEFT_EINVAL);
+    assert_int_equal(weft_submit_after_object(pool, after, NULL, &thing), WEFT_EINVAL);
+    assert_int_equal(weft_submit_after_object(pool, after, &stuck, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_submit_after_object(pool, after, &thing_type, &thing), WEFT_EINVAL);
+    assert_int_equal(weft_submit_after_object(pool, after, &too_large, &thing), WEFT_EINVAL);
+    assert_int_equal(weft_submit_after_object(pool, after, &nothing, &thing), WEFT_EINVAL);
     end_pool(pool);
     assert_int_equal(moves, 0);
 }
@@ -211,9 +247,13 @@ static void a_wait_helps_below_what_is_run(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_are_moved_and_run), cmocka_unit_test(cancelled_objects_are_ended),
-        cmocka_unit_test(wrong_objects_are_refused), cmocka_unit_test(objects_run_when_the_queue_is_full),
-        cmocka_unit_test(run_is_at_once_and_here),   cmocka_unit_test(a_wait_helps_below_what_is_run),
+        cmocka_unit_test(objects_are_moved_and_run),
+        cmocka_unit_test(cancelled_objects_are_ended),
+        cmocka_unit_test(objects_after_a_group),
+        cmocka_unit_test(wrong_objects_are_refused),
+        cmocka_unit_test(objects_run_when_the_queue_is_full),
+        cmocka_unit_test(run_is_at_once_and_here),
+        cmocka_unit_test(a_wait_helps_below_what_is_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

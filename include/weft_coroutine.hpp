@@ -1,0 +1,281 @@
+/* weft_coroutine.hpp: weft for C++20 coroutines, over weft.hpp.
+ *
+ *     weft::co<int> decode(weft_pool *pool, frame &f) {
+ *         weft::group slices(pool);
+ *         for (slice &s : f.slices) slices.submit([&] { decode_slice(s); });
+ *         co_await slices;                                  // no thread waits here; throws what a task has thrown
+ *         co_return f.checksum();
+ *     }
+ *     int checksum = weft::sync_wait(pool, decode(pool, f)); // or weft::spawn(group, ...), or co_await inside another coroutine
+ *
+ * A coroutine that awaits an unfinished group goes on as a task of the pool when that has finished, on whichever thread runs the
+ * task; of a finished one, at once. It counts in the group that it was spawned into until it has ended: that group's wait waits for
+ * it, and throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, then co_await
+ * throws WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed.
+ *
+ * Copyright the weft authors. MIT licence, see LICENSE.
+ */
+#ifndef WEFT_COROUTINE_HPP
+#define WEFT_COROUTINE_HPP
+
+#include <weft.hpp>
+
+#if !defined(__cpp_impl_coroutine)
+#error "weft_coroutine.hpp needs coroutines: C++20, and a compiler that has them"
+#endif
+
+#include <coroutine>
+
+#if defined(__cpp_exceptions)
+#define WEFT_WAYS throwing
+#else
+#define WEFT_WAYS aborting
+#endif
+
+namespace weft {
+inline namespace WEFT_WAYS {
+
+namespace detail {
+
+struct group_parts {
+    static failures &thrown(group &of) noexcept { return of.thrown; }
+};
+
+/// Where a spawned coroutine, and those that it awaits, count.
+struct co_root {
+    group *home = nullptr;
+    int *report = nullptr; ///< the code that the task which runs it now will return
+};
+
+/// A suspended coroutine as a task's payload.
+struct resumption {
+    void *frame;
+    co_root *root; ///< or NULL
+    int *code;     ///< told when it will not be resumed by its task
+
+    static int run(void *payload, weft_worker *self) noexcept {
+        const resumption it = *static_cast<const resumption *>(payload);
+        int result = WEFT_OK;
+        if (self == nullptr) *it.code = WEFT_ECANCELED;
+        if (it.root != nullptr) it.root->report = &result;
+        std::coroutine_handle<>::from_address(it.frame).resume(); // may end the root
+        return result;
+    }
+};
+inline constexpr weft_object resumption_type = {sizeof(resumption), resumption::run, nullptr};
+
+class co_promise {
+  public:
+    struct ending {
+        bool await_ready() const noexcept { return false; }
+        template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
+            return ended.promise().next;
+        }
+        void await_resume() const noexcept {}
+    };
+    std::suspend_always initial_suspend() const noexcept { return {}; }
+    ending final_suspend() const noexcept { return {}; }
+    void unhandled_exception() noexcept { thrown = std::current_exception(); }
+    void rethrow() {
+#if defined(__cpp_exceptions)
+        if (thrown) std::rethrow_exception(std::move(thrown));
+#endif
+    }
+
+    co_root *root = nullptr;
+    std::coroutine_handle<> next; ///< who awaits it
+
+  private:
+    std::exception_ptr thrown;
+};
+
+template <class T> class co_promise_of : public co_promise {
+  public:
+    template <class U> void return_value(U &&result) { value.emplace(std::forward<U>(result)); }
+    T take() {
+        rethrow();
+        return std::move(*value);
+    }
+
+  private:
+    std::optional<T> value;
+};
+template <> class co_promise_of<void> : public co_promise {
+  public:
+    void return_void() const noexcept {}
+    void take() { rethrow(); }
+};
+
+/// The outermost coroutine, which destroys itself at its end.
+struct root_task {
+    struct promise_type : co_root {
+        root_task get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_always initial_suspend() const noexcept { return {}; }
+        std::suspend_never final_suspend() const noexcept { return {}; }
+        void return_void() const noexcept {}
+        void unhandled_exception() noexcept { *report = group_parts::thrown(*home).keep(); }
+    };
+    std::coroutine_handle<promise_type> handle;
+
+    static int start(void *payload, weft_worker *self) noexcept {
+        auto handle = std::coroutine_handle<promise_type>::from_address(*static_cast<void **>(payload));
+        if (self == nullptr) {
+            handle.destroy();
+            return WEFT_OK;
+        }
+        int result = WEFT_OK;
+        handle.promise().report = &result;
+        handle.resume();
+        return result;
+    }
+    static constexpr weft_object type = {sizeof(void *), start, nullptr};
+};
+
+template <class P> co_root *root_of(std::coroutine_handle<P> of) noexcept {
+    if constexpr (std::is_base_of_v<co_promise, P>)
+        return of.promise().root;
+    else if constexpr (std::is_base_of_v<co_root, P>)
+        return &of.promise();
+    else
+        return nullptr;
+}
+
+} // namespace detail
+
+/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once. One that never began, or
+/// that the program drops, is destroyed with this.
+template <class T = void> class [[nodiscard]] co {
+    static_assert(!std::is_reference_v<T>, "a coroutine returns a value; return a pointer instead");
+
+  public:
+    struct promise_type : detail::co_promise_of<T> {
+        co get_return_object() noexcept { return co(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    };
+    co(co &&other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
+    co &operator=(co other) noexcept {
+        std::swap(handle, other.handle);
+        return *this;
+    }
+    ~co() {
+        if (handle) handle.destroy();
+    }
+
+    /// Runs it to its end; its result, or what it has thrown.
+    auto operator co_await() &&noexcept { return awaiter{handle}; }
+
+  private:
+    struct awaiter {
+        std::coroutine_handle<promise_type> child;
+        bool await_ready() const noexcept { return false; }
+        template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> parent) const noexcept {
+            child.promise().next = parent;
+            child.promise().root = detail::root_of(parent);
+            return child;
+        }
+        T await_resume() const { return child.promise().take(); }
+    };
+    explicit co(std::coroutine_handle<promise_type> made) noexcept : handle(made) {}
+    std::coroutine_handle<promise_type> handle;
+};
+
+namespace detail {
+
+inline root_task root_of_all(co<> work) { co_await std::move(work); }
+
+class group_awaiter {
+  public:
+    explicit group_awaiter(group &awaited) noexcept : after(awaited) {}
+
+    bool await_ready() noexcept {
+        code = weft_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
+        return code != WEFT_ETIMEDOUT;
+    }
+    /// After a submission that succeeds another thread may go on with the coroutine, and end this.
+    template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
+        co_root *root = root_of(waiting);
+        code = WEFT_OK;
+        if (root != nullptr && root->home->pool() != after.pool()) return false; // its group cannot be kept from there
+        resumption it{waiting.address(), root, &code};
+        const weft_after groups = {after.native(), root == nullptr ? nullptr : root->home->native()};
+        int error = weft_submit_after_object(after.pool(), groups, &resumption_type, &it);
+        if (error == WEFT_OK) return true;
+        code = error;
+        return false;
+    }
+    void await_resume() {
+        if (code == WEFT_OK)
+            code = weft_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
+        check(group_parts::thrown(after).rethrow(code), "co_await weft::group");
+    }
+
+  private:
+    group &after;
+    int code = WEFT_OK;
+};
+
+} // namespace detail
+
+/// Suspends until the group has finished; throws as its wait does. In a coroutine that counts in this very group: WEFT_EDEADLK. Also for
+/// coroutines of other types than co: these go on as tasks of the pool's own group. In a coroutine that was spawned in another pool the
+/// thread waits.
+inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
+
+/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine counts
+/// in its own group still, which must be of that pool: else WEFT_EINVAL.
+class resume_on {
+  public:
+    explicit resume_on(group &where) noexcept : to(where) {}
+    bool await_ready() const noexcept { return false; }
+    template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
+        detail::co_root *root = detail::root_of(waiting);
+        group &home = root == nullptr ? to : *root->home;
+        detail::resumption it{waiting.address(), root, &code};
+        int error = WEFT_EINVAL;
+        if (home.pool() == to.pool()) error = weft_submit_object(home.pool(), home.native(), &detail::resumption_type, &it);
+        if (error == WEFT_OK) return true; // as in group_awaiter
+        code = error;
+        return false;
+    }
+    void await_resume() const { detail::check(code, "weft::resume_on"); }
+
+  private:
+    group &to;
+    int code = WEFT_OK;
+};
+
+/// Begins the coroutine as a task of the group, which has not finished before the coroutine has. Throws when weft_submit gives an
+/// error; the coroutine is destroyed then.
+inline void spawn(group &where, co<> work) {
+    detail::root_task root = detail::root_of_all(std::move(work));
+    root.handle.promise().home = &where;
+    void *frame = root.handle.address();
+    int error = weft_submit_object(where.pool(), where.native(), &detail::root_task::type, &frame);
+    if (error == WEFT_OK) return;
+    root.handle.destroy();
+    detail::fail(error, "weft::spawn");
+}
+
+/// Runs the coroutine on the pool, waits for its end and helps. Its result, or what it has thrown.
+template <class T> T sync_wait(weft_pool *pool, co<T> work) {
+    using kept = std::conditional_t<std::is_void_v<T>, bool, T>;
+    std::optional<kept> result;
+    auto keep = [](co<T> inner, std::optional<kept> &to) -> co<> {
+        if constexpr (std::is_void_v<T>) {
+            co_await std::move(inner);
+            to.emplace(true);
+        } else {
+            to.emplace(co_await std::move(inner));
+        }
+    };
+    group counted(pool);
+    spawn(counted, keep(std::move(work), result));
+    counted.wait();
+    if (!result) detail::fail(WEFT_ECANCELED, "weft::sync_wait"); // the pool was aborted
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+} // namespace WEFT_WAYS
+} // namespace weft
+
+#undef WEFT_WAYS
+#endif

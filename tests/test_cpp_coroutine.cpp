@@ -1,0 +1,334 @@
+// test_cpp_coroutine.cpp: weft_coroutine.hpp, from its comments alone.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "cpp_help.hpp"
+
+#include <doctest/doctest.h>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft_coroutine.hpp>
+
+namespace {
+
+// Counts those that are alive.
+struct token {
+    explicit token(std::atomic<int> &all) : count(&all) { ++*count; }
+    token(const token &other) : count(other.count) { ++*count; }
+    token &operator=(const token &) = delete;
+    ~token() { --*count; }
+    std::atomic<int> *count;
+};
+
+weft::co<int> value(int number) { co_return number; }
+weft::co<int> sum_to(int number) {
+    int sum = 0;
+    for (int i = 1; i <= number; i++) sum += co_await value(i);
+    co_return sum;
+}
+weft::co<> throws(const char *what) {
+    throw std::runtime_error(what);
+    co_return;
+}
+weft::co<int> fib(weft_pool *pool, int n) {
+    if (n < 2) co_return n;
+    int less = 0;
+    weft::group branch(pool);
+    weft::spawn(branch, [](weft_pool *in, int m, int &to) -> weft::co<> { to = co_await fib(in, m); }(pool, n - 1, less));
+    int lesser = co_await fib(pool, n - 2);
+    co_await branch;
+    co_return less + lesser;
+}
+
+// A coroutine type of somebody else's.
+struct foreign {
+    struct promise_type {
+        foreign get_return_object() { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::terminate(); }
+    };
+};
+
+} // namespace
+
+TEST_CASE("a coroutine begins when it is awaited, and gives its result") {
+    weft::pool pool(2);
+    CHECK(weft::sync_wait(pool, value(7)) == 7);
+    CHECK(weft::sync_wait(pool, sum_to(1000)) == 500500);
+    CHECK(weft::sync_wait(pool, [](std::unique_ptr<int> p) -> weft::co<std::unique_ptr<int>> {
+              ++*p;
+              co_return p;
+          }(std::make_unique<int>(4))) != nullptr);
+    std::atomic<int> alive{0};
+    {
+        auto never = [](token) -> weft::co<> { co_return; }(token(alive));
+        auto moved = std::move(never);
+        CHECK(alive == 1);
+    }
+    CHECK(alive == 0);
+}
+
+TEST_CASE("what is thrown reaches who awaits, and the wait") {
+    weft::pool pool(2);
+    CHECK_THROWS_WITH_AS(weft::sync_wait(pool, throws("one")), "one", std::runtime_error);
+    auto catches = []() -> weft::co<int> {
+        try {
+            co_await throws("two");
+        } catch (const std::runtime_error &error) {
+            co_return std::string(error.what()) == "two" ? 1 : 2;
+        }
+        co_return 3;
+    };
+    CHECK(weft::sync_wait(pool, catches()) == 1);
+    weft::group group(pool);
+    weft::spawn(group, throws("three"));
+    CHECK_THROWS_WITH_AS(group.wait(), "three", std::runtime_error);
+}
+
+TEST_CASE("no thread waits for a group that is awaited") {
+    weft::pool pool(2);
+    weft::group many(pool), last(pool);
+    std::atomic<int> count{0};
+    gate door;
+    last.submit([&] { door(); });
+    for (int i = 0; i < 1000; i++)
+        weft::spawn(many, [](weft::group &group, std::atomic<int> &ran) -> weft::co<> {
+            co_await group;
+            ran++;
+        }(last, count));
+    door.entered.await(); // one worker stands there; the other begins all thousand, and is free
+    weft::group other(pool);
+    other.submit([] {});
+    while (!other.wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(count == 0);
+    door.opened.set();
+    many.wait();
+    CHECK(count == 1000);
+}
+
+TEST_CASE("a group that has finished is no reason to suspend, nor one that never had a task") {
+    weft::pool pool(2);
+    weft::sync_wait(pool, [](weft_pool *in) -> weft::co<> {
+        weft::group none(in), done(in);
+        const std::thread::id here = std::this_thread::get_id();
+        co_await none;
+        CHECK(here == std::this_thread::get_id());
+        done.submit([] {});
+        done.wait();
+        co_await done;
+        CHECK(here == std::this_thread::get_id());
+        for (int i = 0; i < 1000; i++) {
+            done.submit([] {});
+            co_await done;
+        }
+    }(pool));
+}
+
+TEST_CASE("an awaited group throws what its task has thrown, or what it returned") {
+    weft::pool pool(2);
+    auto awaits = [](weft_pool *in, bool late) -> weft::co<int> {
+        weft::group group(in);
+        group.submit([=] {
+            if (late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            throw std::runtime_error("task");
+        });
+        try {
+            co_await group;
+            co_return 1;
+        } catch (const std::runtime_error &) {
+            group.submit([] { return 17; });
+        }
+        try {
+            co_await group;
+        } catch (const weft::error &error) {
+            co_return error.code().value();
+        }
+        co_return 0;
+    };
+    for (int round = 0; round < 50; round++) CHECK(weft::sync_wait(pool, awaits(pool, round % 2 == 0)) == 17);
+}
+
+TEST_CASE("recursion") {
+    for (unsigned workers : {1u, 2u, 4u}) {
+        weft::pool pool(workers);
+        CHECK(weft::sync_wait(pool, fib(pool, 15)) == 610);
+    }
+}
+
+TEST_CASE("a group cannot be awaited by one of its own") {
+    weft::pool pool(1);
+    weft::group group(pool);
+    int code = 0;
+    weft::spawn(group, [](weft::group &own, int &result) -> weft::co<> {
+        try {
+            co_await own;
+        } catch (const weft::error &error) {
+            result = error.code().value();
+        }
+    }(group, code));
+    group.wait();
+    CHECK(code == WEFT_EDEADLK);
+}
+
+TEST_CASE("cancelled: what has not begun is destroyed, what is suspended is told") {
+    weft::pool pool(1);
+    std::atomic<int> alive{0}, told{0}, ran{0};
+    weft::group group(pool), last(pool);
+    gate door;
+    last.submit([&] { door(); });
+    door.entered.await();
+    auto waits = [](weft::group &after, std::atomic<int> &codes, std::atomic<int> &goes_on, token) -> weft::co<> {
+        auto inner = [](weft::group &awaited) -> weft::co<> { co_await awaited; };
+        goes_on++;
+        try {
+            co_await inner(after);
+            goes_on++;
+        } catch (const weft::error &error) {
+            if (error.code().value() == WEFT_ECANCELED) codes++;
+            throw;
+        }
+    };
+    auto starts = [](std::atomic<int> &count) -> weft::co<> {
+        count++;
+        co_return;
+    };
+    std::thread helper([&] { // the only worker stands in the door: this thread begins them
+        for (int i = 0; i < 10; i++) weft::spawn(group, waits(last, told, ran, token(alive)));
+        while (ran < 10) group.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+    });
+    helper.join();
+    for (int i = 0; i < 10; i++) weft::spawn(group, waits(last, told, ran, token(alive)));
+    CHECK(alive == 20);
+    group.cancel();
+    CHECK_THROWS_AS(weft::spawn(group, starts(ran)), weft::error);
+    door.opened.set();
+    std::error_code error;
+    group.wait(error);
+    CHECK(error.value() == WEFT_ECANCELED);
+    CHECK(alive == 0);
+    CHECK(told == 10);
+    CHECK(ran == 10); // begun, and no further
+}
+
+TEST_CASE("a pool ends what is suspended, by its end or by an abort") {
+    for (bool aborts : {false, true}) {
+        std::atomic<int> alive{0}, ended{0}, told{0};
+        weft_pool *pool = nullptr;
+        weft_config config;
+        weft_config_init(&config);
+        config.workers = 2;
+        REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
+        auto door = std::make_unique<gate>();
+        alignas(weft::group) unsigned char room[2][sizeof(weft::group)]; // not waited for: they outlive the pool
+        auto *last = ::new (room[0]) weft::group(pool), *group = ::new (room[1]) weft::group(pool);
+        last->submit([&] { (*door)(); });
+        door->entered.await();
+        event begun;
+        for (int i = 0; i < 20; i++)
+            weft::spawn(
+                *group,
+                [](weft::group &after, std::atomic<int> &done, std::atomic<int> &codes, event &at, token) -> weft::co<> {
+                    at.set();
+                    try {
+                        co_await after;
+                        done++;
+                    } catch (const weft::error &error) {
+                        if (error.code().value() == WEFT_ECANCELED) codes++;
+                    }
+                }(*last, ended, told, begun, token(alive)));
+        for (int i = 0; i < 20; i++) begun.await();
+        std::thread opener([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            door->opened.set();
+        });
+        CHECK((aborts ? weft_pool_abort(&pool, nullptr, nullptr) : weft_pool_destroy(&pool)) == WEFT_OK);
+        opener.join();
+        CHECK(alive == 0);
+        CHECK(ended + told == 20);
+        if (!aborts) CHECK(told == 0);
+    }
+}
+
+TEST_CASE("an aborted sync_wait says so") {
+    weft_pool *pool = nullptr;
+    REQUIRE(weft_pool_create(&pool, nullptr) == WEFT_OK);
+    CHECK(weft::sync_wait(pool, value(1)) == 1);
+    CHECK(weft_pool_destroy(&pool) == WEFT_OK);
+    CHECK_THROWS_AS(weft::sync_wait(pool, value(1)), weft::error);
+}
+
+TEST_CASE("coroutines of other types") {
+    weft::pool pool(2);
+    event done;
+    weft::group group(pool);
+    gate door;
+    group.submit([&] { door(); });
+    door.entered.await();
+    [](weft::group &after, event &at) -> foreign {
+        co_await after;
+        co_await weft::resume_on(after);
+        at.set();
+    }(group, done);
+    door.opened.set();
+    done.await();
+    group.wait();
+}
+
+TEST_CASE("going on as a new task") {
+    weft::pool pool(1), other(1);
+    weft::group group(pool);
+    std::string order;
+    auto turns = [](weft::group &home, std::string &to, char name) -> weft::co<> {
+        for (int i = 0; i < 3; i++) {
+            to += name;
+            co_await weft::resume_on(home);
+        }
+    };
+    {
+        occupied worker(pool);
+        weft::spawn(group, turns(group, order, 'a'));
+        weft::spawn(group, turns(group, order, 'b'));
+    }
+    while (!group.wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(order == "ababab");
+    weft::group foreign_group(other);
+    weft::spawn(group, turns(foreign_group, order, 'c'));
+    CHECK_THROWS_AS(group.wait(), weft::error);
+}
+
+TEST_CASE("a group of another pool is waited for") {
+    weft::pool pool(1), other(1);
+    int code = weft::sync_wait(pool, [](weft_pool *there) -> weft::co<int> {
+        weft::group far(there);
+        int result = 0;
+        far.submit([&] { result = 9; });
+        co_await far;
+        co_return result;
+    }(other));
+    CHECK(code == 9);
+}
+
+TEST_CASE("many, from several threads, all awaiting the same groups") {
+    weft::pool pool(3);
+    std::vector<std::thread> threads;
+    std::atomic<int> ran{0};
+    for (int t = 0; t < 3; t++)
+        threads.emplace_back([&] {
+            for (int round = 0; round < 100; round++) {
+                weft::group stages[3] = {weft::group(pool), weft::group(pool), weft::group(pool)};
+                stages[0].submit([&] { ran++; });
+                for (int s = 1; s < 3; s++)
+                    for (int i = 0; i < 5; i++)
+                        weft::spawn(stages[s], [](weft::group &before, std::atomic<int> &count) -> weft::co<> {
+                            co_await before;
+                            count++;
+                        }(stages[s - 1], ran));
+                stages[2].wait();
+            }
+        });
+    for (std::thread &thread : threads) thread.join();
+    CHECK(ran == 3 * 100 * 11);
+}
