@@ -31,6 +31,24 @@ void weft_panic(const char *what, const char *file, int line) __attribute__((nor
 #define ASSERT(x) ((void)sizeof((x) ? 1 : 0))
 #endif
 
+/* AddressSanitizer: bytes that nobody may touch until they are handed out. Nothing otherwise. */
+#if defined(__SANITIZE_ADDRESS__)
+#define WEFT_POISONS
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFT_POISONS
+#endif
+#endif
+#if defined(WEFT_POISONS)
+void __asan_poison_memory_region(const void *p, size_t size);
+void __asan_unpoison_memory_region(const void *p, size_t size);
+INLINE void poison(const void *p, size_t size) { __asan_poison_memory_region(p, size); }
+INLINE void unpoison(const void *p, size_t size) { __asan_unpoison_memory_region(p, size); }
+#else
+INLINE void poison(const void *p, size_t size) { (void)p, (void)size; }
+INLINE void unpoison(const void *p, size_t size) { (void)p, (void)size; }
+#endif
+
 /* Asks for the cache line of `p`, to read soon. Any address will do. */
 INLINE void prefetch_read(const void *p) { __builtin_prefetch(p); }
 

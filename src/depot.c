@@ -119,8 +119,11 @@ static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *fo
     uint64_t free = *found;
     bool is_taken = cas_acq(A5, &segment->free, &free, free & ~bits);
     *found = free;
-    if (is_taken) *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
-    return is_taken;
+    if (!is_taken) return false;
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        unpoison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
+    *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
+    return true;
 }
 
 static bool take_some(struct slots *got, struct segment *segment, unsigned count) {
@@ -190,6 +193,8 @@ struct slots depot_take_run(unsigned count, unsigned align) {
 
 void depot_put(struct segment *segment, uint64_t bits) {
     if (bits == 0) return;
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
     if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
 }
 

@@ -24,8 +24,17 @@
 #define SLAB_WORDS_MAX (SLAB_BLOCKS_MAX / 64)
 
 /* What a slot is used for. Size classes are 0 .. CLASSES - 1, runs of 1 .. RUNS slots follow; threads cache free blocks of these.
- * KIND_RUN: a longer run. */
-enum { CLASSES = 40, RUNS = 4, CACHED = CLASSES + RUNS, KIND_RUN = CACHED, KIND_DIRECT, KIND_OTHER, KINDS = OS_HEAP_TOPS };
+ * KIND_RUN: a longer run. KIND_DIRECT: a mapping. KIND_PRIVATE: one of these, of a private heap: see private_kind. */
+enum {
+    CLASSES = 40,
+    RUNS = 4,
+    CACHED = CLASSES + RUNS,
+    KIND_RUN = CACHED,
+    KIND_DIRECT,
+    KIND_OTHER,
+    KIND_PRIVATE,
+    KINDS = OS_HEAP_TOPS
+};
 
 enum tier { TIER_NONE, TIER_HOT, TIER_LISTED, TIER_DRAINING };
 
@@ -50,7 +59,8 @@ struct slab {
     uint32_t returned;        /* free blocks whose lines are in another processor's cache, about */
     uint8_t kind;             /* the class */
     uint8_t tier;
-    ATOMIC(uint32_t) run_slots; /* of a run's first slot */
+    ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */
+    ATOMIC(uint32_t) run_slots;   /* of a run's first slot */
     /* written by everybody */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
     ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */
@@ -62,6 +72,12 @@ struct remote_bits {
 };
 
 struct mapping; /* heap.h */
+
+/* Checked mode's word for each block of a slot, by its index (heap_check.c). */
+typedef ATOMIC(uint64_t) block_mark;
+struct marks {
+    block_mark of[SEGMENT_SLOTS][SLAB_BLOCKS_MAX];
+};
 
 struct ALIGNED(CACHE_LINE) segment {
     ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
@@ -77,6 +93,7 @@ struct ALIGNED(CACHE_LINE) segment {
     ATOMIC(uint64_t) dirty;                    /* slots used since their pages came from the system */
     ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
     ATOMIC(bool) huge;                         /* asked for huge pages */
+    ATOMIC(struct marks *) marks;              /* NULL: no block of it was checked */
     struct slab slabs[SEGMENT_SLOTS];
     /* Blocks freed by other threads and not collected yet; apart, since many slabs never see any. */
     struct remote_bits remote[SEGMENT_SLOTS];

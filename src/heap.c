@@ -25,6 +25,7 @@
 #define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
 #define TIMED_REFILLS 16u /* one in so many */
 #define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
+#define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
 #define WATCHED_FREES 4u  /* to a look at the clock */
 #define WATCHED_ROW 8u    /* that many in a row, with no allocation between: the thread does not go on with little */
 #define WATCH_TURNS 3u    /* of decay, after a slab emptied */
@@ -72,7 +73,7 @@ static void make_ready(struct bin *bin, struct slab *slab) {
 
 /* ---- the LRU ------------------------------------------------------------------------------------------------------ */
 
-static void slot_free(struct slab *slab) {
+void heap_slot_free(struct slab *slab) {
     struct segment *segment = segment_of(slab);
     store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
     depot_put(segment, UINT64_C(1) << slab_slot(slab));
@@ -83,7 +84,7 @@ void heap_lru_drop(struct heap *heap) {
     struct slab *slab = empties_take(&heap->lru);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
-        slot_free(slab);
+        heap_slot_free(slab);
         slab = next;
     }
 }
@@ -91,12 +92,16 @@ void heap_lru_drop(struct heap *heap) {
 /* ---- slabs come and go -------------------------------------------------------------------------------------------- */
 
 static void slab_emptied(struct heap *heap, struct slab *slab) {
+    if (UNLIKELY(slab->kind >= CLASSES)) {
+        private_large_end(heap, slab);
+        return;
+    }
     struct bin *bin = &heap->bins[slab->kind];
     tier_set(bin, slab, TIER_NONE);
     heap->watches = true;
     heap->turn_emptied = load_rlx(&heaps.turns);
     if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
-        slot_free(slab);
+        heap_slot_free(slab);
         return;
     }
     count_in(bin, COUNT_LRU_IN, 1);
@@ -116,7 +121,10 @@ void heap_collect(struct heap *heap) {
     struct slab *slab = inbox_take(&heap->inbox);
     while (slab != NULL) {
         struct slab *next = inbox_next(slab);
-        inbox_collect(&heap->inbox, slab);
+        uint32_t got = inbox_collect(&heap->inbox, slab);
+        /* A thread counts what it frees of others; what comes to a private heap went through no thread's cache. */
+        if (load_rlx(&heap->privacy) != PRIVACY_NONE && slab->kind < CLASSES)
+            count_in(&heap->bins[slab->kind], COUNT_FLUSHED, got);
         slab_settle(heap, slab);
         slab = next;
     }
@@ -130,6 +138,7 @@ static struct slab *find_orphans(unsigned kind) {
 
 /* Slabs whose owner has ended become the heap's. */
 uint32_t heap_adopt(struct heap *heap, unsigned kind) {
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) return 0; /* it would take them along when it is destroyed */
     struct bin *bin = &heap->bins[kind];
     uint32_t count = 0;
     struct slab *slab = find_orphans(kind);
@@ -148,6 +157,10 @@ uint32_t heap_adopt(struct heap *heap, unsigned kind) {
 
 static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, bool fresh) {
     slab_init(slab, kind, heap, fresh);
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
+        store_rlx(&slab->private_kind, (uint8_t)kind);
+        store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+    }
     make_ready(&heap->bins[kind], slab);
 }
 
@@ -277,7 +290,7 @@ void heap_config_set(struct heap *heap) {
         bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
         bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
         while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
-        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)
+        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME || load_rlx(&heaps.checks))
             heap_room_set(heap, i, 0);
         else if (heap->room[i] == 0)
             heap_room_set(heap, i, heap_room_start(i));
@@ -357,6 +370,7 @@ static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
     uint32_t got = 0;
     for (; bin->spill != NULL && got < count; got++) {
         void *block = bin->spill;
+        unpoison(block, sizeof bin->spill);
         memcpy(&bin->spill, block, sizeof bin->spill);
         slots[got] = block;
     }
@@ -406,21 +420,39 @@ static NOINLINE uint32_t refill_timed(struct heap *heap, unsigned kind) {
     return got;
 }
 
-static void *alloc_refilled(unsigned kind) {
-    struct heap *heap = heap_get();
-    if (heap == NULL) return NULL;
+void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
     void *block = cache_pop(heap, kind);
     if (block != NULL) return block;
     bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
     return (is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0 ? NULL : cache_pop(heap, kind);
 }
 
+static NOINLINE void *alloc_uncached(size_t size) {
+    if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, BLOCK_MIN);
+    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
+    struct heap *heap = heap_get();
+    void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));
+    if (block != NULL) handed_out(block, size);
+    return block;
+}
+
 void *heap_alloc_slow(size_t size) {
-    if (UNLIKELY(size > RUN_CACHED_MAX)) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
-    unsigned kind = size > MEDIUM_MAX ? kind_of_run(size) : class_of(size);
-    void *block = cache_pop(heap_mine(), kind);
-    if (LIKELY(block != NULL)) return block;
-    return kind < CLASSES ? alloc_refilled(kind) : large_alloc(size, BLOCK_MIN, NULL);
+    if (UNLIKELY(size > RUN_CACHED_MAX)) return alloc_uncached(size);
+    void *block = cache_pop(heap_mine(), size > MEDIUM_MAX ? kind_of_run(size) : class_of(size));
+    if (UNLIKELY(block == NULL)) return alloc_uncached(size);
+    handed_out(block, size);
+    return block;
+}
+
+void *heap_take_one(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    config_follow(heap);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+    if (load_rlx(&bin->count[COUNT_MISSES]) % TAKES_TIMED == 0) heap_decay(heap);
+    if (fill(heap, kind, 1) == 0) return NULL;
+    count_one(&heap->allocs[kind]);
+    count_in(bin, COUNT_MISSES, 1);
+    return heap->base[kind][1];
 }
 
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
@@ -478,7 +510,9 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
 
 static void spill(struct bin *bin, void **blocks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
+        unpoison(blocks[i], sizeof bin->spill);
         memcpy(blocks[i], &bin->spill, sizeof bin->spill);
+        poison(blocks[i], sizeof bin->spill);
         bin->spill = blocks[i];
     }
 }
@@ -537,7 +571,7 @@ static uint32_t freed_room(unsigned kind) {
                              min_u64(FREED_BLOCKS, class_info[kind].cache_max));
 }
 
-static void free_small(struct heap *heap, void *p, unsigned kind) {
+void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)) {
         free_home(heap, kind, p);
@@ -579,16 +613,36 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
 
 void heap_free_slow(void *p) {
     if (p == NULL) return;
+    if (UNLIKELY(load_rlx(&heaps.checks))) {
+        check_free(p, SIZE_ANY);
+        return;
+    }
     unsigned kind = kind_of(p);
+    if (UNLIKELY(kind == KIND_PRIVATE)) {
+        private_free(p);
+        return;
+    }
     struct heap *heap = kind < CACHED ? heap_get() : NULL;
     if (heap == NULL && kind < CLASSES)
         slab_send(slab_of(p), &p, 1);
     else if (heap == NULL)
         large_free(p, kind);
     else if (kind < CLASSES)
-        free_small(heap, p, kind);
+        heap_free_small(heap, p, kind);
     else
         free_run(heap, p, kind);
+}
+
+void heap_free_sized_slow(void *p, size_t size) {
+    if (UNLIKELY(load_rlx(&heaps.checks) && p != NULL))
+        check_free(p, size);
+    else if (size <= MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), kind_of(p), p))
+        heap_free_slow(p);
+}
+
+void heap_put_one(struct heap *heap, void *p, unsigned kind) {
+    count_in(&heap->bins[kind], COUNT_FLUSHED, 1);
+    release(heap, &heap->bins[kind], &p, 1);
 }
 
 /* ---- for heap_life.c ---------------------------------------------------------------------------------------------- */

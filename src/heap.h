@@ -71,10 +71,12 @@ struct cache_places {
 
 struct heap {
     /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that top may be.
-     * Kinds that are not cached have no room, which is how a free finds the long way. The first two stand as in os_no_heap.
+     * Kinds that are not cached have no room, which is how a free finds the long way. The first three stand as in os_no_heap.
      * Written by the thread alone; statistics look at top and allocs. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
+    uintptr_t
+        has_head; /* SEGMENT_MASK: what of an address is 0 where no head can be looked at; 0: all is freed the long way */
     ATOMIC(uint64_t) allocs[KINDS];
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
@@ -94,21 +96,28 @@ struct heap {
     ALIGNED(CACHE_LINE) slab_link lru; /* pushed and popped by the owner; anybody may take it whole */
     ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
     uint32_t config_seen;
-    struct heap *visited; /* while idle: in the list of who looks after it */
+    struct quarantine *quarantine; /* heap_check.c; NULL: none yet */
+    ATOMIC(uint32_t) privacy;      /* enum privacy */
+    struct slab *bigs;             /* a private heap's blocks over MEDIUM_MAX */
+    struct heap *visited;          /* while idle: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
     void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
 };
+/* Whose a heap is: a thread's; a private one, alive or not. */
+enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
 #define HEAP_SLOTS ((unsigned)((sizeof(struct heap) + SLOT_BYTES - 1) / SLOT_BYTES))
 
 INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
 
 void *heap_alloc_slow(size_t size);
 void heap_free_slow(void *p);
+void heap_free_sized_slow(void *p, size_t size);
 /* A block with a mapping of its own, in a table that grows. */
 struct mapping {
     ATOMIC(char *) block; /* NULL: none */
     ATOMIC(size_t) bytes;
+    block_mark mark; /* checked mode's */
 };
 #define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
 struct chunk {
@@ -124,6 +133,15 @@ void large_free(void *p, unsigned kind);
 size_t large_size(const void *p, unsigned kind);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
+
+/* AddressSanitizer: so many bytes may be touched, at least one. */
+INLINE void handed_out(const void *p, size_t size) { unpoison(p, size + (size == 0)); }
+/* AddressSanitizer: nobody may touch the block any more, nor free it again. */
+#if defined(WEFT_POISONS)
+void given_back(void *p);
+#else
+INLINE void given_back(void *p) { (void)p; }
+#endif
 
 /* NULL: the cache is empty. */
 INLINE void *cache_pop(struct heap *heap, unsigned kind) {
@@ -148,23 +166,29 @@ INLINE bool cache_push(struct heap *heap, unsigned kind, void *block) {
 INLINE void *heap_alloc(size_t size) {
     if (UNLIKELY(size > TINY_MAX)) return heap_alloc_slow(size);
     void *block = cache_pop(heap_mine(), class_of(size));
-    return LIKELY(block != NULL) ? block : heap_alloc_slow(size);
+    if (UNLIKELY(block == NULL)) return heap_alloc_slow(size);
+    handed_out(block, size);
+    return block;
 }
 
 /* NULL and blocks at a multiple of SEGMENT_BYTES have no head to look at. */
 INLINE void heap_free(void *p) {
-    if (UNLIKELY(((uintptr_t)p & SEGMENT_MASK) == 0 ||
-                 !cache_push(heap_mine(), load_rlx(&segment_of(p)->kinds[slot_of(p)]), p)))
+    struct heap *heap = heap_mine();
+    given_back(p);
+    if (UNLIKELY(((uintptr_t)p & heap->has_head) == 0 || !cache_push(heap, load_rlx(&segment_of(p)->kinds[slot_of(p)]), p)))
         heap_free_slow(p);
 }
 
 INLINE void heap_free_sized(void *p, size_t size) {
-    if (UNLIKELY(size > MEDIUM_MAX))
-        heap_free(p);
-    else if (UNLIKELY(p == NULL || !cache_push(heap_mine(), class_of(size), p)))
-        heap_free_slow(p);
+    given_back(p);
+    if (UNLIKELY(size > MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), class_of(size), p)))
+        heap_free_sized_slow(p, size);
 }
 
+/* Of a block's slot, as it is for a private heap's, too. */
+INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
+    return UNLIKELY(kind == KIND_PRIVATE) ? load_rlx(&slab->private_kind) : kind;
+}
 INLINE unsigned kind_of(const void *p) {
     return ((uintptr_t)p & SEGMENT_MASK) == 0 ? (unsigned)KIND_DIRECT : load_rlx(&segment_of(p)->kinds[slot_of(p)]);
 }
@@ -173,6 +197,7 @@ struct heaps {
     ATOMIC(struct heap *) all; /* newest first */
     struct tagged idle;        /* of ended threads, with all they had */
     struct tagged bare;        /* of ended threads, with what could not be taken from them */
+    struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
     ATOMIC(uint32_t) turns; /* of decay */
@@ -182,6 +207,7 @@ struct heaps {
     ATOMIC(int32_t) pool_prefill;
     ATOMIC(uint32_t) remote;
     ATOMIC(int64_t) decay_ms;
+    ATOMIC(bool) checks; /* checked mode: no block is cached, each has a mark */
 };
 extern struct heaps heaps;
 
@@ -198,6 +224,49 @@ void heap_drop_lrus(void);
 size_t heap_trim(void);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
+
+/* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */
+struct heap *heap_make(void);
+/* A heap without slabs begins, or begins again. */
+void heap_begin(struct heap *heap);
+
+/* ---- checked mode: heap_check.c ----------------------------------------------------------------------------------- */
+
+/* As their namesakes; what is wrong with p is said on standard error, and the process aborts. SIZE_ANY: the size is not known. */
+#define SIZE_ANY SIZE_MAX
+void *check_alloc(size_t size, size_t alignment);
+void check_free(void *p, size_t size);
+size_t check_usable(const void *p);
+/* The same for a private heap. false: the block is not of that heap; nothing happened. */
+void *check_alloc_in(struct heap *heap, size_t size);
+bool check_free_in(struct heap *heap, void *p);
+/* Begins it, or fails: no memory, or other threads have heaps. A WEFT_E* code. */
+int check_begin(void);
+/* Whether it was the caller who made the mark, which was *found, that of a freed block. */
+bool check_mark_end(block_mark *mark, uint64_t *found);
+/* Blocks in the heap's quarantine are freed. */
+void check_flush(struct heap *heap);
+/* The slab's blocks are nobody's any more. */
+void check_forget(const struct slab *slab);
+
+/* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
+
+/* A block over MEDIUM_MAX of a private heap. NULL: no memory. */
+void *private_large(struct heap *heap, size_t size);
+/* A slab of one large block, which was freed: its memory goes back. Owner. */
+void private_large_end(struct heap *heap, struct slab *slab);
+/* Frees a block of a private heap. Any thread. */
+void private_free(void *p);
+
+/* One block of the class, past the cache. NULL: no memory. */
+void *heap_take_one(struct heap *heap, unsigned kind);
+void heap_put_one(struct heap *heap, void *p, unsigned kind);
+/* Frees a block of a class past a full cache. */
+void heap_free_small(struct heap *heap, void *p, unsigned kind);
+/* heap_alloc_slow's way past an empty cache. */
+void *heap_alloc_refilled(struct heap *heap, unsigned kind);
+/* The slab's slot, which nobody uses, goes to the depot. */
+void heap_slot_free(struct slab *slab);
 
 /* heap.c, for heap_life.c */
 void heap_config_set(struct heap *heap);

@@ -10,31 +10,46 @@ void weft_free_sized(void *p, size_t size) { heap_free_sized(p, size); }
 void *weft_alloc_zeroed(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
-    bool zeroed = false;
-    void *p = bytes > MEDIUM_MAX && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
-    if (p == NULL) p = bytes > MEDIUM_MAX ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
+    bool zeroed = false, is_large = bytes > MEDIUM_MAX && !load_rlx(&heaps.checks);
+    void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
+    if (p == NULL) p = is_large ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
+    if (p != NULL) handed_out(p, bytes);
     if (p != NULL && !zeroed) memset(p, 0, bytes);
     return p;
 }
 
-/* A class whose block size is a multiple of the alignment; blocks start at multiples of their size from an aligned slot. */
 void *weft_alloc_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
-    if (size <= MEDIUM_MAX && alignment <= MEDIUM_MAX) {
-        size_t wanted = round_up(size == 0 ? 1 : size, alignment);
-        unsigned kind = class_of(wanted);
-        while (kind < CLASSES && (class_info[kind].size & (alignment - 1)) != 0) kind++;
-        if (kind < CLASSES) return heap_alloc(class_info[kind].size);
-    }
+    if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
+    unsigned kind = class_aligned(alignment, size);
+    if (kind < CLASSES) return heap_alloc(class_info[kind].size);
     if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }
 
+/* The bytes of the block, whoever has it. */
+static size_t heap_usable(const void *p) {
+    unsigned kind = kind_of(p);
+    if (kind == KIND_PRIVATE) kind = load_rlx(&slab_of(p)->private_kind);
+    return kind < CLASSES ? class_info[kind].size : large_size(p, kind);
+}
+
+#if defined(WEFT_POISONS)
+/* Read first: of a block that was freed already, AddressSanitizer says so here. */
+void given_back(void *p) {
+    if (p == NULL || load_rlx(&heaps.checks)) return;
+    (void)load_rlx((ATOMIC(uint8_t) *)p);
+    poison(p, heap_usable(p));
+}
+#endif
+
 size_t weft_usable_size(const void *p) {
     if (p == NULL) return 0;
-    unsigned kind = kind_of(p);
-    return kind < CLASSES ? class_info[kind].size : large_size(p, kind);
+    if (UNLIKELY(load_rlx(&heaps.checks))) return check_usable(p);
+    size_t usable = heap_usable(p);
+    unpoison(p, usable);
+    return usable;
 }
 
 static void *realloc_copy(void *p, size_t usable, size_t size) {
@@ -49,7 +64,10 @@ static void *realloc_copy(void *p, size_t usable, size_t size) {
 void *weft_realloc(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
+    if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
     unsigned kind = kind_of(p);
+    unpoison(p, heap_usable(p));
+    if (UNLIKELY(kind == KIND_PRIVATE)) return heap_usable(p) >= size ? p : realloc_copy(p, heap_usable(p), size);
     if (kind >= CLASSES) {
         size_t usable = large_size(p, kind);
         void *resized = large_resize(p, kind, size);
@@ -67,8 +85,10 @@ int weft_heap_configure(const weft_heap_config *config) {
     if (config == NULL || config->struct_size < sizeof config->struct_size) return WEFT_EINVAL;
     memcpy(&c, config, config->struct_size < sizeof c ? config->struct_size : sizeof c);
     if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
-        c.remote > WEFT_HEAP_REMOTE_KEEP || c.decay_ms < -1 || c.decay_ms > INT32_MAX)
+        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.decay_ms < -1 || c.decay_ms > INT32_MAX)
         return WEFT_EINVAL;
+    int error = c.checks != 0 ? check_begin() : load_rlx(&heaps.checks) ? WEFT_EBUSY : WEFT_OK;
+    if (error != WEFT_OK) return error;
     store_rlx(&heaps.pool_capacity, c.pool_capacity);
     store_rlx(&heaps.pool_prefill, c.pool_prefill);
     store_rlx(&heaps.remote, c.remote);

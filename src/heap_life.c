@@ -29,21 +29,23 @@ struct heap *heaps_all(void) {
     return load_acq(H2, &heaps.all);
 }
 
-static void heap_begin(struct heap *heap) {
+void heap_begin(struct heap *heap) {
     void **place = heap->places;
     heap->budget = CACHE_BUDGET;
+    bool is_open = !load_rlx(&heaps.checks);
+    heap->has_head = is_open ? SEGMENT_MASK : 0;
     for (unsigned i = 0; i < KINDS; i++) {
         heap->base[i] = heap->limit[i] = place;
         store_rlx(&heap->top[i], place);
         if (i >= CACHED) continue;
-        heap->room[i] = heap_room_start(i);
+        heap->room[i] = is_open ? heap_room_start(i) : 0;
         heap->limit[i] += heap->room[i];
         place += 1 + class_info[i].cache_max + GATHER_MAX;
     }
     heap_config_set(heap);
 }
 
-static struct heap *heap_make(void) {
+struct heap *heap_make(void) {
     struct slots got = depot_take_run(HEAP_SLOTS, 1);
     if (got.segment == NULL) return NULL;
     depot_soil(got);
@@ -92,6 +94,7 @@ static bool was_used(const struct heap *heap, unsigned kind) {
 }
 
 void heap_tidy(struct heap *heap) {
+    check_flush(heap);
     for (unsigned i = 0; i < CACHED; i++)
         if (was_used(heap, i)) heap_kind_tidy(heap, i);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
@@ -177,7 +180,7 @@ static NOINLINE void decay_turn(struct heap *heap) {
 
 void heap_decay(struct heap *heap) {
     int64_t wanted_ms = load_rlx(&heaps.decay_ms);
-    if (wanted_ms < 0) return;
+    if (wanted_ms < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
     uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
     uint64_t now_ns = os_now_ns();
     if (now_ns >= heap->next_rest_ns) {

@@ -107,6 +107,7 @@ static void *map_block(size_t size, size_t alignment) {
     head->mapping = record;
     size_t offset = alignment > PAGE && alignment < SEGMENT_BYTES ? alignment : PAGE;
     store_rlx(&record->bytes, bytes - offset);
+    store_rlx(&record->mark, 0);
     store_rlx(&record->block, start + offset);
     return start + offset;
 }
@@ -114,6 +115,7 @@ static void *map_block(size_t size, size_t alignment) {
 static void unmap_block(const void *p) {
     struct segment *head = head_of(p);
     record_drop(head->mapping);
+    unpoison(head->map_start, head->map_bytes);
     os_unmap(head->map_start, head->map_bytes);
 }
 

@@ -53,12 +53,21 @@
 #define RUN_ROW(slots)                                                                                                      \
     { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS }
 
-const struct class_info class_info[CACHED] = {CLASS_SIZES(CLASS_ROW), RUN_ROW(1), RUN_ROW(2), RUN_ROW(3), RUN_ROW(4)};
+/* The last two rows are those of a private heap's large blocks, one to a slab: their sizes stand elsewhere. */
+const struct class_info class_info[KIND_DIRECT + 1] = {
+    CLASS_SIZES(CLASS_ROW), RUN_ROW(1), RUN_ROW(2), RUN_ROW(3), RUN_ROW(4), RUN_ROW(1), RUN_ROW(1)};
 
 const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1] = {0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
                                                          12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15, 16,
                                                          16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17, 18, 18,
                                                          18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19};
+
+unsigned class_aligned(size_t alignment, size_t size) {
+    if (size > MEDIUM_MAX || alignment > MEDIUM_MAX) return CLASSES;
+    unsigned kind = class_of(round_up(size == 0 ? 1 : size, alignment));
+    while (kind < CLASSES && (class_info[kind].size & (alignment - 1)) != 0) kind++;
+    return kind;
+}
 
 /* ---- the owner's side --------------------------------------------------------------------------------------------- */
 
@@ -78,6 +87,7 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
     store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
+    poison(slab_start(slab), SLOT_BYTES);
 }
 
 /* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and the next
@@ -85,6 +95,9 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
  * block home writes first, all blocks of a message together: the line is then in one cache alone, and moves from there at once. */
 static void write_lines(void *const *blocks, uint32_t count, size_t size, size_t lines) {
     size_t bytes = min_u64(size, lines * CACHE_LINE);
+#if defined(WEFT_POISONS)
+    bytes = 0;
+#endif
     for (uint32_t i = 0; i < count; i++)
         for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
 }
@@ -132,6 +145,7 @@ static void inbox_push(struct inbox *inbox, struct slab *slab) {
 
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
+    if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
     struct remote_bits *remote = remote_of(slab);
     write_lines(blocks, count, class_info[kind].size, LINES_SENT);
     uint64_t before = add_acq(B1, &slab->state, count);

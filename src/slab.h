@@ -36,7 +36,7 @@ struct class_info {
     uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
     uint32_t cache_max; /* blocks in a thread's cache */
 };
-extern const struct class_info class_info[CACHED];
+extern const struct class_info class_info[KIND_DIRECT + 1];
 extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1]; /* by (size + 15) / 16 */
 
 INLINE unsigned class_of_medium(size_t size) {
@@ -47,6 +47,10 @@ INLINE unsigned class_of_medium(size_t size) {
 INLINE unsigned class_of(size_t size) {
     return size <= TINY_MAX ? class_of_tiny[(size + BLOCK_MIN - 1) / BLOCK_MIN] : class_of_medium(size);
 }
+
+/* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks start at
+ * multiples of their size from an aligned slot. */
+unsigned class_aligned(size_t alignment, size_t size);
 
 /* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
 #define RUN_CACHED_MAX (RUNS * SLOT_BYTES)

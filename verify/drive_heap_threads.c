@@ -10,6 +10,10 @@ enum { SIZE = 1024, SENT = 3 };
 
 static ATOMIC(uint32_t *) handed[SENT];
 
+static weft_heap *own;
+static block_mark mark;
+static uint32_t ended;
+
 static void setup(void) {
     memset(&depot, 0, sizeof depot);
     memset(&heaps, 0, sizeof heaps);
@@ -70,7 +74,7 @@ static void drops_lrus(void) {
     for (int i = 0; i < 2; i++) heap_drop_lrus();
 }
 
-/* What was not taken over is ended here; then only the heaps' own slots are in use. */
+/* What was not taken over is ended here; then only the heaps' own slots are in use, and those of the table of mappings. */
 static void check(void) {
     for (uint32_t i = 0; i < SENT; i++)
         if (load_rlx(&handed[i]) != NULL) end_block(load_rlx(&handed[i]), 100 + i);
@@ -82,6 +86,7 @@ static void check(void) {
         used += SEGMENT_SLOTS - (uint64_t)__builtin_popcountll(s->head_bits) -
                 (uint64_t)__builtin_popcountll(load_rlx(&s->free) & ~LISTED);
     }
+    for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older)) used--;
     EXPECT(used == load_rlx(&heaps.count) * HEAP_SLOTS);
 }
 
@@ -93,6 +98,70 @@ EXPLORE_DRIVER(heap_trim, .about = "memory is given back meanwhile", .setup = se
                .threads = {hand_over_and_use, take_over, trims}, .check = check, .must_see = 3);
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
+
+/* A private heap, whose owner goes on while another thread frees its blocks. */
+static void setup_private(void) {
+    setup();
+    EXPECT(weft_heap_create(&own) == WEFT_OK);
+}
+static uint32_t *make_own(size_t size, uint32_t color) {
+    uint32_t *block = weft_heap_alloc(own, size);
+    EXPECT(block != NULL);
+    plain_write(block, sizeof *block);
+    *block = color;
+    return block;
+}
+static void hand_over_own(void) {
+    for (uint32_t i = 0; i < SENT; i++) store_rel(Y1, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t *block = make_own(SIZE, 200 + i);
+        if (i % 2 == 0) EXPECT(weft_heap_free(own, block) == WEFT_OK);
+    }
+    make_own(MEDIUM_MAX + 1, 300);
+}
+static void check_private(void) {
+    take_over();
+    EXPECT(weft_heap_destroy(&own) == WEFT_OK);
+    check();
+}
+EXPLORE_DRIVER(heap_private, .about = "a private heap's blocks are freed by another thread", .setup = setup_private,
+               .threads = {hand_over_own, take_over}, .check = check_private, .must_see = 1);
+
+/* Private heaps come and go while all LRUs are emptied. */
+static void use_private(void) {
+    for (int round = 0; round < 2; round++) {
+        weft_heap *heap;
+        uint32_t *blocks[6];
+        EXPECT(weft_heap_create(&heap) == WEFT_OK);
+        for (uint32_t i = 0; i < 6; i++) EXPECT((blocks[i] = weft_heap_alloc(heap, SIZE)) != NULL);
+        for (uint32_t i = 0; i < 5; i++) EXPECT(weft_heap_free(heap, blocks[i]) == WEFT_OK);
+        EXPECT(weft_heap_destroy(&heap) == WEFT_OK);
+    }
+}
+EXPLORE_DRIVER(heap_private_lru, .about = "private heaps end while LRUs are taken", .setup = setup,
+               .threads = {use_private, drops_lrus, use_private}, .check = check);
+
+/* Checked mode: threads make the marks of one segment together, and free each other's blocks. */
+static void setup_checked(void) {
+    setup();
+    store_rlx(&heaps.checks, true);
+}
+EXPLORE_DRIVER(heap_checked, .about = "checked blocks are freed by another thread", .setup = setup_checked,
+               .threads = {hand_over, take_over_and_use}, .must_see = 1);
+
+/* Two free one block. */
+static void setup_mark(void) {
+    memset(&mark, 0, sizeof mark);
+    store_rlx(&mark, 1);
+    ended = 0;
+}
+static void end_mark(void) {
+    uint64_t found = 1;
+    if (check_mark_end(&mark, &found)) ended++;
+}
+static void check_mark(void) { EXPECT(ended == 1); }
+EXPLORE_DRIVER(heap_mark, .about = "two free one block, one may", .setup = setup_mark, .threads = {end_mark, end_mark},
+               .check = check_mark);
 
 /* Two make a block with a mapping of its own, while a third looks at the table of them. */
 static uint32_t mappings_seen(void) {

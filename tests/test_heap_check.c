@@ -1,0 +1,442 @@
+/* Checked mode: each mistake ends the process with a message that names it; what is right goes on as ever. Every case runs in a child,
+ * since checked mode never ends. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "help.h"
+#include "weft.h"
+
+static char said[1024];
+
+static void begin(void) {
+    weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
+/* Runs it in a child whose standard error comes here, and returns how the child ended, as child_status does. */
+static int outcome(void (*run)(void)) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL); /* cmocka catches it */
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        run();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n = 1; n > 0; length += (size_t)(n > 0 ? n : 0)) n = read(ends[0], said + length, sizeof said - 1 - length);
+    said[length] = 0;
+    close(ends[0]);
+    return child_status(child);
+}
+
+/* It aborts, and says all of `words` (separated by '|') on one line. */
+static void dies(void (*run)(void), const char *words) {
+    char left[256];
+    int status = outcome(run);
+    if (status != 1000 + SIGABRT) print_error("status %d, said: %s\n", status, said);
+    assert_int_equal(status, 1000 + SIGABRT);
+    snprintf(left, sizeof left, "%s", words);
+    for (const char *word = strtok(left, "|"); word != NULL; word = strtok(NULL, "|")) {
+        if (strstr(said, word) == NULL) print_error("no \"%s\" in: %s\n", word, said);
+        assert_non_null(strstr(said, word));
+    }
+    assert_memory_equal(said, "weft heap: ", 11);
+    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+}
+
+static void lives(void (*run)(void)) {
+    int status = outcome(run);
+    if (status != 0) print_error("said: %s\n", said);
+    assert_int_equal(status, 0);
+    assert_string_equal(said, "");
+}
+
+#if defined(SANITIZED_ADDRESS)
+void __asan_unpoison_memory_region(const void *p, size_t size);
+#endif
+
+/* Past what the caller may touch, as the mistakes below do. The address is hidden from the compiler, and opened to
+ * AddressSanitizer, which would be first to tell. */
+static void scribble(void *p, size_t offset, char value) {
+    char *to = (char *)p + offset;
+#if defined(SANITIZED_ADDRESS)
+    __asan_unpoison_memory_region(to, 1);
+#endif
+    __asm__("" : "+r"(to));
+    *to = value;
+}
+
+/* ---- freeing ------------------------------------------------------------------------------------------------------ */
+
+static void free_twice(void) {
+    begin();
+    void *p = weft_alloc(48);
+    weft_free(p);
+    weft_free(p);
+}
+static void free_twice_later(void) {
+    begin();
+    void *p = weft_alloc(48), *others[100];
+    weft_free(p);
+    for (int i = 0; i < 100; i++) others[i] = weft_alloc(48);
+    for (int i = 0; i < 100; i++) weft_free(others[i]);
+    weft_free(p);
+}
+static void free_twice_large(void) {
+    begin();
+    void *p = weft_alloc(100000);
+    weft_free(p);
+    weft_free(p);
+}
+static void *free_it(void *p) {
+    weft_free(p);
+    return NULL;
+}
+static void free_in_thread(void *p) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, free_it, p) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+static void free_twice_elsewhere(void) {
+    begin();
+    void *p = weft_alloc(48);
+    free_in_thread(p);
+    weft_free(p);
+}
+static void free_foreign(void) {
+    begin();
+    weft_free(weft_alloc(48));
+    weft_free(malloc(48));
+}
+static void free_stack(void) {
+    char local[64];
+    begin();
+    weft_free(local + 16);
+}
+static void free_nowhere(void) {
+    begin();
+    weft_free((void *)(uintptr_t)0x123456789000);
+}
+static void free_inside(void) {
+    begin();
+    weft_free((char *)weft_alloc(48) + 16);
+}
+static void free_inside_large(void) {
+    begin();
+    weft_free((char *)weft_alloc(300000) + 70000);
+}
+static void free_inside_mapping(void) {
+    begin();
+    weft_free((char *)weft_alloc((size_t)16 << 20) + ((size_t)8 << 20));
+}
+static void free_never_made(void) {
+    begin();
+    char *p = weft_alloc(48);
+    weft_free(p + weft_usable_size(p) / 48 * 64 * 100); /* a block of the same slab, never handed out */
+}
+static void free_other_size(void) {
+    begin();
+    weft_free_sized(weft_alloc(48), 40);
+}
+
+static void test_freeing(void **state) {
+    (void)state;
+    dies(free_twice, "free of 0x|the block of 48 bytes at 0x|was freed already");
+    dies(free_twice_later, "the block of 48 bytes|was freed already");
+    dies(free_twice_large, "the block of 100000 bytes|was freed already");
+    dies(free_twice_elsewhere, "the block of 48 bytes|was freed already");
+    dies(free_foreign, "no block of this heap has that address");
+    dies(free_stack, "no block of this heap has that address");
+    dies(free_nowhere, "free of 0x123456789000: no block of this heap has that address");
+    dies(free_inside, "the block of 48 bytes|at offset 16");
+    dies(free_inside_large, "the block of 300000 bytes|at offset 70000");
+    dies(free_inside_mapping, "the block of 16777216 bytes|at offset 8388608");
+    dies(free_never_made, "no block was handed out there");
+    dies(free_other_size, "the block of 48 bytes|was freed with another size: 40");
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------ */
+
+static size_t write_size, write_offset;
+static void write_past(void) {
+    begin();
+    void *p = weft_alloc(write_size);
+    scribble(p, write_offset, 1);
+    weft_free(p);
+}
+static void write_past_and_resize(void) {
+    begin();
+    void *p = weft_alloc(100);
+    scribble(p, 100, 1);
+    p = weft_realloc(p, 200);
+}
+static void write_past_aligned(void) {
+    begin();
+    void *p = weft_alloc_aligned(4096, 4096);
+    REQUIRE(((uintptr_t)p & 4095) == 0);
+    scribble(p, 4096, 1);
+    weft_free(p);
+}
+static void write_freed(void) {
+    begin();
+    char *p = weft_alloc(200);
+    weft_free(p);
+    scribble(p, 77, 1);
+    weft_trim(); /* the quarantine is emptied */
+}
+static void write_freed_and_go_on(void) {
+    begin();
+    char *p = weft_alloc(200);
+    weft_free(p);
+    scribble(p, 0, 1);
+    for (int i = 0; i < 5000; i++) weft_free(weft_alloc(200));
+}
+static void use_freed(void) {
+    begin();
+    char *p = weft_alloc(200);
+    weft_free(p);
+    REQUIRE(weft_usable_size(p) == 0);
+}
+
+static void test_writing(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, 15, 16, 17, 100, 1008, 1024, 1025, 32752, 32768, 32769, 100000, 262144, 3000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (size_t past = 0; past < 16; past += 15) {
+            write_size = sizes[i];
+            write_offset = sizes[i] + past;
+            char words[96];
+            snprintf(words, sizeof words, "the block of %zu bytes|past its end|at offset %zu", write_size, write_offset);
+            dies(write_past, words);
+        }
+    dies(write_past_and_resize, "use of 0x|the block of 100 bytes|past its end|at offset 100");
+    dies(write_past_aligned, "the block of 4096 bytes|past its end");
+    dies(write_freed, "quarantine of 0x|the block of 200 bytes|after it was freed|at offset 77");
+    dies(write_freed_and_go_on, "the block of 200 bytes|after it was freed|at offset 0");
+    dies(use_freed, "the block of 200 bytes|was freed already");
+}
+
+/* ---- what is right ------------------------------------------------------------------------------------------------ */
+
+static uint32_t next(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
+
+static void fill_block(unsigned char *p, size_t size) {
+    for (size_t k = 0; k < size; k += size / 64 + 1) p[k] = (unsigned char)size;
+}
+static void check_block(const unsigned char *p, size_t size) {
+    for (size_t k = 0; k < size; k += size / 64 + 1) REQUIRE(p[k] == (unsigned char)size);
+}
+
+static void *churn(void *start) {
+    enum { LIVE = 300 };
+    unsigned char *blocks[LIVE] = {NULL};
+    size_t sizes[LIVE] = {0};
+    uint32_t seed = (uint32_t)(uintptr_t)start;
+    for (int i = 0; i < 20000; i++) {
+        uint32_t at = next(&seed) >> 8 & 255;
+        if (blocks[at] != NULL) check_block(blocks[at], sizes[at]);
+        size_t size = next(&seed) >> 8 & (i % 64 == 0 ? 0x3ffff : 0x7ff);
+        switch (next(&seed) >> 8 & 3) {
+        case 0: blocks[at] = weft_realloc(blocks[at], size); break;
+        case 1:
+            weft_free(blocks[at]);
+            blocks[at] = weft_alloc_aligned((size_t)16 << (size & 7), size);
+            break;
+        case 2:
+            weft_free_sized(blocks[at], sizes[at]);
+            blocks[at] = weft_alloc_zeroed(1, size);
+            for (size_t k = 0; k < size; k++) REQUIRE(blocks[at][k] == 0);
+            break;
+        default: weft_free(blocks[at]); blocks[at] = weft_alloc(size);
+        }
+        REQUIRE(blocks[at] != NULL && weft_usable_size(blocks[at]) == size);
+        fill_block(blocks[at], sizes[at] = size);
+    }
+    for (int i = 0; i < LIVE; i++) weft_free(blocks[i]);
+    return NULL;
+}
+
+static void churn_checked(void) {
+    begin();
+    churn((void *)1);
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++) REQUIRE(pthread_create(&threads[i], NULL, churn, (void *)(i + 2)) == 0);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    weft_trim();
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    REQUIRE(counts.live_bytes == 0 && counts.allocs == counts.frees);
+}
+
+/* Blocks handed out before checked mode began are freed, resized and freed twice as they should be. */
+static void begin_late(void) {
+    void *small[50], *run = weft_alloc(100000), *mapping = weft_alloc((size_t)5 << 20);
+    for (int i = 0; i < 50; i++) small[i] = weft_alloc((size_t)i * 20 + 1);
+    for (int i = 0; i < 25; i++) weft_free(small[i]);
+    begin();
+    begin();
+    for (int i = 25; i < 50; i++) small[i] = weft_realloc(small[i], (size_t)i * 40);
+    for (int i = 25; i < 50; i++) weft_free(small[i]);
+    weft_free(run);
+    weft_free(mapping);
+    weft_trim();
+}
+static void begin_late_and_free_twice(void) {
+    void *p = weft_alloc(48);
+    begin();
+    weft_free(p);
+    weft_free(p);
+}
+
+static void *allocate(void *unused) {
+    (void)unused;
+    weft_free(weft_alloc(10));
+    return NULL;
+}
+static void begin_too_late(void) {
+    pthread_t thread;
+    weft_free(weft_alloc(10));
+    REQUIRE(pthread_create(&thread, NULL, allocate, NULL) == 0);
+    pthread_join(thread, NULL);
+    weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
+    REQUIRE(weft_heap_configure(&config) == WEFT_EBUSY);
+    config.checks = 2;
+    REQUIRE(weft_heap_configure(&config) == WEFT_EINVAL);
+    weft_free(weft_alloc(10));
+}
+static void never_ends(void) {
+    begin();
+    weft_heap_config config = {.struct_size = sizeof config};
+    REQUIRE(weft_heap_configure(&config) == WEFT_EBUSY);
+    free_twice();
+}
+
+static void test_right(void **state) {
+    (void)state;
+    lives(churn_checked);
+    lives(begin_late);
+    lives(begin_too_late);
+    dies(begin_late_and_free_twice, "was freed already");
+    dies(never_ends, "was freed already");
+}
+
+/* ---- private heaps ------------------------------------------------------------------------------------------------ */
+
+static void private_right(void) {
+    begin();
+    for (int round = 0; round < 3; round++) {
+        weft_heap *heap;
+        void *p[100];
+        REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+        for (size_t i = 0; i < 100; i++) REQUIRE((p[i] = weft_heap_alloc(heap, i * 700)) != NULL);
+        for (size_t i = 0; i < 100; i += 3) REQUIRE(weft_heap_free(heap, p[i]) == WEFT_OK);
+        for (size_t i = 1; i < 100; i += 3) free_in_thread(p[i]);
+        REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+        churn((void *)9);
+    }
+}
+static void private_freed_after(void) {
+    begin();
+    weft_heap *heap;
+    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+    void *p = weft_heap_alloc(heap, 50);
+    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    weft_free(p);
+}
+static void private_freed_twice(void) {
+    begin();
+    weft_heap *heap;
+    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+    void *p = weft_heap_alloc(heap, 50);
+    free_in_thread(p);
+    weft_heap_free(heap, p);
+}
+static void private_past(void) {
+    begin();
+    weft_heap *heap;
+    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+    void *p = weft_heap_alloc(heap, 50);
+    scribble(p, 50, 0);
+    weft_heap_free(heap, p);
+}
+static void test_private(void **state) {
+    (void)state;
+    lives(private_right);
+    dies(private_freed_after, "free of 0x");
+    dies(private_freed_twice, "the block of 50 bytes|was freed already");
+    dies(private_past, "the block of 50 bytes|past its end");
+}
+
+/* ---- AddressSanitizer --------------------------------------------------------------------------------------------- */
+
+#if defined(SANITIZED_ADDRESS)
+static int sum;
+static void read_at(const char *p) {
+    __asm__("" : "+r"(p));
+    sum += *p;
+}
+static void read_freed(void) {
+    char *p = weft_alloc(48);
+    weft_free(p);
+    read_at(p);
+}
+static void read_past(void) { read_at((char *)weft_alloc(40) + 40); }
+static void read_freed_large(void) {
+    char *p = weft_alloc(100000);
+    weft_free(p);
+    read_at(p + 99999);
+}
+static void read_never_made(void) { read_at((char *)weft_alloc(48) + 4096); }
+static void read_destroyed(void) {
+    weft_heap *heap;
+    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+    char *p = weft_heap_alloc(heap, 50);
+    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    read_at(p);
+}
+static void read_detained(void) {
+    begin();
+    read_freed();
+}
+static void free_twice_poisoned(void) {
+    void *p = weft_alloc(48);
+    weft_free(p);
+    weft_free(p);
+}
+static void reported(void (*run)(void)) {
+    int status = outcome(run);
+    assert_int_not_equal(status, 0);
+    if (strstr(said, "use-after-poison") == NULL) print_error("said: %s\n", said);
+    assert_non_null(strstr(said, "use-after-poison"));
+}
+#endif
+
+static void test_poison(void **state) {
+    (void)state;
+#if defined(SANITIZED_ADDRESS)
+    reported(read_freed);
+    reported(read_past);
+    reported(read_freed_large);
+    reported(read_never_made);
+    reported(read_destroyed);
+    reported(read_detained);
+    reported(free_twice_poisoned);
+#else
+    SKIP("not built with AddressSanitizer");
+#endif
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_freeing), cmocka_unit_test(test_writing), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_private), cmocka_unit_test(test_poison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
