@@ -35,6 +35,7 @@ static inline int view_error(int error) {
 /* After the pool is there: the view's own part. */
 static inline int view_furnish(view *v) {
     weft_config config;
+    weft_config_init(&config);
     weft_pool_config(v->pool, &config);
     v->group = (weft_group)WEFT_GROUP_INIT;
     v->places = config.workers + config.spares;

@@ -140,7 +140,12 @@ typedef struct weft_config {
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
-WEFT_API int weft_config_init(weft_config *config);
+static inline int weft_config_init(weft_config *config) {
+    if (config == NULL) return WEFT_EINVAL;
+    __builtin_memset(config, 0, sizeof *config);
+    config->struct_size = sizeof *config; /* the caller's, not the library's */
+    return WEFT_OK;
+}
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE,
  * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
@@ -179,7 +184,8 @@ WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *contex
  * WEFT_EINVAL for an environment that does not parse. */
 WEFT_API int weft_default_pool(weft_pool **pool);
 
-/* The configuration in force, every default replaced by its value. Strings belong to the pool. WEFT_EINVAL for NULL. */
+/* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by its
+ * value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
 WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 
 /* Worker threads running (spares not counted); 0 for NULL. */

@@ -24,12 +24,6 @@ const char *weft_strerror(int error) {
 
 unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
-int weft_config_init(weft_config *config) {
-    if (config == NULL) return WEFT_EINVAL;
-    *config = (weft_config){.struct_size = sizeof *config};
-    return WEFT_OK;
-}
-
 /* The number in the variable, if it is set. false: it is set to something else than a number from `least` to `most`. */
 static bool env_number(const char *name, int64_t least, int64_t most, int64_t *number) {
     const char *text = getenv(name);
@@ -107,8 +101,10 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {
-    if (pool == NULL || config == NULL) return WEFT_EINVAL;
-    *config = pool->config;
+    if (pool == NULL || config == NULL || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    weft_config whole = pool->config;
+    whole.struct_size = config->struct_size;
+    memcpy(config, &whole, min_u64(config->struct_size, sizeof whole));
     return WEFT_OK;
 }
 

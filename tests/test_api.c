@@ -126,6 +126,27 @@ static void test_config_in_force(void **state) {
     end_pool(pool);
 }
 
+/* A program that was compiled when weft_config was shorter. */
+static void test_config_of_an_older_caller(void **state) {
+    (void)state;
+    struct {
+        weft_config config;
+        unsigned char beyond[sizeof(weft_config)];
+    } older;
+    const size_t size = offsetof(weft_config, spares);
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, NULL), WEFT_OK);
+    memset(&older, '#', sizeof older);
+    older.config.struct_size = size;
+    assert_int_equal(weft_pool_config(pool, &older.config), WEFT_OK);
+    assert_int_equal(older.config.struct_size, size);
+    assert_int_equal(older.config.workers, weft_pool_workers(pool));
+    for (size_t i = size; i < sizeof older.config; i++) assert_int_equal(((unsigned char *)&older)[i], '#');
+    older.config.struct_size = 1;
+    assert_int_equal(weft_pool_config(pool, &older.config), WEFT_EINVAL);
+    end_pool(pool);
+}
+
 static int64_t spin_of(const char *cpus) {
     weft_config config = config_of(2), kept = config_of(0);
     config.spin_ns = 7000;
@@ -612,6 +633,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_config_from_bad_env),
         cmocka_unit_test(test_config_format),
         cmocka_unit_test(test_config_in_force),
+        cmocka_unit_test(test_config_of_an_older_caller),
         cmocka_unit_test(test_no_spin_on_one_cpu),
         cmocka_unit_test(test_config_kept),
         cmocka_unit_test(test_thread_names),

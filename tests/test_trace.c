@@ -90,7 +90,7 @@ static void test_bounded(void **state) {
     config.flags = WEFT_NO_HELP;
     config.trace_events = 100; /* 128 */
     weft_pool *pool = make_pool_with(&config);
-    weft_config in_force;
+    weft_config in_force = config_of(0);
     assert_int_equal(weft_pool_config(pool, &in_force), WEFT_OK);
     assert_int_equal(in_force.trace_events, 128);
     assert_int_equal(weft_trace_start(pool), WEFT_OK);

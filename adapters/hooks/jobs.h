@@ -32,6 +32,7 @@ static inline int hook_take(void *payload, weft_worker *self) {
 /* In an ordered pool a thread that waits may be needed to run what it waits for. */
 static inline int hook_is_shared(const weft_pool *pool) {
     weft_config config;
+    weft_config_init(&config);
     return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_ORDERED);
 }
 

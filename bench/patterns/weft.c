@@ -25,6 +25,7 @@ static int call_run(void *payload, weft_worker *self) {
 static void enter(void *pool, void (*body)(void *arg), void *arg) {
     struct call call = {body, arg};
     weft_config settings;
+    weft_config_init(&settings);
     if (weft_pool_config(pool_of(pool), &settings) == WEFT_OK && (settings.flags & WEFT_NO_HELP) == 0) {
         body(arg);
         return;
