@@ -343,6 +343,22 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * the tasks: it starts at once. In a WEFT_NO_HELP pool a caller from outside runs nothing, a worker does in its stead. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
+/* A range of two dimensions, cut to tiles; those at its far edges may be smaller. */
+typedef struct weft_tiles {
+    weft_range rows, columns; /* their grains are a tile's height and width; 0: weft chooses, by the range alone */
+} weft_tiles;
+
+typedef struct weft_tile {
+    size_t row_begin, row_end, column_begin, column_end; /* ends are the first ones not in it */
+} weft_tile;
+
+/* Handles one tile, or several side by side as one. Else as a weft_range_fn: tiles are counted along the rows, from the first on. */
+typedef int (*weft_tile_fn)(const weft_tile *tile, void *context, weft_worker *self);
+
+/* weft_for over the tiles, each handled once: of tiles that fail, the first in that order counts. WEFT_EINVAL also when there are more
+ * tiles than a size_t can count. */
+WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *context);
+
 /* A reduction: values of `size` bytes, aligned to 16 wherever weft keeps them. */
 typedef struct weft_reduction {
     size_t size;

@@ -145,6 +145,46 @@ template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin,
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
 }
 
+namespace detail {
+
+template <class F> struct tile_loop {
+    F *body;
+    failures thrown{};
+
+    int piece(const weft_tile &tile) {
+        if constexpr (std::is_invocable_v<F &, const weft_tile &>) {
+            return code_of(tile);
+        } else {
+            for (std::size_t row = tile.row_begin; row != tile.row_end; ++row)
+                for (std::size_t column = tile.column_begin; column != tile.column_end; ++column)
+                    if (int code = code_of(row, column); code != 0) return code;
+            return 0;
+        }
+    }
+    template <class... Args> int code_of(const Args &...args) {
+        if constexpr (std::is_void_v<std::invoke_result_t<F &, const Args &...>>) {
+            std::invoke(*body, args...);
+            return 0;
+        } else {
+            return std::invoke(*body, args...);
+        }
+    }
+    static int run(const weft_tile *tile, void *context, weft_worker *) noexcept {
+        auto *self = static_cast<tile_loop *>(context);
+        return call(&self->thrown, [=] { return self->piece(*tile); });
+    }
+};
+
+} // namespace detail
+
+/// Calls body(row, column) for each place of the range, tile by tile, or body(tile) for each weft_tile, as weft_for_tiles does. Throws what
+/// the first tile that failed has thrown; a body may also return an int, as a task. The grains are a tile's height and width.
+template <class F> void parallel_for_tiles(weft_pool *pool, weft_range rows, weft_range columns, F &&body) {
+    detail::tile_loop<std::remove_reference_t<F>> loop{std::addressof(body)};
+    int code = weft_for_tiles(pool, {rows, columns}, loop.run, &loop);
+    detail::check(loop.thrown.rethrow(code), "weft::parallel_for_tiles");
+}
+
 // ---- reductions --------------------------------------------------------------------------------------------------------
 
 namespace detail {

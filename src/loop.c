@@ -41,7 +41,9 @@
 
 #define PARTS_MAX 64u
 #define UNITS_MAX ((size_t)1 << 30)
-#define SHORT_NS 1000u       /* a loop that takes less is the caller's alone */
+#define SHORT_NS 1000u /* a loop that takes less is the caller's alone */
+#define ALONE_FIRST 8u /* units: its first step */
+#define ALONE_TIMED_EVERY 8u
 #define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
 #define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
 
@@ -66,6 +68,7 @@ struct loop {
     uint32_t units;
     weft_range_fn body;
     void *context;
+    uintptr_t function;  /* the user's */
     size_t begin, count; /* indices */
     size_t unit;         /* indices in one */
     uint64_t chunk_max;  /* units */
@@ -228,14 +231,14 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
     frame.index = loop->index;
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
     uint64_t start = trace_begin(seat);
-    store_rlx(&seat->running, (uintptr_t)loop->body);
+    store_rlx(&seat->running, loop->function);
     if (number < loop->parts) {
         if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number]);
     } else {
         struct part own = {{0}};
         if (part_steal(loop, &own)) loop_share(loop, seat, &own);
     }
-    trace_end(seat, TRACE_HELP_LOOP, start, (uintptr_t)loop->body);
+    trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
     worker_flush(seat);
     frame_pop(seat);
     if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
@@ -318,9 +321,9 @@ static void loop_shut(struct loop *loop) {
 /* ---- what bodies cost --------------------------------------------------------------------------------------------- */
 
 /* The seat's memory of a body: time per index in 1/256 ticks; 0: not known. */
-static struct loop_cost *cost_of(struct weft_worker *seat, weft_range_fn body) {
-    struct loop_cost *cost = &seat->loop_costs[(uintptr_t)body / 16 % LOOP_COSTS];
-    if (cost->body != body) *cost = (struct loop_cost){body, 0};
+static struct loop_cost *cost_of(struct weft_worker *seat, uintptr_t function) {
+    struct loop_cost *cost = &seat->loop_costs[function / 16 % LOOP_COSTS];
+    if (cost->function != function) *cost = (struct loop_cost){function, 0};
     return cost;
 }
 
@@ -354,25 +357,34 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     uint64_t units = loop_share(loop, loop->seat, &loop->part[0]);
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
-    trace_end(loop->seat, TRACE_LOOP, traced, (uintptr_t)loop->body);
+    trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
     loop->seat->loop_end = os_ticks();
 }
 
-/* Over before anybody could come, if it takes as long as the last time. */
+/* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done before others
+ * may come: each step has eight times the units of those before. How long the last one takes is seen now and then alone. */
 static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short_ticks) {
-    uint32_t first = loop->units / 8;
+    bool looks = ++loop->seat->loops_alone % ALONE_TIMED_EVERY == 0;
     uint64_t start = os_ticks();
-    if (first > 0) loop_call(loop, loop->seat, 0, first);
-    if (load_rlx(&loop->error) != 0) return;
-    if (first == 0 || os_ticks() - start < short_ticks)
-        loop_call(loop, loop->seat, first, loop->units);
-    else
-        loop_together(loop, cost, first);
+    uint64_t ticks = 0;
+    uint64_t from = 0;
+    uint64_t to = max_u64(min_u64(loop->units / 8, ALONE_FIRST), 1);
+    while (from < loop->units && ticks < short_ticks) {
+        loop_call(loop, loop->seat, (uint32_t)from, (uint32_t)to);
+        if (load_rlx(&loop->error) != 0) return;
+        from = to;
+        to = min_u64(from * 9, loop->units);
+        if (from < loop->units || looks) ticks = os_ticks() - start;
+    }
+    if (ticks < short_ticks) return;
+    cost->ticks_256 = 0; /* what was known is wrong */
+    cost_learn(cost, ticks, min_u64(from * loop->unit, loop->count));
+    if (from < loop->units) loop_together(loop, cost, (uint32_t)from);
 }
 
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
-    struct loop_cost *cost = cost_of(seat, loop->body);
+    struct loop_cost *cost = cost_of(seat, loop->function);
     uint64_t short_ticks = SHORT_NS * os_ticks_per_us() / 1000;
     seat->loop_depth++;
     if (loop_is_cancelled(loop))
@@ -386,13 +398,6 @@ static int loop_run(struct loop *loop) {
     return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
 }
 
-/* What weft_for was called with. */
-struct loop_job {
-    weft_range range;
-    weft_range_fn body;
-    void *context;
-};
-
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     size_t count = job->range.end - job->range.begin;
     if (count == 0) return WEFT_OK;
@@ -403,6 +408,7 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     size_t scale = (grains - 1) / UNITS_MAX + 1;
     loop->body = job->body;
     loop->context = job->context;
+    loop->function = job->function;
     loop->begin = job->range.begin;
     loop->count = count;
     loop->unit = grain * scale;
@@ -443,13 +449,16 @@ static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     return error;
 }
 
-int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context) {
-    if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
+int loop_for(weft_pool *pool, const struct loop_job *job) {
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
-    struct loop_job job = {range, body, context};
-    if (seat->frame != NULL) return loop_start(seat, &job);
-    return (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, &job) : loop_as_guest(seat, &job);
+    if (seat->frame != NULL) return loop_start(seat, job);
+    return (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, job) : loop_as_guest(seat, job);
+}
+
+int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context) {
+    if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
+    return loop_for(pool, &(struct loop_job){range, body, context, (uintptr_t)body});
 }

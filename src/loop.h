@@ -10,4 +10,14 @@ bool loops_are_open(const weft_pool *pool);
 uint32_t loop_find(struct weft_worker *seat, struct loop **found);
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number);
 
+/* What weft_for is called with; by weft itself, too. */
+struct loop_job {
+    weft_range range;
+    weft_range_fn body;
+    void *context;
+    uintptr_t function; /* the user's: the body, or what that calls */
+};
+/* weft_for, the arguments having been looked at. */
+int loop_for(weft_pool *pool, const struct loop_job *job);
+
 #endif

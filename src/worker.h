@@ -33,7 +33,7 @@ struct forks {
 #define LOOP_COSTS 8u
 struct loop;
 struct loop_cost {
-    weft_range_fn body;
+    uintptr_t function;
     uint64_t ticks_256; /* per index, in 1/256 ticks */
 };
 
@@ -66,6 +66,7 @@ struct weft_worker {
     enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
     uint32_t loop_depth; /* loops it is calling, one inside the other */
+    uint32_t loops_alone;
     struct loop_cost loop_costs[LOOP_COSTS];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */

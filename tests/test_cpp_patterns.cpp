@@ -137,6 +137,33 @@ static float sum_of(weft_pool *pool, const std::vector<float> &numbers, std::siz
         pool, {0, numbers.size(), grain}, 0.0f, [&](std::size_t i) { return numbers[i]; }, std::plus<>());
 }
 
+TEST_CASE("a loop over tiles covers its range once, by place or by tile") {
+    for (unsigned workers : {1u, 3u}) {
+        weft::pool pool(workers);
+        std::vector<std::atomic<int>> marks(70 * 90);
+        weft::parallel_for_tiles(pool, {0, 70, 8}, {0, 90, 16},
+                                 [&](std::size_t row, std::size_t column) { marks[row * 90 + column]++; });
+        weft::parallel_for_tiles(pool, {10, 70, 0}, {5, 90, 0}, [&](const weft_tile &tile) {
+            for (std::size_t row = tile.row_begin; row < tile.row_end; row++)
+                for (std::size_t column = tile.column_begin; column < tile.column_end; column++) marks[row * 90 + column]++;
+        });
+        bool right = true;
+        for (std::size_t i = 0; i < marks.size(); i++) right = right && marks[i] == (i / 90 >= 10 && i % 90 >= 5 ? 2 : 1);
+        CHECK(right);
+        auto throws = [](std::size_t row, std::size_t column) {
+            if (row >= 3 && column >= 4) throw static_cast<int>(row * 100 + column);
+        };
+        int thrown = 0;
+        try {
+            weft::parallel_for_tiles(pool, {0, 70, 1}, {0, 90, 1}, throws);
+        } catch (int what) {
+            thrown = what;
+        }
+        CHECK(thrown == 304);
+        CHECK_THROWS_AS(weft::parallel_for_tiles(pool, {1, 0, 0}, {0, 1, 0}, throws), weft::error);
+    }
+}
+
 TEST_CASE("a reduction has the same bits for any number of workers") {
     numbers_of random{1};
     std::vector<float> numbers(100003);
@@ -255,6 +282,32 @@ TEST_CASE("sorted, reversed, equal, strings by value") {
     CHECK(texts == expected);
     CHECK_THROWS_AS(weft::sort(pool, numbers.begin(), numbers.end(), [](int a, int b) { return a == 77 ? throw 1 : a < b; }),
                     int);
+}
+
+TEST_CASE("a sort gives the same order as in C") {
+    struct entry {
+        std::uint32_t key, place;
+        bool operator==(const entry &other) const { return key == other.key && place == other.place; }
+    };
+    weft_order order{};
+    order.size = sizeof(entry);
+    order.compare = [](const void *left, const void *right, void *) {
+        const auto a = static_cast<const entry *>(left)->key, b = static_cast<const entry *>(right)->key;
+        return a < b ? -1 : a > b ? 1 : 0;
+    };
+    for (unsigned workers : {1u, 2u, 3u, 8u}) {
+        weft::pool pool(workers);
+        for (std::uint32_t n : {0u, 1u, 3u, 2047u, 2048u, 10000u, 50000u})
+            for (std::uint32_t keys : {1u, 7u, 1000u, 1u << 30}) {
+                numbers_of random{n + keys};
+                std::vector<entry> cpp;
+                for (std::uint32_t i = 0; i < n; i++) cpp.push_back({static_cast<std::uint32_t>(random()) % keys, i});
+                std::vector<entry> c = cpp;
+                weft::sort(pool, cpp.begin(), cpp.end(), [](const entry &a, const entry &b) { return a.key < b.key; });
+                CHECK(weft_sort(pool, c.data(), c.size(), &order) == WEFT_OK);
+                CHECK(cpp == c);
+            }
+    }
 }
 
 TEST_CASE("a sort in a cancelled group loses nothing") {

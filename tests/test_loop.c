@@ -114,6 +114,35 @@ static void test_worker_helps_a_long_call(void **state) {
     }
 }
 
+/* The same body, over at once for a while, then long: its first index takes a while, then two calls wait for each other. */
+struct moody {
+    bool is_long;
+    atomic_uint arrived;
+};
+static int moody_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct moody *moody = context;
+    for (size_t i = begin; moody->is_long && i < end; i++) {
+        if (i > 0) (void)meet_body(i, i + 1, &moody->arrived, self);
+        if (i == 0)
+            for (unsigned n = 0; n < 5; n++) nap();
+    }
+    return 0;
+}
+static void test_worker_helps_a_body_that_was_short(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    for (unsigned round = 0; round < 20; round++) {
+        struct moody moody = {.is_long = false};
+        for (unsigned i = 0; i < 50; i++)
+            assert_int_equal(weft_for(pool, (weft_range){0, 3, 1}, moody_body, &moody), WEFT_OK);
+        moody.is_long = true;
+        if (round % 2 == 0) nap();
+        assert_int_equal(weft_for(pool, (weft_range){0, 3, 1}, moody_body, &moody), WEFT_OK);
+        assert_int_equal(atomic_load(&moody.arrived), 2);
+    }
+    end_pool(pool);
+}
+
 static int thread_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin;
     (void)end;
@@ -440,6 +469,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_huge_ranges),
         cmocka_unit_test(test_makes_visible),
         cmocka_unit_test(test_worker_helps_a_long_call),
+        cmocka_unit_test(test_worker_helps_a_body_that_was_short),
         cmocka_unit_test(test_no_help_runs_on_workers_only),
         cmocka_unit_test(test_ordered_pool_loops_at_once),
         cmocka_unit_test(test_bounded_pool),
