@@ -534,7 +534,9 @@ static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     if (!has_call) {
         uint64_t start = trace_begin(seat);
         count_up(&seat->parks, 1);
+        pool_hold_up(seat);
         os_wait(&seat->wait_event, event, 0);
+        pool_let_go(seat);
         trace_end(seat, TRACE_WAIT, start, 0);
     }
     store_rlx(&seat->forks.sleeps, 0);

@@ -308,7 +308,9 @@ static void loop_shut(struct loop *loop) {
             if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) != 0) {
                 uint64_t slept = trace_begin(seat);
                 count_up(&seat->parks, 1);
+                pool_hold_up(seat);
                 os_wait(&seat->wait_event, event, 0);
+                pool_let_go(seat);
                 trace_end(seat, TRACE_WAIT, slept, 0);
             }
         }

@@ -14,6 +14,8 @@
  *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
  *   P12 pool_stand_in: event + 1       release  D10  a spare sleeps on a new event
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
+ *   P14 pool_stand_in: fence           sc       P15  a section opens while the last worker falls asleep in a join: no spare comes
+ *   P15 pool_hold_up: fence            sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
 #include "pool.h"
@@ -197,21 +199,43 @@ static int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     return os_thread_start(&seat->thread, &options, worker_main, seat);
 }
 
-bool pool_add_spare(weft_pool *pool) {
+uint32_t pool_spares_wanted(const weft_pool *pool) {
+    uint32_t blocked = load_rlx(&pool->blocked);
+    uint32_t held_up = load_rlx(&pool->held_up);
+    uint32_t workers = load_rlx(&pool->workers);
+    return blocked == 0 ? 0 : blocked + (held_up < workers ? 0 : held_up - workers + 1);
+}
+
+bool pool_has_runner(const weft_pool *pool) {
+    return load_rlx(&pool->blocked) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+}
+
+/* Starts spares, as many as are wanted and may be. How many there are. */
+static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t made = load_rlx(&pool->spares_made);
-    bool is_wanted = made < load_rlx(&pool->blocked) && made < pool->config.spares;
-    if (is_wanted) {
+    for (; made < pool_spares_wanted(pool) && made < pool->config.spares; made++) {
         uint32_t index = pool->workers_max + made;
         struct weft_worker *seat = load_rlx(&pool->seats[index]);
         if (seat == NULL) seat = seat_make(pool, index);
-        if (seat != NULL) {
-            seat->is_worker = true;
-            if (seat_start_thread(pool, seat) == 0) store_rlx(&pool->spares_made, ++made);
-        }
+        if (seat == NULL) break;
+        seat->is_worker = true;
+        if (seat_start_thread(pool, seat) != 0) break;
+        store_rlx(&pool->spares_made, made + 1);
     }
     os_unlock(&pool->lock);
-    return load_rlx(&pool->blocked) <= made;
+    return made;
+}
+
+bool pool_call_spares(weft_pool *pool) {
+    uint32_t made = load_rlx(&pool->spares_made);
+    if (made < pool_spares_wanted(pool)) made = pool_add_spares(pool);
+    uint32_t wanted = pool_spares_wanted(pool);
+    for (uint32_t i = 0; i < made && i < wanted; i++) {
+        add_rel(P12, &pool->park.slots[pool->workers_max + i].event, 1);
+        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
+    }
+    return wanted <= made;
 }
 
 bool pool_stand_in(weft_pool *pool) {
@@ -219,15 +243,24 @@ bool pool_stand_in(weft_pool *pool) {
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
-    bool has_spare = blocked <= load_rlx(&pool->spares_made) || pool_add_spare(pool);
-    for (uint32_t i = 0; i < load_rlx(&pool->spares_made) && i < blocked; i++) {
-        add_rel(P12, &pool->park.slots[pool->workers_max + i].event, 1);
-        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
-    }
-    return has_spare;
+    fence_sc(P14);
+    return pool_call_spares(pool);
 }
 
 void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+
+void pool_hold_up(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    if (!seat->is_worker || seat->blocking > 0) return;
+    uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
+    fence_sc(P15);
+    if (load_rlx(&pool->blocked) == 0 || held_up < load_rlx(&pool->workers) || pool_call_spares(pool)) return;
+    worker_wake_stranded(pool);
+}
+
+void pool_let_go(const struct weft_worker *seat) {
+    if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
+}
 
 static void pool_await_start(weft_pool *pool) {
     for (;;) {

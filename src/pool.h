@@ -11,10 +11,19 @@ struct weft_worker *seat_find(weft_pool *pool, int *error);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 
-/* Starts a spare thread when fewer run than sections are open. Whether one stands in now. */
-bool pool_add_spare(weft_pool *pool);
-/* A worker is not to be had for a while: a spare stands in, started if need be. Whether there is one. */
+/* Spares: threads that run tasks while others cannot. As many are wanted as sections are open; more when so many workers are held up,
+ * asleep inside a task until another thread has done something, that nobody would be left: what they sleep for may wait in
+ * a section for a task that is queued. */
+uint32_t pool_spares_wanted(const weft_pool *pool);
+/* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
+/* Around a sleep inside a task, in a join, a loop, or a wait that helps; nothing in a section, nor for a thread from outside. */
+void pool_hold_up(const struct weft_worker *seat);
+void pool_let_go(const struct weft_worker *seat);
+/* Is a worker or a spare neither in a section nor held up? */
+bool pool_has_runner(const weft_pool *pool);
+/* Starts and wakes the spares that are wanted. Whether there are as many. Any thread. */
+bool pool_call_spares(weft_pool *pool);
 
 #endif

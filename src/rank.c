@@ -17,7 +17,11 @@
  * Of 1 and 3 of any two, one sees the other's: a slot given after the publisher and the sleeper looked is given by one that
  * finds the task and the sleeper.
  *
- * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (N3): ids of a record only rise, so
+ * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So who publishes while there is
+ * no slot wakes the waits of that group; who relied on a worker that then finds no slot is served by that worker's last look
+ * (rank_wake_helpers).
+ *
+ * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (G23): ids of a record only rise, so
  * one that comes too late changes nothing.
  *
  * While a background task runs, its thread's loops and forked calls are its own: nobody helps, else they would fill the workers
@@ -66,6 +70,19 @@ static bool has_slot(const weft_pool *pool) { return load_rlx(&pool->background_
 
 bool rank_holds_slow(const weft_pool *pool, const struct lane *lane) {
     return !has_slot(pool) && rank_is_background(pool, load_rlx(&lane->group));
+}
+
+void rank_wake_helpers_slow(weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = worker_seat(pool, i);
+        if (seat == NULL) continue;
+        for (const struct lane *lane = worker_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) {
+            if (lane_is_empty(lane) || !rank_holds_slow(pool, lane)) continue;
+            const struct record *record = record_at(&pool->groups, load_rlx(&lane->group));
+            if (record != NULL) worker_wake_helpers(pool, load_rlx(&record->id) & ~ID_MARKS);
+        }
+    }
 }
 
 /* Is a background task waiting to start? */

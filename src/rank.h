@@ -22,6 +22,12 @@ INLINE bool rank_holds(const weft_pool *pool, const struct lane *lane) {
     return rank_has_background(pool) && rank_holds_slow(pool, lane);
 }
 
+/* By who is about to sleep, or to do something else, beside tasks that wait for a slot: wakes the waits that may help with them. */
+void rank_wake_helpers_slow(weft_pool *pool);
+INLINE void rank_wake_helpers(weft_pool *pool) {
+    if (rank_has_background(pool) && load_rlx(&pool->park.word[0].helpers) > 0) rank_wake_helpers_slow(pool);
+}
+
 /* Slots: as many as background tasks may run. rank_take: false, there is none, or nothing to run in it. What was taken is given
  * back by rank_give, which wakes a worker if that lets one do something. rank_retake: one more, though there may be none left. */
 bool rank_take(weft_pool *pool);

@@ -59,6 +59,11 @@ static bool wait_close(struct wait *wait) {
 
 static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
 
+/* Nobody may be left to run what it waits for, and it helps nobody. */
+static bool wait_is_stranded(const struct wait *wait) {
+    return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
+}
+
 /* Looks once more, with everybody able to see that it waits, then sleeps. */
 static void wait_sleep(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
@@ -80,13 +85,16 @@ static void wait_sleep(struct wait *wait) {
         worker_unbias(pool);
         forks_ask_firmly(pool, &filter);
     }
-    if (!recheck(T14, record_is_finished(wait->record) || record_has_ended(wait->record), false)) {
+    bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+    if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
         has_call = helps && !has_piece && fork_find(seat, true, &filter, &call);
         if (!has_piece && !has_call) {
             uint64_t start = trace_begin(seat);
             count_up(&seat->parks, 1);
+            pool_hold_up(seat);
             os_wait(&seat->wait_event, event, wait->deadline_ns);
+            pool_let_go(seat);
             trace_end(seat, TRACE_WAIT, start, 0);
         }
     }
@@ -139,19 +147,34 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_call;
 }
 
-/* A worker that helps nobody is about to sleep: a spare stands in for it. Without one it helps after all, but in an ordered pool,
- * where a helper could run a task on top of the one that task waits for: false when no thread is left there. */
+/* A thread that helps nobody is about to sleep inside a task: a spare stands in for it. Without one it helps after all, but in an ordered
+ * pool, where a helper could run a task on top of the one that task waits for: false when no thread is left there. */
 static bool wait_block(struct wait *wait) {
-    const weft_pool *pool = wait->seat->pool;
+    struct weft_worker *seat = wait->seat;
+    weft_pool *pool = seat->pool;
     wait->blocks = true;
-    weft_block_begin(wait->seat);
-    if (wait->seat->has_spare) return true;
+    if (seat->is_worker)
+        weft_block_begin(seat);
+    else
+        seat->has_spare = pool_stand_in(pool);
+    if (seat->has_spare) return true;
     if (!pool->ordered) wait->help = WEFT_HELP_BELOW;
-    return !pool->ordered || load_rlx(&pool->blocked) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+    return !pool->ordered || pool_has_runner(pool);
+}
+static void wait_unblock(const struct wait *wait) {
+    if (wait->seat->is_worker)
+        weft_block_end(wait->seat);
+    else
+        pool_stand_down(wait->seat->pool);
+}
+static bool wait_must_block(const struct wait *wait) {
+    const struct weft_worker *seat = wait->seat;
+    return !wait->blocks && wait->help == WEFT_HELP_NONE && (seat->is_worker || (seat->pool->helps && seat->frame != NULL));
 }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
     struct piece piece;
     for (;;) {
         if (record_has_ended(wait->record)) return WEFT_OK;
@@ -165,8 +188,10 @@ static int wait_loop(struct wait *wait) {
             worker_run_help(wait->seat, &piece);
         else if (wait_spin(wait))
             continue;
-        else if (!wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->is_worker) {
+        else if (wait_must_block(wait)) {
             if (!wait_block(wait)) return WEFT_EAGAIN;
+        } else if (!pool->ordered && wait_is_stranded(wait) && !pool_call_spares(pool)) {
+            wait->help = WEFT_HELP_BELOW;
         } else if (!wait_sleep_soundly(wait)) {
             return WEFT_EDEADLK;
         }
@@ -222,7 +247,7 @@ static int wait_seated(struct wait *wait) {
     int result = wait_loop(wait);
     if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record);
-    if (wait->blocks) weft_block_end(seat);
+    if (wait->blocks) wait_unblock(wait);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;

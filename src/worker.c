@@ -34,6 +34,7 @@
 #include "find.h"
 #include "heap_rest.h"
 #include "observe.h"
+#include "pool.h"
 #include "ready.h"
 #include "probe.h"
 #include "rank.h"
@@ -263,6 +264,16 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
     }
 }
 
+void worker_wake_stranded(weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = worker_seat(pool, i);
+        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || load_rlx(&waiter->wait_helps) != 0) continue;
+        add_rlx(&waiter->wait_event, 1);
+        os_wake(&waiter->wait_event, INT32_MAX);
+    }
+}
+
 void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
@@ -327,6 +338,7 @@ static void leave_scout(struct weft_worker *seat) {
     if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
+    rank_wake_helpers(pool);
     if (!recheck(D15, find_sees(pool, true) || forks_are_open(pool, true), false)) return;
     if (view.parked > 0 || view.dozing)
         worker_wake(seat);
@@ -423,6 +435,7 @@ static bool doze(struct weft_worker *seat) {
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
     while (!recheck(D18, doze_is_over(pool, &progress), false)) {
+        rank_wake_helpers(pool);
         uint64_t since = os_ticks();
         if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return time_wake(seat, since);
     }
@@ -463,6 +476,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         park_retract(&pool->park, seat->index);
         return false;
     }
+    rank_wake_helpers(pool);
     PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
@@ -506,7 +520,7 @@ static void look_out(struct weft_worker *seat) {
 }
 
 static bool spare_is_wanted(const struct weft_worker *seat) {
-    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < load_rlx(&seat->pool->blocked);
+    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
 }
 
 /* A spare that nobody needs sleeps until a section begins. */

@@ -158,6 +158,7 @@ struct weft_pool {
     ATOMIC(uint32_t) background_runs; /* slots taken, rank.c */
     ATOMIC(uint32_t) blocked;         /* sections open */
     ATOMIC(uint32_t) blocked_peak;
+    ATOMIC(uint32_t) held_up;     /* workers and spares asleep inside a task, in no section */
     ATOMIC(uint32_t) spares_made; /* spare threads started */
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */
     os_word room;                 /* changes when a bounded pool has room again */
@@ -243,6 +244,8 @@ void worker_leave_queue(weft_pool *pool);
 
 /* Wakes sleepers in waits that may help with a task of group `id` (0: not known, then all that help). */
 void worker_wake_helpers(weft_pool *pool, uint64_t id);
+/* Wakes every thread that sleeps in a wait in which it helps nobody. */
+void worker_wake_stranded(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait for that group. */
 void worker_wake_waiters(weft_pool *pool, uint64_t id);
 

@@ -135,6 +135,50 @@ static void check_taken(void) {
 EXPLORE_DRIVER(rank_take, .about = "two take the only slot", .setup = setup_taken, .threads = {take, take},
                .check = check_taken);
 
+/* A task in the only slot waits for a group whose task is published while a worker looks for work, which has no slot for it. The wait
+ * needs none. */
+static weft_group awaited;
+static int waits(void *payload, weft_worker *self) {
+    (void)payload;
+    EXPECT(weft_wait(weft_worker_pool(self), &awaited) == WEFT_OK);
+    world.ran++;
+    return 0;
+}
+static int counts(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    world.ran++;
+    return 0;
+}
+static void setup_holder(void) {
+    make(2);
+    world.pool->helps = true;
+    store_rlx(&world.pool->brisk, 1);
+    submit();
+    struct weft_worker *outside = seat(2);
+    struct piece piece; /* seat and lane are made; the task that did it goes */
+    EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
+    struct record *record = record_open(&world.pool->groups, 0, WEFT_BACKGROUND);
+    awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_BACKGROUND};
+    line_submit(line_of(record, outside->index), false, 1); /* one that the driver itself completes */
+    const uint32_t payload = 1;
+    EXPECT(weft_submit(world.pool, &world.group, waits, &payload, sizeof payload) == WEFT_OK);
+    piece_done(&piece);
+    line_complete(line_of(record_at(&world.pool->groups, id_index(world.group.id)), outside->index), false, 1);
+}
+static void publish_for_wait(void) {
+    struct weft_worker *outside = seat(2);
+    struct record *record = record_at(&world.pool->groups, id_index(awaited.id));
+    const uint32_t payload = 1;
+    while (load_rlx(&world.pool->background_runs) == 0) os_pause();
+    EXPECT(weft_submit(world.pool, &awaited, counts, &payload, sizeof payload) == WEFT_OK);
+    line_complete(line_of(record, outside->index), false, 1);
+    worker_settle(outside, record);
+    wait_and_stop();
+    EXPECT(world.ran == 2);
+}
+EXPLORE_DRIVER(rank_holder, .about = "a task in the last slot waits for one that needs a slot", .setup = setup_holder,
+               .threads = {publish_for_wait, worker_0, worker_1}, .check = end);
+
 /* ---- urgent groups ------------------------------------------------------------------------------------------------ */
 
 /* No slot is free, then the group is lifted. */

@@ -1,0 +1,100 @@
+/* drive_spare.c: spares, where the threads that stand in for others are themselves held up: asleep in joins. A worker and a spare; the
+ * task of the one forks a call that the other takes, and this needs a task that neither of them can run. */
+#include "explore.h"
+#include "pool.h"
+
+#include <string.h>
+
+static struct {
+    weft_pool *pool;
+    weft_group group, needed;
+    os_word is_forked, is_begun, is_done;
+    uint32_t ran; /* the test's own */
+    bool is_section;
+} world;
+
+static void set(os_word *word) {
+    store_rel(drive_spare_set, word, 1);
+    os_wake(word, INT32_MAX);
+}
+static void await(os_word *word) {
+    while (load_acq(drive_spare_await, word) == 0) os_wait(word, 0, 0);
+}
+
+static void create(uint32_t spares, bool is_section) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    config.spares = spares;
+    config.flags = WEFT_NO_HELP;
+    config.spin_ns = WEFT_SPIN_NONE;
+    world.is_section = is_section;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+}
+static void submit(weft_group *group, weft_fn fn) {
+    const uint32_t payload = 1;
+    EXPECT(weft_submit(world.pool, group, fn, &payload, sizeof payload) == WEFT_OK);
+}
+
+static int needed(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    world.ran++;
+    set(&world.is_done);
+    return 0;
+}
+static uint32_t needs(weft_place *here, uint32_t number) {
+    weft_worker *self = weft_place_worker(here);
+    set(&world.is_begun);
+    submit(&world.needed, needed);
+    if (!world.is_section) {
+        EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+        return number;
+    }
+    weft_block_begin(self);
+    await(&world.is_done);
+    weft_block_end(self);
+    return number;
+}
+WEFT_FORK(needs, uint32_t, uint32_t)
+
+/* The worker makes room for the spare, and is free again when that has forked. */
+static int makes_room(void *payload, weft_worker *self) {
+    (void)payload;
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    await(&world.is_forked);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static int forks(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    uint32_t number = 7;
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    needs_fork(here, &number);
+    set(&world.is_forked);
+    await(&world.is_begun);
+    EXPECT(needs_join(here, &number) == 7);
+    weft_leave(here);
+    return 0;
+}
+static void run(void) {
+    submit(&world.group, makes_room);
+    submit(&world.group, forks);
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+}
+static void end(void) {
+    EXPECT(world.ran == 1);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+
+static void setup_section(void) { create(2, true); }
+EXPLORE_DRIVER(spare_section, .about = "a section opens while the only other thread falls asleep in a join",
+               .setup = setup_section, .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
+static void setup_wait(void) { create(2, false); }
+EXPLORE_DRIVER(spare_wait, .about = "the same, a wait that does not help", .setup = setup_wait, .threads = {run},
+               .check = end, .flags = EXPLORE_NO_RESCUE);
+static void setup_last(void) { create(1, false); }
+EXPLORE_DRIVER(spare_last, .about = "the same, no further spare may be made: the wait helps after all", .setup = setup_last,
+               .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
