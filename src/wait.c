@@ -172,9 +172,20 @@ static bool wait_must_block(const struct wait *wait) {
     return !wait->blocks && wait->help == WEFT_HELP_NONE && (seat->is_worker || (seat->pool->helps && seat->frame != NULL));
 }
 
+/* It may come again and again, each time for no longer than it would spin: it is to have a spare at once. */
+static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns != 0 && wait_must_block(wait); }
+
+/* Nobody is left to run what it waits for, and no spare can come: it helps after all, and so do the waits inside. */
+static bool wait_turns_to_help(struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
+    if (pool->ordered || !wait_is_stranded(wait) || pool_call_spares(pool)) return false;
+    wait->help = WEFT_HELP_BELOW;
+    wait->seat->has_spare = false;
+    return true;
+}
+
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
-    weft_pool *pool = wait->seat->pool;
     struct piece piece;
     for (;;) {
         if (record_has_ended(wait->record)) return WEFT_OK;
@@ -186,12 +197,10 @@ static int wait_loop(struct wait *wait) {
         }
         if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece))
             worker_run_help(wait->seat, &piece);
-        else if (wait_spin(wait))
+        else if (wait_turns_to_help(wait) || (!wait_is_polled(wait) && wait_spin(wait)))
             continue;
         else if (wait_must_block(wait)) {
             if (!wait_block(wait)) return WEFT_EAGAIN;
-        } else if (!pool->ordered && wait_is_stranded(wait) && !pool_call_spares(pool)) {
-            wait->help = WEFT_HELP_BELOW;
         } else if (!wait_sleep_soundly(wait)) {
             return WEFT_EDEADLK;
         }
