@@ -323,6 +323,7 @@ static int config_check(const weft_config *config) {
 #ifndef TINY_NS
 #define TINY_NS 1000
 #endif
+#define BRIEF_NS UINT64_C(200000)
 #define CLAIM_MAX 32u
 
 static void text_copy(char *to, size_t size, const char *from) {
@@ -374,6 +375,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->ticks_per_us = os_ticks_per_us();
     pool->patience_ticks = PATIENCE_NS * os_ticks_per_us() / 1000;
     pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
+    pool->brief_ticks = BRIEF_NS * os_ticks_per_us() / 1000;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     pool->fork_count = os_fork_count();
     store_rlx(&pool->clean, config->clean);

@@ -8,6 +8,9 @@
  * runs. Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody parks while an open
  * claim has a rest that could be revoked.
  *
+ * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes. It looks around
+ * every GUARD_NS, and gets up should nothing have moved: tasks may block, or wait for each other.
+ *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks
  * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
  * the bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence, which
@@ -43,6 +46,13 @@
 #define LINGER_LOOKS 16
 #endif
 #define DOZE_NS UINT64_C(200000)
+#define GUARD_NS UINT64_C(1000000)
+#define GUARD_IDLE_LOOKS 4u /* that find nobody at work; then the guard parks */
+#ifndef BRIEFS_SURE
+#define BRIEFS_SURE 8u
+#endif
+#define BRIEFS_MAX 64u
+#define BRIEFS_LOST 4u /* by one task that was not brief; some were preempted */
 #ifndef DOZE_BACKLOG
 #define DOZE_BACKLOG 2048u /* cells */
 #endif
@@ -202,8 +212,19 @@ static void set_brisk(weft_pool *pool, struct lane *lane, bool is_brisk) {
     if (load_rlx(&pool->brisk) != is_brisk) store_rlx(&pool->brisk, is_brisk);
 }
 
+static void learn_brief(struct weft_worker *seat, uint64_t each) {
+    weft_pool *pool = seat->pool;
+    if (each < pool->brief_ticks)
+        seat->briefs = seat->briefs < BRIEFS_MAX ? seat->briefs + 1 : BRIEFS_MAX;
+    else
+        seat->briefs -= seat->briefs < BRIEFS_LOST ? seat->briefs : BRIEFS_LOST;
+    uint32_t brief = seat->briefs >= BRIEFS_SURE;
+    if (load_rlx(&pool->brief) != brief) store_rlx(&pool->brief, brief);
+}
+
 static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     uint64_t each = ticks / tasks;
+    if (seat->pool->workers_max > seat->pool->cpu_count) learn_brief(seat, each);
     seat->task_ticks = (seat->task_ticks * 3 + each) / 4;
     seat->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
@@ -291,6 +312,11 @@ static void note_cpu(struct weft_worker *seat) {
     if (!seat->is_worker && load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
 }
 
+/* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? */
+static bool has_enough(const weft_pool *pool, const struct park_view *view) {
+    return view->dozing && load_rlx(&pool->brief) && load_rlx(&pool->workers) >= view->parked + 1 + pool->cpu_count;
+}
+
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
@@ -299,6 +325,8 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
     if (lane != NULL && rank_holds(pool, lane)) {
         worker_wake_helpers(pool, id);
+    } else if (has_enough(pool, &view)) {
+        return;
     } else if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
@@ -335,7 +363,8 @@ static void leave_scout(struct weft_worker *seat) {
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    if (view.scouts > 0 || (view.dozing && load_rlx(&pool->brisk) && load_rlx(&pool->offers) == 0)) return;
+    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || has_enough(pool, &view);
+    if (view.scouts > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
     rank_wake_helpers(pool);
@@ -392,7 +421,7 @@ static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
 
 /* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest is offered or has not
  * moved since its last look, when no other worker runs, at the end. Else the others do better without one more on the CPUs. */
-static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
+static bool doze_is_over(const weft_pool *pool, uint64_t *progress, uint32_t *idle_looks) {
     uint32_t count = load_rlx(&pool->seat_count);
     uint64_t backlog = 0;
     uint64_t now = 0;
@@ -410,9 +439,13 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress) {
     }
     bool moves = now != *progress;
     *progress = now;
-    struct park_view view = park_look(&pool->park);
+    bool is_idle = park_look(&pool->park).parked + 1 >= load_rlx(&pool->workers);
+    if (!is_idle)
+        *idle_looks = GUARD_IDLE_LOOKS;
+    else if (*idle_looks > 0)
+        *idle_looks = load_rlx(&pool->brisk) ? 0 : *idle_looks - 1;
     return is_stuck || loops_are_open(pool) || forks_are_open(pool, true) || backlog > DOZE_BACKLOG ||
-           (backlog > 0 && !moves) || view.parked + 1 >= load_rlx(&pool->workers) || load_rlx(&pool->exits);
+           (backlog > 0 && !moves) || *idle_looks == 0 || load_rlx(&pool->exits);
 }
 
 /* It slept from `since` on and runs again: counts how long its wake took. True. */
@@ -432,12 +465,14 @@ static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
 static bool doze(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint64_t progress = 0;
+    uint32_t idle_looks = GUARD_IDLE_LOOKS;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
-    while (!recheck(D18, doze_is_over(pool, &progress), false)) {
+    while (!recheck(D18, doze_is_over(pool, &progress, &idle_looks), false)) {
         rank_wake_helpers(pool);
         uint64_t since = os_ticks();
-        if (park_doze(&pool->park, seat->index, os_now_ns() + DOZE_NS)) return time_wake(seat, since);
+        if (park_doze(&pool->park, seat->index, os_now_ns() + (load_rlx(&pool->brisk) ? DOZE_NS : GUARD_NS)))
+            return time_wake(seat, since);
     }
     park_doze_end(&pool->park, seat->index);
     return false;
@@ -488,18 +523,35 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     return false;
 }
 
+/* The last worker that can have a CPU to itself gets its waker's, when that goes to sleep. Often the system starts it behind another
+ * worker instead, and leaves it there: so it keeps off their CPUs as the others keep off the waker's. The CPU to keep off: the present
+ * one, should another be there. */
+static uint32_t fellows_cpu(const struct weft_worker *seat) {
+    const struct park *park = &seat->pool->park;
+    uint32_t here = os_cpu();
+    for (uint32_t i = 0; i < seat->index; i++)
+        if (load_rlx(&park->slots[i].began_on) == here + 1) return here;
+    return load_rlx(&park->slots[0].began_on) - 1;
+}
+
 /* As doze. */
 static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
+    struct park_slot *slot = &pool->park.slots[seat->index];
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
-    if (load_rlx(&pool->brisk) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout)) return doze(seat);
+    bool guards = load_rlx(&pool->brief) && seat->index >= pool->cpu_count && seat->index < pool->workers_max;
+    if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
+        return doze(seat);
     if (!pool->places) return park(seat, is_scout);
-    bool has_room = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
-    place_before_sleep(&seat->place, has_room && workers_awake(pool) < pool->cpu_count); /* itself among them */
+    bool is_first = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
+    bool is_last = seat->index + 1 == pool->cpu_count;
+    bool stays = is_last && os_cpu() != seat->place.cpu;
+    place_before_sleep(&seat->place, (is_first && workers_awake(pool) < pool->cpu_count) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
-    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : load_rlx(&pool->from_cpu);
-    place_after_sleep(&seat->place, has_room && workers_awake(pool) < pool->cpu_count, from);
+    uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
+    place_after_sleep(&seat->place, (is_first && workers_awake(pool) < pool->cpu_count) || is_last, from);
+    store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }
 

@@ -61,6 +61,7 @@ struct weft_worker {
     struct lane *taken;           /* the lane it claimed from last, or NULL */
     uint64_t task_ticks;          /* about how long its tasks take */
     uint32_t timed;               /* claims timed since the last long one */
+    uint32_t briefs;              /* how sure it is that tasks are brief */
     uint32_t claims;              /* count, for choosing which to time */
     enum claim_source taken_from; /* what it claimed last */
     enum claim_source help_from;  /* where worker_help found its last */
@@ -139,9 +140,11 @@ struct weft_pool {
     uint32_t expect_percent;   /* of its time that a worker may be awake ahead of work; 0: never */
     uint64_t patience_ticks;   /* how long it asks for forked calls before it takes one unasked */
     uint64_t tiny_ticks;       /* tasks shorter than this are claimed several at a time */
+    uint64_t brief_ticks;      /* tasks shorter than this are brief */
     ATOMIC(uint32_t) from_cpu; /* the CPU that an outside thread last submitted on while somebody was idle; a hint */
     ATOMIC(uint32_t) purged;   /* free segments' pages went back since a worker last woke */
     ATOMIC(uint32_t) brisk;    /* tasks seen lately were tiny: a doze is short enough a delay for them */
+    ATOMIC(uint32_t) brief;    /* tasks seen lately were so short that more workers than CPUs would only delay them */
     ATOMIC(uint32_t) closed;   /* destroy has begun: no submissions from outside */
     ATOMIC(uint32_t) exits;    /* nothing is left: workers end */
     ATOMIC(uint32_t) biased;   /* seats that are biased */

@@ -1,7 +1,7 @@
 /* drive_pool.c: the whole pool through its public interface: created, given tasks from several threads, waited for,
  * destroyed. A group and the results of its tasks are released as soon as the wait returns. */
 #include "explore.h"
-#include "weft.h"
+#include "worker.h"
 
 #include <string.h>
 
@@ -295,6 +295,20 @@ static void submit_dependent(void) {
 }
 EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one has run", .setup = setup_two_no_help,
                .threads = {submit_dependent}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* As if there were one CPU and tasks were known to be brief: the second worker dozes, and gets up for nothing but this. */
+static void setup_crowd(void) {
+    configure(2, WEFT_NO_HELP);
+    create();
+    world.pool->cpu_count = 1;
+    store_rlx(&world.pool->brief, 1);
+}
+static void crowd_submits(void) {
+    batch(1);
+    submit_dependent();
+}
+EXPLORE_DRIVER(pool_crowd, .about = "the same after a brief task, more workers than CPUs", .setup = setup_crowd,
+               .threads = {crowd_submits}, .check = all_run);
 
 /* One worker, and a task that says that it will block: a spare runs the rest. */
 static int task_blocks(void *payload, weft_worker *self) {

@@ -1,0 +1,148 @@
+/* test_crowd.c: how many workers a burst wakes; more workers than CPUs: brief tasks are left to as many as there are CPUs, and no task
+ * that waits for another one is left alone. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+#include "worker.h"
+
+static weft_pool *crowd_of(uint32_t workers) {
+    weft_config config = config_of(workers);
+    config.expect_percent = WEFT_SPIN_NONE;
+    config.spin_ns = WEFT_SPIN_NONE;
+    config.flags = WEFT_NO_HELP;
+    return make_pool_with(&config);
+}
+
+static void until_asleep(const weft_pool *pool) {
+    for (;;) {
+        struct park_view view = park_look(&pool->park);
+        if (view.parked == weft_pool_workers(pool)) return;
+        usleep(50);
+    }
+}
+
+static uint64_t wakes_of(const weft_pool *pool) {
+    uint64_t wakes = 0;
+    for (uint32_t i = 0; i < load_rlx(&pool->seat_count); i++) {
+        const struct weft_worker *seat = load_acq(test_seat, &pool->seats[i]);
+        if (seat != NULL) wakes += load_rlx(&seat->wakes);
+    }
+    return wakes;
+}
+
+/* ---- wakes for a burst -------------------------------------------------------------------------------------------- */
+
+struct meeting {
+    _Atomic unsigned inside, needed;
+};
+
+/* Leaves when so many tasks are inside as can be at once. */
+static int meet(void *payload, weft_worker *self) {
+    (void)self;
+    struct meeting *meeting = *(struct meeting **)payload;
+    meeting->inside++;
+    while (meeting->inside < meeting->needed) usleep(20);
+    return 0;
+}
+
+/* Tasks that keep their workers until all that can are there: each of those is woken once, and nobody else. */
+static void test_one_wake_for_each_task(void **state) {
+    (void)state;
+    enum { WORKERS = 4, BURSTS = 50 };
+    weft_pool *pool = crowd_of(WORKERS);
+    for (unsigned tasks = 1; tasks <= 6; tasks++) {
+        unsigned most = tasks < WORKERS ? tasks : WORKERS;
+        for (int i = 0; i < BURSTS; i++) {
+            struct meeting meeting = {0, most};
+            struct meeting *payload = &meeting;
+            weft_group group = WEFT_GROUP_INIT;
+            until_asleep(pool);
+            uint64_t before = wakes_of(pool);
+            for (unsigned k = 0; k < tasks; k++)
+                REQUIRE(weft_submit(pool, &group, meet, &payload, sizeof payload) == WEFT_OK);
+            REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+            uint64_t wakes = wakes_of(pool) - before;
+            /* One may have got up by itself just then, to give memory back; one that came late for the last tasks may have slept again. */
+            assert_in_range(wakes + 1, most, tasks + 1);
+        }
+    }
+    end_pool(pool);
+}
+
+/* ---- brief tasks -------------------------------------------------------------------------------------------------- */
+
+static int brief(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    uint64_t end = os_now_ns() + 5000;
+    while (os_now_ns() < end) os_pause();
+    return 0;
+}
+
+static void burst(weft_pool *pool, unsigned tasks) {
+    weft_group group = WEFT_GROUP_INIT;
+    for (unsigned k = 0; k < tasks; k++) REQUIRE(weft_submit(pool, &group, brief, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+}
+
+/* Until the pool knows that its tasks are brief, and one of its workers dozes. */
+static void until_calm(weft_pool *pool) {
+    do burst(pool, 200);
+    while (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing);
+}
+
+static void test_brief_tasks_wake_few(void **state) {
+    (void)state;
+    uint32_t cpus = weft_cpu_count();
+    weft_pool *pool = crowd_of(cpus + 14);
+    until_calm(pool);
+    uint64_t wakes = 0;
+    unsigned bursts = 0;
+    for (int i = 0; i < 500; i++) {
+        if (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing) {
+            until_calm(pool);
+            continue;
+        }
+        uint64_t before = wakes_of(pool);
+        burst(pool, 64);
+        wakes += wakes_of(pool) - before;
+        bursts++;
+    }
+    print_message("%u workers, %u CPUs: %.2f wakes for a burst of 64\n", cpus + 14, cpus, (double)wakes / (bursts + 1.0));
+    assert_true(bursts > 0 && wakes <= (uint64_t)bursts * (cpus + 4));
+    end_pool(pool);
+}
+
+/* As many tasks as there are CPUs, and more, wait for the last ones. */
+static void test_no_task_is_left_alone(void **state) {
+    (void)state;
+    uint32_t cpus = weft_cpu_count();
+    weft_pool *pool = crowd_of(cpus + 6);
+    for (int i = 0; i < 20; i++) {
+        until_calm(pool);
+        struct meeting meeting = {0, cpus + 4};
+        struct meeting *payload = &meeting;
+        weft_group group = WEFT_GROUP_INIT;
+        for (uint32_t k = 0; k < cpus + 4; k++)
+            REQUIRE(weft_submit(pool, &group, meet, &payload, sizeof payload) == WEFT_OK);
+        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    }
+    end_pool(pool);
+}
+
+/* Who dozes parks at last, when there is nothing to guard. */
+static void test_guard_goes_to_sleep(void **state) {
+    (void)state;
+    weft_pool *pool = crowd_of(weft_cpu_count() + 2);
+    until_calm(pool);
+    until_asleep(pool);
+    end_pool(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_wake_for_each_task),
+        cmocka_unit_test(test_brief_tasks_wake_few),
+        cmocka_unit_test(test_no_task_is_left_alone),
+        cmocka_unit_test(test_guard_goes_to_sleep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
