@@ -130,8 +130,8 @@ static bool wait_find_fork(struct wait *wait, bool force, struct fork_call *call
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct fork_call call;
-    uint32_t awake = workers_awake(pool) + (wait->seat->is_worker ? 0 : 1);
-    uint64_t most = awake > pool->cpu_count ? 0 : load_rlx(&pool->spin_now); /* it would take a worker's CPU */
+    uint32_t self = wait->seat->is_worker ? 0 : 1;
+    uint64_t most = load_rlx(&pool->spin_now);
     uint64_t start = os_ticks();
     uint64_t spent = 0;
     bool has_call = false;
@@ -141,6 +141,7 @@ static bool wait_spin(struct wait *wait) {
         has_call = !ends && wait_find_fork(wait, spent >= pool->patience_ticks, &call);
         if (!ends && !has_call) os_pause();
         spent = os_ticks() - start;
+        if (workers_awake(pool) + self > pool->cpu_count) most = 0; /* it would take a worker's CPU */
     } while (!ends && !has_call && spent < most);
     count_up(&wait->seat->spin_ticks, spent);
     if (has_call) fork_run(wait->seat, &call);
