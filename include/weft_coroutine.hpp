@@ -64,8 +64,7 @@ struct resumption {
 };
 inline constexpr weft_object resumption_type = {sizeof(resumption), resumption::run, nullptr};
 
-class co_promise {
-  public:
+struct co_promise {
     struct ending {
         bool await_ready() const noexcept { return false; }
         template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
@@ -84,8 +83,6 @@ class co_promise {
 
     co_root *root = nullptr;
     std::coroutine_handle<> next; ///< who awaits it
-
-  private:
     std::exception_ptr thrown;
 };
 

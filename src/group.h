@@ -9,6 +9,7 @@
 #include "weft.h"
 
 struct held;
+struct loop;
 
 #define RECORDS_MAX (1u << 20)
 
@@ -62,8 +63,9 @@ struct frame {
     uint32_t index;      /* the record's; 0: none */
     struct frame *above; /* the frame that waits for this one */
     uint64_t unflushed;  /* tasks completed that the record does not know of yet */
-    uintptr_t running;   /* of the seat, before this one */
+    uintptr_t running;   /* of the seat, before this one; so the next two */
     uint64_t running_since;
+    struct loop *in_loop;
 };
 
 struct held_wait;

@@ -12,6 +12,9 @@
  * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep their
  * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
  *
+ * The caller that waits for its helpers helps with loops inside theirs: a loop knows the one in whose body it was called, which
+ * cannot end before it. Asleep, it is told of such loops when nobody else is to be had.
+ *
  * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -31,6 +34,9 @@
  *   R14 loop_shut: load door          acquire  R9  see R8
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
  *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23
+ *   R20 loop_find_below: load door    acquire  R5  the loop above may be that of an earlier use
+ *   R21 loop_rest: fence              sc       R10 the caller sleeps beside a loop that needs it
+ *   R22 loop_rest: looks              -        R10 see R21
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
@@ -45,6 +51,7 @@
 #define ALONE_FIRST 8u /* units: its first step */
 #define ALONE_TIMED_EVERY 8u
 #define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
+#define NEST_MAX 16u         /* loops inside loops that a waiting caller follows */
 #define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
 
 struct part {
@@ -61,7 +68,8 @@ struct part {
 
 struct loop {
     ATOMIC(uint64_t) door;
-    ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
+    ATOMIC(struct loop *) next;  /* of the same seat, for loops inside this one's calls */
+    ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
     struct weft_worker *seat;
     uint32_t parts; /* how many */
     /* written by the caller before the door opens */
@@ -195,11 +203,11 @@ bool loops_are_open(const weft_pool *pool) {
     return false;
 }
 
-/* The number of the helper, from 1; 0: the door is shut or there is nothing to do. */
-static uint32_t loop_enter(struct loop *loop) {
-    uint64_t door = load_rlx(&loop->door);
+/* The number of the helper, from 1; 0: the door, as it was found, is shut or there is nothing to do. */
+static uint32_t loop_enter(struct loop *loop, uint64_t door) {
+    uint64_t count = door / DOOR_COUNT;
     if (!loop_has_more(loop, door)) return 0;
-    while ((door & DOOR_OPEN) != 0 && door_came(door) < DOOR_CAME_MAX)
+    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count && door_came(door) < DOOR_CAME_MAX)
         if (cas_acq(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
     return 0;
 }
@@ -211,7 +219,30 @@ uint32_t loop_find(struct weft_worker *seat, struct loop **found) {
         const struct weft_worker *other = loop_seat(pool, (seat->index + i) % count);
         if (other == NULL) continue;
         for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
-            uint32_t number = loop_enter(loop);
+            uint32_t number = loop_enter(loop, load_rlx(&loop->door));
+            *found = loop;
+            if (number != 0) return number;
+        }
+    }
+    return 0;
+}
+
+/* Was it called in a body of that loop, or in the body of one that was, ...? */
+static bool loop_is_below(const struct loop *loop, const struct loop *above) {
+    for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != above; i++) loop = load_rlx(&loop->above);
+    return loop == above;
+}
+
+/* loop_find for loops inside that one, which is not over. */
+static uint32_t loop_find_below(struct weft_worker *seat, const struct loop *above, struct loop **found) {
+    const weft_pool *pool = seat->pool;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        const struct weft_worker *other = loop_seat(pool, (seat->index + i) % count);
+        if (other == NULL) continue;
+        for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
+            uint64_t door = load_acq(R20, &loop->door);
+            uint32_t number = loop != above && loop_is_below(loop, above) ? loop_enter(loop, door) : 0;
             *found = loop;
             if (number != 0) return number;
         }
@@ -232,6 +263,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
+    seat->in_loop = loop;
     if (number < loop->parts) {
         if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number]);
     } else {
@@ -292,28 +324,52 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     if (open == 0) return;
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    if (view.scouts == 0 && (view.parked > 0 || view.dozing) && loop_is_worth_a_wake(seat, ticks)) worker_wake(seat);
+    if (view.scouts > 0) return;
+    if (view.parked > 0 || view.dozing) {
+        if (loop_is_worth_a_wake(seat, ticks)) worker_wake(seat);
+    } else if (load_rlx(&loop->above) != NULL) {
+        worker_wake_helpers(seat->pool, 0);
+    }
+}
+
+/* The caller sleeps until all helpers have left, or one may need it: then, as loop_find_below. */
+static uint32_t loop_rest(struct loop *loop, bool helps, struct loop **below) {
+    struct weft_worker *seat = loop->seat;
+    uint32_t number = 0;
+    uint32_t event = load_acq(R15, &seat->wait_event);
+    if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) == 0) return 0;
+    store_rlx(&seat->wait_helps, helps ? WEFT_HELP_BELOW + 1 : 0);
+    add_rlx(&seat->pool->park.word[0].helpers, helps);
+    fence_sc(R21);
+    if (recheck(R22, helps, false)) number = loop_find_below(seat, loop, below);
+    if (number == 0) {
+        uint64_t slept = trace_begin(seat);
+        count_up(&seat->parks, 1);
+        pool_hold_up(seat);
+        os_wait(&seat->wait_event, event, 0);
+        pool_let_go(seat);
+        trace_end(seat, TRACE_WAIT, slept, 0);
+    }
+    store_rlx(&seat->wait_helps, 0);
+    add_rlx(&seat->pool->park.word[0].helpers, -(uint32_t)helps);
+    return number;
 }
 
 /* Lets nobody in any more, and waits until all have left. */
 static void loop_shut(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
+    bool helps = seat->is_worker || seat->pool->helps;
+    struct loop *below;
     uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
     while ((door & DOOR_INSIDE) != 0) {
-        if (os_ticks() - start < load_rlx(&seat->pool->spin_now)) {
+        uint32_t number = helps ? loop_find_below(seat, loop, &below) : 0;
+        bool spins = os_ticks() - start < load_rlx(&seat->pool->spin_now);
+        if (number == 0 && spins)
             os_pause();
-        } else {
-            uint32_t event = load_acq(R15, &seat->wait_event);
-            if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) != 0) {
-                uint64_t slept = trace_begin(seat);
-                count_up(&seat->parks, 1);
-                pool_hold_up(seat);
-                os_wait(&seat->wait_event, event, 0);
-                pool_let_go(seat);
-                trace_end(seat, TRACE_WAIT, slept, 0);
-            }
-        }
+        else if (number == 0)
+            number = loop_rest(loop, helps, &below);
+        if (number != 0) loop_help(seat, below, number);
         door = load_acq(R14, &loop->door);
     }
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
@@ -356,7 +412,10 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     uint64_t start = os_ticks();
     uint64_t traced = trace_begin(loop->seat);
     loop_open(loop, ticks);
+    struct loop *outer = loop->seat->in_loop;
+    loop->seat->in_loop = loop;
     uint64_t units = loop_share(loop, loop->seat, &loop->part[0]);
+    loop->seat->in_loop = outer;
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
@@ -415,6 +474,7 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     loop->count = count;
     loop->unit = grain * scale;
     loop->units = (uint32_t)((grains - 1) / scale + 1);
+    store_rlx(&loop->above, seat->in_loop);
     loop->id = seat->frame->id;
     loop->index = seat->frame->index;
     loop->record = seat->frame->record;

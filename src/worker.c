@@ -67,8 +67,11 @@
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
 void frame_push(struct weft_worker *seat, struct frame *frame) {
-    *frame = (struct frame){
-        .above = seat->frame, .running = load_rlx(&seat->running), .running_since = load_rlx(&seat->running_since)};
+    *frame = (struct frame){.above = seat->frame,
+                            .running = load_rlx(&seat->running),
+                            .running_since = load_rlx(&seat->running_since),
+                            .in_loop = seat->in_loop};
+    seat->in_loop = NULL;
     store_rlx(&seat->running_since, observe_clock(seat));
     seat->frame = frame;
     seat->lane = &seat->pool->blank;
@@ -78,6 +81,7 @@ void frame_pop(struct weft_worker *seat) {
     plain_write(&seat->frame, sizeof seat->frame);
     store_rlx(&seat->running, seat->frame->running);
     store_rlx(&seat->running_since, seat->frame->running_since);
+    seat->in_loop = seat->frame->in_loop;
     seat->frame = seat->frame->above;
     seat->lane = &seat->pool->blank;
 }
@@ -325,9 +329,10 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
     if (lane != NULL && rank_holds(pool, lane)) {
         worker_wake_helpers(pool, id);
-    } else if (has_enough(pool, &view)) {
         return;
-    } else if (view.scouts == 0 && asleep > 0) {
+    }
+    if (has_enough(pool, &view)) return;
+    if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
     } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {

@@ -66,7 +66,8 @@ struct weft_worker {
     enum claim_source taken_from; /* what it claimed last */
     enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
-    uint32_t loop_depth; /* loops it is calling, one inside the other */
+    struct loop *in_loop; /* whose body it calls now, or NULL */
+    uint32_t loop_depth;  /* loops it is calling, one inside the other */
     uint32_t loops_alone;
     struct loop_cost loop_costs[LOOP_COSTS];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */

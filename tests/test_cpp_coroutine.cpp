@@ -314,6 +314,7 @@ TEST_CASE("a group of another pool is waited for") {
 TEST_CASE("many, from several threads, all awaiting the same groups") {
     weft::pool pool(3);
     std::vector<std::thread> threads;
+    threads.reserve(3);
     std::atomic<int> ran{0};
     for (int t = 0; t < 3; t++)
         threads.emplace_back([&] {

@@ -143,6 +143,34 @@ static void test_worker_helps_a_body_that_was_short(void **state) {
     end_pool(pool);
 }
 
+/* Whoever has the outer loop's last index loops itself, and needs the other thread, the caller of the outer loop perhaps. */
+struct inside {
+    weft_pool *pool;
+    pthread_t caller;
+    atomic_uint arrived;
+    atomic_bool by_worker;
+};
+static int inside_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct inside *inside = context;
+    (void)self;
+    if (end < 2) return 0;
+    (void)begin;
+    if (!pthread_equal(pthread_self(), inside->caller)) atomic_store(&inside->by_worker, true);
+    return weft_for(inside->pool, (weft_range){0, 2, 1}, meet_body, &inside->arrived);
+}
+static void test_caller_helps_inside_its_loop(void **state) {
+    (void)state;
+    unsigned by_worker = 0;
+    for (unsigned round = 0; round < 2000 && by_worker < 5; round++) {
+        struct inside inside = {.pool = make_pool(1), .caller = pthread_self()};
+        assert_int_equal(weft_for(inside.pool, (weft_range){0, 2, 1}, inside_body, &inside), WEFT_OK);
+        assert_int_equal(atomic_load(&inside.arrived), 2);
+        by_worker += atomic_load(&inside.by_worker);
+        end_pool(inside.pool);
+    }
+    if (by_worker == 0) SKIP("no worker ever came in time");
+}
+
 static int thread_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin;
     (void)end;
@@ -470,6 +498,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_makes_visible),
         cmocka_unit_test(test_worker_helps_a_long_call),
         cmocka_unit_test(test_worker_helps_a_body_that_was_short),
+        cmocka_unit_test(test_caller_helps_inside_its_loop),
         cmocka_unit_test(test_no_help_runs_on_workers_only),
         cmocka_unit_test(test_ordered_pool_loops_at_once),
         cmocka_unit_test(test_bounded_pool),

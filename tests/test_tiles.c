@@ -36,7 +36,7 @@ static void test_every_place_once(void **state) {
     static struct picture picture;
     for (uint32_t workers = 1; workers <= 8; workers *= 2) {
         weft_pool *pool = make_pool(workers);
-        for (size_t i = 0; i < 6 * 6 * 5 * 5; i++) {
+        for (size_t i = 0; i < (size_t)6 * 6 * 5 * 5; i++) {
             size_t rows = sides[i % 6], columns = sides[i / 6 % 6], height = grains[i / 36 % 5], width = grains[i / 180];
             size_t begin = begins[i % 2];
             memset(&picture, 0, sizeof picture);
@@ -79,8 +79,8 @@ static void test_first_error(void **state) {
         memset(&failing, 0, sizeof failing);
         failing.picture.tiles = (weft_tiles){{0, SIDE, 10}, {0, SIDE, 10}};
         failing.picture.height = failing.picture.width = 10;
-        failing.rows[0] = failing.rows[1] = round % 15 * 10;
-        failing.columns[0] = round % 14 * 10;
+        failing.rows[0] = failing.rows[1] = (size_t)(round % 15) * 10;
+        failing.columns[0] = (size_t)(round % 14) * 10;
         failing.columns[1] = failing.columns[0] + 10;
         assert_int_equal(weft_for_tiles(pool, failing.picture.tiles, failing_tile, &failing), 1);
         size_t first = failing.rows[0] / 10 * 15 + failing.columns[0] / 10;

@@ -136,3 +136,76 @@ static void wanted(void) {
 }
 EXPLORE_DRIVER(loop_wanted, .about = "an index waits for another", .setup = setup_one, .threads = {wanted}, .check = destroy,
                .flags = EXPLORE_NO_RESCUE);
+
+/* The caller waits for its helper, in whose body a loop needs it: of the inner loop's two calls each waits for the other. */
+static struct { os_word met[2]; } nest;
+static int inner_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    if (self != world.caller) explore_observe(1);
+    for (size_t i = begin; i < end; i++) {
+        store_rel(drive_loop_met, &nest.met[i], 1);
+        os_wake(&nest.met[i], 8);
+        while (load_acq(drive_loop_meets, &nest.met[1 - i]) == 0) os_wait(&nest.met[1 - i], 0, 0);
+    }
+    return 0;
+}
+static int outer_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    if (begin == 0) world.caller = self;
+    if (begin == 0 && end == 1) return 0;
+    if (self != world.caller) explore_observe(0);
+    return weft_for(world.pool, (weft_range){0, 2, 1}, inner_body, NULL);
+}
+static void setup_nest(void) {
+    memset(&nest, 0, sizeof nest);
+    setup_one();
+}
+static void nested_loops(void) {
+    EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, outer_body, NULL) == WEFT_OK);
+    EXPECT(load_rlx(&nest.met[0]) == 1 && load_rlx(&nest.met[1]) == 1);
+}
+EXPLORE_DRIVER(loop_nest, .about = "a caller helps inside the call that it waits for", .setup = setup_nest,
+               .threads = {nested_loops}, .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
+/* A worker that had a loop inside the caller's has the next one, of the same memory, in a task: that is a stranger's. */
+static weft_group strangers;
+static int empty_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context, (void)self;
+    return 0;
+}
+static int stranger_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context;
+    EXPECT(weft_worker_index(self) < 2);
+    for (int i = 0; i < 4; i++) os_pause();
+    return 0;
+}
+static int stranger(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    explore_observe(0);
+    EXPECT(weft_for(world.pool, (weft_range){0, 8, 1}, stranger_body, NULL) == WEFT_OK);
+    store_rel(drive_loop_met, &nest.met[0], 1);
+    os_wake(&nest.met[0], 8);
+    return 0;
+}
+static int parting_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    for (size_t i = begin; i < end; i++) {
+        if (i == 1) {
+            EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, empty_body, NULL) == WEFT_OK);
+            EXPECT(weft_submit(world.pool, &strangers, stranger, NULL, 0) == WEFT_OK);
+        }
+        while (i == 2 && load_acq(drive_loop_meets, &nest.met[0]) == 0) os_wait(&nest.met[0], 0, 0);
+    }
+    return 0;
+}
+static void setup_strangers(void) {
+    strangers = (weft_group)WEFT_GROUP_INIT;
+    memset(&nest, 0, sizeof nest);
+    setup_two();
+}
+static void parting_loop(void) {
+    EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, parting_body, NULL) == WEFT_OK);
+    EXPECT(weft_wait_until(world.pool, &strangers, WEFT_HELP_NONE, 0) == WEFT_OK);
+}
+EXPLORE_DRIVER(loop_stranger, .about = "a caller helps with nothing but what it waits for", .setup = setup_strangers,
+               .threads = {parting_loop}, .check = destroy, .must_see = 1);
