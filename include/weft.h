@@ -705,10 +705,11 @@ typedef struct weft_heap_config {
     size_t struct_size; /* sizeof(weft_heap_config) */
     int32_t
         pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, slabs are scanned for */
-    int32_t pool_prefill; /* slabs made ready at once when none is; 0: adaptive */
-    uint32_t remote;      /* enum weft_heap_remote */
-    int64_t decay_ms;     /* empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
-    uint32_t checks;      /* 1: every block is checked from now on, until the process ends; for debugging, slow */
+    int32_t pool_prefill;  /* slabs made ready at once when none is; 0: adaptive */
+    uint32_t remote;       /* enum weft_heap_remote */
+    int64_t decay_ms;      /* empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
+    uint32_t purge_thread; /* 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
+    uint32_t checks;       /* 1: every block is checked from now on, until the process ends; for debugging, slow */
 } weft_heap_config;
 
 /* With checks, a block that is freed twice, was never the heap's, is freed with another size than it has, was written past its end
@@ -727,7 +728,9 @@ enum weft_heap_remote {
 
 /* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a negative number other than those
  * named, a capacity over 4096, an unknown policy; WEFT_EBUSY: checks are to begin and another thread has allocated already, or there
- * is a private heap, or they are to end; WEFT_ENOMEM: they need more memory than there is. Nothing changed then. */
+ * is a private heap, or they are to end, or another thread starts or stops the purge thread just now; WEFT_ENOMEM: the checks need more
+ * memory than there is; WEFT_EAGAIN: no thread for the purge thread. Nothing else changed then. The purge thread ends, and is joined, with the
+ * first call that does not ask for it, or when the process or the library ends; a child of fork has none until it asks. */
 WEFT_API int weft_heap_configure(const weft_heap_config *config);
 
 /* What happened since the process started; counted without synchronisation, exact when no thread allocates. A miss is an

@@ -266,6 +266,11 @@ static bool check_parse(const char *value, weft_heap_config *config) {
     return is(value, "0") || is(value, "1");
 }
 
+static bool purge_parse(const char *value, weft_heap_config *config) {
+    config->purge_thread = is(value, "1");
+    return is(value, "0") || is(value, "1");
+}
+
 static bool stats_parse(const char *value, weft_heap_config *config) {
     (void)config;
     wish.at_exit = !is(value, "0");
@@ -290,9 +295,9 @@ static const struct {
     const char *name;
     bool (*parse)(const char *value, weft_heap_config *config);
 } variables[] = {
-    {"WEFT_HEAP_POOL", pool_parse},           {"WEFT_HEAP_REMOTE", remote_parse}, {"WEFT_HEAP_DECAY_MS", decay_parse},
-    {"WEFT_HEAP_CHECK", check_parse},         {"WEFT_HEAP_STATS", stats_parse},   {"WEFT_HEAP_STATS_FILE", file_parse},
-    {"WEFT_HEAP_STATS_SIGNAL", signal_parse},
+    {"WEFT_HEAP_POOL", pool_parse},       {"WEFT_HEAP_REMOTE", remote_parse},       {"WEFT_HEAP_DECAY_MS", decay_parse},
+    {"WEFT_HEAP_CHECK", check_parse},     {"WEFT_HEAP_PURGE_THREAD", purge_parse},  {"WEFT_HEAP_STATS", stats_parse},
+    {"WEFT_HEAP_STATS_FILE", file_parse}, {"WEFT_HEAP_STATS_SIGNAL", signal_parse},
 };
 
 __attribute__((constructor)) static void environment_read(void) {

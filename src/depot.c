@@ -57,6 +57,8 @@ void tagged_push(struct tagged *stack, void *item, size_t link_at) {
     } while (!cas_rel(A1, &stack->top, &top, next_top(top, (uintptr_t)item >> SLOT_SHIFT)));
 }
 
+bool tagged_is_empty(const struct tagged *stack) { return item_of(load_rlx(&stack->top)) == NULL; }
+
 /* Takes the item that `top` names, if it is still the topmost. */
 static bool pop_exactly(struct tagged *stack, uint64_t top, size_t link_at) {
     return cas_rlx(A3, &stack->top, &top, next_top(top, load_rlx(link_of(item_of(top), link_at))));

@@ -45,6 +45,7 @@ struct tagged {
     tagged_link top;
 };
 void tagged_push(struct tagged *stack, void *item, size_t link_at);
+bool tagged_is_empty(const struct tagged *stack);
 /* Takes the topmost; NULL: it is empty. */
 void *tagged_pop(struct tagged *stack, size_t link_at);
 

@@ -102,11 +102,13 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     heap->turn_emptied = load_rlx(&heaps.turns);
     if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
         heap_slot_free(slab);
+        purge_poke();
         return;
     }
     count_in(bin, COUNT_LRU_IN, 1);
     store_rlx(&heap->lru_count, load_rlx(&heap->lru) == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
     empties_push(&heap->lru, slab);
+    purge_poke();
 }
 
 /* After blocks came back. */

@@ -224,6 +224,15 @@ void heap_drop_lrus(void);
 size_t heap_trim(void);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
+/* Half the time that empty memory is kept. */
+uint64_t heap_decay_period_ns(void);
+/* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
+void heap_decay_turn(struct heap *heap);
+
+/* heap_purge.c: WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now. */
+int purge_start(void);
+int purge_stop(void);
+void purge_main(void *unused);
 
 /* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */
 struct heap *heap_make(void);

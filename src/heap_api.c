@@ -85,9 +85,11 @@ int weft_heap_configure(const weft_heap_config *config) {
     if (config == NULL || config->struct_size < sizeof config->struct_size) return WEFT_EINVAL;
     memcpy(&c, config, config->struct_size < sizeof c ? config->struct_size : sizeof c);
     if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
-        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.decay_ms < -1 || c.decay_ms > INT32_MAX)
+        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
+        c.decay_ms < -1 || c.decay_ms > INT32_MAX)
         return WEFT_EINVAL;
     int error = c.checks != 0 ? check_begin() : load_rlx(&heaps.checks) ? WEFT_EBUSY : WEFT_OK;
+    if (error == WEFT_OK) error = c.purge_thread ? purge_start() : purge_stop();
     if (error != WEFT_OK) return error;
     store_rlx(&heaps.pool_capacity, c.pool_capacity);
     store_rlx(&heaps.pool_prefill, c.pool_prefill);

@@ -70,6 +70,7 @@ static void heap_exit(os_self *self) {
     if (heap == (void *)os_no_heap) return;
     self->heap = os_no_heap;
     tagged_push(&heaps.idle, heap, IDLE_LINK);
+    purge_poke();
 }
 
 struct heap *heap_get(void) {
@@ -178,10 +179,21 @@ static NOINLINE void decay_turn(struct heap *heap) {
     depot_purge(false);
 }
 
+uint64_t heap_decay_period_ns(void) {
+    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
+    return (uint64_t)(wanted_ms <= 0 ? DECAY_MS : wanted_ms) * 500000;
+}
+
+void heap_decay_turn(struct heap *heap) {
+    store_rlx(&heaps.next_decay_ns, os_now_ns() + 2 * heap_decay_period_ns());
+    decay_turn(heap);
+    heap_abandon(heap);
+}
+
 void heap_decay(struct heap *heap) {
     int64_t wanted_ms = load_rlx(&heaps.decay_ms);
     if (wanted_ms < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
-    uint64_t period_ns = (uint64_t)(wanted_ms == 0 ? DECAY_MS : wanted_ms) * 500000;
+    uint64_t period_ns = heap_decay_period_ns();
     uint64_t now_ns = os_now_ns();
     if (now_ns >= heap->next_rest_ns) {
         if (heap->next_rest_ns != 0) rest_caches(heap);

@@ -157,6 +157,7 @@ static void run_free(const void *p) {
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
     store_rlx(&segment->kinds[first], KIND_OTHER);
     depot_put(segment, ((UINT64_C(1) << count) - 1) << first);
+    purge_poke();
 }
 
 /* ---- either ------------------------------------------------------------------------------------------------------- */

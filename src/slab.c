@@ -143,13 +143,20 @@ static void inbox_push(struct inbox *inbox, struct slab *slab) {
     } while (!cas_rel(B2, &inbox->first, &first, slab));
 }
 
+static void announce(struct heap *owner, struct slab *slab) {
+    if (owner != NULL)
+        inbox_push(heap_inbox(owner), slab);
+    else
+        purge_poke();
+}
+
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
     if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
     struct remote_bits *remote = remote_of(slab);
     write_lines(blocks, count, class_info[kind].size, LINES_SENT);
     uint64_t before = add_acq(B1, &slab->state, count);
-    if ((before & PENDING_MASK) == 0 && state_owner(before) != NULL) inbox_push(heap_inbox(state_owner(before)), slab);
+    if ((before & PENDING_MASK) == 0) announce(state_owner(before), slab);
     for (uint32_t i = 0; i < count;) {
         uint32_t index = index_in(kind, blocks[i]), word = index / 64;
         uint64_t bits = 0;

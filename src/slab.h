@@ -109,6 +109,9 @@ struct slab *orphans_take(unsigned kind);
 /* Makes the caller's heap the owner; frees announced meanwhile put the slab among the waiting. */
 void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
 
+/* There is something to give back: the purge thread, if there is one, may not sleep (heap_purge.c). Any thread. */
+void purge_poke(void);
+
 extern slab_link orphans[CLASSES];
 
 /* A heap's empty slabs, the last one in first out. Push and pop: the owner. Take, of all: any thread. */

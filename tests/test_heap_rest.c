@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "help.h"
 
+#include <dirent.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include "weft.h"
@@ -95,11 +98,107 @@ static void test_runs_kept(void **state) {
     assert_int_equal(counts_now().live_bytes, before.live_bytes);
 }
 
+/* ---- the purge thread --------------------------------------------------------------------------------------------- */
+
+static int purge_thread(bool on) {
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = 20, .purge_thread = on};
+    return weft_heap_configure(&config);
+}
+
+static int threads_now(void) {
+    DIR *folder = opendir("/proc/self/task");
+    REQUIRE(folder != NULL);
+    int count = -2; /* . and .. */
+    while (readdir(folder) != NULL) count++;
+    closedir(folder);
+    return count;
+}
+
+/* One that was joined may be listed for a moment yet. */
+static void await_threads(int count) {
+    while (threads_now() != count) pause_ms(1);
+}
+
+/* Nobody allocates or frees any more. Waits for the event, not for a time. */
+static void expect_given_back(uint64_t empty) {
+    while (counts_now().resident_bytes > empty + MANY * 25) pause_ms(1);
+}
+
+static int use_in_child(void *empty) {
+    await_threads(1);
+    make_and_free_many();
+    REQUIRE(purge_thread(true) == WEFT_OK);
+    await_threads(2);
+    expect_given_back(*(uint64_t *)empty);
+    REQUIRE(purge_thread(false) == WEFT_OK);
+    await_threads(1);
+    return 0;
+}
+
+static int exit_in_child(void *unused) {
+    (void)unused;
+    REQUIRE(purge_thread(true) == WEFT_OK);
+    make_and_free_many();
+    exit(7); /* with the thread running */
+}
+
+static void test_purge_thread(void **state) {
+    (void)state;
+    weft_trim();
+    assert_int_equal(purge_thread(true), WEFT_OK); /* a sanitizer may start a thread of its own with the first one */
+    assert_int_equal(purge_thread(false), WEFT_OK);
+    pause_ms(20);
+    int threads = threads_now();
+    uint64_t empty = counts_now().resident_bytes;
+    weft_heap_config never = {.struct_size = sizeof never, .decay_ms = -1, .purge_thread = 1};
+    assert_int_equal(weft_heap_configure(&never), WEFT_EINVAL);
+    assert_int_equal(purge_thread(true), WEFT_OK);
+    assert_int_equal(purge_thread(true), WEFT_OK);
+    await_threads(threads + 1);
+    for (int round = 0; round < 5; round++) {
+        make_and_free_many();
+        expect_given_back(empty);
+        pause_ms(round * 30); /* it sleeps by then, or not */
+    }
+    if (!SANITIZED) assert_int_equal(in_child(use_in_child, &empty), 0);
+    if (!SANITIZED) assert_int_equal(in_child(exit_in_child, NULL), 7);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(purge_thread(false), WEFT_OK);
+        await_threads(threads);
+        assert_int_equal(purge_thread(true), WEFT_OK);
+    }
+    assert_int_equal(purge_thread(false), WEFT_OK);
+    decay_after(0);
+}
+
+/* What a thread that ended left behind, freed by another or not at all by it. */
+static void *leave_many(void *unused) {
+    (void)unused;
+    make_and_free_many();
+    return NULL;
+}
+
+static void test_purge_ended(void **state) {
+    (void)state;
+    weft_trim();
+    uint64_t empty = counts_now().resident_bytes;
+    assert_int_equal(purge_thread(true), WEFT_OK);
+    for (int round = 0; round < 3; round++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_many, NULL), 0);
+        pthread_join(thread, NULL);
+        expect_given_back(empty);
+        pause_ms(60);
+    }
+    assert_int_equal(purge_thread(false), WEFT_OK);
+    decay_after(0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decay_while_working),
-        cmocka_unit_test(test_decay_in_idle_pool),
+        cmocka_unit_test(test_purge_thread),        cmocka_unit_test(test_purge_ended),
+        cmocka_unit_test(test_decay_while_working), cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,36 @@ static void check_mark(void) { EXPECT(ended == 1); }
 EXPLORE_DRIVER(heap_mark, .about = "two free one block, one may", .setup = setup_mark, .threads = {end_mark, end_mark},
                .check = check_mark);
 
+/* The purge thread gives back what another thread freed, however the two fall together, and is stopped. */
+static bool slots_wait(void) {
+    for (const struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
+        if ((load_rlx(&s->free) & load_rlx(&s->dirty) & ~LISTED) != 0) return true;
+    return false;
+}
+static os_word nobodys;
+static void give_slots(void) {
+    EXPECT(purge_start() == WEFT_OK);
+    for (int i = 0; i < 2; i++) {
+        struct slots got = depot_take(1);
+        depot_soil(got);
+        depot_put(got.segment, got.bits);
+        purge_poke();
+        while (slots_wait()) os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
+    }
+    EXPECT(purge_stop() == WEFT_OK);
+}
+EXPLORE_DRIVER(heap_purge, .about = "the purge thread misses nothing that is freed", .setup = setup, .threads = {give_slots},
+               .check = check);
+static void start_or_stop(void) {
+    for (int i = 0; i < 2; i++) {
+        int error = explore_pick(2) == 0 ? purge_start() : purge_stop();
+        EXPECT(error == WEFT_OK || error == WEFT_EBUSY);
+    }
+}
+static void check_stopped(void) { EXPECT(purge_stop() == WEFT_OK); }
+EXPLORE_DRIVER(heap_purge_life, .about = "two start and stop the purge thread", .setup = setup,
+               .threads = {start_or_stop, start_or_stop}, .check = check_stopped);
+
 /* Two make a block with a mapping of its own, while a third looks at the table of them. */
 static uint32_t mappings_seen(void) {
     uint32_t seen = 0;
