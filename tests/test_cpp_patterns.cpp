@@ -179,6 +179,12 @@ TEST_CASE("a reduction has the same bits for any number of workers") {
     }
 }
 
+static std::uint32_t bits_of(float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 TEST_CASE("a reduction has the same bits as in C") {
     numbers_of random{3};
     std::vector<float> numbers(70001);

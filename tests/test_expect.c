@@ -103,9 +103,9 @@ static void test_jitter(void **state) {
     forget_counts(&self);
     steady(&self, at, 500 * US, 2000);
     print_message("jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
-                  100 * share(self.awake, 2000 * 500 * US));
+                  100 * share(self.awake, 2000 * (500 * US)));
     assert_in_range(self.ready, 1600, 2000);
-    assert_true(share(self.awake, 2000 * 500 * US) < 0.16);
+    assert_true(share(self.awake, 2000 * (500 * US)) < 0.16);
 }
 
 static void test_jitter_that_adds_up(void **state) {
@@ -118,7 +118,7 @@ static void test_jitter_that_adds_up(void **state) {
         beat(&self, at);
     }
     print_message("adding jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
-                  100 * share(self.awake, 2000 * 500 * US));
+                  100 * share(self.awake, 2000 * (500 * US)));
     assert_in_range(self.ready, 1600, 2000);
 }
 
@@ -129,7 +129,7 @@ static void test_missed_beats(void **state) {
     forget_counts(&self);
     steady(&self, at, 500 * US, 2000);
     print_message("one in ten missed: ready %u of %u, in vain %u, awake %.2f %%\n", self.ready, self.beats, self.vain,
-                  100 * share(self.awake, 2000 * 500 * US));
+                  100 * share(self.awake, 2000 * (500 * US)));
     assert_true(share(self.ready, self.beats) > 0.95);
 }
 
@@ -157,7 +157,7 @@ static void test_double_rate(void **state) {
     print_message("double rate: ready %u of 100\n", self.ready);
     assert_in_range(self.ready, 75, 100);
     forget_counts(&self);
-    at = steady(&self, at, 2000 * US, 100);
+    steady(&self, at, 2000 * US, 100);
     print_message("and half of it again: ready %u of 100, in vain %u\n", self.ready, self.vain);
     assert_in_range(self.ready, 75, 100);
     assert_in_range(self.vain, 0, 20);
@@ -197,9 +197,9 @@ static void test_late_beats(void **state) {
     forget_counts(&self);
     for (uint32_t i = 0; i < 100; i++) {
         uint32_t ready = self.ready;
-        beat(&self, at + i * 10 * 500 * US + 60 * US);
+        beat(&self, at + i * (10 * (500 * US)) + 60 * US);
         assert_in_range(self.ready - ready, 0, 1);
-        steady(&self, at + i * 10 * 500 * US, 500 * US, 9);
+        steady(&self, at + i * (10 * (500 * US)), 500 * US, 9);
     }
     print_message("late beats: ready %u of 1000\n", self.ready);
     assert_in_range(self.ready, 985, 1000);
@@ -249,9 +249,9 @@ static void test_budget(void **state) {
         uint64_t at = steady(&self, START, 400 * US, 100);
         forget_counts(&self);
         steady(&self, at, 400 * US, 5000);
-        print_message("budget of %u %%: awake %.2f %%, ready %u of %u\n", percent, 100 * share(self.awake, 5000 * 400 * US),
-                      self.ready, self.beats);
-        assert_true(100 * share(self.awake, 5000 * 400 * US) <= (double)percent * 1.02);
+        print_message("budget of %u %%: awake %.2f %%, ready %u of %u\n", percent,
+                      100 * share(self.awake, 5000 * (400 * US)), self.ready, self.beats);
+        assert_true(100 * share(self.awake, 5000 * (400 * US)) <= (double)percent * 1.02);
     }
 }
 

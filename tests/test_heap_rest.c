@@ -44,7 +44,7 @@ static void test_decay_while_working(void **state) {
     decay_after(20);
     uint64_t empty = counts_now().resident_bytes, misses = 0;
     make_and_free_many();
-    while (counts_now().resident_bytes > empty + MANY * 25) {
+    while (counts_now().resident_bytes > empty + UINT64_C(25) * MANY) {
         void *few[6];
         misses = counts_now().misses;
         for (int i = 0; i < 6; i++) few[i] = weft_alloc(100 + (size_t)(i % 3) * 100);
@@ -72,7 +72,7 @@ static void test_decay_in_idle_pool(void **state) {
     uint64_t empty = counts_now().resident_bytes;
     assert_int_equal(weft_submit(pool, &group, many_in_task, NULL, 0), WEFT_OK);
     assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-    while (counts_now().resident_bytes > empty + MANY * 25) pause_ms(10);
+    while (counts_now().resident_bytes > empty + UINT64_C(25) * MANY) pause_ms(10);
     assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
 }
 

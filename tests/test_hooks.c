@@ -145,7 +145,8 @@ typedef struct element {
 } element;
 
 static void *fftw_work(char *data) {
-    ((element *)(void *)data)->runs++;
+    void *at = data;
+    ((element *)at)->runs++;
     return NULL;
 }
 
