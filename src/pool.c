@@ -12,9 +12,8 @@
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
  *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
- *   P12 pool_stand_in: event + 1       release  D10  a spare sleeps on a new event
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
- *   P14 pool_stand_in: fence           sc       P15  a section opens while the last worker falls asleep in a join: no spare comes
+ *   P14 pool_stand_in: fence           sc       P15, D10 a section opens while the last worker falls asleep in a join: no spare comes
  *   P15 pool_hold_up: fence            sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
@@ -232,7 +231,7 @@ bool pool_call_spares(weft_pool *pool) {
     if (made < pool_spares_wanted(pool)) made = pool_add_spares(pool);
     uint32_t wanted = pool_spares_wanted(pool);
     for (uint32_t i = 0; i < made && i < wanted; i++) {
-        add_rel(P12, &pool->park.slots[pool->workers_max + i].event, 1);
+        add_rlx(&pool->park.slots[pool->workers_max + i].event, 1); /* after P14 or P15 */
         os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
     }
     return wanted <= made;

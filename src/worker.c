@@ -26,7 +26,7 @@
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 spare_rest: load event              acquire  P12  a spare sleeps on a new event
+ *   D10 spare_rest: load event              acquire  P14  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
