@@ -80,7 +80,7 @@ static int block_body(size_t begin, size_t end, void *context, weft_worker *self
     const struct reduce *reduce = context;
     unsigned char small[LEVELS_BYTES] ALIGNED(CACHE_LINE);
     size_t bytes = reduce->stride * (reduce->levels + 2);
-    unsigned char *values = bytes <= sizeof small ? small : os_alloc(bytes);
+    unsigned char *values = bytes <= sizeof small ? small : weft_alloc(bytes);
     if (values == NULL) return WEFT_ENOMEM;
     int error = 0;
     for (size_t block = begin; block < end && error == 0; block++) {
@@ -88,7 +88,7 @@ static int block_body(size_t begin, size_t end, void *context, weft_worker *self
         error = block_run(reduce, &stack, block, self);
         if (error == 0) memcpy(reduce->values + block * reduce->stride, values, reduce->how->size);
     }
-    if (values != small) os_free(values);
+    if (values != small) weft_free(values);
     return error;
 }
 
@@ -120,14 +120,14 @@ static int reduce_run(weft_pool *pool, struct reduce *reduce, void *result) {
         blocks = blocks / 2 + blocks % 2;
     }
     size_t bytes = blocks * reduce->stride;
-    reduce->values = bytes <= sizeof small ? small : os_alloc(bytes);
+    reduce->values = bytes <= sizeof small ? small : weft_alloc(bytes);
     if (reduce->values == NULL) return WEFT_ENOMEM;
     int error = weft_for(pool, (weft_range){0, blocks, 1}, block_body, reduce);
     if (error == WEFT_OK) {
         blocks_unite(reduce, blocks);
         memcpy(result, reduce->values, reduce->how->size);
     }
-    if (reduce->values != small) os_free(reduce->values);
+    if (reduce->values != small) weft_free(reduce->values);
     return error;
 }
 
