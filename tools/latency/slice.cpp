@@ -106,7 +106,7 @@ class Burst {
 class Beats {
     const Team &team;
     double at_ns, period_ns;
-    double late_ns = 0; // a running mean: this thread has to be woken itself
+    double late_ns = 50000; // a running median: this thread has to be woken itself
     std::mt19937_64 random;
     std::uniform_real_distribution<double> factor;
     std::bernoulli_distribution missed;
@@ -126,7 +126,7 @@ class Beats {
         if (team.expect != nullptr) team.expect(team.pool, static_cast<uint64_t>(at_ns + late_ns));
         sleep_until(at_ns);
         double late = static_cast<double>(clock_ns()) - at_ns;
-        late_ns += (late - late_ns) / 16;
+        late_ns += late > late_ns ? 2000 : -2000;
         return late;
     }
 };
