@@ -52,7 +52,7 @@
 #define BRIEFS_SURE 8u
 #endif
 #define BRIEFS_MAX 64u
-#define BRIEFS_LOST 4u /* by one task that was not brief; some were preempted */
+#define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
 #ifndef DOZE_BACKLOG
 #define DOZE_BACKLOG 2048u /* cells */
 #endif
@@ -218,12 +218,13 @@ static void set_brisk(weft_pool *pool, struct lane *lane, bool is_brisk) {
 
 static void learn_brief(struct weft_worker *seat, uint64_t each) {
     weft_pool *pool = seat->pool;
-    if (each < pool->brief_ticks)
-        seat->briefs = seat->briefs < BRIEFS_MAX ? seat->briefs + 1 : BRIEFS_MAX;
+    bool is_brief = each < pool->brief_ticks;
+    if (is_brief)
+        seat->briefs = (uint32_t)min_u64(UINT64_C(1) + seat->briefs, BRIEFS_MAX);
     else
-        seat->briefs -= seat->briefs < BRIEFS_LOST ? seat->briefs : BRIEFS_LOST;
-    uint32_t brief = seat->briefs >= BRIEFS_SURE;
-    if (load_rlx(&pool->brief) != brief) store_rlx(&pool->brief, brief);
+        seat->briefs -= (uint32_t)min_u64(seat->briefs, BRIEFS_LOST);
+    bool is_sure = seat->briefs >= BRIEFS_SURE; /* who has seen too few leaves it to the others */
+    if (is_brief == is_sure && load_rlx(&pool->brief) != is_sure) store_rlx(&pool->brief, is_sure);
 }
 
 static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
@@ -316,9 +317,15 @@ static void note_cpu(struct weft_worker *seat) {
     if (!seat->is_worker && load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
 }
 
-/* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? */
-static bool has_enough(const weft_pool *pool, const struct park_view *view) {
-    return view->dozing && load_rlx(&pool->brief) && load_rlx(&pool->workers) >= view->parked + 1 + pool->cpu_count;
+/* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? Threads from outside count while they
+ * submit, and while they wait and help. */
+static bool has_enough(const struct weft_worker *seat, const struct park_view *view) {
+    const weft_pool *pool = seat->pool;
+    if (!view->dozing || !load_rlx(&pool->brief)) return false;
+    uint32_t guests = load_rlx(&pool->guests);
+    uint32_t busy = seat->is_worker || seat->frame != NULL ? 0 : 1;
+    busy += guests - (uint32_t)min_u64(guests, load_rlx(&pool->park.word[0].helpers));
+    return load_rlx(&pool->workers) + (pool->helps ? busy : 0) >= view->parked + 1 + pool->cpu_count;
 }
 
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
@@ -331,7 +338,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
         worker_wake_helpers(pool, id);
         return;
     }
-    if (has_enough(pool, &view)) return;
+    if (has_enough(seat, &view)) return;
     if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
@@ -368,7 +375,7 @@ static void leave_scout(struct weft_worker *seat) {
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || has_enough(pool, &view);
+    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || has_enough(seat, &view);
     if (view.scouts > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
