@@ -135,13 +135,12 @@ typedef struct weft_config {
     /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most 100; 0:
      * default, 10, or none with WEFT_SPIN_NONE as spin_ns; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
-    uint32_t
-        background_max; /* tasks of WEFT_BACKGROUND groups that run at once, at most; 0: half as many as workers, but one */
+    uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
 static inline int weft_config_init(weft_config *config) {
-    if (config == NULL) return WEFT_EINVAL;
+    if (!config) return WEFT_EINVAL;
     __builtin_memset(config, 0, sizeof *config);
     config->struct_size = sizeof *config; /* the caller's, not the library's */
     return WEFT_OK;

@@ -210,10 +210,7 @@ TEST_CASE("a reduction has the same bits as in C") {
             REQUIRE(weft_reduce(pool, {0, count, grain}, &how, &in_c) == WEFT_OK);
             float in_cpp = weft::reduce(
                 pool, {0, count, grain}, 0.0f, [&](std::size_t i) { return numbers[i]; }, std::plus<>());
-            std::uint32_t c_bits = 0, cpp_bits = 0;
-            std::memcpy(&c_bits, &in_c, sizeof in_c);
-            std::memcpy(&cpp_bits, &in_cpp, sizeof in_cpp);
-            CHECK(c_bits == cpp_bits);
+            CHECK(bits_of(in_c) == bits_of(in_cpp));
         }
     }
 }
