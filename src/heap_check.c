@@ -316,7 +316,12 @@ static void detain(struct heap *heap, const struct block *block) {
     quarantine->bytes += block->usable;
 }
 
-bool check_mark_end(block_mark *mark, uint64_t *found) { return cas_rlx(M3, mark, found, *found | MARK_FREED); }
+bool check_mark_end(block_mark *mark, uint64_t *found) {
+    uint64_t seen = *found;
+    bool is_mine = cas_rlx(M3, mark, &seen, seen | MARK_FREED);
+    *found = seen;
+    return is_mine;
+}
 
 /* Of the calls that free the block at p one returns; in the others the process ends. */
 static struct block mark_end(void *p, size_t size) {

@@ -173,7 +173,7 @@ static void write_past_and_resize(void) {
     begin();
     void *p = weft_alloc(100);
     scribble(p, 100, 1);
-    p = weft_realloc(p, 200);
+    weft_free(weft_realloc(p, 200));
 }
 static void write_past_aligned(void) {
     begin();

@@ -151,7 +151,7 @@ static void test_remote(void **state) {
         pthread_join(thread, NULL);
         assert_true(counts_now().mapped_bytes <= mapped + 160 * (sizes[i] + 65536) + ((uint64_t)4 << 20));
         heap_end(heap);
-        assert_true(counts_now().live_bytes <= live + 64 * 16);
+        assert_true(counts_now().live_bytes <= live + (uint64_t)64 * 16);
     }
 }
 
