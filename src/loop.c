@@ -485,13 +485,27 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     return loop_run(loop);
 }
 
-static int loop_task(void *payload, weft_worker *self) { return loop_start(self, payload); }
+struct handed {
+    const struct loop_job *job;
+    int *error; /* told when the task will not run */
+};
+
+static int handed_run(void *payload, weft_worker *self) {
+    const struct handed *handed = payload;
+    if (self != NULL) return loop_start(self, handed->job);
+    *handed->error = WEFT_ESHUTDOWN;
+    return WEFT_OK;
+}
 
 /* A pool whose own threads alone may run anything: one of them calls. */
 static int loop_hand_over(weft_pool *pool, const struct loop_job *job) {
+    static const weft_object type = {sizeof(struct handed), handed_run, NULL};
     weft_group group = WEFT_GROUP_INIT;
-    int error = weft_submit(pool, &group, loop_task, job, sizeof *job);
-    return error == WEFT_OK ? weft_wait(pool, &group) : error;
+    int dropped = WEFT_OK;
+    struct handed handed = {job, &dropped};
+    int error = weft_submit_object(pool, &group, &type, &handed);
+    if (error == WEFT_OK) error = weft_wait(pool, &group);
+    return dropped != WEFT_OK ? dropped : error;
 }
 
 /* A caller from outside counts as a guest and runs in a frame, as a task would. */

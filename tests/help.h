@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -46,6 +47,21 @@
         printf("skipped, %s: %s\n", __func__, reason);                                                                      \
         skip();                                                                                                             \
     } while (0)
+
+#if defined(_GNU_SOURCE)
+static inline pid_t thread_id(void) { return (pid_t)syscall(SYS_gettid); }
+
+/* Does a thread of this process sleep now? */
+static inline int thread_sleeps(pid_t thread) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) return 0;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+    fclose(file);
+    return state == 'S';
+}
+#endif
 
 /* Does an emulator run this program? qemu-user shows the host's /proc/cpuinfo; only x86 has vendors there. */
 static inline int is_emulated(void) {

@@ -490,6 +490,60 @@ static void test_destroy_waits_for_loops(void **state) {
     }
 }
 
+struct aborting {
+    weft_pool *pool;
+    gate *gate;
+    atomic_int thread; /* that waits for its loop */
+    atomic_int cleaned;
+};
+
+static void *aborted_thread(void *argument) {
+    struct aborting *aborting = argument;
+    atomic_size_t sum = 0;
+    atomic_store(&aborting->thread, thread_id());
+    REQUIRE(weft_for(aborting->pool, (weft_range){0, 10, 1}, sum_body, &sum) == WEFT_ESHUTDOWN);
+    REQUIRE(atomic_load(&sum) == 0);
+    return NULL;
+}
+
+static int nothing(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    return 0;
+}
+
+static void *opening_thread(void *argument) {
+    struct aborting *aborting = argument;
+    weft_group group = WEFT_GROUP_INIT;
+    while (weft_submit(aborting->pool, &group, nothing, NULL, 0) == WEFT_OK) sched_yield();
+    gate_open(aborting->gate);
+    return NULL;
+}
+
+static void count_clean(void *payload, size_t size, void *context) {
+    struct aborting *aborting = context;
+    (void)size;
+    if (payload != NULL) atomic_fetch_add(&aborting->cleaned, 1);
+}
+
+/* The pool's only worker is busy, so the loop of a NO_HELP pool never begins. */
+static void test_abort_ends_a_queued_loop(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP;
+    gate g;
+    struct aborting aborting = {make_pool_with(&config), &g, 0, 0};
+    pthread_t threads[2];
+    gate_occupy(&g, aborting.pool, NULL);
+    REQUIRE(pthread_create(&threads[0], NULL, aborted_thread, &aborting) == 0);
+    while (atomic_load(&aborting.thread) == 0 || !thread_sleeps((pid_t)atomic_load(&aborting.thread))) sched_yield();
+    REQUIRE(pthread_create(&threads[1], NULL, opening_thread, &aborting) == 0);
+    weft_pool *pool = aborting.pool;
+    assert_int_equal(weft_pool_abort(&pool, count_clean, &aborting), WEFT_OK);
+    for (unsigned i = 0; i < 2; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    assert_int_equal(atomic_load(&aborting.cleaned), 0); /* the user has given no payload */
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -510,6 +564,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_cancelled_group_ends_the_loop),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_destroy_waits_for_loops),
+        cmocka_unit_test(test_abort_ends_a_queued_loop),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }

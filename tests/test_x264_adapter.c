@@ -6,16 +6,9 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
+#include "help.h"
 
 #define JOBS 8
 
@@ -39,18 +32,6 @@ static x264_threadpool_t *pool_on_one_cpu(int threads) {
     x264_threadpool_t *pool = pool_of(threads);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     return pool;
-}
-
-static pid_t thread_id(void) { return (pid_t)syscall(SYS_gettid); }
-
-static int thread_sleeps(pid_t thread) {
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
-    FILE *file = fopen(path, "r");
-    if (!file) return 0;
-    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
-    fclose(file);
-    return state == 'S';
 }
 
 /* A door that a job waits at. */
