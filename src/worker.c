@@ -555,7 +555,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     bool guards = load_rlx(&pool->brief) && seat->index >= pool->cpu_count && seat->index < pool->workers_max;
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
         return doze(seat);
-    if (!pool->places) return park(seat, is_scout);
+    if (!pool->places || seat->task_ticks >= pool->brief_ticks) return park(seat, is_scout); /* long tasks: as ADR 13 says */
     bool is_first = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
     bool is_last = seat->index + 1 == pool->cpu_count;
     bool stays = is_last && os_cpu() != seat->place.cpu;

@@ -9,8 +9,8 @@
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
  *  - Delete drops what has not started, also with jobs that nobody waited for.
- *  - Jobs of frame threads block on each other's rows. Where jobs of a pool are seen to sleep, they are announced
- *    (weft_block_begin), and the pool's spares keep the CPUs busy meanwhile.
+ *  - Jobs of frame threads block on each other's rows. Where jobs of a pool are seen to sleep, and there can be more than workers,
+ *    they are announced (weft_block_begin), and the pool's spares keep the CPUs busy meanwhile.
  *  - Code of x264 assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
  *
  * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved
@@ -111,7 +111,7 @@ static long sleeps_so_far(void) {
  * does. */
 static int job_run(x264_threadpool_t *pool, weft_worker *self) {
     pool_job *job = queue_pop(pool);
-    int blocks = self && pool->sleeps >= SLEEPS_MANY;
+    int blocks = self && pool->sleeps >= SLEEPS_MANY && pool->slots > (int)weft_pool_workers(pool->workers.pool);
     job->state = JOB_STARTED;
     pthread_mutex_unlock(&pool->lock);
     if (blocks) weft_block_begin(self);
