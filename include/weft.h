@@ -11,9 +11,9 @@
  *
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
  * the group's own error when a task failed. Every function may be called from any thread unless its comment says otherwise.
- * Sizes are in bytes; times say their unit in their name.
+ * Sizes are in bytes; times say their unit in their name. How to see what a pool does stands at the end.
  *
- * What a pool does and has done stands at the end.
+ * Only weft_config_from_env reads the environment; and the first pool of the process, for WEFT_FENCE=full (no membarrier).
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -72,9 +72,9 @@ typedef struct weft_pool weft_pool;     /* worker threads, lanes and groups; opa
 typedef struct weft_stuck weft_stuck;   /* a task that runs too long: see the watchdog below */
 typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque, passed to each task */
 
-/* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
- * submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will report
- * (use positive numbers to tell yours from weft's). */
+/* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task
+ * was submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will
+ * report (use positive numbers to tell yours from weft's). */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
 /* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. A task
@@ -98,8 +98,8 @@ enum weft_full {
 /* weft_config.flags */
 #define WEFT_ORDERED 1u /* a submitter's tasks start in the order of submission, whatever their groups; waits do not help */
 #define WEFT_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
-/* Workers leave their affinity alone. Else one that was woken on its waker's own CPU, though another was free, sleeps with that CPU
- * taken out of its affinity for a while; tasks always see the affinity whole. */
+/* Workers leave their affinity alone. Else one with tasks under 200 us that was woken on its waker's own CPU, though another
+ * was free, sleeps with that CPU taken out of its affinity for a while; tasks always see the affinity whole. */
 #define WEFT_NO_PLACING 4u
 
 /* `spin_ns` of a pool whose workers park at once. */
@@ -113,11 +113,11 @@ typedef struct weft_config {
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
     const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
-    /* How long an idle worker looks for work before it parks, and a thread for the end of what it waits for, at most 10^9; WEFT_SPIN_NONE:
-     * not at all; 0: half as long again as the pool's own wakes were seen to take, at most 50000, and workers that look in vain less
-     * and less (weft_pool_wake_costs tells). A worker does not look while more workers are awake than there are CPUs, nor where there is one CPU for all threads (`cpus` is NULL). */
+    /* How long an idle worker looks for work before it parks, and a wait for its end, at most 10^9; WEFT_SPIN_NONE: not at
+     * all; 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
+     * (weft_pool_wake_costs). None looks while more are awake than there are CPUs, or on one CPU for all (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP */
+    uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP, WEFT_NO_PLACING */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
@@ -132,8 +132,8 @@ typedef struct weft_config {
         trace_events; /* events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24 */
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
     void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
-    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most 100; 0:
-     * default, 10, or none with WEFT_SPIN_NONE as spin_ns; WEFT_SPIN_NONE: none. None where there is one CPU. */
+    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most
+     * 100; 0: 10, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
     uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
 } weft_config;
@@ -146,29 +146,29 @@ static inline int weft_config_init(weft_config *config) {
     return WEFT_OK;
 }
 
-/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE,
- * WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX. Nothing else in the library reads the environment, but for WEFT_FENCE=full at the first pool (no
- * membarrier). A value that does not parse: WEFT_EINVAL, and *config is as before. Texts then point into the environment. Not while another thread changes the environment. */
+/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
+ * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX. A value that does not parse:
+ * WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
  * zero; returns the length it would have without a limit, or WEFT_EINVAL for NULL config, or for NULL text with a size. */
 WEFT_API int weft_config_format(const weft_config *config, char *text, size_t size);
 
-/* The CPU count a pool with workers = 0 would take now: min(affinity, cgroup v1/v2 quota over all ancestors, rounded up). >= 1. */
+/* The CPUs a pool with workers = 0 would take now: min(affinity, cgroup v1/v2 quota of all ancestors, rounded up). >= 1. */
 WEFT_API unsigned weft_cpu_count(void);
 
-/* Creates a pool and starts its workers. `config` NULL: defaults. The caller owns *pool and ends it with weft_pool_destroy or
- * weft_pool_abort. Returns WEFT_OK; WEFT_EINVAL (nothing created, *pool NULL); WEFT_ENOMEM; WEFT_EAGAIN when not one thread
- * could be started. When only some could, the pool runs with those: weft_pool_workers tells. Blocks until every worker has
- * run its start hook. */
+/* Creates a pool and starts its workers. `config` NULL: defaults. The caller owns *pool and ends it with weft_pool_destroy
+ * or weft_pool_abort. Returns WEFT_OK; or, with nothing created and *pool NULL, WEFT_EINVAL (also: a file of `config` cannot
+ * be written), WEFT_ENOMEM, WEFT_EAGAIN when not one thread could be started. When only some could, the pool runs with
+ * those: weft_pool_workers tells. Blocks until every worker has run its start hook. */
 WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
 /* Runs what is queued, and what those tasks submit, then ends the workers, calls data_free, frees the pool, sets *pool NULL.
  * WEFT_EINVAL for NULL or an already NULL *pool; WEFT_EDEADLK from a task of this pool (nothing happens); WEFT_EFORK in a
  * forked child, where the pool's memory is released without touching the parent's threads. From its start on, weft_submit
- * from outside returns WEFT_ESHUTDOWN. A submission whose task led to the call may still be under way in its thread: destroy waits
- * for it. No outside call on this pool may begin after it returned. Blocks. */
+ * from outside returns WEFT_ESHUTDOWN. A submission whose task led to the call may still be under way in its thread: destroy
+ * waits for it. No outside call on this pool may begin after it returned. Blocks. */
 WEFT_API int weft_pool_destroy(weft_pool **pool);
 
 /* As destroy, but tasks that have not started never run: each payload goes to `clean` (may be NULL) once, with `context`, on
@@ -176,24 +176,24 @@ WEFT_API int weft_pool_destroy(weft_pool **pool);
 WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context);
 
 /* The process's own pool, for libraries that would else each bring threads: one for all callers, made at the first call with
- * the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, stacks of 1 MiB at least. Each call is a
- * reference, and weft_pool_destroy gives it back: it sets *pool NULL and returns WEFT_OK at once, from a task too; the last one
- * ends the pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns WEFT_EINVAL
- * and does nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does, and
- * WEFT_EINVAL for an environment that does not parse. */
+ * the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, stacks of 1 MiB at least. Each call is
+ * a reference, and weft_pool_destroy gives it back: it sets *pool NULL and returns WEFT_OK at once, from a task too; the
+ * last one ends the pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns
+ * WEFT_EINVAL and does nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does,
+ * and WEFT_EINVAL for an environment that does not parse. */
 WEFT_API int weft_default_pool(weft_pool **pool);
 
-/* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by its
- * value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
+/* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by
+ * its value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
 WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
 
-/* "I need `workers` workers at `when_ns`" (CLOCK_MONOTONIC): so many of them get up shortly before, on their own clocks, and look
- * out for work until a little after (200 us), if they have nothing else to do. Wakes those asleep for a moment now, so call it when time
- * does not matter. One moment at a time: the next call replaces it; when_ns 0 takes it back; one that has passed is ignored. Bursts
- * that recur need no such call: workers learn them. WEFT_OK; WEFT_EINVAL (NULL pool, workers 0); WEFT_EFORK. Any thread. */
+/* "I need `workers` workers at `when_ns`" (CLOCK_MONOTONIC): they get up shortly before, on their own clocks, and look for
+ * work until 200 us after, if they have nothing else to do. Wakes those asleep for a moment now: call it when time does not
+ * matter. One moment at a time: the next call replaces it, when_ns 0 takes it back, one that has passed is ignored. Workers
+ * learn by themselves when bursts recur. Any thread. WEFT_OK; WEFT_EINVAL (NULL pool, workers 0); WEFT_EFORK. */
 WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
@@ -213,24 +213,24 @@ typedef struct weft_group {
 #define WEFT_CANCEL_ON_ERROR 1u
 /* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
 #define WEFT_URGENT 2u
-/* For long-running tasks: workers start them when there is nothing else to do, so many at once as weft_config.background_max says.
- * Where these would leave no worker to others, a spare stands in. Their loops and forked calls run on their own threads alone. Who
- * waits for the group helps, whatever that number. Inside weft_block_begin a task does not count. */
+/* For long-running tasks: workers start them when there is nothing else to do, weft_config.background_max at once at most.
+ * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
+ * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
  * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. The group of a task
  * submitted inside a task lies below that task's group: waiting for the upper one helps it.
  * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
- * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL; WEFT_EFORK;
- * WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags that are not known, both of
- * WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is cancelled, the
- * payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the queue has to grow
- * or size > WEFT_INLINE_MAX. */
+ * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL;
+ * WEFT_EFORK; WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags that are
+ * not known, both of WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is cancelled,
+ * the payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the queue has to
+ * grow or size > WEFT_INLINE_MAX. */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
-/* weft_submit into the group of the task that `self` runs, so that this group, and with it the job that its first task was, is
- * unfinished until the children and their children are:
+/* weft_submit into the group of the task that `self` runs, so that this group, and with it the job that its first task was,
+ * is unfinished until the children and their children are:
  *
  *     int decode(void *payload, weft_worker *self) {
  *         for each slice: weft_submit_child(self, decode_slice, &slice, sizeof slice);
@@ -248,17 +248,17 @@ typedef struct weft_after {
     weft_group *group; /* the task counts in this: a wait for it waits for the task, from now on */
 } weft_after;
 
-/* weft_submit for a task that starts when groups.after has finished: when all its tasks have, those before this call and those
- * that come before the last of these ends. What these wrote is visible to it. It starts whether they failed, were cancelled or not;
- * a wait for groups.after inside the task returns their error at once. groups.after still has to be waited for by somebody.
+/* weft_submit for a task that starts when all tasks of groups.after have finished, those before this call and those that
+ * come before the last of these ends. What they wrote is visible to it. It starts whether they failed, were cancelled or
+ * not; a wait for groups.after inside it returns their error at once. Somebody still has to wait for groups.after.
  *
  *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
  *
- * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and a bounded queue
- * has no say: the task takes its place there when it starts. WEFT_EDEADLK: the groups are the same, or groups.after cannot finish before groups.group
- * has, because of other continuations or because a task of it sleeps in a wait for that group; nothing was queued. A wait for
- * groups.group by a task of groups.after is WEFT_EDEADLK, too: when both come at once, one of the two returns it. Should there be no memory to
- * queue the task when its time has come, it runs on the thread that finished groups.after. */
+ * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and takes its
+ * place in a bounded queue when it starts. Without memory to queue it then, it runs on the thread that finished
+ * groups.after. WEFT_EDEADLK, nothing queued: the groups are the same, or groups.after cannot finish before groups.group
+ * has, because of other continuations or a task that sleeps in a wait. Of this call and a wait for groups.group in a task of
+ * groups.after the later returns it. */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
 
 /* A payload that is more than its bytes (a C++ callable), for weft_submit_object. */
@@ -274,12 +274,12 @@ typedef struct weft_object {
  * not called. */
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
 
-/* weft_submit_after for such a payload, of at most 112 bytes and without `move`. On error `run` was not called, nor will it be. */
+/* weft_submit_after for such a payload, of at most 112 bytes, `move` NULL. On error `run` was not called, nor will it be. */
 WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object);
 
-/* Runs fn at once, on the calling thread, as a task of the group: `payload` is passed as it is, what fn submits lies below the
- * group, others may wait for it, its error is the group's. `group` NULL is the pool's own. Returns WEFT_OK when fn has run; else
- * an error as of weft_submit, and it has not. */
+/* Runs fn at once, on the calling thread, as a task of the group: `payload` is passed as it is, what fn submits lies below
+ * the group, others may wait for it, its error is the group's. `group` NULL is the pool's own. Returns WEFT_OK when fn has
+ * run; else an error as of weft_submit, and it has not. */
 WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload);
 
 /* How a wait helps, weft_wait_until's `help`. */
@@ -289,31 +289,31 @@ enum weft_help {
     WEFT_HELP_NONE = 2   /* runs none */
 };
 
-/* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks of
- * the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
+/* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks
+ * of the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
+ * `group` NULL waits for the pool's own group.
  * Returns WEFT_OK; the error of the failed task that was submitted first (by several threads: the one with the lowest number
  * among its own thread's; numbers are 30 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
- * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told;
- * WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group, by
- * continuations or by waits of its tasks, waits for itself: the group then stays as it is; WEFT_EFORK in a forked child. `group` NULL waits for
- * the pool's own group. */
+ * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told; WEFT_EINVAL for
+ * NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group itself waits for, by continuations or by
+ * waits of its tasks: the group then stays as it is; WEFT_EFORK in a forked child. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
-/* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are still
- * unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread already
- * runs is finished first, so it may return late.
+/* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are
+ * still unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread
+ * already runs is finished first, so it may return late.
  * A task that waits without helping (so asked, or in an ordered or NO_HELP pool) counts as inside weft_block_begin. Where no
- * spare is to be had it runs tasks of the group after all, but in an ordered pool returns WEFT_EAGAIN when every thread waits;
- * the group stays as after WEFT_ETIMEDOUT. */
+ * spare is to be had it runs tasks of the group after all, but in an ordered pool returns WEFT_EAGAIN when every thread
+ * waits; the group stays as after WEFT_ETIMEDOUT. */
 WEFT_API int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
 /* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group
- * still has to be waited for; that wait ends the cancellation. WEFT_OK, also when nothing was queued; WEFT_EINVAL; WEFT_EFORK. */
+ * must still be waited for, which ends the cancellation. WEFT_OK, also with nothing queued; WEFT_EINVAL; WEFT_EFORK. */
 WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
 
-/* The group is urgent from now until its wait ends, whatever its flags: also tasks that were submitted before. To lift one task alone,
- * give it a group of its own. WEFT_OK, also when nothing was queued; WEFT_EINVAL (NULL pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM,
- * WEFT_EAGAIN as weft_submit. */
+/* The group, which has tasks, is urgent from now until its wait ends, whatever its flags: also the tasks submitted before.
+ * To lift one task alone, give it a group of its own. WEFT_OK, also without tasks: then nothing changes; WEFT_EINVAL (NULL
+ * pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
 WEFT_API int weft_boost(weft_pool *pool, weft_group *group);
 
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
@@ -327,19 +327,19 @@ typedef struct weft_range {
     size_t grain; /* indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
 } weft_range;
 
-/* Runs the indices from `begin` to before `end` in rising order. Returns 0, or an error: then it has stopped at the first index
- * that failed, and no call for higher indices begins any more. `self` is the worker that runs it. */
+/* Runs the indices from `begin` to before `end` in rising order. Returns 0, or an error: then it has stopped at the first
+ * index that failed, and no call for higher indices begins any more. `self` is the worker that runs it. */
 typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worker *self);
 
-/* Calls `body` for pieces of the range that cover it exactly, on the calling thread and on workers that have nothing else to do,
+/* Calls `body` for pieces of the range that cover it exactly, on the calling thread and on workers with nothing else to do,
  * and returns when all calls have returned; what they wrote is then visible. May be called inside tasks and bodies. The body
- * may submit, wait and loop itself; it belongs to the group of the task that called weft_for. Which calls run side by side is
- * weft's choice: none may wait for another's doing.
+ * may submit, wait and loop itself; it belongs to the group of the task that called weft_for. Which calls run side by side
+ * is weft's choice: none may wait for another's doing.
  * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
- * may have; WEFT_ECANCELED when the group of the calling task was cancelled before every index had begun, those that had have
- * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK, WEFT_ENOMEM,
- * WEFT_EAGAIN (too many threads use this pool): no call was made. In a WEFT_ORDERED pool the loop does not wait for its turn among
- * the tasks: it starts at once. In a WEFT_NO_HELP pool a caller from outside runs nothing, a worker does in its stead. */
+ * may have; WEFT_ECANCELED when the calling task's group was cancelled before every index had begun: those that had have
+ * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK,
+ * WEFT_ENOMEM, WEFT_EAGAIN (too many threads use this pool): no call was made. In a WEFT_ORDERED pool the loop starts at
+ * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
 /* A range of two dimensions, cut to tiles; those at its far edges may be smaller. */
@@ -351,17 +351,17 @@ typedef struct weft_tile {
     size_t row_begin, row_end, column_begin, column_end; /* ends are the first ones not in it */
 } weft_tile;
 
-/* Handles one tile, or several side by side as one. Else as a weft_range_fn: tiles are counted along the rows, from the first on. */
+/* Handles one tile, or several side by side as one. Else as a weft_range_fn: tiles count row by row, from the first. */
 typedef int (*weft_tile_fn)(const weft_tile *tile, void *context, weft_worker *self);
 
-/* weft_for over the tiles, each handled once: of tiles that fail, the first in that order counts. WEFT_EINVAL also when there are more
- * tiles than a size_t can count. */
+/* weft_for over the tiles, each handled once; of those that fail the first in that order gives the error. WEFT_EINVAL also
+ * when there are more tiles than a size_t can count. */
 WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *context);
 
 /* A reduction: values of `size` bytes, aligned to 16 wherever weft keeps them. */
 typedef struct weft_reduction {
     size_t size;
-    /* Writes the value of the indices from `begin` to before `end`, at least one. Returns 0 or an error, as a weft_range_fn. */
+    /* Writes the value of the indices from `begin` to before `end`, at least one. Returns what a weft_range_fn does. */
     int (*leaf)(size_t begin, size_t end, void *value, weft_worker *self, void *context);
     /* left = left combined with right, whose indices follow left's. */
     void (*combine)(void *left, const void *right, void *context);
@@ -369,11 +369,11 @@ typedef struct weft_reduction {
     void *context;        /* passed to both */
 } weft_reduction;
 
-/* Reduces the range to one value. The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last
- * may have fewer; they are combined in pairs, pairs of pairs, and so on, in order. So which operands are combined depends on
- * the range alone: the result has the same bits for any number of workers, with floating point, too.
- * Returns as weft_for, *result written with WEFT_OK alone; WEFT_EINVAL also for NULL how, leaf, combine or result, or a size that is 0
- * or over WEFT_PAYLOAD_MAX; WEFT_ENOMEM: it allocates when size is over 16. */
+/* Reduces the range to one value. The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the
+ * last may have fewer; they are combined in pairs, pairs of pairs, and so on, in order. So which operands are combined
+ * depends on the range alone: the result has the same bits for any number of workers, with floating point, too.
+ * Returns as weft_for, *result written with WEFT_OK alone; WEFT_EINVAL also for NULL how, leaf, combine or result, or a size
+ * that is 0 or over WEFT_PAYLOAD_MAX; WEFT_ENOMEM: it may allocate when size is over 16. */
 WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result);
 
 /* An order of items of `size` bytes: compare is negative, 0 or positive as qsort's. */
@@ -383,13 +383,13 @@ typedef struct weft_order {
     void *context;
 } weft_order;
 
-/* Sorts `count` items, those that compare equal in the order in which they were. Compares at most count * log2(count) times and
- * a little; the result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
- * once, perhaps with copies of the items, and not again after the return. An order that contradicts itself leaves items twice or
- * not at all, but nothing else is touched.
- * Returns WEFT_OK; WEFT_EINVAL (NULL pool, order or compare, size 0, NULL items with a count, more than memory can hold); WEFT_ENOMEM (it
- * allocates count * size bytes and a little, once, if over 2048) and the errors of weft_for before it began: the items are as they
- * were. WEFT_ECANCELED when the calling task's group is cancelled meanwhile, or WEFT_ESHUTDOWN: the items are all there in some order. */
+/* Sorts `count` items, those that compare equal in the order in which they were. Compares at most count * log2(count) times
+ * and a little; the result is the same for any number of workers. `compare` is called on the calling thread and on workers,
+ * several at once, perhaps with copies of the items, and not after the return. An order that contradicts itself leaves items
+ * twice or not at all, but nothing else is touched.
+ * Returns WEFT_OK; WEFT_EINVAL (NULL pool, order or compare, size 0, NULL items with a count, more than memory can hold).
+ * The items are as before after WEFT_ENOMEM (it allocates count * size bytes and a little if over 2048) or another error of
+ * weft_for; in some order after WEFT_ECANCELED (the calling task's group was cancelled meanwhile) or WEFT_ESHUTDOWN. */
 WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *order);
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
@@ -405,7 +405,7 @@ WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_or
  *     weft_graph_build(graph, NULL);
  *     for each frame: weft_graph_run(pool, graph);
  *
- * One thread at a time may change a graph, and nobody while it runs (WEFT_EBUSY, nothing changed). A graph belongs to no pool. */
+ * One thread at a time may change a graph, nobody while it runs (WEFT_EBUSY, nothing changed). It belongs to no pool. */
 typedef struct weft_graph weft_graph; /* opaque */
 typedef uint64_t weft_node;           /* a node of one graph; 0 is none */
 
@@ -415,35 +415,35 @@ WEFT_API int weft_graph_create(weft_graph **graph);
 /* Frees the graph and sets *graph NULL. WEFT_EINVAL for NULL or an already NULL *graph; WEFT_EBUSY. */
 WEFT_API int weft_graph_destroy(weft_graph **graph);
 
-/* Adds a node, which calls fn with `context` as its payload: the pointer itself, nothing is copied. Nodes have the order in which
- * they are added. `node` may be NULL. WEFT_OK; WEFT_EINVAL (NULL graph or fn); WEFT_ENOMEM (also: too many nodes); WEFT_EBUSY. */
+/* Adds a node, which calls fn with `context` as its payload: the pointer itself, nothing is copied. Nodes have the order of
+ * their adding. `node` may be NULL. WEFT_OK; WEFT_EINVAL (NULL graph or fn); WEFT_ENOMEM (or too many nodes); WEFT_EBUSY. */
 WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
 
-/* `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing. WEFT_OK; WEFT_EINVAL (NULL
- * graph, a node that is not this graph's); WEFT_ECYCLE (the same node twice); WEFT_ENOMEM; WEFT_EBUSY. */
+/* `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing. WEFT_OK;
+ * WEFT_EINVAL (NULL graph, a node that is not this graph's); WEFT_ECYCLE (the same node twice); WEFT_ENOMEM; WEFT_EBUSY. */
 WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after);
 
-/* Makes the graph ready to run; needed again after a node or an edge was added. WEFT_OK; WEFT_ECYCLE: nodes wait for one another
- * in a circle, of which *on_cycle (may be NULL) is the first by the nodes' order; WEFT_EINVAL; WEFT_ENOMEM; WEFT_EBUSY. The graph is
- * not ready after an error, but can be added to and built again. */
+/* Makes the graph ready to run; needed again after a node or an edge was added. WEFT_OK; WEFT_ECYCLE: nodes wait for one
+ * another in a circle, of which *on_cycle (may be NULL) is the first by the nodes' order; WEFT_EINVAL; WEFT_ENOMEM;
+ * WEFT_EBUSY. The graph is not ready after an error, but can be added to and built again. */
 WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
 
-/* Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in weft_wait;
- * a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after it, directly or
- * not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the nodes after.
- * Returns WEFT_OK; of the codes of the nodes that failed that of the first by their order; WEFT_ECANCELED when cancelled or the pool
- * is aborted, and no node failed; WEFT_EINVAL (NULL, or not built); WEFT_EBUSY when this graph is running, also in one of its own
- * nodes; and, with nothing run, the errors of weft_submit. */
+/* Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in
+ * weft_wait; a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after it,
+ * directly or not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the
+ * nodes after. Returns WEFT_OK; of the codes of the nodes that failed that of the first by their order; WEFT_ECANCELED when
+ * cancelled or the pool is aborted, and no node failed; WEFT_EINVAL (NULL, or not built); WEFT_EBUSY when this graph is
+ * running, also in one of its own nodes; and, with nothing run, the errors of weft_submit. */
 WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
 
-/* Nodes of the graph that have not started will not run; those running finish, and see weft_cancelled. It concerns the run that
- * goes on in `pool`; without one nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL; WEFT_EFORK. */
+/* Nodes that have not started in the run that goes on in `pool` will not run; those running finish, and see weft_cancelled.
+ * Without a run nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL; WEFT_EFORK. */
 WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 
 /* ---- fork and join ------------------------------------------------------------------------------------------------ */
 
-/* A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a few plain
- * stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
+/* A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a few
+ * plain stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
  *
  *     static int fib(weft_place *here, int n);
  *     WEFT_FORK(fib, int, int)
@@ -461,11 +461,11 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  *     int result = fib(here, 38);
  *     weft_leave(here);
  *
- * A place is where one fork can be noted. A fork uses up the place it is given and returns the next, which whatever is called
- * before the join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is
- * joined once, by the thread and in the function that made it, the last one first. Any number may be open at once: without
- * memory for more, further forks just are run by their joins. Forked functions may do all that tasks may, wait and block too.
- * A join whose call another thread has taken runs calls below that one meanwhile (never anything else), then sleeps. */
+ * A place is where one fork can be noted. A fork uses up its place and returns the next, which whatever is called before the
+ * join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is joined
+ * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
+ * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
+ * whose call another thread has taken runs calls below that one meanwhile (never anything else), then sleeps. */
 
 /* Of an argument, and of a result. Larger ones go by pointer. */
 #define WEFT_FORK_BYTES 48u
@@ -474,10 +474,10 @@ typedef struct weft_place weft_place;
 typedef void (*weft_fork_fn)(weft_place *here,
                              void *payload); /* reads the argument in the payload and writes the result there */
 
-/* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside tasks,
- * bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for NULL, or code
- * compiled for another layout of places; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit: *here is NULL. Every
- * WEFT_OK needs a weft_leave; destroy waits for those of outside threads. */
+/* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside
+ * tasks, bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for
+ * NULL, or code compiled for another layout of places; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit:
+ * *here is NULL. Every WEFT_OK needs a weft_leave; destroy waits for those of outside threads. */
 static inline int weft_enter(weft_pool *pool, weft_place **here);
 
 /* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
@@ -526,8 +526,8 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
         name(here, argument);                                                                                               \
     }
 
-/* What follows is weft's own. It is compiled into programs, so a change of it is a new layout: weft_enter_layout refuses those
- * it does not know. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
+/* What follows is weft's own. It is compiled into programs, so a change is a new layout: weft_enter_layout refuses unknown
+ * ones. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
 #define WEFT_FORK_LAYOUT 1u
 
 struct weft_place {
@@ -579,8 +579,8 @@ static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_pl
     return here + 1;
 }
 
-/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has been
- * run, and the result is in the payload. */
+/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
+ * been run, and the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
     weft_store_rlx(&here->fn, WEFT_NULL);
     weft_fence_light(J8);
@@ -588,8 +588,8 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
     return 0;
 }
 
-/* Structures are copied as what they are: the compiler then writes their members one by one into the payload. By way of memory a
- * processor would wait until each has arrived there, for it cannot forward several small stores to one large load. */
+/* Structures are copied as what they are: the compiler writes their members one by one into the payload. Through memory, a
+ * processor would wait until each has arrived there: it cannot forward several small stores to one large load. */
 #if defined(__cplusplus)
 #define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
 #else
@@ -647,8 +647,8 @@ WEFT_API int weft_block_end(weft_worker *self);
  * thread, also from destructors of thread-local data and in a child of fork; none sets errno or reads the environment. What
  * was allocated here is freed here, never by free(), nor the other way round. */
 
-/* `size` bytes, not initialised, aligned to 16; size 0 is served as 1. Owned by the caller until weft_free. NULL: out of memory,
- * or size over PTRDIFF_MAX; nothing else happened. */
+/* `size` bytes, not initialised, aligned to 16; size 0 is served as 1. Owned by the caller until weft_free. NULL: out of
+ * memory, or size over PTRDIFF_MAX; nothing else happened. */
 WEFT_API void *weft_alloc(size_t size);
 
 /* count * size bytes of zeros, as weft_alloc. NULL also when the product overflows. */
@@ -657,46 +657,46 @@ WEFT_API void *weft_alloc_zeroed(size_t count, size_t size);
 /* As weft_alloc, aligned to `alignment`, a power of two of any size. NULL also when it is not one. */
 WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 
-/* Makes the block larger or smaller, in place or elsewhere, keeping the contents up to the lesser size; the alignment is that of
- * weft_alloc. `p` NULL: weft_alloc(size). size 0 leaves a block of the least size. Returns the block, which replaces p; NULL:
- * no memory, and p is as before. */
+/* Makes the block larger or smaller, in place or elsewhere, keeping the contents up to the lesser size; the alignment is
+ * that of weft_alloc. `p` NULL: weft_alloc(size). size 0 leaves a block of the least size. Returns the block, which replaces
+ * p; NULL: no memory, and p is as before. */
 WEFT_API void *weft_realloc(void *p, size_t size);
 
 /* Ends the life of a block of any thread's. NULL: nothing. */
 WEFT_API void weft_free(void *p);
 
-/* weft_free for one who still knows what was asked for: `size` as passed to the call that returned p, which was not
- * weft_alloc_aligned (for weft_alloc_zeroed: the product). Saves a look at the block. Another size is undefined behaviour. */
+/* weft_free for one who knows what was asked for: `size` as passed to the call that returned p, which was not
+ * weft_alloc_aligned (for weft_alloc_zeroed: the product). Saves a look at the block. Another size is undefined. */
 WEFT_API void weft_free_sized(void *p, size_t size);
 
 /* The bytes at p that may be used, at least what was asked for; 0 for NULL. */
 WEFT_API size_t weft_usable_size(const void *p);
 
-/* Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the depot.
- * Other threads' caches are bounded and stay. Returns the bytes given back. May take milliseconds. */
+/* Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the
+ * depot. Other threads' caches are bounded and stay. Returns the bytes given back. May take milliseconds. */
 WEFT_API size_t weft_trim(void);
 
 /* ---- private heaps ------------------------------------------------------------------------------------------------ */
 
-/* A heap of one's own: for a frame, a request, a parse, whose blocks then end together. One thread at a time creates, allocates from,
- * frees to and destroys a heap, and what one did happens before what the next does; its blocks may be used and freed by any thread. */
+/* A heap of one's own, for a frame, a request, a parse: its blocks end together. Calls that name a heap come from one thread
+ * at a time, each after the one before; its blocks may be used and freed by any thread. */
 typedef struct weft_heap weft_heap;
 
 /* *heap is the caller's until weft_heap_destroy. WEFT_OK; WEFT_EINVAL for NULL; WEFT_ENOMEM, and *heap is NULL. */
 WEFT_API int weft_heap_create(weft_heap **heap);
 
-/* As weft_alloc, from that heap; the block ends with weft_heap_free, weft_free or the heap. NULL also for a heap that is NULL or
- * destroyed. */
+/* As weft_alloc, from that heap; the block ends with weft_heap_free, with weft_free or with the heap. NULL also for a heap
+ * that is NULL or destroyed; that it was destroyed can be told until another one is created. */
 WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
 
-/* Frees a block of that heap, whose next allocation may take it at once. weft_free does so, too, from any thread, and the heap has it back when it
- * next needs memory. weft_free_sized must not be given such a block, and weft_realloc moves it to the caller's own heap if it must be moved.
- * WEFT_OK, also for p NULL; WEFT_EINVAL: not a block of this heap, or the heap is NULL or destroyed; nothing happened. */
+/* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it back
+ * only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move. WEFT_OK,
+ * also for p NULL; WEFT_EINVAL: not a block of this heap, or the heap is NULL or destroyed; nothing happened. */
 WEFT_API int weft_heap_free(weft_heap *heap, void *p);
 
-/* Ends the heap and every block that is still live, whoever holds it: all its memory is free for the process at once, and goes back to the
- * system as other empty memory does. Every use of its blocks, weft_free of one too, happened before. Sets *heap to NULL. Costs some
- * ns for each 64 KiB, however many blocks. WEFT_OK; WEFT_EINVAL for NULL or a heap that is NULL or destroyed already. */
+/* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must
+ * have ended, a weft_free of one, too. The memory is free for the process at once. Costs some ns for each 64 KiB, however
+ * many blocks. WEFT_OK; WEFT_EINVAL for NULL or a heap that is NULL or destroyed already. */
 WEFT_API int weft_heap_destroy(weft_heap **heap);
 
 /* How the heap works, for experiments and special needs. Everything zero means the default. */
@@ -711,10 +711,10 @@ typedef struct weft_heap_config {
     uint32_t checks;       /* 1: every block is checked from now on, until the process ends; for debugging, slow */
 } weft_heap_config;
 
-/* With checks, a block that is freed twice, was never the heap's, is freed with another size than it has, was written past its end
- * or after it was freed is told on standard error with its address and size, and the process aborts. Past the end is seen when the block
- * is freed, resized or asked for its size; after the end when it leaves the quarantine, where its thread's last
- * 4096 freed blocks, or 4 MiB of them, wait. weft_usable_size is then what was asked for. */
+/* With checks, a block that is freed twice, was never the heap's, is freed with another size than it has, or was written
+ * past its end or after its free is told on standard error and the process aborts. Writes past the end are seen when the
+ * block is freed, resized or asked for its size, those after its free when it leaves the quarantine: its thread's last 4096
+ * freed blocks, or 4 MiB, none over 1 MiB or of private heaps. weft_usable_size is what was asked for. */
 
 #define WEFT_HEAP_NO_POOL (-1)
 
@@ -725,11 +725,11 @@ enum weft_heap_remote {
     WEFT_HEAP_REMOTE_KEEP = 2    /* kept, the cache growing as it must: nothing goes home before the thread ends */
 };
 
-/* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a negative number other than those
- * named, a capacity over 4096, an unknown policy; WEFT_EBUSY: checks are to begin and another thread has allocated already, or there
- * is a private heap, or they are to end, or another thread starts or stops the purge thread just now; WEFT_ENOMEM: the checks need more
- * memory than there is; WEFT_EAGAIN: no thread for the purge thread. Nothing else changed then. The purge thread ends, and is joined, with the
- * first call that does not ask for it, or when the process or the library ends; a child of fork has none until it asks. */
+/* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a number out of range, an
+ * unknown policy; WEFT_EBUSY: checks are to begin and another thread has allocated already or there is a private heap, or
+ * they are to end, or another thread starts or stops the purge thread just now; WEFT_ENOMEM: for the checks; WEFT_EAGAIN: no
+ * purge thread to be had. Nothing changed then, but checks may have begun. The purge thread ends, and is joined, with the
+ * first call that does not ask for it, or with the process or the library; a child of fork has none until it asks. */
 WEFT_API int weft_heap_configure(const weft_heap_config *config);
 
 /* What happened since the process started; counted without synchronisation, exact when no thread allocates. A miss is an
@@ -772,11 +772,11 @@ typedef struct weft_heap_counts {
  * WEFT_EINVAL. */
 WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
-/* The same for one size class, 0 .. classes - 1, and its block size; what does not belong to a class is 0. WEFT_OK or WEFT_EINVAL. */
+/* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */
 WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts);
 
-/* Writes the counts, the share of operations that refill and the lines of each class in use as one JSON object, like snprintf: at most
- * `size` bytes with the ending zero; returns the length without a limit, or WEFT_EINVAL for NULL text with a size. Allocates nothing. */
+/* Writes the counts, the share of operations that refill and each class in use as one JSON object, like snprintf: at most
+ * `size` bytes with the ending zero; returns the whole length; WEFT_EINVAL: NULL text with a size. Allocates nothing. */
 WEFT_API int weft_heap_json(char *text, size_t size);
 
 /* A piece of the heap: a slab of blocks of one size, or one large block. */
@@ -788,8 +788,8 @@ typedef struct weft_heap_area {
     size_t blocks_used; /* handed out, or in some thread's cache */
 } weft_heap_area;
 
-/* Calls visit(area, context) for each area that holds blocks until it returns nonzero, and returns that; 0 after the last. What
- * other threads do meanwhile may be seen or missed. visit may allocate and free. WEFT_EINVAL for NULL visit. */
+/* Calls visit(area, context) for each area that holds blocks until it returns nonzero, and returns that; 0 after the last.
+ * What other threads do meanwhile may be seen or missed. visit may allocate and free. WEFT_EINVAL for NULL visit. */
 WEFT_API int weft_heap_walk(int (*visit)(const weft_heap_area *area, void *context), void *context);
 
 /* ---- counters ----------------------------------------------------------------------------------------------------- */
@@ -856,12 +856,12 @@ typedef struct weft_worker_counts {
  * WEFT_EINVAL: NULL, or no such index. */
 WEFT_API int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts);
 
-/* The sums and every thread's share as one JSON object, like snprintf: at most `size` bytes with the ending zero; returns the
- * length without a limit, or WEFT_EINVAL for NULL pool, or NULL text with a size. Allocates nothing. */
+/* The sums and every thread's share as one JSON object, like snprintf: at most `size` bytes with the ending zero; returns
+ * the length without a limit, or WEFT_EINVAL for NULL pool, or NULL text with a size. Allocates nothing. */
 WEFT_API int weft_stats_json(const weft_pool *pool, char *text, size_t size);
 
-/* Every thread's share as a table for people, written to a file descriptor. Safe in signal handlers. WEFT_OK; WEFT_EINVAL: NULL
- * pool, or the descriptor does not take it. */
+/* Every thread's share as a table for people, written to a file descriptor. Safe in signal handlers. WEFT_OK; WEFT_EINVAL:
+ * NULL pool, or the descriptor does not take it. */
 WEFT_API int weft_stats_print(const weft_pool *pool, int fd);
 
 /* How long the thread slept that is woken. */
@@ -886,28 +886,28 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 
 /* ---- timeline ----------------------------------------------------------------------------------------------------- */
 
-/* Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took, loops, claims of
- * several tasks and from others, parks, wakes, waits. The newest weft_config.trace_events of each thread are kept, 32 bytes each; the
- * memory comes with a thread's first event and stays until the pool ends. A recording that was on begins anew. Tasks that run
- * already are left out. WEFT_OK, WEFT_EINVAL (NULL), WEFT_EFORK.
+/* Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took, loops,
+ * claims of several tasks and from others, parks, wakes, waits. The newest weft_config.trace_events of each thread are kept,
+ * 32 bytes each; the memory comes with a thread's first event and stays until the pool ends. A recording that was on begins
+ * anew. Tasks that run already are left out. WEFT_OK, WEFT_EINVAL (NULL), WEFT_EFORK.
  * weft_config.trace, or WEFT_TRACE=file with weft_config_from_env, records from create on and writes the file in destroy. */
 WEFT_API int weft_trace_start(weft_pool *pool);
 
 /* Ends the recording; what there is stays. A task that runs is still noted at its end. As weft_trace_start. */
 WEFT_API int weft_trace_stop(weft_pool *pool);
 
-/* Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing: times in microseconds since the start, functions
- * by their symbols, static ones too, or as file+offset. "otherData" says how many events had to go (`dropped`). While it is being
- * recorded, too; several threads may. WEFT_OK; WEFT_EINVAL: NULL, or the descriptor or file does not take it. */
+/* Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing: times in us since the start, functions
+ * by their symbols, static ones too, or as file+offset; how many events had to go is "otherData".dropped. Also while it goes
+ * on, and by several threads. WEFT_OK; WEFT_EINVAL: NULL, or the descriptor or file does not take it. */
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
 WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
 
 /* ---- a pool that hangs -------------------------------------------------------------------------------------------- */
 
-/* Writes in words what each thread of the pool does, where tasks wait that nobody has begun, which groups have not finished and
- * who waits for them. From a debugger (`call weft_dump(pool, 2)`), a signal handler or any thread: takes no lock, allocates nothing,
- * makes no call that a handler may not, needs 8 KiB of stack. How long a task has run it knows in pools with a watchdog, and of tasks
- * that began while a timeline was recorded. WEFT_OK; WEFT_EINVAL: NULL pool, or the descriptor does not take it. */
+/* Writes in words what each thread of the pool does, where tasks wait that nobody has begun, which groups have not finished
+ * and who waits for them. From a debugger (`call weft_dump(pool, 2)`), a signal handler or any thread: takes no lock,
+ * allocates nothing, needs 8 KiB of stack. It knows how long a task has run in pools with a watchdog, and where it began
+ * while a timeline was recorded. WEFT_OK; WEFT_EINVAL: NULL pool, or the descriptor does not take it. */
 WEFT_API int weft_dump(const weft_pool *pool, int fd);
 
 /* What the watchdog has found: see weft_config.watchdog_ns. Valid during the call. */

@@ -9,7 +9,7 @@
  *     use(sum.get());
  *     weft::parallel_for(pool, 0, rows, [&](int row) { filter(row); });
  *
- * weft_patterns.hpp, which comes with it, has invoke, parallel_for, reduce, sort and graph.
+ * weft_patterns.hpp, which comes with it, has invoke, parallel_for and parallel_for_tiles, reduce, sort and graph.
  *
  * Wherever a weft_pool * is asked for, a weft::pool will do, and a pool made in C serves as well.
  *

@@ -6,12 +6,12 @@
  *         co_await slices;                                  // no thread waits here; throws what a task has thrown
  *         co_return f.checksum();
  *     }
- *     int checksum = weft::sync_wait(pool, decode(pool, f)); // or weft::spawn(group, ...), or co_await inside another coroutine
+ *     int checksum = weft::sync_wait(pool, decode(pool, f)); // or weft::spawn(group, ...), or co_await in another
  *
- * A coroutine that awaits an unfinished group goes on as a task of the pool when that has finished, on whichever thread runs the
- * task; of a finished one, at once. It counts in the group that it was spawned into until it has ended: that group's wait waits for
- * it, and throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, then co_await
- * throws WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed.
+ * A coroutine that awaits an unfinished group goes on as a task of the pool when that has finished, on any thread; of a
+ * finished one, at once. It counts in the group that it was spawned into until its end: that group's wait waits for it, and
+ * throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, co_await throws
+ * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -139,8 +139,8 @@ template <class P> co_root *root_of(std::coroutine_handle<P> of) noexcept {
 
 } // namespace detail
 
-/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once. One that never began, or
-/// that the program drops, is destroyed with this.
+/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once. One that
+/// never began, or that the program drops, is destroyed with this.
 template <class T = void> class [[nodiscard]] co {
     static_assert(!std::is_reference_v<T>, "a coroutine returns a value; return a pointer instead");
 
@@ -212,9 +212,9 @@ class group_awaiter {
 
 } // namespace detail
 
-/// Suspends until the group has finished; throws as its wait does. In a coroutine that counts in this very group: WEFT_EDEADLK. Also for
-/// coroutines of other types than co: these go on as tasks of the pool's own group. In a coroutine that was spawned in another pool the
-/// thread waits.
+/// Suspends until the group has finished; throws as its wait does. In a coroutine that counts in this very group:
+/// WEFT_EDEADLK. Also for coroutines of other types than co: these go on as tasks of the pool's own group. In a coroutine
+/// that was spawned in another pool the thread waits.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
 /// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine counts

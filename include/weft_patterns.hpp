@@ -72,9 +72,9 @@ template <class... Fs> void invoke_branches(weft_place *here, branch<Fs>... bran
 
 } // namespace detail
 
-/// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the leftmost of
-/// those that threw has thrown. They are forked, as WEFT_FORK's functions are: nothing is allocated. A callable may take a weft_place *,
-/// which an invoke inside it can go on from:
+/// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the
+/// leftmost of those that threw has thrown. They are forked, as WEFT_FORK's functions are: nothing is allocated. A callable
+/// may take a weft_place *, which an invoke inside it can go on from:
 ///
 ///     int fib(weft_place *here, int n) {
 ///         if (n < 2) return n;

@@ -1,7 +1,7 @@
 /* libvmaf's thread pool on weft: stands in for src/thread_pool.c of libvmaf's tree and is compiled there.
  *
  * What libvmaf relies on, and how it is kept:
- *  - The data is copied. It lies in the task itself up to a thousand bytes, more than any job of libvmaf's has.
+ *  - The data is copied. It lies in the task itself up to some 2000 bytes, more than any job of libvmaf's has.
  *  - Data NULL gives the job NULL; data that is not NULL gives a pointer that is not, also with size 0.
  *  - Jobs start in the order in which one thread enqueued them, and run on the pool's threads alone: the enqueuer may block.
  *  - thread_data is one pointer for each thread and pool, NULL at first, freed in destroy after the last job.
