@@ -100,9 +100,11 @@ int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {
     if (pool == NULL || workers == 0) return WEFT_EINVAL;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     if (pool->expect_percent == 0) return WEFT_OK;
-    workers = (uint32_t)min_u64(workers, load_rlx(&pool->workers));
     store_rlx(&pool->from_cpu, os_cpu());
-    for (uint32_t i = 0; i < workers; i++) park_expect(&pool->park, i, when_ns);
+    for (uint32_t i = 0; i < load_rlx(&pool->workers); i++) {
+        uint64_t told_ns = i < workers ? when_ns : 0;
+        if (i < workers || park_told(&pool->park, i) != 0) park_expect(&pool->park, i, told_ns);
+    }
     return WEFT_OK;
 }
 

@@ -72,6 +72,21 @@ static void test_taken_back(void **state) {
     weft_pool_destroy(&pool);
 }
 
+/* The next call replaces the one before, also for those whom it does not ask for. */
+static void test_fewer(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_pool *pool = pool_of(3, 0);
+    const uint64_t later_ns = os_now_ns() + UINT64_C(3600000000000);
+    assert_int_equal(weft_expect(pool, 3, later_ns), WEFT_OK);
+    assert_int_equal(weft_expect(pool, 1, later_ns + 1), WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(park_told(&pool->park, i), i == 0 ? later_ns + 1 : 0);
+    assert_int_equal(weft_expect(pool, 3, later_ns), WEFT_OK);
+    assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(park_told(&pool->park, i), 0);
+    weft_pool_destroy(&pool);
+}
+
 static int nothing(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     return 0;
@@ -168,14 +183,9 @@ static void test_off(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_more_than_there_are),
-        cmocka_unit_test(test_taken_back),
-        cmocka_unit_test(test_told_at_all_times),
-        cmocka_unit_test(test_configuration),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_wake_costs),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_more_than_there_are),
+        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),   cmocka_unit_test(test_told_at_all_times),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_off),     cmocka_unit_test(test_wake_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
