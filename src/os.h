@@ -98,7 +98,7 @@ INLINE void os_pause(void) { __asm__ volatile("isb" ::: "memory"); }
 INLINE void os_pause(void) { __asm__ volatile("" ::: "memory"); }
 #endif
 
-/* Lets another runnable thread have this CPU. */
+/* Lets another runnable thread have this CPU; of several such calls one those of a lower priority, too. */
 void os_yield(void);
 
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */

@@ -526,6 +526,46 @@ static void test_panic(void **state) {
 }
 #endif
 
+/* A thread of high priority waits for one that has none, on the same CPU. */
+typedef struct inversion {
+    _Atomic bool ends;
+    unsigned long yields;
+} inversion;
+
+static void *yield_until(void *argument) {
+    inversion *i = argument;
+    for (; !i->ends; i->yields++) os_yield();
+    return NULL;
+}
+
+static int yield_above(void *argument) {
+    (void)argument;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    const struct sched_param high = {.sched_priority = 1};
+    pthread_attr_t fifo;
+    pthread_attr_init(&fifo);
+    pthread_attr_setinheritsched(&fifo, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&fifo, SCHED_FIFO);
+    pthread_attr_setschedparam(&fifo, &high);
+    inversion i = {.ends = false};
+    pthread_t thread;
+    if (pthread_create(&thread, &fifo, yield_until, &i) != 0) return 1;
+    i.ends = true;
+    pthread_join(thread, NULL);
+    return i.yields < 100000 ? 0 : 2; /* the system throttles it after millions */
+}
+
+static void test_yield_to_lower_priority(void **state) {
+    (void)state;
+    if (SANITIZED) SKIP("sanitizers start threads of their own");
+    int result = in_child(yield_above, NULL);
+    if (result == 1) SKIP("no right to SCHED_FIFO");
+    assert_int_equal(result, 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -546,6 +586,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_mutex),
         cmocka_unit_test(test_mutex_announces_sleepers),
         cmocka_unit_test(test_join_in_forked_child),
+        cmocka_unit_test(test_yield_to_lower_priority),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_ticks),
         cmocka_unit_test(test_panic),
