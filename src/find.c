@@ -1,7 +1,9 @@
 /* find.c: looking for something to run.
  *
  * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims,
- * then at loops and forked calls. What goes before all this, and after, is rank.c's. */
+ * then at loops and forked calls. What goes before all this, and after, is rank.c's.
+ *
+ * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all around. */
 #include "find.h"
 
 #include "probe.h"
@@ -27,13 +29,16 @@ static enum claim_source claim_source_of(const struct weft_worker *seat, const s
     return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
 }
 
-static bool find_in_lanes(struct weft_worker *seat, struct weft_worker *owner, lane_filter filter, struct find *find) {
-    for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
+/* In that lane and those after it, of the same owner. */
+static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane, lane_filter filter,
+                          struct find *find) {
+    for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
         uint32_t most = filter == rank_is_background ? 1 : claim_size(seat->pool, lane);
         find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = seat->taken = lane;
+        seat->taken_seat = owner->index;
         seat->taken_from = claim_source_of(seat, owner);
         PROBE(take, seat->index, owner->index);
         return true;
@@ -55,34 +60,45 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-/* At all seats, from its own on. */
-static bool find_in_seats(struct weft_worker *seat, lane_filter filter, struct find *find) {
+/* At all seats, from that one on. */
+static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *owner = worker_seat(seat->pool, (seat->index + i) % count);
-        if (owner != NULL && find_in_lanes(seat, owner, filter, find)) return true;
+        const struct weft_worker *owner = worker_seat(seat->pool, (first + i) % count);
+        if (owner != NULL && find_in_lanes(seat, owner, worker_lanes(owner), filter, find)) return true;
     }
     return false;
 }
 
+/* In the lane it took from last, or, when that has had its turn, in all from the next one on. */
+static bool find_in_turn(struct weft_worker *seat, struct find *find) {
+    uint32_t first = seat->index;
+    if (seat->taken != NULL && seat->claims_left-- > 0) {
+        find->lane = seat->taken;
+        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
+        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
+        if (find->tasks > 0) return true;
+    } else if (seat->taken != NULL) {
+        const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
+        seat->claims_left = CLAIMS_PER_LANE;
+        if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), rank_is_prompt, find)) return true;
+        first = owner->index + 1;
+    }
+    seat->claims_left = CLAIMS_PER_LANE;
+    return find_in_seats(seat, first, rank_is_prompt, find);
+}
+
 static NOINLINE bool find_background(struct weft_worker *seat, struct find *find) {
     if (!rank_take(seat->pool)) return false;
-    find->is_background = find_in_seats(seat, rank_is_background, find);
+    find->is_background = find_in_seats(seat, seat->index, rank_is_background, find);
     if (!find->is_background) rank_give(seat);
     return find->is_background;
 }
 
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     find->is_background = false;
-    if (rank_has_urgent(seat->pool) && find_in_seats(seat, rank_is_urgent, find)) return true;
-    if (seat->taken != NULL && seat->claims_left-- > 0) {
-        find->lane = seat->taken;
-        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
-        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
-        if (find->tasks > 0) return true;
-    }
-    seat->claims_left = CLAIMS_PER_LANE;
-    if (find_in_seats(seat, rank_is_prompt, find)) return true;
+    if (rank_has_urgent(seat->pool) && find_in_seats(seat, seat->index, rank_is_urgent, find)) return true;
+    if (find_in_turn(seat, find)) return true;
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;
     find->helper = loop_find(seat, &find->loop);

@@ -59,6 +59,7 @@ struct weft_worker {
     struct frame *frame;          /* innermost, or NULL */
     struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which fits no group */
     struct lane *taken;           /* the lane it claimed from last, or NULL */
+    uint32_t taken_seat;          /* whose that is */
     uint64_t task_ticks;          /* about how long its tasks take */
     uint32_t timed;               /* claims timed since the last long one */
     uint32_t briefs;              /* how sure it is that tasks are brief */

@@ -342,6 +342,38 @@ static void test_destroy_with_blocked_submitter(void **state) {
     }
 }
 
+/* ---- turns -------------------------------------------------------------------------------------------------------- */
+
+/* Submits itself again and again, so that its lane never empties, until another task has run; which it may submit first. */
+typedef struct chain {
+    atomic_uint *stops;
+    weft_group *other;
+} chain;
+
+static int chain_task(void *payload, weft_worker *self) {
+    chain c = *(chain *)payload;
+    if (c.other != NULL) REQUIRE(submit_count(weft_worker_pool(self), c.other, c.stops) == WEFT_OK);
+    c.other = NULL;
+    if (atomic_load(c.stops) == 0) REQUIRE(weft_submit_child(self, chain_task, &c, sizeof c) == WEFT_OK);
+    return 0;
+}
+
+static void test_lanes_take_turns(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        weft_pool *pool = pool_without_help(1, 0);
+        atomic_uint stops = 0;
+        weft_group chained = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
+        chain c = {&stops, round % 2 ? &other : NULL}; /* of the same thread, or of another */
+        assert_int_equal(weft_submit(pool, &chained, chain_task, &c, sizeof c), WEFT_OK);
+        if (c.other == NULL) assert_int_equal(submit_count(pool, &other, &stops), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &chained), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+        assert_int_equal(atomic_load(&stops), 1);
+        end_pool(pool);
+    }
+}
+
 /* ---- blocking sections -------------------------------------------------------------------------------------------- */
 
 typedef struct section {
@@ -557,6 +589,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_spares_are_capped),
         cmocka_unit_test(test_destroy_with_open_sections),
         cmocka_unit_test(test_unpaired_sections),
+        cmocka_unit_test(test_lanes_take_turns),
         cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
