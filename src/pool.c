@@ -198,15 +198,21 @@ static int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     return os_thread_start(&seat->thread, &options, worker_main, seat);
 }
 
-uint32_t pool_spares_wanted(const weft_pool *pool) {
+/* Of workers and spares. The other count is the greater one for a moment while a section begins or ends. */
+static uint32_t blocked_inside(const weft_pool *pool) {
     uint32_t blocked = load_rlx(&pool->blocked);
+    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside));
+}
+
+uint32_t pool_spares_wanted(const weft_pool *pool) {
     uint32_t held_up = load_rlx(&pool->held_up);
     uint32_t workers = load_rlx(&pool->workers);
-    return blocked == 0 ? 0 : blocked + (held_up < workers ? 0 : held_up - workers + 1);
+    if (load_rlx(&pool->blocked) == 0) return 0;
+    return blocked_inside(pool) + (held_up < workers ? 0 : held_up - workers + 1);
 }
 
 bool pool_has_runner(const weft_pool *pool) {
-    return load_rlx(&pool->blocked) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+    return blocked_inside(pool) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
 }
 
 /* Starts spares, as many as are wanted and may be. How many there are. */

@@ -11,9 +11,9 @@ struct weft_worker *seat_find(weft_pool *pool, int *error);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 
-/* Spares: threads that run tasks while others cannot. As many are wanted as sections are open; more when so many workers are held up,
- * asleep inside a task until another thread has done something, that nobody would be left: what they sleep for may wait in
- * a section for a task that is queued. */
+/* Spares: threads that run tasks while others cannot. As many are wanted as workers and spares are in sections; more when so many workers
+ * are held up, asleep inside a task until another thread has done something, that nobody would be left: what they sleep for
+ * may wait in a section, also of a thread from outside, for a task that is queued. */
 uint32_t pool_spares_wanted(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);

@@ -59,6 +59,9 @@ static bool wait_close(struct wait *wait) {
 
 static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
 
+/* Does it run what a worker would run else? A thread from outside does where waits help. */
+static bool is_runner(const struct weft_worker *seat) { return seat->is_worker || seat->pool->helps; }
+
 /* Nobody may be left to run what it waits for, and it helps nobody. */
 static bool wait_is_stranded(const struct wait *wait) {
     return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
@@ -148,42 +151,40 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_call;
 }
 
-/* A thread that helps nobody is about to sleep inside a task: a spare stands in for it. Without one it helps after all, but in an ordered
- * pool, where a helper could run a task on top of the one that task waits for: false when no thread is left there. */
-static bool wait_block(struct wait *wait) {
-    struct weft_worker *seat = wait->seat;
-    weft_pool *pool = seat->pool;
-    wait->blocks = true;
-    if (seat->is_worker)
-        weft_block_begin(seat);
-    else
-        seat->has_spare = pool_stand_in(pool);
-    if (seat->has_spare) return true;
-    if (!pool->ordered) wait->help = WEFT_HELP_BELOW;
-    return !pool->ordered || pool_has_runner(pool);
+/* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when no thread is left,
+ * and then its thread is. */
+static bool wait_gives_up(struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
+    os_lock(&pool->lock);
+    bool gives_up = !pool_has_runner(pool);
+    if (gives_up) weft_block_end(wait->seat);
+    if (gives_up) wait->blocks = false;
+    os_unlock(&pool->lock);
+    return gives_up;
 }
-static void wait_unblock(const struct wait *wait) {
-    if (wait->seat->is_worker)
-        weft_block_end(wait->seat);
-    else
-        pool_stand_down(wait->seat->pool);
+
+/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. */
+static bool wait_turns_to_help(struct wait *wait) {
+    if (wait->seat->pool->ordered) return !wait_gives_up(wait);
+    wait->help = WEFT_HELP_BELOW;
+    wait->seat->has_spare = false;
+    return true;
+}
+
+/* A thread that helps nobody is about to sleep inside a task: a spare stands in for it. */
+static bool wait_block(struct wait *wait) {
+    wait->blocks = true;
+    return weft_block_begin(wait->seat) == WEFT_OK || wait_turns_to_help(wait);
 }
 static bool wait_must_block(const struct wait *wait) {
-    const struct weft_worker *seat = wait->seat;
-    return !wait->blocks && wait->help == WEFT_HELP_NONE && (seat->is_worker || (seat->pool->helps && seat->frame != NULL));
+    return !wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->frame != NULL && is_runner(wait->seat);
 }
 
 /* It may come again and again, each time for no longer than it would spin: it is to have a spare at once. */
 static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns != 0 && wait_must_block(wait); }
 
-/* Nobody is left to run what it waits for, and no spare can come: it helps after all, and so do the waits inside. */
-static bool wait_turns_to_help(struct wait *wait) {
-    weft_pool *pool = wait->seat->pool;
-    if (pool->ordered || !wait_is_stranded(wait) || pool_call_spares(pool)) return false;
-    wait->help = WEFT_HELP_BELOW;
-    wait->seat->has_spare = false;
-    return true;
-}
+/* Nobody is left to run what it waits for, and no spare can come. */
+static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
@@ -198,9 +199,11 @@ static int wait_loop(struct wait *wait) {
         }
         if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece))
             worker_run_help(wait->seat, &piece);
-        else if (wait_turns_to_help(wait) || (!wait_is_polled(wait) && wait_spin(wait)))
+        else if (wait_is_lost(wait)) {
+            if (!wait_turns_to_help(wait)) return WEFT_EAGAIN;
+        } else if (!wait_is_polled(wait) && wait_spin(wait)) {
             continue;
-        else if (wait_must_block(wait)) {
+        } else if (wait_must_block(wait)) {
             if (!wait_block(wait)) return WEFT_EAGAIN;
         } else if (!wait_sleep_soundly(wait)) {
             return WEFT_EDEADLK;
@@ -257,7 +260,7 @@ static int wait_seated(struct wait *wait) {
     int result = wait_loop(wait);
     if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record);
-    if (wait->blocks) wait_unblock(wait);
+    if (wait->blocks) weft_block_end(seat);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;
@@ -325,18 +328,22 @@ int weft_cancelled(const weft_worker *self) {
 
 int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
-    if (self->blocking++ > 0 || !self->is_worker) return WEFT_OK;
+    self->blocking++;
+    if (!is_runner(self)) return WEFT_OK;
+    if (self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) rank_give(self);
+    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
     self->has_spare = pool_stand_in(pool);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
 
 int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
-    if (--self->blocking > 0 || !self->is_worker) return WEFT_OK;
+    if (--self->blocking > 0 || !is_runner(self)) return WEFT_OK;
     pool_stand_down(self->pool);
+    if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
     if (load_rlx(&self->in_background)) rank_retake(self->pool);
     if (self->offers) rest_keep(self);
     self->offers = false;

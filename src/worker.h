@@ -162,6 +162,7 @@ struct weft_pool {
     ATOMIC(uint32_t) seat_count;
     ATOMIC(uint32_t) background_runs; /* slots taken, rank.c */
     ATOMIC(uint32_t) blocked;         /* sections open */
+    ATOMIC(uint32_t) blocked_outside; /* of these, by threads from outside */
     ATOMIC(uint32_t) blocked_peak;
     ATOMIC(uint32_t) held_up;     /* workers and spares asleep inside a task, in no section */
     ATOMIC(uint32_t) spares_made; /* spare threads started */

@@ -21,13 +21,13 @@ static void await(os_word *word) {
     while (load_acq(drive_spare_await, word) == 0) os_wait(word, 0, 0);
 }
 
-static void create(uint32_t spares, bool is_section) {
+static void create(uint32_t spares, bool is_section, uint32_t flags) {
     weft_config config;
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&config) == WEFT_OK);
     config.workers = 1;
     config.spares = spares;
-    config.flags = WEFT_NO_HELP;
+    config.flags = flags;
     config.spin_ns = WEFT_SPIN_NONE;
     world.is_section = is_section;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
@@ -48,7 +48,9 @@ static uint32_t needs(weft_place *here, uint32_t number) {
     set(&world.is_begun);
     submit(&world.needed, needed);
     if (!world.is_section) {
-        EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+        int error = weft_wait(world.pool, &world.needed);
+        EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
+        if (error == WEFT_EAGAIN) explore_observe(0);
         return number;
     }
     weft_block_begin(self);
@@ -89,12 +91,47 @@ static void end(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 
-static void setup_section(void) { create(2, true); }
+static void setup_section(void) { create(2, true, WEFT_NO_HELP); }
 EXPLORE_DRIVER(spare_section, .about = "a section opens while the only other thread falls asleep in a join",
                .setup = setup_section, .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
-static void setup_wait(void) { create(2, false); }
+static void setup_wait(void) { create(2, false, WEFT_NO_HELP); }
 EXPLORE_DRIVER(spare_wait, .about = "the same, a wait that does not help", .setup = setup_wait, .threads = {run},
                .check = end, .flags = EXPLORE_NO_RESCUE);
-static void setup_last(void) { create(1, false); }
+static void setup_last(void) { create(1, false, WEFT_NO_HELP); }
 EXPLORE_DRIVER(spare_last, .about = "the same, no further spare may be made: the wait helps after all", .setup = setup_last,
                .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
+static void setup_ordered(void) { create(1, false, WEFT_ORDERED); }
+EXPLORE_DRIVER(spare_ordered, .about = "the same in an ordered pool: the wait gives up", .setup = setup_ordered,
+               .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* The worker waits for a task that the guest runs and that is in a section, until a task of neither has run. */
+static int blocks(void *payload, weft_worker *self) {
+    (void)payload;
+    if (!world.is_section) set(&world.is_begun); /* the worker falls asleep before, or after */
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    set(&world.is_begun);
+    await(&world.is_done);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static int waits_for_guest(void *payload, weft_worker *self) {
+    (void)payload;
+    weft_group below = WEFT_GROUP_INIT;
+    if (weft_worker_index(self) == 0) explore_observe(0);
+    submit(&below, blocks);
+    await(&world.is_begun);
+    EXPECT(weft_wait(world.pool, &below) == WEFT_OK);
+    return 0;
+}
+static void run_as_guest(void) {
+    submit(&world.group, waits_for_guest);
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void submit_needed(void) {
+    await(&world.is_begun);
+    submit(&world.needed, needed);
+    EXPECT(weft_wait_until(world.pool, &world.needed, WEFT_HELP_NONE, 0) == WEFT_OK);
+}
+static void setup_guest(void) { create(1, explore_pick(2) != 0, 0); }
+EXPLORE_DRIVER(spare_guest, .about = "a guest's section, the worker asleep in the wait for it", .setup = setup_guest,
+               .threads = {run_as_guest, submit_needed}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
