@@ -18,7 +18,8 @@ uint32_t pool_spares_wanted(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
-/* Around a sleep inside a task, in a join, a loop, or a wait that helps; nothing in a section, nor for a thread from outside. */
+/* Around a sleep in a join, a loop or a wait. It holds up a worker or a spare that is in no section; threads from outside are
+ * counted apart. */
 void pool_hold_up(const struct weft_worker *seat);
 void pool_let_go(const struct weft_worker *seat);
 /* Is a worker or a spare neither in a section nor held up? */

@@ -9,7 +9,7 @@
  * claim has a rest that could be revoked.
  *
  * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes. It looks around
- * every GUARD_NS, and gets up should nothing have moved: tasks may block, or wait for each other.
+ * every GUARD_NS, and gets up should nothing have moved, or a CPU be free: tasks may block, or wait for each other.
  *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks
  * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
@@ -318,14 +318,15 @@ static void note_cpu(struct weft_worker *seat) {
 }
 
 /* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? Threads from outside count while they
- * submit, and while they wait and help. */
+ * submit, and while they wait and help; not in a bounded pool, where they may sleep until there is room. */
 static bool has_enough(const struct weft_worker *seat, const struct park_view *view) {
     const weft_pool *pool = seat->pool;
     if (!view->dozing || !load_rlx(&pool->brief)) return false;
+    uint32_t self = seat->is_worker || seat->frame != NULL ? 0 : 1;
     uint32_t guests = load_rlx(&pool->guests);
-    uint32_t busy = seat->is_worker || seat->frame != NULL ? 0 : 1;
-    busy += guests - (uint32_t)min_u64(guests, load_rlx(&pool->park.word[0].helpers));
-    return load_rlx(&pool->workers) + (pool->helps ? busy : 0) >= view->parked + 1 + pool->cpu_count;
+    uint64_t busy = max_u64(guests - min_u64(guests, load_rlx(&pool->guests_asleep)), self);
+    if (!pool->helps || pool->config.queue_max != 0) busy = 0;
+    return load_rlx(&pool->workers) + busy >= view->parked + 1 + load_rlx(&pool->held_up) + pool->cpu_count;
 }
 
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
@@ -431,9 +432,11 @@ static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
     return came_upon;
 }
 
-/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a claim's rest is offered or has not
- * moved since its last look, when no other worker runs, at the end. Else the others do better without one more on the CPUs. */
-static bool doze_is_over(const weft_pool *pool, uint64_t *progress, uint32_t *idle_looks) {
+/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim's
+ * rest is offered or has not moved since its last look, when no other worker runs, at the end. Else the others do better without one
+ * more on the CPUs. */
+static bool doze_is_over(const struct weft_worker *seat, uint64_t *progress, uint32_t *idle_looks) {
+    const weft_pool *pool = seat->pool;
     uint32_t count = load_rlx(&pool->seat_count);
     uint64_t backlog = 0;
     uint64_t now = 0;
@@ -451,13 +454,15 @@ static bool doze_is_over(const weft_pool *pool, uint64_t *progress, uint32_t *id
     }
     bool moves = now != *progress;
     *progress = now;
-    bool is_idle = park_look(&pool->park).parked + 1 >= load_rlx(&pool->workers);
+    struct park_view view = park_look(&pool->park);
+    bool has_room = !load_rlx(&pool->brisk) && !has_enough(seat, &view);
+    bool is_idle = view.parked + 1 >= load_rlx(&pool->workers);
     if (!is_idle)
         *idle_looks = GUARD_IDLE_LOOKS;
     else if (*idle_looks > 0)
         *idle_looks = load_rlx(&pool->brisk) ? 0 : *idle_looks - 1;
     return is_stuck || loops_are_open(pool) || forks_are_open(pool, true) || backlog > DOZE_BACKLOG ||
-           (backlog > 0 && !moves) || *idle_looks == 0 || load_rlx(&pool->exits);
+           (backlog > 0 && (!moves || has_room)) || *idle_looks == 0 || load_rlx(&pool->exits);
 }
 
 /* It slept from `since` on and runs again: counts how long its wake took. True. */
@@ -480,7 +485,7 @@ static bool doze(struct weft_worker *seat) {
     uint32_t idle_looks = GUARD_IDLE_LOOKS;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
-    while (!recheck(D18, doze_is_over(pool, &progress, &idle_looks), false)) {
+    while (!recheck(D18, doze_is_over(seat, &progress, &idle_looks), false)) {
         rank_wake_helpers(pool);
         uint64_t since = os_ticks();
         if (park_doze(&pool->park, seat->index, os_now_ns() + (load_rlx(&pool->brisk) ? DOZE_NS : GUARD_NS)))

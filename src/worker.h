@@ -169,10 +169,11 @@ struct weft_pool {
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */
     os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted;
-    ATOMIC(uint32_t) guests; /* outside threads inside a call that may sleep; destroy waits for them to leave */
-    os_word drained;         /* changes when a closed pool may have run out of tasks */
-    os_word started;         /* workers that have run their start hook */
-    ATOMIC(uint32_t) extras; /* EXTRA_*: what a task's start is asked for beside */
+    ATOMIC(uint32_t) guests;        /* outside threads inside a call that may sleep; destroy waits for them to leave */
+    ATOMIC(uint32_t) guests_asleep; /* of these, in a wait, a join or a loop */
+    os_word drained;                /* changes when a closed pool may have run out of tasks */
+    os_word started;                /* workers that have run their start hook */
+    ATOMIC(uint32_t) extras;        /* EXTRA_*: what a task's start is asked for beside */
     struct {
         os_mutex lock;
         ATOMIC(uint64_t) recording; /* its number */

@@ -452,3 +452,25 @@ static void check_peak(void) {
 }
 EXPLORE_DRIVER(task_peak, .about = "two sections at once", .setup = setup_two, .threads = {block_0, block_1},
                .check = check_peak);
+
+/* Tasks are brief, worker 1 dozes, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is free. */
+static void setup_crowd(void) {
+    make(3, 0);
+    store_rlx(&world.pool->brief, 1);
+    EXPECT(park_doze_announce(&world.pool->park, 1, false));
+    park_announce(&world.pool->park, 2, false);
+    submit_task();
+}
+static void guest_waits(void) { EXPECT(weft_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
+static void submit_beside_guest(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    while (load_rlx(&world.pool->guests) == 0) os_pause();
+    uint64_t before = load_rlx(&load_rlx(&world.pool->seats[0])->wakes);
+    submit(&world.other, task);
+    explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->wakes) > before);
+    wait_group();
+    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+}
+EXPLORE_DRIVER(task_crowd, .about = "who sleeps in a wait does not count among those awake", .setup = setup_crowd,
+               .threads = {guest_waits, submit_beside_guest}, .check = end, .must_see = 3);
