@@ -508,19 +508,24 @@ static int loop_hand_over(weft_pool *pool, const struct loop_job *job) {
     return dropped != WEFT_OK ? dropped : error;
 }
 
-/* A caller from outside counts as a guest and runs in a frame, as a task would. */
+/* The caller runs in a frame, as a task would. */
+static int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
+    struct frame frame;
+    frame_push(seat, &frame);
+    int error = loop_start(seat, job);
+    worker_flush(seat);
+    frame_pop(seat);
+    return error;
+}
+
+/* A caller from outside counts as a guest. */
 static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;
     add_rlx(&pool->guests, 1);
     os_fence_light(R1);
-    if (!load_rlx(&pool->closed)) {
-        struct frame frame;
-        frame_push(seat, &frame);
-        error = loop_start(seat, job);
-        worker_flush(seat);
-        frame_pop(seat);
-    }
+    if (!load_rlx(&pool->closed))
+        error = (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, job) : loop_in_frame(seat, job);
     add_rel(R3, &pool->guests, UINT32_MAX);
     return error;
 }
@@ -530,8 +535,7 @@ int loop_for(weft_pool *pool, const struct loop_job *job) {
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
-    if (seat->frame != NULL) return loop_start(seat, job);
-    return (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, job) : loop_as_guest(seat, job);
+    return seat->frame != NULL ? loop_start(seat, job) : loop_as_guest(seat, job);
 }
 
 int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context) {

@@ -209,3 +209,22 @@ static void parting_loop(void) {
 }
 EXPLORE_DRIVER(loop_stranger, .about = "a caller helps with nothing but what it waits for", .setup = setup_strangers,
                .threads = {parting_loop}, .check = destroy, .must_see = 1);
+
+/* The pool ends while the caller, in whose stead a worker runs the loop, is on its way from submitting it to the wait for it. */
+static int begun_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context, (void)self;
+    store_rel(drive_loop_met, &nest.met[0], 1);
+    os_wake(&nest.met[0], 8);
+    return 0;
+}
+static void setup_end(void) {
+    memset(&nest, 0, sizeof nest);
+    setup_one_no_help();
+}
+static void call_to_the_end(void) { EXPECT(weft_for(world.pool, (weft_range){0, 1, 1}, begun_body, NULL) == WEFT_OK); }
+static void end_when_begun(void) {
+    while (load_acq(drive_loop_meets, &nest.met[0]) == 0) os_wait(&nest.met[0], 0, 0);
+    destroy();
+}
+EXPLORE_DRIVER(loop_end, .about = "a pool ends under a loop that a worker runs for a thread from outside",
+               .setup = setup_end, .threads = {call_to_the_end, end_when_begun}, .flags = EXPLORE_NO_RESCUE);
