@@ -232,10 +232,11 @@ static uint32_t pool_add_spares(weft_pool *pool) {
     return made;
 }
 
+/* Looks once: who makes another one needed later calls, too, after its own P14 or P15. */
 bool pool_call_spares(weft_pool *pool) {
-    uint32_t made = load_rlx(&pool->spares_made);
-    if (made < pool_spares_wanted(pool)) made = pool_add_spares(pool);
     uint32_t wanted = pool_spares_wanted(pool);
+    uint32_t made = load_rlx(&pool->spares_made);
+    if (made < wanted) made = pool_add_spares(pool);
     for (uint32_t i = 0; i < made && i < wanted; i++) {
         add_rlx(&pool->park.slots[pool->workers_max + i].event, 1); /* after P14 or P15 */
         os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
