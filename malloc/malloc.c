@@ -2,6 +2,7 @@
  *
  * What each function does in the odd cases, and what it leaves in errno, is glibc's (2.36); tests/malloc/table.c has them one by
  * one. Nothing here allocates, prints, or looks symbols up. */
+#include "heap_rest.h"
 #include "malloc_internal.h"
 
 #include <errno.h>
@@ -34,7 +35,12 @@ static NOINLINE void *no_memory(void) {
 
 static inline void *checked(void *block) { return LIKELY(block != NULL) ? block : no_memory(); }
 
-EXPORT void *malloc(size_t size) { return checked(weft_alloc(size)); }
+static NOINLINE void *malloc_slow(size_t size) { return checked(heap_alloc_slow(size)); }
+
+EXPORT void *malloc(size_t size) {
+    void *block = heap_alloc_quick(size);
+    return LIKELY(block != NULL) ? block : malloc_slow(size);
+}
 
 EXPORT void free(void *block) { weft_free(block); }
 
@@ -122,15 +128,17 @@ void delete_array_sized(void *block, size_t size) __asm__("_ZdaPvm");
 
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "the names have an m for size_t");
 
-EXPORT void *new_one(size_t size) {
-    void *block = weft_alloc(size);
+static NOINLINE void *new_slow(size_t size) {
+    void *block = heap_alloc_slow(size);
     return LIKELY(block != NULL) ? block : operators_new_slow(size);
 }
 
-EXPORT void *new_array(size_t size) {
-    void *block = weft_alloc(size);
-    return LIKELY(block != NULL) ? block : operators_new_slow(size);
+EXPORT void *new_one(size_t size) {
+    void *block = heap_alloc_quick(size);
+    return LIKELY(block != NULL) ? block : new_slow(size);
 }
+
+EXPORT void *new_array(size_t size) { return new_one(size); }
 
 EXPORT void delete_one(void *block) { weft_free(block); }
 EXPORT void delete_array(void *block) { weft_free(block); }

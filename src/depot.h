@@ -106,6 +106,7 @@ struct ALIGNED(CACHE_LINE) segment {
 
 INLINE struct segment *segment_of(const void *p) { return (struct segment *)((uintptr_t)p & ~SEGMENT_MASK); }
 INLINE unsigned slot_of(const void *p) { return (unsigned)(((uintptr_t)p & SEGMENT_MASK) >> SLOT_SHIFT); }
+INLINE uint32_t slot_offset(const void *p) { return (uint32_t)((uintptr_t)p & (SLOT_BYTES - 1)); }
 INLINE char *slot_start(const struct segment *segment, unsigned slot) {
     return (char *)(uintptr_t)segment + (size_t)slot * SLOT_BYTES;
 }

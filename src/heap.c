@@ -439,9 +439,8 @@ static NOINLINE void *alloc_uncached(size_t size) {
 }
 
 void *heap_alloc_slow(size_t size) {
-    if (UNLIKELY(size > RUN_CACHED_MAX)) return alloc_uncached(size);
-    void *block = cache_pop(heap_mine(), size > MEDIUM_MAX ? kind_of_run(size) : class_of(size));
-    if (UNLIKELY(block == NULL)) return alloc_uncached(size);
+    void *block = size > MEDIUM_MAX && size <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(size)) : NULL;
+    if (block == NULL) return alloc_uncached(size);
     handed_out(block, size);
     return block;
 }

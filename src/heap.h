@@ -75,8 +75,7 @@ struct heap {
      * Written by the thread alone; statistics look at top and allocs. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
-    uintptr_t
-        has_head; /* SEGMENT_MASK: what of an address is 0 where no head can be looked at; 0: all is freed the long way */
+    uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
     ATOMIC(uint64_t) allocs[KINDS];
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
@@ -110,7 +109,6 @@ enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
 
 INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
 
-void *heap_alloc_slow(size_t size);
 void heap_free_slow(void *p);
 void heap_free_sized_slow(void *p, size_t size);
 /* A block with a mapping of its own, in a table that grows. */
@@ -163,19 +161,29 @@ INLINE bool cache_push(struct heap *heap, unsigned kind, void *block) {
     return true;
 }
 
-INLINE void *heap_alloc(size_t size) {
-    if (UNLIKELY(size > TINY_MAX)) return heap_alloc_slow(size);
+/* From the cache of the size's class. NULL: it is empty, or there is none. */
+INLINE void *heap_alloc_cached(size_t size) {
+    if (UNLIKELY(size > TINY_MAX) && UNLIKELY(size > MEDIUM_MAX)) return NULL; /* one test for the small ones */
     void *block = cache_pop(heap_mine(), class_of(size));
-    if (UNLIKELY(block == NULL)) return heap_alloc_slow(size);
-    handed_out(block, size);
+    if (LIKELY(block != NULL)) handed_out(block, size);
     return block;
 }
 
-/* NULL and blocks at a multiple of SEGMENT_BYTES have no head to look at. */
+INLINE void *heap_alloc(size_t size) {
+    void *block = heap_alloc_cached(size);
+    return LIKELY(block != NULL) ? block : heap_alloc_slow(size);
+}
+
+/* The head that a block's kind stands in: a block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
+INLINE struct segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
+INLINE unsigned kind_of(const void *p) { return load_rlx(&head_of(p)->kinds[slot_of(p)]); }
+
+/* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is 0. */
 INLINE void heap_free(void *p) {
     struct heap *heap = heap_mine();
     given_back(p);
-    if (UNLIKELY(((uintptr_t)p & heap->has_head) == 0 || !cache_push(heap, load_rlx(&segment_of(p)->kinds[slot_of(p)]), p)))
+    intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
+    if (UNLIKELY(head <= 0 || !cache_push(heap, load_rlx(&((struct segment *)head)->kinds[slot_of(p)]), p)))
         heap_free_slow(p);
 }
 
@@ -188,9 +196,6 @@ INLINE void heap_free_sized(void *p, size_t size) {
 /* Of a block's slot, as it is for a private heap's, too. */
 INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
     return UNLIKELY(kind == KIND_PRIVATE) ? load_rlx(&slab->private_kind) : kind;
-}
-INLINE unsigned kind_of(const void *p) {
-    return ((uintptr_t)p & SEGMENT_MASK) == 0 ? (unsigned)KIND_DIRECT : load_rlx(&segment_of(p)->kinds[slot_of(p)]);
 }
 
 struct heaps {

@@ -4,6 +4,7 @@
 #include "heap.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
+void *heap_alloc_quick(size_t size) { return heap_alloc_cached(size); }
 void weft_free(void *p) { heap_free(p); }
 void weft_free_sized(void *p, size_t size) { heap_free_sized(p, size); }
 

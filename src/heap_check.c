@@ -126,9 +126,11 @@ static struct block block_in(struct segment *segment, const void *p) {
     if (load_rlx(&segment->kinds[slot]) == KIND_OTHER) slot = run_around(segment, slot);
     block.is_private = load_rlx(&segment->kinds[slot]) == KIND_PRIVATE;
     block.kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
-    unsigned index = block.kind < CLASSES ? index_in(block.kind, p) : 0;
-    if (block.kind > KIND_RUN || index >= class_info[block.kind].blocks) return block;
-    block.start = slot_start(segment, slot) + (size_t)index * class_info[block.kind].size;
+    if (block.kind > KIND_RUN) return block;
+    size_t margin = slab_margin(block.kind, p);
+    unsigned index = block.kind < CLASSES ? index_in(block.kind, (const char *)p - margin) : 0;
+    if (slot_offset(p) < margin || index >= class_info[block.kind].blocks) return block;
+    block.start = slot_start(segment, slot) + margin + (size_t)index * class_info[block.kind].size;
     block.usable = block.kind < CLASSES ? class_info[block.kind].size : large_size(block.start, block.kind);
     block.mark = mark_in(segment, slot, index);
     return block;
@@ -141,8 +143,7 @@ static struct block block_mapped(const void *p) {
             char *start = load_rlx(&record->block);
             size_t bytes = load_rlx(&record->bytes);
             if (start == NULL || (uintptr_t)p - (uintptr_t)start >= bytes) continue;
-            bool is_private = ((uintptr_t)start & SEGMENT_MASK) != 0 &&
-                              load_rlx(&segment_of(start)->kinds[slot_of(start)]) == KIND_PRIVATE;
+            bool is_private = kind_of(start) == KIND_PRIVATE;
             return (struct block){start, bytes, &record->mark, KIND_DIRECT, is_private};
         }
     return (struct block){NULL, 0, NULL, KIND_OTHER, false};

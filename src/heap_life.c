@@ -33,7 +33,7 @@ void heap_begin(struct heap *heap) {
     void **place = heap->places;
     heap->budget = CACHE_BUDGET;
     bool is_open = !load_rlx(&heaps.checks);
-    heap->has_head = is_open ? SEGMENT_MASK : 0;
+    heap->head_mask = is_open ? ~SEGMENT_MASK : 0;
     for (unsigned i = 0; i < KINDS; i++) {
         heap->base[i] = heap->limit[i] = place;
         store_rlx(&heap->top[i], place);

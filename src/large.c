@@ -2,7 +2,7 @@
  *
  * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a mapping of
  * its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of SEGMENT_BYTES, so that
- * a free finds it like any other; a block that is itself at a multiple of SEGMENT_BYTES has the page just before it.
+ * a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the one before.
  *
  * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
  *
@@ -73,30 +73,26 @@ static void record_drop(struct mapping *record) {
 
 /* ---- mappings ----------------------------------------------------------------------------------------------------- */
 
-static struct segment *head_of(const void *p) {
-    return ((uintptr_t)p & SEGMENT_MASK) == 0 ? (struct segment *)((uintptr_t)p - PAGE) : segment_of(p);
-}
-
-/* Maps room for `size` bytes at a multiple of `alignment` and a page before it: the place of that page, where its head begins. */
-static char *map_room(size_t size, size_t alignment, char **map_start, size_t *map_bytes) {
+/* Maps room for `size` bytes at a multiple of `alignment`, *offset after a head. NULL: no memory. */
+static char *map_room(size_t size, size_t alignment, size_t *offset, size_t *map_bytes) {
     size_t front = alignment > PAGE ? alignment : PAGE;
-    size_t whole = alignment > SEGMENT_BYTES ? alignment : SEGMENT_BYTES;
+    *offset = (size_t)min_u64(front, SEGMENT_BYTES);
     *map_bytes = front + round_up(size, PAGE);
-    *map_start = os_map_aligned(*map_bytes, whole);
-    if (*map_start == NULL || front < SEGMENT_BYTES) return *map_start;
-    os_unmap(*map_start, front - PAGE);
-    *map_start += front - PAGE;
-    *map_bytes -= front - PAGE;
-    return *map_start;
+    char *start = os_map_aligned(*map_bytes, (size_t)max_u64(front, SEGMENT_BYTES));
+    size_t unused = front - *offset;
+    if (start == NULL || unused == 0) return start;
+    os_unmap(start, unused);
+    *map_bytes -= unused;
+    return start + unused;
 }
 
 static void *map_block(size_t size, size_t alignment) {
     if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - SEGMENT_BYTES) return NULL;
     struct mapping *record = record_take();
     if (record == NULL) return NULL;
-    char *start;
-    size_t bytes;
-    struct segment *head = (struct segment *)(void *)map_room(size, alignment, &start, &bytes);
+    size_t offset, bytes;
+    char *start = map_room(size, alignment, &offset, &bytes);
+    struct segment *head = (struct segment *)(void *)start;
     if (head == NULL) {
         record_drop(record);
         return NULL;
@@ -105,7 +101,6 @@ static void *map_block(size_t size, size_t alignment) {
     head->map_start = start;
     head->map_bytes = bytes;
     head->mapping = record;
-    size_t offset = alignment > PAGE && alignment < SEGMENT_BYTES ? alignment : PAGE;
     store_rlx(&record->bytes, bytes - offset);
     store_rlx(&record->mark, 0);
     store_rlx(&record->block, start + offset);

@@ -44,14 +44,19 @@
 #define LINES_SENT ((size_t)8) /* of a block, at most */
 #define LINES_TAKEN ((size_t)1)
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
+/* Lines that a slot has room for before its blocks, at most a page; a power of two. */
+#define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
+#define POWER_UP_TO(n)                                                                                                      \
+    ((n) >= 64 ? 64u : (n) >= 32 ? 32u : (n) >= 16 ? 16u : (n) >= 8 ? 8u : (n) >= 4 ? 4u : (n) >= 2 ? 2u : 1u)
+#define MARGINS(bytes) ((bytes) > TINY_MAX ? (POWER_UP_TO(LINES_LEFT(bytes)) - 1) * (uint32_t)CACHE_LINE : 0)
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
         (bytes), (uint32_t)((UINT64_C(0xffffffff) / (bytes)) + 1), BLOCKS(bytes), BLOCKS(bytes) / HOT_SHARE + 1,            \
-            CACHE_BLOCKS(bytes)                                                                                             \
+            CACHE_BLOCKS(bytes), MARGINS(bytes)                                                                             \
     }
 
 #define RUN_ROW(slots)                                                                                                      \
-    { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS }
+    { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS, 0 }
 
 /* The last two rows are those of a private heap's large blocks, one to a slab: their sizes stand elsewhere. */
 const struct class_info class_info[KIND_DIRECT + 1] = {
@@ -62,10 +67,20 @@ const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1] = {0,  0,  1,  2,  3,  4, 
                                                          16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17, 18, 18,
                                                          18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19};
 
+const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1] = {
+    0,  11, 15, 17, 19, 20, 21, 22, 23, 24, 24, 25, 25, 26, 26, 27, 27, 28, 28, 28, 28, 29, 29, 29, 29, 30,
+    30, 30, 30, 31, 31, 31, 31, 32, 32, 32, 32, 32, 32, 32, 32, 33, 33, 33, 33, 33, 33, 33, 33, 34, 34, 34,
+    34, 34, 34, 34, 34, 35, 35, 35, 35, 35, 35, 35, 35, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36,
+    36, 36, 36, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 38, 38, 38, 38, 38, 38, 38,
+    38, 38, 38, 38, 38, 38, 38, 38, 38, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39};
+
+/* A line, if a margin may stand before the class's blocks. */
+static size_t lines_before(unsigned kind) { return class_info[kind].margins & CACHE_LINE; }
+
 unsigned class_aligned(size_t alignment, size_t size) {
     if (size > MEDIUM_MAX || alignment > MEDIUM_MAX) return CLASSES;
     unsigned kind = class_of(round_up(size == 0 ? 1 : size, alignment));
-    while (kind < CLASSES && (class_info[kind].size & (alignment - 1)) != 0) kind++;
+    while (kind < CLASSES && ((class_info[kind].size | lines_before(kind)) & (alignment - 1)) != 0) kind++;
     return kind;
 }
 
@@ -106,7 +121,7 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     if (count > slab->room) count = slab->room;
     if (count == 0) return 0;
     size_t size = class_info[slab->kind].size;
-    char *start = slab_start(slab);
+    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
     void **out = slots + count;
     uint32_t word = slab->first_word;
     while (out != slots) {

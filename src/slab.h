@@ -28,28 +28,28 @@
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
 
-/* Of a size class or a run. offset * magic >> 32 is the index of the block at that offset from the slab's start. */
+/* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's start. */
 struct class_info {
     uint32_t size;
     uint32_t magic;
     uint32_t blocks;
     uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
     uint32_t cache_max; /* blocks in a thread's cache */
+    uint32_t margins;   /* mask of slab_margin */
 };
 extern const struct class_info class_info[KIND_DIRECT + 1];
-extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1]; /* by (size + 15) / 16 */
+#define MEDIUM_STEP 256                                             /* all sizes above TINY_MAX are multiples of it */
+extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1];       /* by (size + 15) / 16 */
+extern const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1]; /* by (size + 255) / 256 */
 
-INLINE unsigned class_of_medium(size_t size) {
-    unsigned log2 = 63u - (unsigned)__builtin_clzll(size - 1);
-    return 8 + (log2 - 7) * 4 + ((unsigned)((size - 1) >> (log2 - 2)) & 3u);
-}
 /* The class of blocks of `size` bytes, at most MEDIUM_MAX. */
 INLINE unsigned class_of(size_t size) {
-    return size <= TINY_MAX ? class_of_tiny[(size + BLOCK_MIN - 1) / BLOCK_MIN] : class_of_medium(size);
+    return LIKELY(size <= TINY_MAX) ? class_of_tiny[(size + BLOCK_MIN - 1) / BLOCK_MIN]
+                                    : class_of_medium[(size + MEDIUM_STEP - 1) / MEDIUM_STEP];
 }
 
 /* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks start at
- * multiples of their size from an aligned slot. */
+ * multiples of their size from an aligned slot and, over TINY_MAX, a margin of whole lines. */
 unsigned class_aligned(size_t alignment, size_t size);
 
 /* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
@@ -70,14 +70,20 @@ struct inbox {
     struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
 };
 
+#define MARGIN_STEP 29 /* lines; odd, so that each margin comes in its turn */
+
 /* Makes an empty slab of the caller's a slab of that class, all of it free. `fresh`: its pages are untouched. Owner. */
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh);
 /* Moves at most `count` free blocks to slots[0], slots[1], ..., the highest address first. Returns how many. Owner. */
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
-/* Which block of its slab it is. */
+/* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is more in
+ * one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
+INLINE size_t slab_margin(unsigned kind, const void *in_slab) {
+    return ((uintptr_t)in_slab >> SLOT_SHIFT) * MARGIN_STEP * CACHE_LINE & class_info[kind].margins;
+}
+/* Which block of its slab it is, by its first byte. */
 INLINE uint32_t index_in(unsigned kind, const void *block) {
-    uint32_t offset = (uint32_t)((uintptr_t)block & (SLOT_BYTES - 1));
-    return (uint32_t)(((uint64_t)offset * class_info[kind].magic) >> 32);
+    return (uint32_t)(((uint64_t)slot_offset(block) * class_info[kind].magic) >> 32);
 }
 
 /* Frees one block. Owner. */

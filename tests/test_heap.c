@@ -115,6 +115,25 @@ static void test_alignment(void **state) {
         }
 }
 
+/* Where a processor cache has 64 sets of lines, blocks at multiples of a page would all share one. */
+static void test_margins(void **state) {
+    (void)state;
+    enum { BLOCKS = 256 };
+    static const size_t sizes[] = {10240, 12288, 20480, 24576, 28672};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *blocks[BLOCKS];
+        unsigned in_set[64] = {0}, most = 0;
+        for (int k = 0; k < BLOCKS; k++) {
+            blocks[k] = weft_alloc(sizes[i]);
+            assert_true(weft_usable_size(blocks[k]) < sizes[i] + sizes[i] / 4);
+            unsigned count = ++in_set[(uintptr_t)blocks[k] / 64 % 64];
+            if (count > most) most = count;
+        }
+        for (int k = 0; k < BLOCKS; k++) weft_free(blocks[k]);
+        assert_in_range(most, BLOCKS / 64, BLOCKS / 8);
+    }
+}
+
 static void test_zeroed(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 16, 100, 5000, 32768, 40000, 200000, 1500000, 9000000};
@@ -632,26 +651,13 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_starving), /* first: a heap that has mapped nothing yet */
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_sizes_refused),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_zeroed),
-        cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_sized_free),
-        cmocka_unit_test(test_churn),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_remote),
-        cmocka_unit_test(test_exits),
-        cmocka_unit_test(test_adopted_by_main),
-        cmocka_unit_test(test_destructors),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_class_counts),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_configure),
-        cmocka_unit_test(test_pool_payloads),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_margins),      cmocka_unit_test(test_zeroed),        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_sized_free),   cmocka_unit_test(test_churn),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_remote),       cmocka_unit_test(test_exits),         cmocka_unit_test(test_adopted_by_main),
+        cmocka_unit_test(test_destructors),  cmocka_unit_test(test_trim),          cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_class_counts), cmocka_unit_test(test_json),          cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_configure),    cmocka_unit_test(test_pool_payloads), cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

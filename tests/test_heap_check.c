@@ -126,6 +126,12 @@ static void free_inside(void) {
     begin();
     weft_free((char *)weft_alloc(48) + 16);
 }
+static void free_inside_with_margin(void) {
+    begin();
+    char *p = NULL;
+    for (int i = 0; i < 8; i++) p = weft_alloc(20000); /* one slab holds three */
+    weft_free(p + 19968);
+}
 static void free_inside_large(void) {
     begin();
     weft_free((char *)weft_alloc(300000) + 70000);
@@ -154,6 +160,7 @@ static void test_freeing(void **state) {
     dies(free_stack, "no block of this heap has that address");
     dies(free_nowhere, "free of 0x123456789000: no block of this heap has that address");
     dies(free_inside, "the block of 48 bytes|at offset 16");
+    dies(free_inside_with_margin, "the block of 20000 bytes|at offset 19968");
     dies(free_inside_large, "the block of 300000 bytes|at offset 70000");
     dies(free_inside_mapping, "the block of 16777216 bytes|at offset 8388608");
     dies(free_never_made, "no block was handed out there");

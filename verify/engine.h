@@ -68,8 +68,7 @@ struct thread {
     const void *sleeps_on;
     uint64_t deadline_ns; /* 0: none */
     bool timed_out;
-    bool paused;          /* wants another thread to run */
-    bool is_fifo, yields; /* runs whenever it can, but for one turn after os_yield */
+    bool paused; /* wants another thread to run */
     int32_t priority;
     uint32_t streak;
     os_self self;

@@ -144,10 +144,7 @@ void os_pause(void) {
     step_point();
 }
 
-void os_yield(void) {
-    R.current->yields = true;
-    os_pause();
-}
+void os_yield(void) { os_pause(); }
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
