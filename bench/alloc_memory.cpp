@@ -125,11 +125,12 @@ class Freer : public Memory {
         }
     }
 
-    // Cuts the oldest blocks off.
+    // Cuts the oldest blocks off, fewer than a batch where there are fewer; there is at least one.
     static Node *cut(List &list) {
         Node *oldest = list.first, *end = oldest;
-        for (unsigned i = 1; i < batch; i++) end = end->next;
+        for (unsigned i = 1; i < batch && end->next != nullptr; i++) end = end->next;
         list.first = end->next;
+        if (list.first == nullptr) list.last = nullptr;
         end->next = nullptr;
         return oldest;
     }
@@ -144,7 +145,7 @@ class Freer : public Memory {
             hand(cut(window));
         }
         // The end is seen by the one who has freed all before; it lives on while its memory is looked at.
-        for (unsigned i = 0; i < handed_max; i++) hand(cut(window));
+        for (unsigned i = 0; i < handed_max && window.first != nullptr; i++) hand(cut(window));
         drain();
         look();
         hand(nullptr);
