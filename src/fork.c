@@ -563,12 +563,15 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
         bool force = now - asked >= pool->patience_ticks;
         if (force) asked = now;
         bool has_call = helps && fork_find_below(seat, here, force, &call);
-        bool sleeps = !has_call && kind_of(state) == PLACE_TAKEN && now - start >= load_rlx(&pool->spin_now);
+        bool is_long = !has_call && now - start >= load_rlx(&pool->spin_now);
+        bool sleeps = is_long && kind_of(state) == PLACE_TAKEN;
         if (has_call || sleeps) count_up(&seat->spin_ticks, now - start);
         if (has_call) fork_run(seat, &call);
         if (sleeps) fork_sleep(seat, here, helps);
         if (has_call || sleeps)
             start = asked = os_ticks();
+        else if (is_long)
+            os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */
         else
             os_pause();
     }

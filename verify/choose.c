@@ -132,9 +132,20 @@ static struct thread *choose_depth_first(struct thread **ready, uint32_t n, bool
     return R.current;
 }
 
+/* One of real-time priority keeps the others off the CPU. */
+static struct thread *fifo_thread(void) {
+    for (uint32_t i = 0; i < R.thread_count; i++) {
+        struct thread *t = &R.threads[i];
+        if (t->is_fifo && t->state == THREAD_READY && !t->yields) return t;
+    }
+    return NULL;
+}
+
 struct thread *choose_thread(bool may_stay) {
     struct thread *ready[THREADS_MAX];
     uint32_t n = 0;
+    struct thread *first = fifo_thread();
+    if (first != NULL) return may_stay || first != R.current ? first : NULL;
     for (uint32_t i = 0; i < R.thread_count; i++) {
         struct thread *t = &R.threads[i];
         if (t->state == THREAD_READY && (may_stay || t != R.current)) ready[n++] = t;

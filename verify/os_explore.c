@@ -144,7 +144,10 @@ void os_pause(void) {
     step_point();
 }
 
-void os_yield(void) { os_pause(); }
+void os_yield(void) {
+    R.current->yields = true;
+    os_pause();
+}
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 

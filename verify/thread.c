@@ -52,7 +52,7 @@ void explore_fail(const char *format, ...) {
 static void switch_to(struct thread *next) {
     struct thread *from = R.current;
     R.current = next;
-    next->paused = false;
+    next->paused = next->yields = false;
     next->streak = 0;
     fiber_switch(&from->fiber, &next->fiber, from->state == THREAD_DONE);
 }
@@ -176,7 +176,7 @@ struct thread *thread_create(void (*entry)(void *), void *argument) {
     t->self.heap = os_no_heap;
     t->entry = entry;
     t->argument = argument;
-    t->paused = t->timed_out = false;
+    t->paused = t->timed_out = t->is_fifo = t->yields = false;
     t->streak = 0;
     t->deadline_ns = 0;
     t->priority = (int32_t)choose(R.mode == MODE_DFS ? 1 : 1000) + 1;
@@ -213,6 +213,8 @@ void thread_run_schedule(void) {
     R.current = first;
     fiber_switch(&R.engine, &first->fiber, false);
 }
+
+void explore_fifo(bool is_fifo) { R.current->is_fifo = is_fifo; }
 
 unsigned explore_self(void) { return R.current->id; }
 
