@@ -80,9 +80,9 @@ void os_timer_exact(bool is_exact);
 /* Wakes at most `count` threads that sleep on the word. */
 void os_wake(os_word *word, int count);
 
-/* A lock for slow paths. Zero is unlocked. Not recursive. */
+/* A lock for slow paths. Zero is unlocked. Not recursive. Who holds it runs with the priority of the most urgent that waits for it. */
 typedef struct os_mutex {
-    os_word word;
+    os_word word; /* the holder's thread id, with the kernel's marks; 0: unlocked */
 } os_mutex;
 void os_lock(os_mutex *mutex);
 void os_unlock(os_mutex *mutex);

@@ -7,13 +7,17 @@
  * inherits the registration with the address space. A membarrier that worked and then fails (a seccomp filter installed
  * late) leaves light fences under way that order nothing: see fence_degrade.
  *
- * os_mutex: 0 unlocked, 1 locked, 2 locked and somebody may sleep. Setting 2 without a sleeper costs a futile wake; leaving
- * 1 with a sleeper would lose one, so whoever has slept locks with 2.
+ * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it with ordinary
+ * ones. Without contention the kernel is not asked. With it, the kernel changes the word, by read-modify-writes, so what was
+ * released in the word before is acquired from it after. Where the kernel does not offer it (ENOSYS, seccomp), who finds it locked
+ * yields.
  *
  * Ordering table
- * O1  os_lock, cas  acquire  O3  a holder would not see what the holder before it wrote
- * O2  os_lock_slow, exchange  acquire  O3  the same, for a holder that slept
- * O3  os_unlock, exchange  release  O1, O2  the next holder would not see what this one wrote
+ * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
+ * O2  os_lock_slow, load  acquire  O3, O5  the same, for one that slept
+ * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
+ * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
+ * O6  os_lock_slow, cas  acquire  O3  as O1, without the kernel
  * O4  os_fence_heavy_slow, fence  seq_cst  every os_fence_light  without membarrier each side could miss the other's store
  */
 #define _GNU_SOURCE
@@ -195,12 +199,15 @@ int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
     return error;
 }
 
+static __thread uint32_t thread_id_known __attribute__((tls_model("initial-exec"))); /* 0: not asked yet */
+
 static ATOMIC(uint64_t) fork_count;
 static ATOMIC(bool) forks_watched;
 
 /* Only the thread that called fork() goes on in the child, so clearing its os_self clears them all. */
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
+    thread_id_known = 0;
     os_self *self = os_self_get(), kept = {.heap = self->heap};
     kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
     *self = kept;
@@ -345,20 +352,6 @@ void os_wake(os_word *word, int count) {
     errno = saved;
 }
 
-static NOINLINE void os_lock_slow(os_mutex *mutex) {
-    while (xchg_acq_rel(O2, &mutex->word, 2u) != 0) os_wait(&mutex->word, 2, 0);
-}
-
-void os_lock(os_mutex *mutex) {
-    uint32_t found = 0;
-    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, 1u))) os_lock_slow(mutex);
-}
-
-void os_unlock(os_mutex *mutex) {
-    /* The next holder may already have freed the lock's memory when the wake runs: it takes the address only. */
-    if (UNLIKELY(xchg_acq_rel(O3, &mutex->word, 0u) == 2)) os_wake(&mutex->word, 1);
-}
-
 #define YIELDS 64u /* of which one sleeps */
 #define YIELD_NS 20000
 
@@ -371,6 +364,46 @@ void os_yield(void) {
         sched_yield();
     else
         nanosleep(&moment, NULL);
+    errno = saved;
+}
+
+static uint32_t thread_id(void) {
+    if (UNLIKELY(thread_id_known == 0)) thread_id_known = (uint32_t)syscall(SYS_gettid);
+    return thread_id_known;
+}
+
+static long futex_pi(os_mutex *mutex, int operation) {
+    return syscall(SYS_futex, &mutex->word.raw, operation | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
+}
+
+static NOINLINE void os_lock_slow(os_mutex *mutex) {
+    int saved = errno;
+    bool is_locked = false;
+    while (!is_locked) {
+        uint32_t found = 0;
+        if (futex_pi(mutex, FUTEX_LOCK_PI) == 0) {
+            (void)load_acq(O2, &mutex->word);
+            is_locked = true;
+        } else if (cas_acq(O6, &mutex->word, &found, thread_id())) {
+            is_locked = true;
+        } else {
+            os_yield();
+        }
+    }
+    errno = saved;
+}
+
+void os_lock(os_mutex *mutex) {
+    uint32_t found = 0;
+    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, thread_id()))) os_lock_slow(mutex);
+}
+
+void os_unlock(os_mutex *mutex) {
+    uint32_t self = thread_id();
+    if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
+    int saved = errno;
+    or_rel(O5, &mutex->word, 0u); /* somebody sleeps */
+    futex_pi(mutex, FUTEX_UNLOCK_PI);
     errno = saved;
 }
 
