@@ -284,8 +284,8 @@ WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payl
 
 /* How a wait helps, weft_wait_until's `help`. */
 enum weft_help {
-    WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it */
-    WEFT_HELP_ANY = 1,   /* runs any task of the pool */
+    WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it, and helps with what these loop and fork */
+    WEFT_HELP_ANY = 1,   /* runs any task of the pool, and so on */
     WEFT_HELP_NONE = 2   /* runs none */
 };
 
@@ -301,7 +301,7 @@ WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are
  * still unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread
- * already runs is finished first, so it may return late.
+ * already runs, or a piece of a loop, is finished first, so it may return late.
  * A task that waits without helping (so asked, or in an ordered or NO_HELP pool) counts as inside weft_block_begin. Where no
  * spare is to be had it runs tasks of the group after all, but in an ordered pool returns WEFT_EAGAIN when every thread
  * waits; the group stays as after WEFT_ETIMEDOUT. */
@@ -465,7 +465,7 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  * join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is joined
  * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
  * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
- * whose call another thread has taken runs calls below that one meanwhile (never anything else), then sleeps. */
+ * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps. */
 
 /* Of an argument, and of a result. Larger ones go by pointer. */
 #define WEFT_FORK_BYTES 48u

@@ -101,7 +101,7 @@ bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     if (find_in_turn(seat, find)) return true;
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;
-    find->helper = loop_find(seat, &find->loop);
+    find->helper = loop_find(seat, NULL, &find->loop);
     if (find->helper != 0 || fork_find(seat, (force & FORCE_FORKS) != 0, NULL, &find->call)) return true;
     if (rank_has_background(seat->pool) && find_background(seat, find)) return true;
     forks_ask(seat->pool, NULL);

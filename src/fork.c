@@ -36,6 +36,7 @@
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
  *   J7  fork_force: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
  *   J45 fork_force: looks again         -        J44 a wait takes a stranger's call
+ *   J46 hunt_is_on: looks again         -        J14 a join takes a stranger's call, or helps with a stranger's loop
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
  *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
  *   J44 weft_place_push: store fn       release  J7  see J7
@@ -122,6 +123,10 @@ INLINE enum place_kind kind_of(uint64_t state) { return (enum place_kind)(state 
 INLINE weft_place *offered(uint64_t offer) { return (weft_place *)(uintptr_t)((offer & OFFER_PLACE) * sizeof(weft_place)); }
 INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
     return ((offer & ~OFFER_PLACE) + OFFER_PLACE + 1) | (uintptr_t)place / sizeof(weft_place);
+}
+uint64_t fork_position(const struct weft_worker *seat) {
+    const struct fork_span *span = load_rlx(&seat->forks.current);
+    return span == NULL ? 0 : span->base + SPAN_FIRST;
 }
 static struct weft_worker *seat_of(const weft_pool *pool, uint32_t index) { return load_acq(J35, &pool->seats[index]); }
 
@@ -246,8 +251,7 @@ static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, co
     return NULL;
 }
 
-/* Wakes every thread that sleeps in a join: it looks whether it can help. */
-static void fork_wake_joins(const weft_pool *pool) {
+void fork_wake_joins(const weft_pool *pool) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = seat_of(pool, i);
@@ -390,18 +394,34 @@ static uint64_t state_taken(struct weft_worker *seat, const struct fork_span *sp
            (span->base & UINT32_MAX) << STATE_POSITION_SHIFT | count << STATE_COUNT_SHIFT;
 }
 
+/* A call that somebody runs while another thread waits for it, and its state, TAKEN, as it was found. */
+struct fork_above {
+    weft_place *place;
+    uint64_t state;
+};
+
 /* Who may take, and what. */
 struct fork_hunt {
     struct weft_worker *seat;
-    struct fork_span *span; /* where the call's own forks will be noted */
-    uint64_t from;          /* calls from this position on */
-    weft_place *above;      /* they must lie below the call of this place, or NULL */
-    uint64_t above_state;   /* TAKEN, as it was found */
+    struct fork_span *span;       /* where the call's own forks will be noted */
+    uint64_t from;                /* calls from this position on */
+    struct weft_worker *taker;    /* who runs the lowest of those above, or NULL */
+    const struct fork_above *all; /* it must lie below these, each below the one before */
+    uint32_t above;               /* how many */
     const struct fork_filter *filter;
 };
 
+/* Do they all run still? Asked after what was found has been acquired (J1, J7, R20): of what began after one of them ended, no. */
 static bool hunt_is_on(const struct fork_hunt *hunt) {
-    return hunt->above == NULL || (load_rlx(&hunt->above->state) & ~STATE_SLEEPS) == hunt->above_state;
+    bool is_on = true;
+    for (uint32_t i = 0; i < hunt->above; i++)
+        if ((load_rlx(&hunt->all[i].place->state) & ~STATE_SLEEPS) != hunt->all[i].state) is_on = false;
+    return recheck(J46, is_on, true);
+}
+
+static bool hunt_accepts(const void *context, const struct loop *loop) {
+    const struct fork_hunt *hunt = context;
+    return loop_is_called(loop, hunt->taker, hunt->from) && hunt_is_on(hunt);
 }
 
 /* Takes what the other seat offers. */
@@ -493,23 +513,33 @@ void fork_run(struct weft_worker *seat, struct fork_call *call) {
     if (!call->is_detached) fork_done(call, owner);
 }
 
+void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t until_ns) {
+    if (help->number != 0)
+        loop_help(seat, help->loop, help->number, until_ns);
+    else
+        fork_run(seat, &help->call);
+}
+
 /* ---- joining ------------------------------------------------------------------------------------------------------ */
 
-/* Takes a call below the one of that place, which another thread runs. */
-static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_call *call) {
-    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .above = here};
-    for (unsigned depth = 0; depth < CHAIN_MAX && hunt.span != NULL; depth++) {
-        uint64_t state = load_rlx(&hunt.above->state);
+/* Takes a call below the one of that place, which another thread runs, or enters a loop below it. */
+static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help) {
+    struct fork_above above[CHAIN_MAX];
+    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .all = above};
+    while (hunt.above < CHAIN_MAX && hunt.span != NULL) {
+        uint64_t state = load_rlx(&here->state);
         if (kind_of(state) != PLACE_TAKEN) return false;
-        hunt.above_state = state & ~STATE_SLEEPS;
+        above[hunt.above++] = (struct fork_above){here, state & ~STATE_SLEEPS};
         hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
-        struct weft_worker *taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
-        if (taker == NULL) return false;
-        if (fork_take(&hunt, taker, call) || (force && fork_force(&hunt, taker, call))) return true;
-        weft_place *below = load_acq(J29, &taker->forks.waits_for);
-        fork_ask(taker);
-        if (below == NULL || position_of(below) < hunt.from) return false;
-        hunt.above = below;
+        hunt.taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
+        if (hunt.taker == NULL) return false;
+        help->number = 0;
+        if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
+        help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt}, &help->loop);
+        if (help->number != 0) return true;
+        here = load_acq(J29, &hunt.taker->forks.waits_for);
+        fork_ask(hunt.taker);
+        if (here == NULL || position_of(here) < hunt.from) return false;
     }
     return false;
 }
@@ -517,21 +547,21 @@ static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool for
 /* Says that it sleeps, looks once more, sleeps until the call is done or something below it is offered. */
 static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     weft_pool *pool = seat->pool;
-    struct fork_call call;
-    bool has_call = false;
+    struct fork_help help;
+    bool has_help = false;
     uint32_t event = load_acq(J23, &seat->wait_event);
     uint64_t state = load_rlx(&here->state);
     if (kind_of(state) == PLACE_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
     store_rlx(&seat->forks.sleeps, helps);
     add_rlx(&pool->park.word[0].helpers, helps);
     if (helps) {
-        has_call = fork_find_below(seat, here, false, &call);
-        if (!has_call) {
+        has_help = fork_find_below(seat, here, false, &help);
+        if (!has_help) {
             os_fence_heavy(J42);
-            has_call = fork_find_below(seat, here, true, &call);
+            has_help = fork_find_below(seat, here, true, &help);
         }
     }
-    if (!has_call) {
+    if (!has_help) {
         uint64_t start = trace_begin(seat);
         count_up(&seat->parks, 1);
         pool_hold_up(seat);
@@ -544,13 +574,13 @@ static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     state = load_rlx(&here->state);
     while (kind_of(state) != PLACE_DONE)
         if (cas_rlx(J34, &here->state, &state, state & ~STATE_SLEEPS)) break;
-    if (has_call) fork_run(seat, &call);
+    if (has_help) fork_help_run(seat, &help, 0);
 }
 
 /* Until the call of that place is done. */
 static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
     weft_pool *pool = seat->pool;
-    struct fork_call call;
+    struct fork_help help;
     helps = helps && (pool->helps || seat->is_worker);
     weft_place *outer = load_rlx(&seat->forks.waits_for);
     store_rel(J28, &seat->forks.waits_for, here);
@@ -562,13 +592,13 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
         uint64_t now = os_ticks();
         bool force = now - asked >= pool->patience_ticks;
         if (force) asked = now;
-        bool has_call = helps && fork_find_below(seat, here, force, &call);
-        bool is_long = !has_call && now - start >= load_rlx(&pool->spin_now);
+        bool has_help = helps && fork_find_below(seat, here, force, &help);
+        bool is_long = !has_help && now - start >= load_rlx(&pool->spin_now);
         bool sleeps = is_long && kind_of(state) == PLACE_TAKEN;
-        if (has_call || sleeps) count_up(&seat->spin_ticks, now - start);
-        if (has_call) fork_run(seat, &call);
+        if (has_help || sleeps) count_up(&seat->spin_ticks, now - start);
+        if (has_help) fork_help_run(seat, &help, 0);
         if (sleeps) fork_sleep(seat, here, helps);
-        if (has_call || sleeps)
+        if (has_help || sleeps)
             start = asked = os_ticks();
         else if (is_long)
             os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */

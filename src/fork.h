@@ -2,7 +2,7 @@
 #ifndef WEFT_FORK_H
 #define WEFT_FORK_H
 
-#include "worker.h"
+#include "loop.h"
 
 /* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim. NULL: anybody's. */
 struct fork_filter {
@@ -17,9 +17,23 @@ struct fork_call {
     bool is_detached;
 };
 
+/* What a wait helps with beside tasks: a loop that it has entered, or a call that it has taken. It must run it. */
+struct fork_help {
+    struct loop *loop;
+    uint32_t number; /* as its helper of that number; 0: the call */
+    struct fork_call call;
+};
+
+/* Where the seat forks: more than the position of the present region's head, and of all before; 0: nowhere. */
+uint64_t fork_position(const struct weft_worker *seat);
+/* Wakes every thread that sleeps in a join: it looks whether it can help. */
+void fork_wake_joins(const weft_pool *pool);
+
 /* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
+/* The loop no longer than until that time; 0: to its end. */
+void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t until_ns);
 
 /* Might there be something to take? `force` as above. Any thread. */
 bool forks_are_open(const weft_pool *pool, bool force);

@@ -13,7 +13,9 @@
  * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
  *
  * The caller that waits for its helpers helps with loops inside theirs: a loop knows the one in whose body it was called, which
- * cannot end before it. Asleep, it is told of such loops when nobody else is to be had.
+ * cannot end before it. So do waits with loops of their group, and joins with those that the call waited for has called (fork.c).
+ * Asleep, they are told of such loops when nobody else is to be had. They ask a loop whose it is after they have seen its door
+ * open (R20) and enter if that is unchanged (R7): from then on it is not over before they have left.
  *
  * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
  *
@@ -23,8 +25,8 @@
  *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                              ever, or not at all
  *   R4  part_steal: CAS range         relaxed  R2  see R2
- *   R5  loop_open: store door         release  R7  a helper sees the loop before
- *   R7  loop_enter: CAS door          acquire  R5  see R5, of a loop opened anew; split: a helper is not counted
+ *   R5  loop_open: store door         release  R20 a helper sees the loop before
+ *   R7  loop_enter: CAS door          relaxed  R8  split: a helper is not counted
  *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
  *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
  *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop
@@ -34,14 +36,13 @@
  *   R14 loop_shut: load door          acquire  R9  see R8
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
  *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23
- *   R20 loop_find_below: load door    acquire  R5  the loop above may be that of an earlier use
+ *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier use
  *   R21 loop_rest: fence              sc       R10 the caller sleeps beside a loop that needs it
  *   R22 loop_rest: looks              -        R10 see R21
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
-#include "loop.h"
-
+#include "fork.h"
 #include "observe.h"
 #include "pool.h"
 
@@ -70,19 +71,20 @@ struct loop {
     ATOMIC(uint64_t) door;
     ATOMIC(struct loop *) next;  /* of the same seat, for loops inside this one's calls */
     ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
+    ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
+    ATOMIC(uint32_t) index;      /* record of the group of the task that called */
     struct weft_worker *seat;
     uint32_t parts; /* how many */
     /* written by the caller before the door opens */
     uint32_t units;
     weft_range_fn body;
     void *context;
-    uintptr_t function;  /* the user's */
-    size_t begin, count; /* indices */
-    size_t unit;         /* indices in one */
-    uint64_t chunk_max;  /* units */
-    bool is_known;       /* how long a unit takes; else chunks begin with one */
-    uint32_t index;      /* record and id of the group of the task that called */
-    uint64_t id;
+    uintptr_t function;          /* the user's */
+    size_t begin, count;         /* indices */
+    size_t unit;                 /* indices in one */
+    uint64_t chunk_max;          /* units */
+    bool is_known;               /* how long a unit takes; else chunks begin with one */
+    uint64_t id;                 /* the group's */
     const struct record *record; /* or NULL */
     /* any participant */
     ATOMIC(uint32_t) failed_at; /* units from here on are dropped */
@@ -166,19 +168,23 @@ static bool part_steal(struct loop *loop, struct part *part) {
     }
 }
 
-/* Runs chunks while there are any. Returns how many units. */
-static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part) {
+static bool is_past(uint64_t until_ns) { return UNLIKELY(until_ns != 0) && os_now_ns() >= until_ns; }
+
+/* Runs chunks while there are any. Returns how many units. Past that time others find in the part what is left, if it is of the loop. */
+static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
     uint64_t units = 0;
     uint64_t most = loop->is_known ? loop->chunk_max : 1;
+    bool is_shared = part >= loop->part && part < loop->part + loop->parts;
     do {
         while (part_take(loop, part, most, &from, &to)) {
             most = min_u64(most * 2, loop->chunk_max);
             loop_call(loop, seat, from, to);
             units += to - from;
+            if (is_shared && is_past(until_ns)) return units;
         }
-    } while (part_steal(loop, part));
+    } while (!is_past(until_ns) && part_steal(loop, part));
     return units;
 }
 
@@ -186,9 +192,13 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct p
 
 static bool loop_has_more(const struct loop *loop, uint64_t door) {
     if ((door & DOOR_OPEN) == 0) return false;
+    if (load_rlx(&loop->is_cut)) return false;
     uint32_t parts = parts_in_use(loop, door);
-    for (uint32_t i = 0; i < parts; i++)
-        if (range_left(load_rlx(&loop->part[i].range)) > 0) return true;
+    uint32_t failed_at = load_rlx(&loop->failed_at);
+    for (uint32_t i = 0; i < parts; i++) {
+        uint64_t range = load_rlx(&loop->part[i].range);
+        if (range_left(range) > 0 && range_from(range) < failed_at) return true;
+    }
     return false;
 }
 
@@ -208,33 +218,11 @@ static uint32_t loop_enter(struct loop *loop, uint64_t door) {
     uint64_t count = door / DOOR_COUNT;
     if (!loop_has_more(loop, door)) return 0;
     while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count && door_came(door) < DOOR_CAME_MAX)
-        if (cas_acq(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
+        if (cas_rlx(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
     return 0;
 }
 
-uint32_t loop_find(struct weft_worker *seat, struct loop **found) {
-    const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 1; i < count; i++) {
-        const struct weft_worker *other = loop_seat(pool, (seat->index + i) % count);
-        if (other == NULL) continue;
-        for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
-            uint32_t number = loop_enter(loop, load_rlx(&loop->door));
-            *found = loop;
-            if (number != 0) return number;
-        }
-    }
-    return 0;
-}
-
-/* Was it called in a body of that loop, or in the body of one that was, ...? */
-static bool loop_is_below(const struct loop *loop, const struct loop *above) {
-    for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != above; i++) loop = load_rlx(&loop->above);
-    return loop == above;
-}
-
-/* loop_find for loops inside that one, which is not over. */
-static uint32_t loop_find_below(struct weft_worker *seat, const struct loop *above, struct loop **found) {
+uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found) {
     const weft_pool *pool = seat->pool;
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 1; i < count; i++) {
@@ -242,7 +230,8 @@ static uint32_t loop_find_below(struct weft_worker *seat, const struct loop *abo
         if (other == NULL) continue;
         for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
             uint64_t door = load_acq(R20, &loop->door);
-            uint32_t number = loop != above && loop_is_below(loop, above) ? loop_enter(loop, door) : 0;
+            if ((door & DOOR_OPEN) == 0 || (filter != NULL && !filter->accepts(filter->context, loop))) continue;
+            uint32_t number = loop_enter(loop, door);
             *found = loop;
             if (number != 0) return number;
         }
@@ -250,25 +239,43 @@ static uint32_t loop_find_below(struct weft_worker *seat, const struct loop *abo
     return 0;
 }
 
+uint32_t loop_index(const struct loop *loop) { return load_rlx(&loop->index); }
+
+bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from) {
+    for (uint32_t i = 0; i < NEST_MAX && loop != NULL; i++, loop = load_rlx(&loop->above))
+        if (loop->seat == caller && load_rlx(&loop->position) > from) return true;
+    return false;
+}
+
+/* Was it called in a body of that loop, which is not over, or in the body of one that was, ...? */
+static bool loop_is_inside(const void *outer, const struct loop *loop) {
+    if (loop == outer) return false;
+    for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != outer; i++) loop = load_rlx(&loop->above);
+    return loop == outer;
+}
+static uint32_t loop_find_inside(struct weft_worker *seat, const struct loop *outer, struct loop **found) {
+    return loop_find(seat, &(struct loop_filter){loop_is_inside, outer}, found);
+}
+
 #define JOB_BYTES (offsetof(struct loop, failed_at) - offsetof(struct loop, units))
 
-void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number) {
+void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns) {
     plain_read(&loop->units, JOB_BYTES);
     count_up(&seat->loops_helped, 1);
     struct weft_worker *caller = loop->seat;
     struct frame frame;
     frame_push(seat, &frame);
     frame.id = loop->id;
-    frame.index = loop->index;
+    frame.index = load_rlx(&loop->index);
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
     seat->in_loop = loop;
     if (number < loop->parts) {
-        if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number]);
+        if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number], until_ns);
     } else {
         struct part own = {{0}};
-        if (part_steal(loop, &own)) loop_share(loop, seat, &own);
+        if (part_steal(loop, &own)) loop_share(loop, seat, &own, until_ns);
     }
     trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
     worker_flush(seat);
@@ -319,20 +326,23 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     const weft_pool *pool = seat->pool;
     uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
     for (uint32_t i = 1; i < loop->parts; i++) store_rlx(&loop->part[i].range, 0);
+    store_rlx(&loop->position, fork_position(seat));
     store_rel(R5, &loop->door, (load_rlx(&loop->door) / DOOR_COUNT + 1) * DOOR_COUNT | open);
     fence_sc(R10);
     if (open == 0) return;
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0) return;
+    if (!loop_is_worth_a_wake(seat, ticks)) return;
     if (view.parked > 0 || view.dozing) {
-        if (loop_is_worth_a_wake(seat, ticks)) worker_wake(seat);
-    } else if (load_rlx(&loop->above) != NULL) {
-        worker_wake_helpers(seat->pool, 0);
+        worker_wake(seat);
+    } else {
+        fork_wake_joins(pool);
+        worker_wake_helpers(seat->pool, load_rlx(&loop->above) == NULL ? loop->id : 0);
     }
 }
 
-/* The caller sleeps until all helpers have left, or one may need it: then, as loop_find_below. */
+/* The caller sleeps until all helpers have left, or one may need it: then, as loop_find. */
 static uint32_t loop_rest(struct loop *loop, bool helps, struct loop **below) {
     struct weft_worker *seat = loop->seat;
     uint32_t number = 0;
@@ -341,7 +351,7 @@ static uint32_t loop_rest(struct loop *loop, bool helps, struct loop **below) {
     store_rlx(&seat->wait_helps, helps ? WEFT_HELP_BELOW + 1 : 0);
     add_rlx(&seat->pool->park.word[0].helpers, helps);
     fence_sc(R21);
-    if (recheck(R22, helps, false)) number = loop_find_below(seat, loop, below);
+    if (recheck(R22, helps, false)) number = loop_find_inside(seat, loop, below);
     if (number == 0) {
         uint64_t slept = trace_begin(seat);
         count_up(&seat->parks, 1);
@@ -363,13 +373,13 @@ static void loop_shut(struct loop *loop) {
     uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
     while ((door & DOOR_INSIDE) != 0) {
-        uint32_t number = helps ? loop_find_below(seat, loop, &below) : 0;
+        uint32_t number = helps ? loop_find_inside(seat, loop, &below) : 0;
         bool spins = os_ticks() - start < load_rlx(&seat->pool->spin_now);
         if (number == 0 && spins)
             os_pause();
         else if (number == 0)
             number = loop_rest(loop, helps, &below);
-        if (number != 0) loop_help(seat, below, number);
+        if (number != 0) loop_help(seat, below, number, 0);
         door = load_acq(R14, &loop->door);
     }
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
@@ -414,7 +424,7 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     loop_open(loop, ticks);
     struct loop *outer = loop->seat->in_loop;
     loop->seat->in_loop = loop;
-    uint64_t units = loop_share(loop, loop->seat, &loop->part[0]);
+    uint64_t units = loop_share(loop, loop->seat, &loop->part[0], 0);
     loop->seat->in_loop = outer;
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
@@ -476,7 +486,7 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     loop->units = (uint32_t)((grains - 1) / scale + 1);
     store_rlx(&loop->above, seat->in_loop);
     loop->id = seat->frame->id;
-    loop->index = seat->frame->index;
+    store_rlx(&loop->index, seat->frame->index);
     loop->record = seat->frame->record;
     plain_write(&loop->units, JOB_BYTES);
     store_rlx(&loop->failed_at, UINT32_MAX);

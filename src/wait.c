@@ -1,6 +1,6 @@
 /* wait.c: waiting, cancelling, blocking.
  *
- * A wait enters the record, runs the tasks and the forked calls of the group while it finds any, spins, then says what it waits
+ * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what it waits
  * for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it,
  * sets the user's id to 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
  *
@@ -67,16 +67,38 @@ static bool wait_is_stranded(const struct wait *wait) {
     return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
 }
 
+static bool wait_accepts_loop(const void *context, const struct loop *loop) {
+    return wait_accepts(context, loop_index(loop));
+}
+
+/* Takes a forked call of the group, or of one below it, or enters a loop of such. */
+static bool wait_find(struct wait *wait, bool force, struct fork_help *found) {
+    const struct fork_filter filter = {wait_accepts, wait};
+    found->number = 0;
+    if (fork_find(wait->seat, force, &filter, &found->call)) return true;
+    found->number = loop_find(wait->seat, &(struct loop_filter){wait_accepts_loop, wait}, &found->loop);
+    return found->number != 0;
+}
+
+/* The same, and asks for a call if there is none. */
+static bool wait_ask(struct wait *wait, bool force, struct fork_help *found) {
+    const struct fork_filter filter = {wait_accepts, wait};
+    if (wait->help == WEFT_HELP_NONE) return false;
+    bool has_found = wait_find(wait, force, found);
+    if (!has_found) forks_ask(wait->seat->pool, &filter);
+    return has_found;
+}
+
 /* Looks once more, with everybody able to see that it waits, then sleeps. */
 static void wait_sleep(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     weft_pool *pool = seat->pool;
     const struct fork_filter filter = {wait_accepts, wait};
     struct piece piece;
-    struct fork_call call;
+    struct fork_help found;
     bool helps = wait->help != WEFT_HELP_NONE;
     bool has_piece = false;
-    bool has_call = false;
+    bool has_found = false;
     uint32_t event = load_rlx(&seat->wait_event);
     store_rlx(&seat->wait_id, wait->id);
     if (helps) {
@@ -91,8 +113,8 @@ static void wait_sleep(struct wait *wait) {
     bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
-        has_call = helps && !has_piece && fork_find(seat, true, &filter, &call);
-        if (!has_piece && !has_call) {
+        has_found = helps && !has_piece && wait_find(wait, true, &found);
+        if (!has_piece && !has_found) {
             uint64_t start = trace_begin(seat);
             count_up(&seat->parks, 1);
             pool_hold_up(seat);
@@ -107,7 +129,7 @@ static void wait_sleep(struct wait *wait) {
         add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
     }
     if (has_piece) worker_run_help(seat, &piece);
-    if (has_call) fork_run(seat, &call);
+    if (has_found) fork_help_run(seat, &found, wait->deadline_ns);
 }
 
 /* The same, but false when this sleep would never end. */
@@ -120,35 +142,26 @@ static bool wait_sleep_soundly(struct wait *wait) {
     return true;
 }
 
-/* Takes a forked call of the group, or of one below it; asks for one. */
-static bool wait_find_fork(struct wait *wait, bool force, struct fork_call *call) {
-    const struct fork_filter filter = {wait_accepts, wait};
-    if (wait->help == WEFT_HELP_NONE) return false;
-    bool has_call = fork_find(wait->seat, force, &filter, call);
-    if (!has_call) forks_ask(wait->seat->pool, &filter);
-    return has_call;
-}
-
-/* Looks for the end for a moment, and for a forked call, which it runs. true: time to look around. */
+/* Looks for the end for a moment, and for a forked call or a loop, which it runs. true: time to look around. */
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
-    struct fork_call call;
+    struct fork_help found;
     uint32_t self = wait->seat->is_worker ? 0 : 1;
     uint64_t most = load_rlx(&pool->spin_now);
     uint64_t start = os_ticks();
     uint64_t spent = 0;
-    bool has_call = false;
+    bool has_found = false;
     bool ends;
     do {
         ends = record_is_finished(wait->record) || record_has_ended(wait->record);
-        has_call = !ends && wait_find_fork(wait, spent >= pool->patience_ticks, &call);
-        if (!ends && !has_call) os_pause();
+        has_found = !ends && wait_ask(wait, spent >= pool->patience_ticks, &found);
+        if (!ends && !has_found) os_pause();
         spent = os_ticks() - start;
         if (workers_awake(pool) + self > pool->cpu_count) most = 0; /* it would take a worker's CPU */
-    } while (!ends && !has_call && spent < most);
+    } while (!ends && !has_found && spent < most);
     count_up(&wait->seat->spin_ticks, spent);
-    if (has_call) fork_run(wait->seat, &call);
-    return ends || has_call;
+    if (has_found) fork_help_run(wait->seat, &found, wait->deadline_ns);
+    return ends || has_found;
 }
 
 /* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when no thread is left,

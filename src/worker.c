@@ -617,7 +617,7 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
     if (find.is_background)
         run_background(seat, &find.piece);
     else if (find.tasks == 0 && find.helper != 0)
-        loop_help(seat, find.loop, find.helper);
+        loop_help(seat, find.loop, find.helper, 0);
     else if (find.tasks == 0)
         fork_run(seat, &find.call);
     else

@@ -296,6 +296,106 @@ static void test_join_helps_below(void **state) {
     end_pool(pool);
 }
 
+/* The same with a loop in the call: of its two indices each waits for the other. */
+struct looping {
+    weft_pool *pool;
+    sem_t *begun;
+    atomic_uint *arrived;
+};
+static int meet_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    atomic_uint *arrived = context;
+    (void)self;
+    atomic_fetch_add(arrived, (unsigned)(end - begin));
+    while (atomic_load(arrived) < 2) sched_yield();
+    return 0;
+}
+static void loops(weft_place *here, struct looping looping) {
+    (void)here;
+    sem_post(looping.begun);
+    nap(); /* who waits may be asleep */
+    REQUIRE(weft_for(looping.pool, (weft_range){0, 2, 1}, meet_body, looping.arrived) == WEFT_OK);
+}
+WEFT_FORK_VOID(loops, struct looping)
+
+static void test_join_helps_loops_below(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 50; round++) {
+        sem_t begun;
+        atomic_uint arrived = 0;
+        REQUIRE(sem_init(&begun, 0, 0) == 0);
+        struct looping looping = {make_pool(1), &begun, &arrived};
+        weft_place *here = enter(looping.pool);
+        loops_fork(here, &looping);
+        await(&begun); /* the worker runs it */
+        loops_join(here, &looping);
+        weft_leave(here);
+        assert_int_equal(stats_of(looping.pool).loops_helped, 1);
+        end_pool(looping.pool);
+        sem_destroy(&begun);
+    }
+}
+
+/* And in a task of the group that is waited for, for ever or with a deadline. */
+static int looping_task(void *payload, weft_worker *self) {
+    (void)self;
+    loops(NULL, *(struct looping *)payload);
+    return 0;
+}
+static void test_wait_helps_loops_below(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 50; round++) {
+        sem_t begun;
+        atomic_uint arrived = 0;
+        weft_group group = WEFT_GROUP_INIT;
+        REQUIRE(sem_init(&begun, 0, 0) == 0);
+        struct looping looping = {make_pool(1), &begun, &arrived};
+        REQUIRE(weft_submit(looping.pool, &group, looping_task, &looping, sizeof looping) == WEFT_OK);
+        await(&begun);
+        while (round % 2 == 1 && weft_wait_until(looping.pool, &group, WEFT_HELP_BELOW, clock_ns() + 100000) != WEFT_OK)
+            continue;
+        assert_int_equal(weft_wait(looping.pool, &group), WEFT_OK);
+        assert_int_equal(stats_of(looping.pool).loops_helped, 1);
+        end_pool(looping.pool);
+        sem_destroy(&begun);
+    }
+}
+
+/* But not with a loop of others: what it waits for ends only when that loop has. */
+static int stranger_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end;
+    REQUIRE(weft_worker_index(self) == *(uint32_t *)context);
+    for (unsigned i = 0; i < 3; i++) nap();
+    return 0;
+}
+static int stranger_task(void *payload, weft_worker *self) {
+    gate *g = *(gate **)payload;
+    uint32_t mine = weft_worker_index(self);
+    sem_post(&g->entered);
+    REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 4, 1}, stranger_body, &mine) == WEFT_OK);
+    sem_post(&g->opened);
+    return 0;
+}
+static void test_wait_helps_no_strangers_loop(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    for (unsigned round = 0; round < 10; round++) {
+        gate held, other;
+        weft_group mine = WEFT_GROUP_INIT, theirs = WEFT_GROUP_INIT;
+        gate_init(&other);
+        gate *payload = &other;
+        gate_occupy(&held, pool, &mine);
+        REQUIRE(weft_submit(pool, &theirs, stranger_task, &payload, sizeof payload) == WEFT_OK);
+        await(&other.entered);
+        assert_int_equal(weft_wait_until(pool, &mine, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
+        await(&other.opened);
+        gate_open(&held);
+        assert_int_equal(weft_wait(pool, &mine), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &theirs), WEFT_OK);
+        assert_int_equal(stats_of(pool).loops_helped, 0);
+    }
+    end_pool(pool);
+}
+
 /* ---- together with the rest --------------------------------------------------------------------------------------- */
 
 static int fib_task(void *payload, weft_worker *self) {
@@ -504,6 +604,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_forked_before_anybody_was_idle),
         cmocka_unit_test(test_all_workers_come),
         cmocka_unit_test(test_join_helps_below),
+        cmocka_unit_test(test_join_helps_loops_below),
+        cmocka_unit_test(test_wait_helps_loops_below),
+        cmocka_unit_test(test_wait_helps_no_strangers_loop),
         cmocka_unit_test(test_in_tasks),
         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_from_several_threads),

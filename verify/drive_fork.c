@@ -262,6 +262,57 @@ static void leaf_below(void) {
 EXPLORE_DRIVER(fork_leaf_below, .about = "a long leaf in a call that is waited for", .setup = setup_one,
                .threads = {leaf_below}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* A loop in a call that is waited for: each of its two indices waits for the other. */
+static int meet_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    os_word *met = context;
+    (void)self;
+    for (size_t i = begin; i < end; i++) {
+        store_rel(drive_fork_met, &met[i], 1);
+        os_wake(&met[i], INT32_MAX);
+        while (load_acq(drive_fork_meets, &met[1 - i]) == 0) os_wait(&met[1 - i], 0, 0);
+    }
+    return 0;
+}
+static void meet(void) {
+    os_word *met = os_alloc(2 * sizeof *met);
+    store_rlx(&met[0], 0);
+    store_rlx(&met[1], 0);
+    EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, meet_body, met) == WEFT_OK);
+    os_free(met);
+}
+static uint32_t loops(weft_place *here, struct call call) {
+    meet();
+    return note(here, &call);
+}
+WEFT_FORK(loops, uint32_t, struct call)
+
+static void loop_below(void) {
+    weft_place *here = enter();
+    struct call call = call_new(0);
+    loops_fork(here, &call);
+    explore_step();
+    call_end(&call, loops_join(here, &call));
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_loop_below, .about = "a loop in a call that is waited for", .setup = setup_one, .threads = {loop_below},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+static int looping_task(void *payload, weft_worker *self) {
+    (void)payload;
+    if (weft_worker_index(self) == 0) explore_observe(0);
+    meet();
+    return 0;
+}
+static void submit_looping(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    uint32_t value = 0;
+    EXPECT(weft_submit(world.pool, &group, looping_task, &value, sizeof value) == WEFT_OK);
+    explore_step();
+    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+}
+EXPLORE_DRIVER(fork_loop_waited, .about = "a loop in a task that is waited for", .setup = setup_one,
+               .threads = {submit_looping}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* Two calls must be run by others while the caller is in its leaf. */
 static uint32_t counter(weft_place *here, struct call call) {
     uint32_t result = note(here, &call);

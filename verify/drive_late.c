@@ -15,7 +15,7 @@ static struct {
     struct fork_call call[HELPERS]; /* the outer is the first helper's */
     uint32_t argument[HELPERS];     /* the test's own, like run */
     uint32_t run;
-    bool is_begun, is_waiting;
+    bool is_begun, is_waiting, loops;
 } world;
 
 static struct weft_worker *seat_at(uint32_t index) { return load_acq(drive_late_seat, &world.pool->seats[index]); }
@@ -123,6 +123,66 @@ static void run_other(void) { run_what_is_asked_for(1); }
 EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
                .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
 
+/* ---- a join that helps below its call: what the taker does after that call is a stranger's ---------------------------- */
+
+static uint32_t others(weft_place *here, uint32_t number) {
+    EXPECT(weft_place_worker(here) != sleeper());
+    return leaf(here, number);
+}
+WEFT_FORK(others, uint32_t, uint32_t)
+static uint32_t others_above(weft_place *here, uint32_t number) {
+    uint32_t below = number;
+    forks_ask(world.pool, NULL);
+    weft_place *deeper = others_fork(here, &below);
+    for (int i = 0; i < 8; i++) explore_step();
+    EXPECT(weft_place_worker(deeper) != sleeper());
+    explore_observe(weft_place_worker(deeper) == seat_at(1));
+    return others_join(here, &below);
+}
+WEFT_FORK(others_above, uint32_t, uint32_t)
+static int others_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context;
+    EXPECT(self != sleeper());
+    return 0;
+}
+
+static void fork_one(void) {
+    make(0);
+    world.pool->spin_ticks = world.pool->patience_ticks = UINT64_MAX;
+    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    leaf_fork(world.place[0], &world.argument[0]);
+    EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
+}
+static void join_one(void) { EXPECT(leaf_join(world.place[0], &world.argument[0]) == 1); }
+static void run_and_go_on(void) {
+    struct weft_worker *seat = seat_at(0);
+    uint32_t number = 1;
+    struct frame frame;
+    os_self *self = os_self_get();
+    self->pool_id = world.pool->id;
+    self->worker = seat;
+    self->is_worker = true;
+    frame_push(seat, &frame);
+    fork_run(seat, &world.call[0]);
+    weft_place *here = fork_enter(seat);
+    EXPECT(here != NULL);
+    if (world.loops) EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, others_body, NULL) == WEFT_OK);
+    forks_ask(world.pool, NULL);
+    others_above_fork(here, &number);
+    for (int i = 0; i < 4; i++) explore_step();
+    EXPECT(others_above_join(here, &number) == 2);
+    fork_leave(here);
+    frame_pop(seat);
+}
+EXPLORE_DRIVER(late_strangers, .about = "a join looks for help below a call whose taker has gone on to others",
+               .setup = fork_one, .threads = {join_one, run_and_go_on, run_other}, .check = leave, .must_see = 3);
+static void fork_one_before_loop(void) {
+    fork_one();
+    world.loops = true;
+}
+EXPLORE_DRIVER(late_strangers_loop, .about = "the same, and first to a loop", .setup = fork_one_before_loop,
+               .threads = {join_one, run_and_go_on, run_other}, .check = leave, .must_see = 3);
+
 /* ---- a call taken by force: it may be another than the one that was seen ------------------------------------------ */
 
 struct page {
@@ -222,8 +282,8 @@ static void loop_two(void) {
 static void help(uint32_t index) {
     struct loop *loop;
     uint32_t number;
-    while ((number = loop_find(seat_at(index), &loop)) == 0 && world.run < HELPERS) os_pause();
-    if (number != 0) loop_help(seat_at(index), loop, number);
+    while ((number = loop_find(seat_at(index), NULL, &loop)) == 0 && world.run < HELPERS) os_pause();
+    if (number != 0) loop_help(seat_at(index), loop, number, 0);
 }
 static void help_first(void) { help(0); }
 static void help_second(void) { help(1); }
