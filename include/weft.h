@@ -727,9 +727,9 @@ enum weft_heap_remote {
 
 /* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a number out of range, an
  * unknown policy; WEFT_EBUSY: checks are to begin and another thread has allocated already or there is a private heap, or
- * they are to end, or another thread starts or stops the purge thread just now; WEFT_ENOMEM: for the checks; WEFT_EAGAIN: no
- * purge thread to be had. Nothing changed then, but checks may have begun. The purge thread ends, and is joined, with the
- * first call that does not ask for it, or with the process or the library; a child of fork has none until it asks. */
+ * they are to end, or another thread is in this call just now; WEFT_ENOMEM: for the checks; WEFT_EAGAIN: no purge thread to
+ * be had. Nothing changed then. The purge thread ends, and is joined, with the first call that does not ask for it, or with
+ * the process or the library; a child of fork has none until it asks. */
 WEFT_API int weft_heap_configure(const weft_heap_config *config);
 
 /* What happened since the process started; counted without synchronisation, exact when no thread allocates. A miss is an

@@ -234,9 +234,9 @@ uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
 
-/* heap_purge.c: WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now. */
-int purge_start(void);
-int purge_stop(void);
+/* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before. WEFT_OK, also
+ * where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s error. Nothing changed then. */
+int purge_set(bool wanted, int (*also)(void));
 void purge_main(void *unused);
 
 /* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */

@@ -89,8 +89,8 @@ int weft_heap_configure(const weft_heap_config *config) {
         c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
         c.decay_ms < -1 || c.decay_ms > INT32_MAX)
         return WEFT_EINVAL;
-    int error = c.checks != 0 ? check_begin() : load_rlx(&heaps.checks) ? WEFT_EBUSY : WEFT_OK;
-    if (error == WEFT_OK) error = c.purge_thread ? purge_start() : purge_stop();
+    if (c.checks == 0 && load_rlx(&heaps.checks)) return WEFT_EBUSY;
+    int error = purge_set(c.purge_thread != 0, c.checks != 0 ? check_begin : NULL);
     if (error != WEFT_OK) return error;
     store_rlx(&heaps.pool_capacity, c.pool_capacity);
     store_rlx(&heaps.pool_prefill, c.pool_prefill);

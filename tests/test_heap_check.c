@@ -1,9 +1,12 @@
 /* Checked mode: each mistake ends the process with a message that names it; what is right goes on as ever. Every case runs in a child,
  * since checked mode never ends. */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
+#include "heap.h"
 #include "help.h"
+#include "os.h"
 #include "weft.h"
 
 static char said[1024];
@@ -317,6 +320,52 @@ static void begin_too_late(void) {
     REQUIRE(weft_heap_configure(&config) == WEFT_EINVAL);
     weft_free(weft_alloc(10));
 }
+int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+static bool no_threads;
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    return no_threads ? EAGAIN : __real_os_thread_start(thread, options, entry, argument);
+}
+
+/* What fails changes neither the checks nor the purge thread. */
+static void begin_with_purge_thread(void) {
+    weft_heap_config config = {.struct_size = sizeof config, .checks = 1, .purge_thread = 1};
+    weft_heap_config neither = {.struct_size = sizeof neither};
+    no_threads = true;
+    REQUIRE(weft_heap_configure(&config) == WEFT_EAGAIN);
+    REQUIRE(weft_heap_configure(&neither) == WEFT_OK); /* checks do not end: they had not begun */
+    no_threads = false;
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+    REQUIRE(weft_heap_configure(&neither) == WEFT_EBUSY);
+    weft_free(weft_alloc(10));
+}
+static void purge_thread_without_checks(void) {
+    begin_too_late();
+    weft_heap_config config = {.struct_size = sizeof config, .checks = 1, .purge_thread = 1};
+    REQUIRE(weft_heap_configure(&config) == WEFT_EBUSY);
+    no_threads = true; /* so none was left running */
+    config.checks = 0;
+    REQUIRE(weft_heap_configure(&config) == WEFT_EAGAIN);
+}
+
+/* A child of a process in the middle of a change has no purge thread, and may have one. */
+static int purge_in_child(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        REQUIRE(purge_set(true, NULL) == WEFT_OK);
+        REQUIRE(purge_set(false, NULL) == WEFT_OK);
+        _exit(3);
+    }
+    REQUIRE(purge_set(true, NULL) == WEFT_EBUSY);
+    REQUIRE(child_status(child) == 3);
+    return WEFT_OK;
+}
+static void fork_in_a_change(void) {
+    REQUIRE(purge_set(true, SANITIZED ? NULL : purge_in_child) == WEFT_OK); /* sanitizers do not fork with threads */
+    REQUIRE(purge_set(true, SANITIZED ? NULL : purge_in_child) == WEFT_OK);
+    REQUIRE(purge_set(false, SANITIZED ? NULL : purge_in_child) == WEFT_OK);
+}
+
 static void never_ends(void) {
     begin();
     weft_heap_config config = {.struct_size = sizeof config};
@@ -329,6 +378,9 @@ static void test_right(void **state) {
     lives(churn_checked);
     lives(begin_late);
     lives(begin_too_late);
+    lives(begin_with_purge_thread);
+    lives(purge_thread_without_checks);
+    lives(fork_in_a_change);
     dies(begin_late_and_free_twice, "was freed already");
     dies(never_ends, "was freed already");
 }

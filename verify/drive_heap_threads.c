@@ -171,7 +171,7 @@ static bool slots_wait(void) {
 }
 static os_word nobodys;
 static void give_slots(void) {
-    EXPECT(purge_start() == WEFT_OK);
+    EXPECT(purge_set(true, NULL) == WEFT_OK);
     for (int i = 0; i < 2; i++) {
         struct slots got = depot_take(1);
         depot_soil(got);
@@ -179,17 +179,17 @@ static void give_slots(void) {
         purge_poke();
         while (slots_wait()) os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
     }
-    EXPECT(purge_stop() == WEFT_OK);
+    EXPECT(purge_set(false, NULL) == WEFT_OK);
 }
 EXPLORE_DRIVER(heap_purge, .about = "the purge thread misses nothing that is freed", .setup = setup, .threads = {give_slots},
                .check = check);
 static void start_or_stop(void) {
     for (int i = 0; i < 2; i++) {
-        int error = explore_pick(2) == 0 ? purge_start() : purge_stop();
+        int error = purge_set(explore_pick(2) == 0, NULL);
         EXPECT(error == WEFT_OK || error == WEFT_EBUSY);
     }
 }
-static void check_stopped(void) { EXPECT(purge_stop() == WEFT_OK); }
+static void check_stopped(void) { EXPECT(purge_set(false, NULL) == WEFT_OK); }
 EXPLORE_DRIVER(heap_purge_life, .about = "two start and stop the purge thread", .setup = setup,
                .threads = {start_or_stop, start_or_stop}, .check = check_stopped);
 
