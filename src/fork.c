@@ -586,6 +586,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
     store_rel(J28, &seat->forks.waits_for, here);
     uint64_t start = os_ticks();
     uint64_t asked = start;
+    uint32_t turn = 0;
     for (;;) {
         uint64_t state = load_rlx(&here->state);
         if (kind_of(state) == PLACE_DONE) break;
@@ -604,6 +605,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
             os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */
         else
             os_pause();
+        os_take_turns(&turn);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     store_rlx(&seat->forks.waits_for, outer);

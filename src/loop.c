@@ -372,9 +372,11 @@ static void loop_shut(struct loop *loop) {
     struct loop *below;
     uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
+    uint32_t turn = 0;
     while ((door & DOOR_INSIDE) != 0) {
         uint32_t number = helps ? loop_find_inside(seat, loop, &below) : 0;
         bool spins = os_ticks() - start < load_rlx(&seat->pool->spin_now);
+        os_take_turns(&turn);
         if (number == 0 && spins)
             os_pause();
         else if (number == 0)

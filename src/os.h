@@ -101,6 +101,14 @@ INLINE void os_pause(void) { __asm__ volatile("" ::: "memory"); }
 /* Lets another runnable thread have this CPU; of several such calls one those of a lower priority, too. */
 void os_yield(void);
 
+/* For each turn of a loop that looks for something: at times a thread that is kept waiting for this CPU goes first. The kernel would let it wait
+ * for a tick or more: a spinning thread looks like one that works. */
+#define OS_TURNS 64u /* about two microseconds */
+void os_give_way(void);
+INLINE void os_take_turns(uint32_t *turn) {
+    if (++*turn % OS_TURNS == 0) os_give_way();
+}
+
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
 
 /* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the

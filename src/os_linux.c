@@ -352,6 +352,8 @@ void os_wake(os_word *word, int count) {
     errno = saved;
 }
 
+void os_give_way(void) { sched_yield(); }
+
 #define YIELDS 64u /* of which one sleeps */
 #define YIELD_NS 20000
 

@@ -150,12 +150,14 @@ static bool wait_spin(struct wait *wait) {
     uint64_t most = load_rlx(&pool->spin_now);
     uint64_t start = os_ticks();
     uint64_t spent = 0;
+    uint32_t turn = 0;
     bool has_found = false;
     bool ends;
     do {
         ends = record_is_finished(wait->record) || record_has_ended(wait->record);
         has_found = !ends && wait_ask(wait, spent >= pool->patience_ticks, &found);
         if (!ends && !has_found) os_pause();
+        os_take_turns(&turn);
         spent = os_ticks() - start;
         if (workers_awake(pool) + self > pool->cpu_count) most = 0; /* it would take a worker's CPU */
     } while (!ends && !has_found && spent < most);

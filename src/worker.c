@@ -414,10 +414,11 @@ enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
 static enum scouting scout_look(const struct weft_worker *seat, uint64_t start) {
     const weft_pool *pool = seat->pool;
     if (workers_awake(pool) > pool->cpu_count) return SCOUT_NOTHING;
-    for (;;) {
+    for (uint32_t turn = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
         find_pause(pool);
+        os_take_turns(&turn);
         uint64_t ticks = os_ticks() - start;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
         if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;
@@ -578,10 +579,12 @@ static void look_out(struct weft_worker *seat) {
     uint64_t until;
     if (!ready_begin(seat, &until)) return;
     bool sees = false;
+    uint32_t turn = 0;
     uint64_t start = os_ticks();
     while (!sees && os_ticks() < until && !load_rlx(&pool->exits)) {
         forks_ask(pool, NULL);
         os_pause();
+        os_take_turns(&turn);
         sees = find_sees(pool, false);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);

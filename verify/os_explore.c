@@ -144,6 +144,8 @@ void os_pause(void) {
     step_point();
 }
 
+void os_give_way(void) { os_yield(); }
+
 void os_yield(void) {
     R.current->yields = true;
     os_pause();
