@@ -15,18 +15,29 @@
 #define TURNS_MAX 4096u
 
 static bool narrow(struct placing *place) {
-    os_cpuset less;
     if (!os_cpuset_current(&place->before)) return false;
-    less = place->before;
-    less.bits[place->cpu / 64] &= ~(UINT64_C(1) << place->cpu % 64);
-    return os_cpuset_count(&less) > 0 && os_cpuset_count(&less) < os_cpuset_count(&place->before) && os_cpuset_apply(&less);
+    place->less = place->before;
+    place->less.bits[place->cpu / 64] &= ~(UINT64_C(1) << place->cpu % 64);
+    uint32_t left = os_cpuset_count(&place->less);
+    return left > 0 && left < os_cpuset_count(&place->before) && os_cpuset_apply(&place->less);
 }
 
 static void widen(struct placing *place) {
     os_cpuset now;
-    os_cpuset less = place->before;
-    less.bits[place->cpu / 64] &= ~(UINT64_C(1) << place->cpu % 64);
-    if (os_cpuset_current(&now) && memcmp(&now, &less, sizeof now) == 0) os_cpuset_apply(&place->before);
+    if (os_cpuset_current(&now) && memcmp(&now, &place->less, sizeof now) == 0) os_cpuset_apply(&place->before);
+}
+
+void place_pin(struct placing *place, uint32_t index) {
+    if (!os_cpuset_current(&place->before)) return;
+    uint32_t left = index % (uint32_t)max_u64(os_cpuset_count(&place->before), 1);
+    memset(&place->less, 0, sizeof place->less);
+    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++) {
+        uint64_t bit = place->before.bits[cpu / 64] & UINT64_C(1) << cpu % 64;
+        if (bit == 0 || left-- > 0) continue;
+        place->less.bits[cpu / 64] = bit;
+        break;
+    }
+    place->is_narrowed = os_cpuset_apply(&place->less);
 }
 
 void place_before_sleep(struct placing *place, bool has_room) {

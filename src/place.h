@@ -7,15 +7,18 @@
 #include "os.h"
 
 struct placing {
-    bool is_narrowed;   /* its affinity lacks `cpu` */
+    bool is_narrowed;   /* its affinity is `less` */
     uint32_t cpu;       /* of the thread that woke it last */
     uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
     uint32_t turns_new; /* how many it will be, should the system choose badly again */
     os_cpuset before;   /* its affinity, when narrowed */
+    os_cpuset less;     /* that without `cpu`, or one CPU of it */
 };
 
 /* It is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */
 void place_before_sleep(struct placing *place, bool has_room);
+/* Instead: it is to run on one CPU, another one for the next index. */
+void place_pin(struct placing *place, uint32_t index);
 /* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU: nobody did. */
 void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
 

@@ -21,6 +21,7 @@
 
 #include <string.h>
 
+#include "costs.h"
 #include "observe.h"
 
 struct place {
@@ -274,12 +275,15 @@ static void pool_await_start(weft_pool *pool) {
     for (;;) {
         uint32_t started = load_acq(P3, &pool->started);
         if (started >= load_rlx(&pool->workers)) return;
+        uint64_t since = os_ticks();
         os_wait(&pool->started, started, 0);
+        costs_created(pool, since);
     }
 }
 
 /* Starts the workers; as many as there can be. */
 static void pool_start(weft_pool *pool) {
+    costs_init(pool);
     for (uint32_t i = 0; i < pool->workers_max; i++) {
         struct weft_worker *seat = load_rlx(&pool->seats[i]);
         seat->is_worker = true;

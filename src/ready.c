@@ -10,13 +10,11 @@
  * comes before what it has learned, until that moment has passed. */
 #include "ready.h"
 
-#include <string.h>
+#include "costs.h"
 
 #define SCOUT_SHORTEST 16u /* part of the pool's spin time */
-#define SHORT_US 100u      /* weft.h says so */
-#define MIDDLE_US 2000u
-#define IDLE_NS 50000u    /* who slept shorter was between two parts of the same burst */
-#define CROWDED_BEATS 16u /* to sleep through when there was no CPU to look out on */
+#define IDLE_NS 50000u     /* who slept shorter was between two parts of the same burst */
+#define CROWDED_BEATS 16u  /* to sleep through when there was no CPU to look out on */
 
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long the
  * next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long as may be. */
@@ -30,28 +28,9 @@ void ready_scouted(struct weft_worker *seat, bool came) {
         seat->scout_ticks = seat->scout_ticks / 2 < most / SCOUT_SHORTEST ? 0 : seat->scout_ticks / 2;
 }
 
-static uint64_t averaged(uint64_t known, uint64_t now) {
-    return known == 0 ? max_u64(now, 1) : known - known / 8 + min_u64(now, known * 8) / 8;
-}
-
-/* A wake's cost, from the wake itself. Nobody looks longer for work than half as long again as a wake takes that comes soon. */
-static void learn_wake(struct weft_worker *seat, uint64_t idle, uint64_t took) {
-    weft_pool *pool = seat->pool;
-    if (load_rlx(&pool->park.slots[seat->index].sent_from) == os_cpu()) {
-        store_rlx(&pool->run_here_ticks, averaged(load_rlx(&pool->run_here_ticks), took));
-        return;
-    }
-    uint64_t us = idle / pool->ticks_per_us;
-    enum weft_sleep sleep = us < SHORT_US ? WEFT_SLEEP_SHORT : us < MIDDLE_US ? WEFT_SLEEP_MIDDLE : WEFT_SLEEP_LONG;
-    uint64_t ticks = averaged(load_rlx(&pool->run_ticks[sleep]), took);
-    store_rlx(&pool->run_ticks[sleep], ticks);
-    if (pool->spin_adapts && sleep != WEFT_SLEEP_LONG)
-        store_rlx(&pool->spin_now, min_u64(ticks + ticks / 2, pool->spin_ticks));
-}
-
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     seat->plan = (struct expect_plan){0, 0};
-    if (seat->has_worked) seat->idle_since = os_ticks();
+    if (seat->has_worked || costs_are_tried(seat->pool)) seat->idle_since = os_ticks();
     seat->has_worked = false;
     if (seat->pool->expect_percent == 0) return 0;
     expect_tell(&seat->expect, told_ns);
@@ -60,13 +39,15 @@ uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
 }
 
 void ready_woken(struct weft_worker *seat) {
-    const weft_pool *pool = seat->pool;
+    weft_pool *pool = seat->pool;
     uint64_t spin = load_rlx(&pool->spin_now);
+    bool is_trial = costs_was_trial(pool);
     uint64_t sent = load_rlx(&pool->park.slots[seat->index].sent_ticks);
     uint64_t now = os_ticks();
     uint64_t idle = sent - seat->idle_since;
     if (idle > now - seat->idle_since) return; /* the waker has not come to that yet */
-    learn_wake(seat, idle, now - sent);
+    costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
+    if (is_trial) return;
     if (idle < spin) seat->scout_ticks = spin;
     if (pool->expect_percent == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
     expect_beat(&seat->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
@@ -105,17 +86,5 @@ int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {
         uint64_t told_ns = i < workers ? when_ns : 0;
         if (i < workers || park_told(&pool->park, i) != 0) park_expect(&pool->park, i, told_ns);
     }
-    return WEFT_OK;
-}
-
-int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
-    if (pool == NULL || costs == NULL || costs->struct_size < sizeof(size_t)) return WEFT_EINVAL;
-    uint64_t per_us = pool->ticks_per_us;
-    weft_wake_costs found = {.struct_size = costs->struct_size,
-                             .send_ns = load_rlx(&pool->park.send_ticks) * 1000 / per_us,
-                             .run_here_ns = load_rlx(&pool->run_here_ticks) * 1000 / per_us,
-                             .spin_ns = load_rlx(&pool->spin_now) * 1000 / per_us};
-    for (unsigned i = 0; i < WEFT_SLEEPS; i++) found.run_ns[i] = load_rlx(&pool->run_ticks[i]) * 1000 / per_us;
-    memcpy(costs, &found, min_u64(costs->struct_size, sizeof found));
     return WEFT_OK;
 }

@@ -34,6 +34,7 @@
  *   D18 doze: looks again                   -        K12  see D16
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
+#include "costs.h"
 #include "find.h"
 #include "heap_rest.h"
 #include "observe.h"
@@ -496,23 +497,28 @@ static bool doze(struct weft_worker *seat) {
     return false;
 }
 
-/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, if it should, to give pages back. */
-static bool park_until(struct weft_worker *seat, bool purges) {
+static void give_pages_back(weft_pool *pool) {
+    segments_purge(&pool->segments);
+    heap_rest();
+    store_rlx(&pool->purged, 1);
+}
+
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to park, to give
+ * pages back or to try a wake, which is then due. */
+static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_ns) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
     uint64_t ready_ns = ready_plan(seat, told_ns);
-    uint64_t purge_ns = purges ? os_now_ns() + PURGE_NS : 0;
-    bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
+    uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
+    uint64_t other_ns = *trial_ns != 0 ? *trial_ns : purge_ns; /* which is later */
+    bool is_ready_first = ready_ns != 0 && (other_ns == 0 || ready_ns < other_ns);
     if (ready_ns != 0) os_timer_exact(true);
-    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns, told_ns);
+    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : other_ns, told_ns);
     if (ready_ns != 0) os_timer_exact(false);
-    if (end == PARK_WOKEN) {
-        ready_woken(seat);
-    } else if (purge_ns != 0 && os_now_ns() >= purge_ns) {
-        segments_purge(&pool->segments);
-        heap_rest();
-        store_rlx(&pool->purged, 1);
-    }
+    uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
+    if (end == PARK_WOKEN) ready_woken(seat);
+    if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
+    if (now_ns < *trial_ns) *trial_ns = 0;
     return end == PARK_WOKEN;
 }
 
@@ -525,19 +531,24 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
     bool sees = find_sees(pool, !is_guarded) || forks_are_open(pool, view.scouts == 0);
-    if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
+    bool is_last = view.parked >= load_rlx(&pool->workers);
+    uint64_t wait_ns = is_last ? costs_trial_ns(pool) : COSTS_NO_TRIAL;
+    if (recheck(D16, sees || load_rlx(&pool->exits), false) || wait_ns == 0) {
         park_retract(&pool->park, seat->index);
+        if (!sees && wait_ns == 0) costs_try(pool);
         return false;
     }
     rank_wake_helpers(pool);
     PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
-    if (park_until(seat, view.parked >= load_rlx(&pool->workers) && load_rlx(&pool->purged) == 0)) {
+    uint64_t trial_ns = wait_ns == COSTS_NO_TRIAL ? 0 : os_now_ns() + wait_ns;
+    if (park_until(seat, is_last, &trial_ns)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return time_wake(seat, since);
     }
     park_retract(&pool->park, seat->index);
+    if (trial_ns != 0) costs_try(pool);
     return false;
 }
 
@@ -565,7 +576,11 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     bool is_first = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
     bool is_last = seat->index + 1 == pool->cpu_count;
     bool stays = is_last && os_cpu() != seat->place.cpu;
-    place_before_sleep(&seat->place, (is_first && workers_awake(pool) < pool->cpu_count) || stays); /* itself among them */
+    if (costs_are_tried(pool))
+        place_pin(&seat->place, seat->index);
+    else
+        place_before_sleep(&seat->place,
+                           (is_first && workers_awake(pool) < pool->cpu_count) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
     place_after_sleep(&seat->place, (is_first && workers_awake(pool) < pool->cpu_count) || is_last, from);
@@ -671,6 +686,8 @@ void worker_main(void *argument) {
     self->is_worker = true;
     frame_push(seat, &frame);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
+    store_rlx(&pool->park.slots[seat->index].sent_from, os_cpu());
+    store_rlx(&pool->park.slots[seat->index].sent_ticks, os_ticks());
     add_rel(D11, &pool->started, 1);
     os_wake(&pool->started, INT32_MAX);
     worker_loop(seat);

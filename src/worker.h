@@ -138,6 +138,8 @@ struct weft_pool {
     ATOMIC(uint64_t) spin_now;               /* ticks: how long they do */
     ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept; hints */
     ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
+    ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (costs.c) */
+    ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
     uint64_t ticks_per_us;
     uint32_t expect_percent;   /* of its time that a worker may be awake ahead of work; 0: never */
     uint64_t patience_ticks;   /* how long it asks for forked calls before it takes one unasked */

@@ -165,6 +165,36 @@ static void test_wake_costs(void **state) {
     weft_pool_destroy(&pool);
 }
 
+/* A pool of several workers that has nothing to do tries what wakes cost, after long and short sleeps, and then leaves it at that. Beats
+ * it does not learn from that. */
+static void test_trials(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody tries");
+    weft_pool *pool = pool_of(3, 0);
+    weft_wake_costs costs = {.struct_size = sizeof costs};
+    while (load_rlx(&pool->trials) > 0) usleep(1000);
+    do assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
+    while (costs.send_ns == 0 || costs.run_here_ns + costs.run_ns[0] + costs.run_ns[1] + costs.run_ns[2] == 0);
+    print_message("send %u ns, run %u %u %u ns, here %u ns, spin %u ns\n", (unsigned)costs.send_ns,
+                  (unsigned)costs.run_ns[0], (unsigned)costs.run_ns[1], (unsigned)costs.run_ns[2],
+                  (unsigned)costs.run_here_ns, (unsigned)costs.spin_ns);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(load_rlx(&pool->seats[i])->expect.gap_count, 0);
+    weft_pool_destroy(&pool);
+}
+
+/* Whoever sets the spin time by hand has no use for trials. */
+static void test_no_trials(void **state) {
+    (void)state;
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = 3;
+    config.spin_ns = 1000;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    assert_int_equal(load_rlx(&pool->trials), 0);
+    weft_pool_destroy(&pool);
+}
+
 /* Whoever wants none gets none, asked by hand or not. */
 static void test_off(void **state) {
     (void)state;
@@ -183,9 +213,10 @@ static void test_off(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_more_than_there_are),
-        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),   cmocka_unit_test(test_told_at_all_times),
-        cmocka_unit_test(test_configuration), cmocka_unit_test(test_off),     cmocka_unit_test(test_wake_costs),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_more_than_there_are),
+        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),     cmocka_unit_test(test_told_at_all_times),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_off),       cmocka_unit_test(test_wake_costs),
+        cmocka_unit_test(test_trials),        cmocka_unit_test(test_no_trials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
