@@ -48,6 +48,9 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
         ->check(CLI::Range(0, 90));
     latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(CLI::Range(0.001, 36000.0));
     latency.add_option("--workers", options.workers, "Threads that run tasks; the CPUs")->check(CLI::Range(2, 512));
+    latency.add_flag("--stranger", options.stranger, "Beside another program's busy thread on the last CPU");
+    latency.add_option("--quota-percent", options.quota_percent, "Each pool in a cgroup with so much of a CPU")
+        ->check(CLI::Range(1, 100000));
     latency.add_option("--pool", options.pools, "Only these pools, or pool/mode")->delimiter(',');
     latency.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
         ->allow_extra_args(false);

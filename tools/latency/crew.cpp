@@ -52,8 +52,10 @@ void obey(const Team &team, int in, int out) {
 
 // The process of a contestant. It never tears its pool down: some need seconds for that.
 [[noreturn]] void live(const Contestant &who, unsigned workers, int in, int out) {
+    char go = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN); // a terminal sends it to all; the parent decides
+    if (!read_all(in, &go, 1)) _exit(1);
     SliceReport ready{};
     ready.ok = 1;
     Team team = {nullptr, nullptr, who.expect};
@@ -72,7 +74,13 @@ void obey(const Team &team, int in, int out) {
 
 } // namespace
 
-Crew::Crew(const Contestant &who, unsigned workers) {
+Crew::Crew(const Contestant &who, const LatencyOptions &options) {
+    try {
+        if (options.quota_percent > 0) quota = std::make_unique<Quota>(options.quota_percent, who.pool + "-" + who.mode);
+    } catch (const std::runtime_error &reason) {
+        failure = reason.what();
+        return;
+    }
     int down[2], up[2];
     if (pipe(down) != 0 || pipe(up) != 0) {
         failure = "no pipe";
@@ -83,17 +91,29 @@ Crew::Crew(const Contestant &who, unsigned workers) {
     if (pid == 0) {
         close(down[1]);
         close(up[0]);
-        live(who, workers, down[0], up[1]);
+        live(who, options.workers, down[0], up[1]);
     }
     close(down[0]);
     close(up[1]);
     to = down[1];
     from = up[0];
-    SliceReport ready{};
-    if (pid < 0)
+    if (pid < 0) {
         failure = "no process";
-    else if (receive(ready, start_limit_ns))
-        kill(pid, SIGSTOP);
+        return;
+    }
+    SliceReport ready{};
+    if (join_quota() && receive(ready, start_limit_ns)) kill(pid, SIGSTOP);
+}
+
+// Before its pool looks how many CPUs it has.
+bool Crew::join_quota() {
+    try {
+        if (quota != nullptr) quota->join(pid);
+        if (!write_all(to, "g", 1)) failure = "its process ended";
+    } catch (const std::runtime_error &reason) {
+        failure = reason.what();
+    }
+    return failure.empty();
 }
 
 Crew::~Crew() {

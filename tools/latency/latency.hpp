@@ -19,6 +19,8 @@ struct LatencyOptions {
     double vary_percent = 0;
     double seconds = 2;             // of bursts, for each row
     unsigned workers = 0;           // 0: as many as CPUs
+    unsigned quota_percent = 0;     // of a CPU, for each pool's process; 0: no quota
+    bool stranger = false;          // another program's thread is busy on the last CPU
     std::vector<std::string> pools; // "pool" or "pool/mode"; empty: all
     std::vector<std::string> peers; // shared objects
     std::string json_file, plot_file, entrant_dir;
@@ -80,6 +82,7 @@ struct LatencyRow {
     bool measured() const { return error.empty() && !over_ideal.empty(); }
     // Nearest rank, of a row that was measured.
     double percentile(double percent) const;
+    double mean() const;
     double worker_cpu_percent() const;
     double same_cpu_percent() const; // negative: no task ran on a worker
 };

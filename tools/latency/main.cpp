@@ -5,6 +5,7 @@
 #include "../../bench/jobs.h"
 #include "../race/probe.hpp"
 #include "../race/race.hpp"
+#include "../race/stranger.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -41,6 +42,7 @@ double alone_ns(uint32_t iterations) {
 // The bursts of each row come in slices, in rotation, so that whatever the machine does meanwhile concerns all of them.
 class Rotation {
     LatencyResult &result;
+    std::unique_ptr<Stranger> stranger; // stopped whenever nobody is measured
     std::vector<std::unique_ptr<Crew>> crews;
     std::mt19937_64 random{std::random_device{}()};
     SliceOrder order{};
@@ -57,7 +59,9 @@ class Rotation {
         alone.push_back(alone_ns(order.iterations));
         double ideal_ns = rounds * alone.back();
         std::vector<float> makespans_ns;
+        if (stranger != nullptr) stranger->go_on();
         SliceReport report = crews[i]->slice(order, makespans_ns);
+        if (stranger != nullptr) stranger->stop();
         if (!crews[i]->error().empty()) {
             row.error = crews[i]->error();
             return;
@@ -91,9 +95,13 @@ class Rotation {
     }
 
     void start() {
+        if (result.options.stranger) {
+            stranger = std::make_unique<Stranger>(result.options.workers);
+            stranger->stop();
+        }
         for (auto &row : result.rows) {
             if (interrupted()) return;
-            crews.push_back(row.error.empty() ? std::make_unique<Crew>(row.who, result.options.workers) : nullptr);
+            crews.push_back(row.error.empty() ? std::make_unique<Crew>(row.who, result.options) : nullptr);
             if (crews.back() != nullptr) row.error = crews.back()->error();
         }
     }

@@ -21,6 +21,12 @@ double LatencyRow::percentile(double percent) const {
     return static_cast<double>(*at);
 }
 
+double LatencyRow::mean() const {
+    double sum = 0;
+    for (float value : over_ideal) sum += static_cast<double>(value);
+    return sum / static_cast<double>(over_ideal.size());
+}
+
 double LatencyRow::worker_cpu_percent() const {
     return 100 * static_cast<double>(worker_cpu_ns) / static_cast<double>(wall_ns);
 }
@@ -66,8 +72,8 @@ void row_print(const LatencyRow &row) {
         return;
     }
     for (double percent : {50.0, 90.0, 99.0, 99.9}) printf(" %7s", figure(row.percentile(percent), 3).c_str());
-    printf(" %9s %9s  |%s|\n", figure(row.worker_cpu_percent(), 1).c_str(), figure(row.same_cpu_percent(), 1).c_str(),
-           histogram(row).c_str());
+    printf(" %7s %9s %9s  |%s|\n", figure(row.mean(), 2).c_str(), figure(row.worker_cpu_percent(), 1).c_str(),
+           figure(row.same_cpu_percent(), 1).c_str(), histogram(row).c_str());
 }
 
 ordered_json row_json(const LatencyRow &row, const LatencyOptions &options) {
@@ -93,6 +99,7 @@ ordered_json details_json(const LatencyRow &row) {
             {"mode", row.who.mode},
             {"caller_runs_tasks", (row.who.flags & ENTRANT_CALLER_RUNS) != 0},
             {"bursts", row.over_ideal.size()},
+            {"makespan_over_ideal_mean", row.mean()},
             {"makespan_over_ideal_max", *std::max_element(row.over_ideal.begin(), row.over_ideal.end())},
             {"tasks_on_workers", row.on_workers},
             {"caller_late_us_p50", late[late.size() / 2] / 1e3}};
@@ -115,12 +122,15 @@ void latency_head_print(const LatencyResult &result) {
            "to 4 x "
            "ideal.\n\n",
            options.tasks, options.task_us, options.period_us, options.jitter_percent, options.miss_percent, options.workers);
+    if (options.stranger) printf("Another program's thread is busy on the last CPU.\n");
+    if (options.quota_percent > 0) printf("Each pool's process may use %u %% of a CPU.\n", options.quota_percent);
     if (machine.load > 0.5) printf("Load %.1f at the start: other programs run, the figures will show it.\n", machine.load);
     fflush(stdout);
 }
 
 unsigned latency_table_print(const LatencyResult &result) {
-    printf("  %-21s %-12s %7s %7s %7s %7s %9s %9s\n", "pool", "mode", "p50", "p90", "p99", "p99.9", "worker%", "same%");
+    printf("  %-21s %-12s %7s %7s %7s %7s %7s %9s %9s\n", "pool", "mode", "p50", "p90", "p99", "p99.9", "mean", "worker%",
+           "same%");
     for (const auto &row : result.rows) row_print(row);
     if (result.alone_us > 0) printf("a task alone took %.1f us here\n", result.alone_us);
     if (result.interrupted) printf("interrupted: what is above is all there is\n");
@@ -139,23 +149,26 @@ void latency_list_print(const std::vector<Contestant> &all) {
 void latency_json_write(const LatencyResult &result) {
     Machine machine = machine_describe();
     const LatencyOptions &options = result.options;
-    ordered_json json = {{"program", "weft latency"},
-                         {"version", machine.version},
-                         {"date", machine.date},
-                         {"machine", {{"cpu", machine.cpu}, {"cpus", machine.cpus}, {"kernel", machine.kernel}}},
-                         {"compiler", machine.compiler},
-                         {"flags", machine.flags},
-                         {"build_type", machine.build_type},
-                         {"workers", options.workers},
-                         {"miss_percent", options.miss_percent},
-                         {"vary_percent", options.vary_percent},
-                         {"seconds", options.seconds},
-                         {"slices", result.slices},
-                         {"task_alone_us", result.alone_us},
-                         {"interrupted", result.interrupted},
-                         {"rows", ordered_json::array()},
-                         {"details", ordered_json::array()},
-                         {"errors", ordered_json::array()}};
+    ordered_json json = {
+        {"program", "weft latency"},
+        {"version", machine.version},
+        {"date", machine.date},
+        {"machine", {{"cpu", machine.cpu}, {"cpus", machine.cpus}, {"kernel", machine.kernel}}},
+        {"compiler", machine.compiler},
+        {"flags", machine.flags},
+        {"build_type", machine.build_type},
+        {"workers", options.workers},
+        {"stranger", options.stranger},
+        {"quota_percent", options.quota_percent == 0 ? ordered_json(nullptr) : ordered_json(options.quota_percent)},
+        {"miss_percent", options.miss_percent},
+        {"vary_percent", options.vary_percent},
+        {"seconds", options.seconds},
+        {"slices", result.slices},
+        {"task_alone_us", result.alone_us},
+        {"interrupted", result.interrupted},
+        {"rows", ordered_json::array()},
+        {"details", ordered_json::array()},
+        {"errors", ordered_json::array()}};
     for (const auto &row : result.rows) {
         if (row.measured()) {
             json["rows"].push_back(row_json(row, options));

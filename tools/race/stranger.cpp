@@ -41,3 +41,11 @@ Stranger::~Stranger() {
     }
     sched_setaffinity(0, sizeof before, &before);
 }
+
+void Stranger::stop() const {
+    if (pid > 0) kill(pid, SIGSTOP);
+}
+
+void Stranger::go_on() const {
+    if (pid > 0) kill(pid, SIGCONT);
+}

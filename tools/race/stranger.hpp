@@ -13,6 +13,8 @@ class Stranger {
   public:
     explicit Stranger(unsigned workers);
     ~Stranger();
+    void stop() const; // until it is to go on
+    void go_on() const;
     Stranger(const Stranger &) = delete;
     Stranger &operator=(const Stranger &) = delete;
 };
