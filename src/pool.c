@@ -347,6 +347,13 @@ static void text_copy(char *to, size_t size, const char *from) {
     to[length] = 0;
 }
 
+/* CPUs that its workers may be on, though a quota may not let them use all of each. */
+static uint32_t pool_place_cpus(const weft_pool *pool) {
+    os_cpuset current;
+    if (pool->config.cpus != NULL) return os_cpuset_count(&pool->cpus);
+    return os_cpuset_current(&current) ? os_cpuset_count(&current) : pool->cpu_count;
+}
+
 /* Replaces every default. */
 static void pool_configure(weft_pool *pool, const weft_config *wish) {
     weft_config *config = &pool->config;
@@ -369,13 +376,14 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     if (config->stack_size == 0) config->stack_size = os_stack_size();
     bool adapts = config->spin_ns == 0;
     if (adapts) config->spin_ns = SPIN_NS_DEFAULT;
-    if (pool->cpu_count == 1 && config->cpus == NULL)
+    pool->place_cpus = pool_place_cpus(pool);
+    if (pool->place_cpus == 1 && config->cpus == NULL)
         config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
     pool->workers_max = config->workers;
     store_rlx(&pool->workers, config->workers);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
-    pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->cpu_count > 1;
+    pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->place_cpus > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
     pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;

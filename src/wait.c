@@ -159,7 +159,7 @@ static bool wait_spin(struct wait *wait) {
         if (!ends && !has_found) os_pause();
         os_take_turns(&turn);
         spent = os_ticks() - start;
-        if (workers_awake(pool) + self > pool->cpu_count) most = 0; /* it would take a worker's CPU */
+        if (workers_awake(pool) + self > pool->place_cpus) most = 0; /* it would take a worker's CPU */
     } while (!ends && !has_found && spent < most);
     count_up(&wait->seat->spin_ticks, spent);
     if (has_found) fork_help_run(wait->seat, &found, wait->deadline_ns);

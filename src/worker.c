@@ -573,17 +573,17 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
         return doze(seat);
     if (!pool->places || seat->task_ticks >= pool->brief_ticks) return park(seat, is_scout); /* long tasks: as ADR 13 says */
-    bool is_first = seat->index + 1 < pool->cpu_count; /* so many are woken first, and one CPU is their waker's */
-    bool is_last = seat->index + 1 == pool->cpu_count;
+    bool is_first = seat->index + 1 < pool->place_cpus; /* so many are woken first, and one CPU is their waker's */
+    bool is_last = seat->index + 1 == pool->place_cpus;
     bool stays = is_last && os_cpu() != seat->place.cpu;
     if (costs_are_tried(pool))
         place_pin(&seat->place, seat->index);
     else
         place_before_sleep(&seat->place,
-                           (is_first && workers_awake(pool) < pool->cpu_count) || stays); /* itself among them */
+                           (is_first && workers_awake(pool) < pool->place_cpus) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
-    place_after_sleep(&seat->place, (is_first && workers_awake(pool) < pool->cpu_count) || is_last, from);
+    place_after_sleep(&seat->place, (is_first && workers_awake(pool) < pool->place_cpus) || is_last, from);
     store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }

@@ -128,6 +128,7 @@ struct weft_pool {
     ATOMIC(uint32_t) workers; /* worker threads that run */
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     uint32_t cpu_count;       /* CPUs for them when it was made */
+    uint32_t place_cpus;      /* CPUs that they may be on: more, where there is a quota */
     bool ordered;
     bool helps;                              /* waits may help */
     bool places;                             /* sleepers keep off their waker's CPU */
