@@ -38,6 +38,7 @@ struct wait {
     uint64_t deadline_ns;
     enum weft_help help;
     bool blocks; /* a section of weft_block_begin is open */
+    bool ran;    /* it has run tasks */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -212,9 +213,10 @@ static int wait_loop(struct wait *wait) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
-        if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece))
+        if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece)) {
             worker_run_help(wait->seat, &piece);
-        else if (wait_is_lost(wait)) {
+            wait->ran = true;
+        } else if (wait_is_lost(wait)) {
             if (!wait_turns_to_help(wait)) return WEFT_EAGAIN;
         } else if (!wait_is_polled(wait) && wait_spin(wait)) {
             continue;
@@ -273,6 +275,8 @@ static int wait_seated(struct wait *wait) {
     wait_flush(seat);
     bool offers = rest_offer(seat);
     int result = wait_loop(wait);
+    if (!seat->is_worker && load_rlx(&seat->pool->outside_runs) != wait->ran)
+        store_rlx(&seat->pool->outside_runs, wait->ran);
     if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record);
     if (wait->blocks) weft_block_end(seat);

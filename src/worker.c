@@ -4,12 +4,8 @@
  * the one scout and looks on for the pool's spin time, then parks (park.c).
  *
  * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more worker
- * dozes instead of parking: it looks around every DOZE_NS, so a submitter need not wake anybody as long as another worker
- * runs. Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody parks while an open
- * claim has a rest that could be revoked.
- *
- * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes. It looks around
- * every GUARD_NS, and gets up should nothing have moved, or a CPU be free: tasks may block, or wait for each other.
+ * dozes instead of parking (doze.c). Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody
+ * parks while an open claim has a rest that could be revoked.
  *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks
  * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
@@ -31,10 +27,10 @@
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
- *   D18 doze: looks again                   -        K12  see D16
  *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
  */
 #include "costs.h"
+#include "doze.h"
 #include "find.h"
 #include "heap_rest.h"
 #include "observe.h"
@@ -46,17 +42,11 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#define DOZE_NS UINT64_C(200000)
-#define GUARD_NS UINT64_C(1000000)
-#define GUARD_IDLE_LOOKS 4u /* that find nobody at work; then the guard parks */
 #ifndef BRIEFS_SURE
 #define BRIEFS_SURE 8u
 #endif
 #define BRIEFS_MAX 64u
 #define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
-#ifndef DOZE_BACKLOG
-#define DOZE_BACKLOG 2048u /* cells */
-#endif
 #define PURGE_NS UINT64_C(1000000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -230,7 +220,8 @@ static void learn_brief(struct weft_worker *seat, uint64_t each) {
 
 static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     uint64_t each = ticks / tasks;
-    if (seat->pool->workers_max > seat->pool->cpu_count) learn_brief(seat, each);
+    uint32_t caller = seat->pool->helps ? 1 : 0;
+    if (seat->pool->workers_max + caller > seat->pool->cpu_count) learn_brief(seat, each);
     seat->task_ticks = (seat->task_ticks * 3 + each) / 4;
     seat->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
@@ -311,23 +302,13 @@ void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     }
 }
 
-/* Where work comes from, for those who look out for it. */
+/* Where work comes from, and when, for those who look out for it. */
 static void note_cpu(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint32_t cpu = os_cpu();
-    if (!seat->is_worker && load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
-}
-
-/* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? Threads from outside count while they
- * submit, and while they wait and help; not in a bounded pool, where they may sleep until there is room. */
-static bool has_enough(const struct weft_worker *seat, const struct park_view *view) {
-    const weft_pool *pool = seat->pool;
-    if (!view->dozing || !load_rlx(&pool->brief)) return false;
-    uint32_t self = seat->is_worker || seat->frame != NULL ? 0 : 1;
-    uint32_t guests = load_rlx(&pool->guests);
-    uint64_t busy = max_u64(guests - min_u64(guests, load_rlx(&pool->guests_asleep)), self);
-    if (!pool->helps || pool->config.queue_max != 0) busy = 0;
-    return load_rlx(&pool->workers) + busy >= view->parked + 1 + load_rlx(&pool->held_up) + pool->cpu_count;
+    if (seat->is_worker) return;
+    if (load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
+    store_rlx(&pool->outside_ticks, os_ticks());
 }
 
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
@@ -340,7 +321,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
         worker_wake_helpers(pool, id);
         return;
     }
-    if (has_enough(seat, &view)) return;
+    if (doze_suffices(seat, &view)) return;
     if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
@@ -377,7 +358,7 @@ static void leave_scout(struct weft_worker *seat) {
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || has_enough(seat, &view);
+    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || doze_suffices(seat, &view);
     if (view.scouts > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     forks_ask_firmly(pool, NULL);
@@ -434,39 +415,6 @@ static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
     return came_upon;
 }
 
-/* The dozer's look around: must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim's
- * rest is offered or has not moved since its last look, when no other worker runs, at the end. Else the others do better without one
- * more on the CPUs. */
-static bool doze_is_over(const struct weft_worker *seat, uint64_t *progress, uint32_t *idle_looks) {
-    const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seat_count);
-    uint64_t backlog = 0;
-    uint64_t now = 0;
-    bool is_stuck = false;
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *other = worker_seat(pool, i);
-        if (other == NULL) continue;
-        uint64_t mark = claim_mark(&other->claim);
-        if (mark != 0 && (mark == load_rlx(&other->claim_seen) || claim_is_offered(&other->claim))) is_stuck = true;
-        store_rlx(&other->claim_seen, mark);
-        for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
-            if (!rank_holds(pool, lane)) backlog += lane_backlog(lane);
-            now += load_rlx(&lane->head);
-        }
-    }
-    bool moves = now != *progress;
-    *progress = now;
-    struct park_view view = park_look(&pool->park);
-    bool has_room = !load_rlx(&pool->brisk) && !has_enough(seat, &view);
-    bool is_idle = view.parked + 1 >= load_rlx(&pool->workers);
-    if (!is_idle)
-        *idle_looks = GUARD_IDLE_LOOKS;
-    else if (*idle_looks > 0)
-        *idle_looks = load_rlx(&pool->brisk) ? 0 : *idle_looks - 1;
-    return is_stuck || loops_are_open(pool) || forks_are_open(pool, true) || backlog > DOZE_BACKLOG ||
-           (backlog > 0 && (!moves || has_room)) || *idle_looks == 0 || load_rlx(&pool->exits);
-}
-
 /* It slept from `since` on and runs again: counts how long its wake took. True. */
 static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     uint64_t sent = load_rlx(&seat->pool->park.slots[seat->index].sent_ticks);
@@ -478,23 +426,6 @@ static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
     uint32_t bucket = 63 - (uint32_t)__builtin_clzll(ns | 1);
     count_up(&seat->wakes_timed[min_u64(bucket, WEFT_WAKE_BUCKETS - 1)], 1);
     return true;
-}
-
-/* The worker is a scout after. Returns whether somebody woke it. */
-static bool doze(struct weft_worker *seat) {
-    weft_pool *pool = seat->pool;
-    uint64_t progress = 0;
-    uint32_t idle_looks = GUARD_IDLE_LOOKS;
-    worker_unbias(pool);
-    forks_ask_firmly(pool, NULL);
-    while (!recheck(D18, doze_is_over(seat, &progress, &idle_looks), false)) {
-        rank_wake_helpers(pool);
-        uint64_t since = os_ticks();
-        if (park_doze(&pool->park, seat->index, os_now_ns() + (load_rlx(&pool->brisk) ? DOZE_NS : GUARD_NS)))
-            return time_wake(seat, since);
-    }
-    park_doze_end(&pool->park, seat->index);
-    return false;
 }
 
 static void give_pages_back(weft_pool *pool) {
@@ -522,7 +453,7 @@ static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_n
     return end == PARK_WOKEN;
 }
 
-/* As doze. */
+/* The worker is a scout after. Returns whether somebody woke it. */
 static bool park(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_scout);
@@ -563,15 +494,22 @@ static uint32_t fellows_cpu(const struct weft_worker *seat) {
     return load_rlx(&park->slots[0].began_on) - 1;
 }
 
-/* As doze. */
+/* Is a CPU free beside the waker's, or does the waker need its own? */
+static bool has_room(const weft_pool *pool) {
+    return workers_awake(pool) < pool->place_cpus || load_rlx(&pool->outside_runs); /* the caller is among the awake */
+}
+
+/* As park. */
 static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
+    uint64_t since;
     struct park_slot *slot = &pool->park.slots[seat->index];
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
-    bool guards = load_rlx(&pool->brief) && seat->index >= pool->cpu_count && seat->index < pool->workers_max;
+    bool guards = load_rlx(&pool->brief) && doze_may_guard(seat) && !seat->dozed_in_vain;
+    seat->dozed_in_vain = false;
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
-        return doze(seat);
+        return doze(seat, &since) && time_wake(seat, since);
     if (!pool->places || seat->task_ticks >= pool->brief_ticks) return park(seat, is_scout); /* long tasks: as ADR 13 says */
     bool is_first = seat->index + 1 < pool->place_cpus; /* so many are woken first, and one CPU is their waker's */
     bool is_last = seat->index + 1 == pool->place_cpus;
@@ -583,7 +521,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
                            (is_first && workers_awake(pool) < pool->place_cpus) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
-    place_after_sleep(&seat->place, (is_first && workers_awake(pool) < pool->place_cpus) || is_last, from);
+    place_after_sleep(&seat->place, (is_first && has_room(pool)) || is_last, from);
     store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }

@@ -53,6 +53,7 @@ struct weft_worker {
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
     bool stands_aside;       /* the same while it runs a background task */
+    bool dozed_in_vain;      /* there was nothing to guard: it parks now */
     uint32_t fenced;         /* submissions since it was last biased */
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
@@ -142,19 +143,22 @@ struct weft_pool {
     ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (costs.c) */
     ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
     uint64_t ticks_per_us;
-    uint32_t expect_percent;   /* of its time that a worker may be awake ahead of work; 0: never */
-    uint64_t patience_ticks;   /* how long it asks for forked calls before it takes one unasked */
-    uint64_t tiny_ticks;       /* tasks shorter than this are claimed several at a time */
-    uint64_t brief_ticks;      /* tasks shorter than this are brief */
-    ATOMIC(uint32_t) from_cpu; /* the CPU that an outside thread last submitted on while somebody was idle; a hint */
-    ATOMIC(uint32_t) purged;   /* free segments' pages went back since a worker last woke */
-    ATOMIC(uint32_t) brisk;    /* tasks seen lately were tiny: a doze is short enough a delay for them */
-    ATOMIC(uint32_t) brief;    /* tasks seen lately were so short that more workers than CPUs would only delay them */
-    ATOMIC(uint32_t) closed;   /* destroy has begun: no submissions from outside */
-    ATOMIC(uint32_t) exits;    /* nothing is left: workers end */
-    ATOMIC(uint32_t) biased;   /* seats that are biased */
-    ATOMIC(uint32_t) offers;   /* seats whose claim is, or was, offered */
-    struct lane blank;         /* fits nothing */
+    uint32_t expect_percent;        /* of its time that a worker may be awake ahead of work; 0: never */
+    uint64_t patience_ticks;        /* how long it asks for forked calls before it takes one unasked */
+    uint64_t tiny_ticks;            /* tasks shorter than this are claimed several at a time */
+    uint64_t brief_ticks;           /* tasks shorter than this are brief */
+    ATOMIC(uint32_t) from_cpu;      /* the CPU that an outside thread last submitted on while somebody was idle; a hint */
+    ATOMIC(uint32_t) purged;        /* free segments' pages went back since a worker last woke */
+    ATOMIC(uint32_t) brisk;         /* tasks seen lately were tiny: a doze is short enough a delay for them */
+    ATOMIC(uint32_t) brief;         /* tasks seen lately were so short that more workers than CPUs would only delay them */
+    ATOMIC(uint32_t) outside_runs;  /* an outside thread ran tasks in its last wait; a hint */
+    ATOMIC(uint64_t) outside_ticks; /* when one last submitted while somebody was idle; a hint */
+    ATOMIC(uint32_t) blocks;        /* how often brief tasks were seen to block lately (doze.c) */
+    ATOMIC(uint32_t) closed;        /* destroy has begun: no submissions from outside */
+    ATOMIC(uint32_t) exits;         /* nothing is left: workers end */
+    ATOMIC(uint32_t) biased;        /* seats that are biased */
+    ATOMIC(uint32_t) offers;        /* seats whose claim is, or was, offered */
+    struct lane blank;              /* fits nothing */
     struct park park;
     struct groups groups;
     struct pile segments;
