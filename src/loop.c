@@ -68,14 +68,15 @@ struct part {
 #define DOOR_COUNT (UINT64_C(1) << 32)
 
 struct loop {
+    /* what others look at while they have nothing to do: written once for each use */
     ATOMIC(uint64_t) door;
-    ATOMIC(struct loop *) next;  /* of the same seat, for loops inside this one's calls */
-    ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
-    ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
-    ATOMIC(uint32_t) index;      /* record of the group of the task that called */
+    ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
     struct weft_worker *seat;
     uint32_t parts; /* how many */
     /* written by the caller before the door opens */
+    ALIGNED(CACHE_LINE) ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
+    ATOMIC(uint64_t) position;                       /* where its caller forked, as fork_position */
+    ATOMIC(uint32_t) index;                          /* record of the group of the task that called */
     uint32_t units;
     weft_range_fn body;
     void *context;
@@ -315,7 +316,7 @@ static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
     if (ticks >= worth) return true;
     if (os_ticks() - seat->loop_end > seat->loop_row / 8) seat->loop_row = 0;
     seat->loop_row += ticks;
-    if (seat->loop_row < 4 * worth) return false;
+    if (seat->loop_row < worth) return false;
     seat->loop_row = 0;
     return true;
 }
@@ -325,9 +326,11 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
     uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
-    for (uint32_t i = 1; i < loop->parts; i++) store_rlx(&loop->part[i].range, 0);
+    uint64_t door = load_rlx(&loop->door); /* as the last use left it */
+    uint32_t used = parts_in_use(loop, door);
+    for (uint32_t i = 1; i < used; i++) store_rlx(&loop->part[i].range, 0);
     store_rlx(&loop->position, fork_position(seat));
-    store_rel(R5, &loop->door, (load_rlx(&loop->door) / DOOR_COUNT + 1) * DOOR_COUNT | open);
+    store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
     fence_sc(R10);
     if (open == 0) return;
     if (park_glance(&pool->park) == 0) return;

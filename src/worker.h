@@ -158,6 +158,7 @@ struct weft_pool {
     ATOMIC(uint32_t) exits;         /* nothing is left: workers end */
     ATOMIC(uint32_t) biased;        /* seats that are biased */
     ATOMIC(uint32_t) offers;        /* seats whose claim is, or was, offered */
+    ATOMIC(uint32_t) extras;        /* EXTRA_*: what a task's start is asked for beside */
     struct lane blank;              /* fits nothing */
     struct park park;
     struct groups groups;
@@ -180,7 +181,6 @@ struct weft_pool {
     ATOMIC(uint32_t) guests_asleep; /* of these, in a wait, a join or a loop */
     os_word drained;                /* changes when a closed pool may have run out of tasks */
     os_word started;                /* workers that have run their start hook */
-    ATOMIC(uint32_t) extras;        /* EXTRA_*: what a task's start is asked for beside */
     struct {
         os_mutex lock;
         ATOMIC(uint64_t) recording; /* its number */
