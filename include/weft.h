@@ -102,6 +102,19 @@ enum weft_full {
  * was free, sleeps with that CPU taken out of its affinity for a while; tasks always see the affinity whole. */
 #define WEFT_NO_PLACING 4u
 
+#define WEFT_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
+/* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is what it
+ * grows by, from that moment on. Recorded timelines are part of it, payloads over WEFT_INLINE_MAX and the rest of the process not. */
+#define WEFT_LOCK 16u
+
+/* weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
+enum weft_policy {
+    WEFT_POLICY_INHERIT = 0, /* as the thread that makes the pool; spares: that needs them */
+    WEFT_FIFO = 1,
+    WEFT_RR = 2,
+    WEFT_DEADLINE = 3
+};
+
 /* `spin_ns` of a pool whose workers park at once. */
 #define WEFT_SPIN_NONE (-1)
 
@@ -136,6 +149,17 @@ typedef struct weft_config {
      * 100; 0: 10, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
     uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
+    /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of WEFT_BIND and of
+     * WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker spins in each period for an eighth at most
+     * of what the system lets such threads run (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns). */
+    uint32_t policy;   /* enum weft_policy */
+    uint32_t priority; /* WEFT_FIFO, WEFT_RR: 1 to 99; else 0 */
+    uint64_t runtime_ns, deadline_ns,
+        period_ns; /* WEFT_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0:
+                                                  * the period. Neither `cpus` nor WEFT_BIND go with it, nor does weft place
+                                                  * workers then: the kernel admits no such thread with fewer than all CPUs. */
+    const char
+        *refused; /* weft_pool_config's: what was refused when the pool began, in words; NULL: nothing. Else ignored */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
@@ -147,8 +171,8 @@ static inline int weft_config_init(weft_config *config) {
 }
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
- * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX. A value that does not parse:
- * WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
+ * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_POLICY ("fifo:10", "rr:10",
+ * "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A value that does not parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
@@ -186,6 +210,22 @@ WEFT_API int weft_default_pool(weft_pool **pool);
 /* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by
  * its value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
 WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
+
+/* What the system has refused of a pool's real-time wishes so far; all zero: nothing, or nothing was wished for. */
+typedef struct weft_real_time {
+    size_t struct_size;      /* set by the caller to sizeof(weft_real_time) */
+    uint32_t policy_refused; /* workers and spares that run without the policy */
+    int32_t policy_errno;    /* why the last of them does: EPERM, no right to it; EBUSY, WEFT_DEADLINE would be overbooked */
+    uint32_t bind_refused;   /* workers that may use more than their CPU */
+    int32_t bind_errno;
+    int32_t lock_errno;      /* why the last of unlocked_bytes are: ENOMEM or EPERM, RLIMIT_MEMLOCK */
+    uint32_t zero;           /* 0 */
+    uint64_t locked_bytes;   /* by WEFT_LOCK */
+    uint64_t unlocked_bytes; /* there, but may be paged out */
+} weft_real_time;
+
+/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK or WEFT_EINVAL. */
+WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);

@@ -70,11 +70,11 @@
  */
 #include "fork.h"
 
-#include "observe.h"
-
 #include <string.h>
 
+#include "observe.h"
 #include "pool.h"
+#include "real.h"
 
 #define SPAN_PLACES (WEFT_FORK_SPAN / sizeof(weft_place))
 #define SPAN_FIRST 2u /* place 0 is the head, place 1 holds a frame */
@@ -594,7 +594,7 @@ static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
         bool force = now - asked >= pool->patience_ticks;
         if (force) asked = now;
         bool has_help = helps && fork_find_below(seat, here, force, &help);
-        bool is_long = !has_help && now - start >= load_rlx(&pool->spin_now);
+        bool is_long = !has_help && now - start >= real_spin_ticks(seat);
         bool sleeps = is_long && kind_of(state) == PLACE_TAKEN;
         if (has_help || sleeps) count_up(&seat->spin_ticks, now - start);
         if (has_help) fork_help_run(seat, &help, 0);

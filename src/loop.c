@@ -45,6 +45,7 @@
 #include "fork.h"
 #include "observe.h"
 #include "pool.h"
+#include "real.h"
 
 #define PARTS_MAX 64u
 #define UNITS_MAX ((size_t)1 << 30)
@@ -378,7 +379,7 @@ static void loop_shut(struct loop *loop) {
     uint32_t turn = 0;
     while ((door & DOOR_INSIDE) != 0) {
         uint32_t number = helps ? loop_find_inside(seat, loop, &below) : 0;
-        bool spins = os_ticks() - start < load_rlx(&seat->pool->spin_now);
+        bool spins = os_ticks() - start < real_spin_ticks(seat);
         os_take_turns(&turn);
         if (number == 0 && spins)
             os_pause();

@@ -66,6 +66,32 @@ void os_thread_join(os_thread thread);
 /* The stack that a thread gets by default, bytes. */
 size_t os_stack_size(void);
 
+/* ---- real time (os_real.c) ---------------------------------------------------------------------------------------- */
+
+enum os_policy_kind { OS_POLICY_ORDINARY, OS_POLICY_FIFO, OS_POLICY_RR, OS_POLICY_DEADLINE };
+typedef struct os_policy {
+    enum os_policy_kind kind;
+    uint32_t priority; /* FIFO, RR */
+    uint64_t runtime_ns, deadline_ns, period_ns;
+} os_policy;
+
+/* How the system schedules the calling thread from now on; threads that it starts are ordinary ones. 0, or a positive errno value:
+ * nothing changed. */
+int os_policy_apply(const os_policy *policy);
+bool os_policy_is_real_time(void);
+/* The calling thread keeps to that CPU. As os_policy_apply. */
+int os_cpu_bind(uint32_t cpu);
+/* How long real-time threads may run in each period, ns, and that; 0: as long as they like. */
+uint64_t os_real_time_share(uint64_t *period_ns);
+/* Has every page of a mapped range in memory, to stay there until os_memory_unlock or os_unmap. 0; or a positive errno value: they
+ * need not stay. */
+int os_memory_lock(void *memory, size_t bytes);
+void os_memory_unlock(void *memory, size_t bytes);
+/* "EPERM" and so on, for those that these give. */
+const char *os_error_name(int error);
+/* The calling thread's stack. */
+bool os_stack(void **lowest, size_t *bytes);
+
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
 
 typedef ATOMIC(uint32_t) os_word;

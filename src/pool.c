@@ -23,6 +23,7 @@
 
 #include "costs.h"
 #include "observe.h"
+#include "real.h"
 
 struct place {
     struct place *next;
@@ -313,14 +314,15 @@ static void pool_stop(weft_pool *pool) {
 
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
+#define CONFIG_FLAGS (WEFT_ORDERED | WEFT_NO_HELP | WEFT_NO_PLACING | WEFT_BIND | WEFT_LOCK)
+
 static int config_check(const weft_config *config) {
     if (config->trace_events > TRACE_EVENTS_MAX || config->watchdog_ns > INT64_MAX) return WEFT_EINVAL;
     if (config->background_max > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
     if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
     if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
-    if ((config->flags & ~(WEFT_ORDERED | WEFT_NO_HELP | WEFT_NO_PLACING)) != 0 || config->full > WEFT_FULL_ERROR)
-        return WEFT_EINVAL;
+    if ((config->flags & ~CONFIG_FLAGS) != 0 || config->full > WEFT_FULL_ERROR || !real_is_sound(config)) return WEFT_EINVAL;
     if (config->expect_percent < WEFT_SPIN_NONE || config->expect_percent > 100) return WEFT_EINVAL;
     os_cpuset cpus;
     if (config->cpus != NULL && !os_cpuset_parse(&cpus, config->cpus)) return WEFT_EINVAL;
@@ -397,6 +399,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
     pool->brief_ticks = BRIEF_NS * os_ticks_per_us() / 1000;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
+    real_configure(pool);
     pool->fork_count = os_fork_count();
     store_rlx(&pool->clean, config->clean);
     store_rlx(&pool->clean_context, config->context);
@@ -460,6 +463,7 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
         return error;
     }
     made->config.workers = load_rlx(&made->workers);
+    real_started(made);
     *pool = made;
     return WEFT_OK;
 }

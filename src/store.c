@@ -20,10 +20,22 @@ struct store_block {
     size_t bytes;
 };
 
+void store_lock(struct store *store, void *memory, size_t bytes) {
+    if (!store->locks) return;
+    int error = os_memory_lock(memory, bytes);
+    if (error != 0) store_rlx(&store->lock_error, error);
+    add_rlx(error == 0 ? &store->locked_bytes : &store->unlocked_bytes, bytes);
+}
+
+void store_unlock(struct store *store, void *memory, size_t bytes) {
+    if (store->locks) os_memory_unlock(memory, bytes);
+}
+
 static bool store_grow(struct store *store, size_t bytes) {
     size_t size = round_up(bytes + CACHE_LINE, STORE_BLOCK_BYTES);
     struct store_block *block = os_map(size);
     if (block == NULL) return false;
+    store_lock(store, block, size);
     block->next = store->blocks;
     block->bytes = size;
     store->blocks = block;

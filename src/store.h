@@ -14,12 +14,18 @@ struct store_block;
 
 struct store {
     os_mutex lock;
-    struct store_block *blocks; /* all blocks, newest first; the newest is carved */
-    size_t used;                /* bytes carved from the newest */
+    struct store_block *blocks;                    /* all blocks, newest first; the newest is carved */
+    size_t used;                                   /* bytes carved from the newest */
+    bool locks;                                    /* its memory is to stay; set before anything is taken from it */
+    ATOMIC(uint64_t) locked_bytes, unlocked_bytes; /* unlocked: the system did not let it */
+    ATOMIC(int) lock_error;                        /* the last errno of those */
 };
 
 /* `bytes` of zeroed memory aligned to a cache line, valid until store_end; NULL when there is none. Any thread; takes a lock. */
 void *store_get(struct store *store, size_t bytes);
+/* Has memory that is not the store's stay, too, if the store's does; and no more. */
+void store_lock(struct store *store, void *memory, size_t bytes);
+void store_unlock(struct store *store, void *memory, size_t bytes);
 /* Gives everything back. Nobody may use the store any more. */
 void store_end(struct store *store);
 

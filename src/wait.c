@@ -19,6 +19,7 @@
 #include "find.h"
 #include "observe.h"
 #include "rank.h"
+#include "real.h"
 #include "task.h"
 
 /* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
@@ -148,7 +149,7 @@ static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct fork_help found;
     uint32_t self = wait->seat->is_worker ? 0 : 1;
-    uint64_t most = load_rlx(&pool->spin_now);
+    uint64_t most = real_spin_ticks(wait->seat);
     uint64_t start = os_ticks();
     uint64_t spent = 0;
     uint32_t turn = 0;

@@ -38,6 +38,7 @@
 #include "ready.h"
 #include "probe.h"
 #include "rank.h"
+#include "real.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -379,7 +380,7 @@ uint32_t workers_awake(const weft_pool *pool) {
 
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    if (pool->cpu_count == 1 && pool->spin_ticks == 0) return false;
+    if ((pool->cpu_count == 1 && pool->spin_ticks == 0) || real_is_spent(seat)) return false;
     uint64_t start = os_ticks();
     bool sees = false;
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
@@ -393,9 +394,9 @@ static NOINLINE bool linger(struct weft_worker *seat) {
 /* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more workers
  * awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
-static enum scouting scout_look(const struct weft_worker *seat, uint64_t start) {
+static enum scouting scout_look(struct weft_worker *seat, uint64_t start) {
     const weft_pool *pool = seat->pool;
-    if (workers_awake(pool) > pool->cpu_count) return SCOUT_NOTHING;
+    if (workers_awake(pool) > pool->cpu_count || real_is_spent(seat)) return SCOUT_NOTHING;
     for (uint32_t turn = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
@@ -440,7 +441,7 @@ static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_n
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
     uint64_t ready_ns = ready_plan(seat, told_ns);
-    uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 ? os_now_ns() + PURGE_NS : 0;
+    uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 && !pool->store.locks ? os_now_ns() + PURGE_NS : 0;
     uint64_t other_ns = *trial_ns != 0 ? *trial_ns : purge_ns; /* which is later */
     bool is_ready_first = ready_ns != 0 && (other_ns == 0 || ready_ns < other_ns);
     if (ready_ns != 0) os_timer_exact(true);
@@ -530,7 +531,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
 static void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until;
-    if (!ready_begin(seat, &until)) return;
+    if (real_is_spent(seat) || !ready_begin(seat, &until)) return;
     bool sees = false;
     uint32_t turn = 0;
     uint64_t start = os_ticks();
@@ -623,6 +624,7 @@ void worker_main(void *argument) {
     self->worker = seat;
     self->is_worker = true;
     frame_push(seat, &frame);
+    real_begin(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     store_rlx(&pool->park.slots[seat->index].sent_from, os_cpu());
     store_rlx(&pool->park.slots[seat->index].sent_ticks, os_ticks());
@@ -630,5 +632,6 @@ void worker_main(void *argument) {
     os_wake(&pool->started, INT32_MAX);
     worker_loop(seat);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
+    real_end(seat);
     frame_pop(seat);
 }

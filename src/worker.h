@@ -80,6 +80,8 @@ struct weft_worker {
     uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t scout_ticks;    /* how long it looks for work now, as a scout, before it sleeps */
     struct expect_plan plan; /* for its present sleep */
+    uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (real.c) */
+    uint64_t spin_before;
 
     uint32_t claims_seen;   /* of `claims`, by the timeline */
     uint64_t watched_since; /* the watchdog's: the running_since it saw last, and when to speak of it */
@@ -199,6 +201,12 @@ struct weft_pool {
     ATOMIC(void *) clean_context;
     ATOMIC(uint32_t) aborted;
     weft_pool *registry_next; /* pool.c */
+    struct {
+        uint64_t window_ticks, share_ticks; /* a thread spins for the second at most in each of the first; 0: no bound */
+        ATOMIC(uint32_t) policy_refused, bind_refused;
+        ATOMIC(int) policy_error, bind_error;
+        char refused[160];
+    } real; /* real.c */
     char name[16];
     char cpus_text[256];
     os_cpuset cpus;

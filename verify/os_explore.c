@@ -76,6 +76,24 @@ void os_thread_join(os_thread joined) {
     trace_step("joined", NULL, 0, t->id, 0);
 }
 
+int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
+bool os_policy_is_real_time(void) { return false; }
+int os_cpu_bind(uint32_t cpu) { return cpu < 2 ? 0 : EINVAL; }
+uint64_t os_real_time_share(uint64_t *period_ns) {
+    *period_ns = 1000000;
+    return 950000;
+}
+int os_memory_lock(void *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+    return 0;
+}
+const char *os_error_name(int error) { return error == EPERM ? "EPERM" : "EINVAL"; }
+void os_memory_unlock(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+bool os_stack(void **lowest, size_t *bytes) {
+    (void)lowest, (void)bytes;
+    return false;
+}
+
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
 
 enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {

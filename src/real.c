@@ -1,0 +1,189 @@
+/* real.c: see real.h.
+ *
+ * Each worker asks for its policy and its CPU itself, before its start hook, and has its stack locked; what the system refuses is
+ * noted, and it works without. Memory comes from the pool's store, which locks what it grows by.
+ *
+ * The system takes the CPU from real-time threads that run for sched_rt_runtime_us of a sched_rt_period_us, or a thread of
+ * WEFT_DEADLINE for its runtime, until the period ends: a worker that had spun all that time away would be late with its next task.
+ * So its spins count (spin_ticks), in windows of a period, and are over for the window when they reach a part of what it may run.
+ * No spin is longer than that part, so in any period it spins for at most three: the last of one window, all of the next. */
+#include "real.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SPIN_PART 8u /* of what the system allows */
+
+bool real_is_sound(const weft_config *config) {
+    uint64_t deadline_ns = config->deadline_ns == 0 ? config->period_ns : config->deadline_ns;
+    bool has_times = (config->runtime_ns | config->deadline_ns | config->period_ns) != 0;
+    switch (config->policy) {
+    case WEFT_POLICY_INHERIT: return config->priority == 0 && !has_times;
+    case WEFT_FIFO:
+    case WEFT_RR: return config->priority >= 1 && config->priority <= 99 && !has_times;
+    case WEFT_DEADLINE:
+        return config->priority == 0 && config->runtime_ns > 0 && config->runtime_ns <= deadline_ns &&
+               deadline_ns <= config->period_ns && config->period_ns <= INT64_MAX && config->cpus == NULL &&
+               (config->flags & WEFT_BIND) == 0;
+    default: return false;
+    }
+}
+
+void real_configure(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    uint64_t runtime_ns = 0;
+    uint64_t period_ns = 0;
+    if (config->deadline_ns == 0) config->deadline_ns = config->period_ns;
+    if (config->policy == WEFT_DEADLINE) {
+        runtime_ns = config->runtime_ns;
+        period_ns = config->period_ns;
+    } else if (config->policy != WEFT_POLICY_INHERIT || os_policy_is_real_time()) {
+        runtime_ns = os_real_time_share(&period_ns);
+    }
+    pool->store.locks = (config->flags & WEFT_LOCK) != 0;
+    if (config->policy == WEFT_DEADLINE || (config->flags & WEFT_BIND) != 0) pool->places = false;
+    if ((config->flags & WEFT_BIND) != 0 && config->cpus == NULL) os_cpuset_current(&pool->cpus);
+    store_lock(&pool->store, pool, round_up(sizeof *pool, os_page_size()));
+    if (runtime_ns == 0) return;
+    pool->real.window_ticks = max_u64(period_ns / 1000 * pool->ticks_per_us, 1);
+    pool->real.share_ticks = runtime_ns * pool->ticks_per_us / 1000 / SPIN_PART;
+    pool->spin_ticks = min_u64(pool->spin_ticks, pool->real.share_ticks);
+    store_rlx(&pool->spin_now, pool->spin_ticks);
+}
+
+NOINLINE bool real_is_spent_slow(struct weft_worker *seat) {
+    uint64_t now = os_ticks();
+    uint64_t spun = load_rlx(&seat->spin_ticks);
+    if (now - seat->spin_window >= seat->pool->real.window_ticks) {
+        seat->spin_window = now;
+        seat->spin_before = spun;
+    }
+    return spun - seat->spin_before >= seat->pool->real.share_ticks;
+}
+
+/* ---- what a thread asks for --------------------------------------------------------------------------------------- */
+
+static uint32_t cpu_of(const weft_pool *pool, uint32_t index) {
+    uint32_t left = index % os_cpuset_count(&pool->cpus);
+    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++)
+        if ((pool->cpus.bits[cpu / 64] >> cpu % 64 & 1) != 0 && left-- == 0) return cpu;
+    return 0;
+}
+
+static void bind(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    if ((pool->config.flags & WEFT_BIND) == 0 || seat->index >= pool->workers_max) return;
+    int error = os_cpu_bind(cpu_of(pool, seat->index));
+    if (error == 0) return;
+    store_rlx(&pool->real.bind_error, error);
+    add_rlx(&pool->real.bind_refused, 1);
+}
+
+static void apply_policy(weft_pool *pool) {
+    const weft_config *config = &pool->config;
+    if (config->policy == WEFT_POLICY_INHERIT) return;
+    int error = os_policy_apply(&(os_policy){.kind = (enum os_policy_kind)config->policy,
+                                             .priority = config->priority,
+                                             .runtime_ns = config->runtime_ns,
+                                             .deadline_ns = config->deadline_ns,
+                                             .period_ns = config->period_ns});
+    if (error == 0) return;
+    store_rlx(&pool->real.policy_error, error);
+    add_rlx(&pool->real.policy_refused, 1);
+}
+
+void real_begin(struct weft_worker *seat) {
+    void *lowest;
+    size_t bytes;
+    bind(seat);
+    if (seat->pool->store.locks && os_stack(&lowest, &bytes)) store_lock(&seat->pool->store, lowest, bytes);
+    apply_policy(seat->pool);
+}
+
+/* The C library may keep the stack for another thread. */
+void real_end(struct weft_worker *seat) {
+    void *lowest;
+    size_t bytes;
+    if (seat->pool->store.locks && os_stack(&lowest, &bytes)) store_unlock(&seat->pool->store, lowest, bytes);
+}
+
+/* ---- what became of it -------------------------------------------------------------------------------------------- */
+
+int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
+    if (pool == NULL || outcome == NULL || outcome->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    weft_real_time found = {.struct_size = outcome->struct_size,
+                            .policy_refused = load_rlx(&pool->real.policy_refused),
+                            .policy_errno = load_rlx(&pool->real.policy_error),
+                            .bind_refused = load_rlx(&pool->real.bind_refused),
+                            .bind_errno = load_rlx(&pool->real.bind_error),
+                            .lock_errno = load_rlx(&pool->store.lock_error),
+                            .locked_bytes = load_rlx(&pool->store.locked_bytes),
+                            .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes)};
+    memcpy(outcome, &found, min_u64(outcome->struct_size, sizeof found));
+    return WEFT_OK;
+}
+
+void real_started(weft_pool *pool) {
+    weft_real_time found = {.struct_size = sizeof found};
+    char *to = pool->real.refused;
+    size_t room = sizeof pool->real.refused;
+    int length = 0;
+    weft_pool_real_time(pool, &found);
+    if (found.policy_refused > 0)
+        length += snprintf(to, room, "policy of %u workers (%s)", found.policy_refused, os_error_name(found.policy_errno));
+    if (found.bind_refused > 0)
+        length += snprintf(to + length, room - (size_t)length, "%scpu of %u workers (%s)", length > 0 ? ", " : "",
+                           found.bind_refused, os_error_name(found.bind_errno));
+    if (found.unlocked_bytes > 0)
+        length += snprintf(to + length, room - (size_t)length, "%slock of %llu bytes (%s)", length > 0 ? ", " : "",
+                           (unsigned long long)found.unlocked_bytes, os_error_name(found.lock_errno));
+    pool->config.refused = length > 0 ? to : NULL;
+}
+
+/* ---- as text ------------------------------------------------------------------------------------------------------ */
+
+/* Digits at *text, moved past them and past one `end`. */
+static bool parse_part(const char **text, char end, uint64_t *number) {
+    const char *at = *text;
+    *number = 0;
+    for (; *at >= '0' && *at <= '9' && *number < UINT64_MAX / 16; at++) *number = *number * 10 + (uint64_t)(*at - '0');
+    if (at == *text || *at != end) return false;
+    *text = at + 1;
+    return true;
+}
+
+bool real_policy_parse(weft_config *config, const char *text) {
+    uint64_t priority = 0;
+    uint64_t runtime_ns = 0;
+    uint64_t deadline_ns = 0;
+    uint64_t period_ns = 0;
+    enum weft_policy policy = WEFT_POLICY_INHERIT;
+    bool is_fine = strcmp(text, "inherit") == 0;
+    if (strncmp(text, "fifo:", 5) == 0 || strncmp(text, "rr:", 3) == 0) {
+        policy = text[0] == 'f' ? WEFT_FIFO : WEFT_RR;
+        text = strchr(text, ':') + 1;
+        is_fine = parse_part(&text, 0, &priority) && priority <= 99;
+    } else if (strncmp(text, "deadline:", 9) == 0) {
+        policy = WEFT_DEADLINE;
+        text += 9;
+        is_fine =
+            parse_part(&text, ':', &runtime_ns) && parse_part(&text, ':', &deadline_ns) && parse_part(&text, 0, &period_ns);
+    }
+    if (!is_fine) return false;
+    config->policy = policy;
+    config->priority = (uint32_t)priority;
+    config->runtime_ns = runtime_ns;
+    config->deadline_ns = deadline_ns;
+    config->period_ns = period_ns;
+    return true;
+}
+
+void real_policy_format(const weft_config *config, char *text, size_t size) {
+    if (config->policy == WEFT_FIFO || config->policy == WEFT_RR)
+        snprintf(text, size, "%s:%u", config->policy == WEFT_FIFO ? "fifo" : "rr", config->priority);
+    else if (config->policy == WEFT_DEADLINE)
+        snprintf(text, size, "deadline:%llu:%llu:%llu", (unsigned long long)config->runtime_ns,
+                 (unsigned long long)config->deadline_ns, (unsigned long long)config->period_ns);
+    else
+        snprintf(text, size, "inherit");
+}

@@ -1,0 +1,31 @@
+/* real.h: real-time pools: what was asked for, what the system gave, how long such a worker may spin. Layer 4. */
+#ifndef WEFT_REAL_H
+#define WEFT_REAL_H
+
+#include "worker.h"
+
+/* Are the configuration's wishes possible together? */
+bool real_is_sound(const weft_config *config);
+/* When the pool's configuration has no defaults left; and when all its workers have begun. */
+void real_configure(weft_pool *pool);
+void real_started(weft_pool *pool);
+
+/* By a worker or a spare, first and last. */
+void real_begin(struct weft_worker *seat);
+void real_end(struct weft_worker *seat);
+
+/* Has the seat's thread spun so much lately that, were it to go on, the system might take the CPU from its tasks? */
+bool real_is_spent_slow(struct weft_worker *seat);
+INLINE bool real_is_spent(struct weft_worker *seat) {
+    return UNLIKELY(seat->pool->real.window_ticks != 0) && real_is_spent_slow(seat);
+}
+/* How long it may spin now, ticks. */
+INLINE uint64_t real_spin_ticks(struct weft_worker *seat) {
+    return real_is_spent(seat) ? 0 : load_rlx(&seat->pool->spin_now);
+}
+
+/* "fifo:10" and so on, as WEFT_POLICY has it. */
+bool real_policy_parse(weft_config *config, const char *text);
+void real_policy_format(const weft_config *config, char *text, size_t size);
+
+#endif

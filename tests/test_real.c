@@ -1,0 +1,437 @@
+/* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once warm. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+#include "real.h"
+
+#include <sys/resource.h>
+
+#define KERNEL_DEADLINE 6
+
+void __real_os_lock(os_mutex *mutex);
+void __wrap_os_lock(os_mutex *mutex);
+static atomic_uint locks;
+void __wrap_os_lock(os_mutex *mutex) {
+    atomic_fetch_add(&locks, 1);
+    __real_os_lock(mutex);
+}
+
+static weft_real_time outcome_of(const weft_pool *pool) {
+    weft_real_time outcome = {.struct_size = sizeof outcome};
+    REQUIRE(weft_pool_real_time(pool, &outcome) == WEFT_OK);
+    return outcome;
+}
+
+/* ---- what each worker sees ---------------------------------------------------------------------------------------- */
+
+typedef struct sight {
+    atomic_uint seen;
+    int policy, priority, child_policy, cpus, cpu;
+} sight;
+
+static void *policy_of_child(void *policy) {
+    *(int *)policy = sched_getscheduler(0);
+    return NULL;
+}
+
+static void look_around(weft_worker *self, void *context) {
+    sight *sights = context;
+    sight *mine = &sights[weft_worker_index(self)];
+    struct sched_param param;
+    cpu_set_t cpus;
+    pthread_t child;
+    mine->policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    REQUIRE(sched_getparam(0, &param) == 0);
+    mine->priority = param.sched_priority;
+    REQUIRE(sched_getaffinity(0, sizeof cpus, &cpus) == 0);
+    mine->cpus = CPU_COUNT(&cpus);
+    for (int i = CPU_SETSIZE - 1; i >= 0; i--)
+        if (CPU_ISSET((size_t)i, &cpus)) mine->cpu = i;
+    REQUIRE(pthread_create(&child, NULL, policy_of_child, &mine->child_policy) == 0);
+    REQUIRE(pthread_join(child, NULL) == 0);
+    atomic_fetch_add(&mine->seen, 1);
+}
+
+static void runs_tasks(weft_pool *pool) {
+    atomic_uint count = 0;
+    weft_group group = WEFT_GROUP_INIT;
+    for (int i = 0; i < 100; i++) REQUIRE(submit_count(pool, &group, &count) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(count == 100);
+}
+
+static void see_policy(uint32_t policy, int kernel, int priority) {
+    sight sights[4] = {{.seen = 0}};
+    weft_config config = config_of(2);
+    config.policy = policy;
+    config.priority = (uint32_t)priority;
+    if (policy == WEFT_DEADLINE) {
+        config.runtime_ns = 2000000;
+        config.period_ns = 20000000;
+    }
+    config.start = look_around;
+    config.context = sights;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    unsigned refused = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sights[i].seen, 1);
+        assert_int_equal(sights[i].child_policy & ~SCHED_RESET_ON_FORK, SCHED_OTHER);
+        refused += sights[i].policy != kernel;
+        if (sights[i].policy == kernel) assert_int_equal(sights[i].priority, priority);
+    }
+    assert_int_equal(outcome.policy_refused, refused);
+    assert_true((refused > 0) == (outcome.policy_errno != 0));
+    runs_tasks(pool);
+    end_pool(pool);
+    if (refused > 0) SKIP("the system does not allow the policy, as was reported");
+}
+
+static void test_fifo(void **state) {
+    (void)state;
+    see_policy(WEFT_FIFO, SCHED_FIFO, 3);
+}
+static void test_rr(void **state) {
+    (void)state;
+    see_policy(WEFT_RR, SCHED_RR, 2);
+}
+static void test_deadline(void **state) {
+    (void)state;
+    see_policy(WEFT_DEADLINE, KERNEL_DEADLINE, 0);
+}
+
+/* More than the machine has is refused to some, and said. */
+static void test_overbooked(void **state) {
+    (void)state;
+    weft_config config = config_of((uint32_t)sysconf(_SC_NPROCESSORS_ONLN) + 2);
+    config.policy = WEFT_DEADLINE;
+    config.runtime_ns = 9500000;
+    config.period_ns = 10000000;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    assert_true(outcome.policy_refused >= 2);
+    assert_true(outcome.policy_errno == EBUSY || outcome.policy_errno == EPERM || outcome.policy_errno == ENOSYS);
+    runs_tasks(pool);
+    end_pool(pool);
+}
+
+static int in_section(void *payload, weft_worker *self) {
+    gate *g = *(gate **)payload;
+    REQUIRE(weft_block_begin(self) == WEFT_OK);
+    sem_post(&g->entered);
+    await(&g->opened);
+    REQUIRE(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+
+/* A spare gets what the workers got. */
+static void test_spare(void **state) {
+    (void)state;
+    sight sights[3] = {{.seen = 0}};
+    weft_config config = config_of(1);
+    config.policy = WEFT_FIFO;
+    config.priority = 1;
+    config.start = look_around;
+    config.context = sights;
+    weft_pool *pool = make_pool_with(&config);
+    gate g, *where = &g;
+    weft_group group = WEFT_GROUP_INIT;
+    gate_init(&g);
+    REQUIRE(weft_submit(pool, &group, in_section, &where, sizeof where) == WEFT_OK);
+    await(&g.entered);
+    while (atomic_load(&sights[1].seen) == 0) nap();
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(sights[1].policy, sights[0].policy);
+    assert_int_equal(outcome_of(pool).policy_refused, sights[0].policy == SCHED_FIFO ? 0 : 2);
+    end_pool(pool);
+}
+
+/* ---- without privileges ------------------------------------------------------------------------------------------- */
+
+#define NOBODY 65534
+
+static int ask_as_nobody(void *nothing) {
+    (void)nothing;
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_RTPRIO, &none) != 0 || setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 77;
+    if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 77;
+    weft_config config = config_of(2);
+    config.policy = WEFT_RR;
+    config.priority = 99;
+    config.stack_size = 65536;
+    config.flags = WEFT_LOCK;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    REQUIRE(outcome.policy_refused == 2 && outcome.policy_errno == EPERM);
+    if (!SANITIZED) { /* they make locking memory do nothing */
+        REQUIRE(outcome.unlocked_bytes >= UINT64_C(2) * 65536 && outcome.locked_bytes == 0);
+        REQUIRE(outcome.lock_errno == ENOMEM || outcome.lock_errno == EPERM);
+    }
+    char text[1024];
+    weft_config found = {.struct_size = sizeof found};
+    REQUIRE(weft_pool_config(pool, &found) == WEFT_OK);
+    REQUIRE(found.refused != NULL && strstr(found.refused, "policy of 2 workers (EPERM)") != NULL);
+    REQUIRE(weft_config_format(&found, text, sizeof text) < (int)sizeof text);
+    REQUIRE(strstr(text, "policy=rr:99") != NULL && strstr(text, found.refused) != NULL);
+    runs_tasks(pool);
+    end_pool(pool);
+    return 0;
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    int status = in_child(ask_as_nobody, NULL);
+    if (status == 77) SKIP("privileges cannot be dropped");
+    assert_int_equal(status, 0);
+}
+
+/* ---- CPUs --------------------------------------------------------------------------------------------------------- */
+
+static void test_bound(void **state) {
+    (void)state;
+    cpu_set_t own;
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    int count = CPU_COUNT(&own);
+    sight sights[8] = {{.seen = 0}};
+    weft_config config = config_of(3);
+    config.flags = WEFT_BIND;
+    config.start = look_around;
+    config.context = sights;
+    weft_pool *pool = make_pool_with(&config);
+    assert_int_equal(outcome_of(pool).bind_refused, 0);
+    for (int i = 0; i < 3; i++) {
+        int left = i % count;
+        int cpu = 0;
+        while (!CPU_ISSET((size_t)cpu, &own) || left-- > 0) cpu++;
+        assert_int_equal(sights[i].cpus, 1);
+        assert_int_equal(sights[i].cpu, cpu);
+    }
+    runs_tasks(pool);
+    end_pool(pool);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t locked_now(void) {
+    char line[256];
+    unsigned long long kilobytes = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    REQUIRE(status != NULL);
+    while (fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "VmLck: %llu", &kilobytes) == 1) break;
+    fclose(status);
+    return kilobytes * 1024;
+}
+
+static void test_locked(void **state) {
+    (void)state;
+    if (SANITIZED) SKIP("sanitizers make locking memory do nothing");
+    uint64_t before = locked_now();
+    weft_config config = config_of(2);
+    config.flags = WEFT_LOCK;
+    config.stack_size = 262144;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    assert_true(outcome.locked_bytes + outcome.unlocked_bytes > UINT64_C(2) * 262144);
+    assert_true(locked_now() - before >= outcome.locked_bytes);
+    runs_tasks(pool);
+    weft_group group = WEFT_GROUP_INIT;
+    gate gates[2];
+    for (int i = 0; i < 2; i++) gate_occupy(&gates[i], pool, &group);
+    for (int i = 0; i < 20000; i++) assert_int_equal(weft_submit(pool, &group, empty_task, &i, sizeof i), WEFT_OK);
+    weft_real_time grown = outcome_of(pool);
+    assert_true(grown.locked_bytes + grown.unlocked_bytes > outcome.locked_bytes + outcome.unlocked_bytes);
+    for (int i = 0; i < 2; i++) gate_open(&gates[i]);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+    assert_int_equal(locked_now(), before);
+    if (outcome.unlocked_bytes > 0) SKIP("the system lets less be locked, as was reported");
+}
+
+/* ---- spinning ----------------------------------------------------------------------------------------------------- */
+
+static void test_spin_budget(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.policy = WEFT_DEADLINE;
+    config.runtime_ns = 80000000;
+    config.period_ns = 1000000000000; /* the test ends sooner */
+    config.spin_ns = 1000000000;
+    weft_pool *pool = make_pool_with(&config);
+    uint64_t share = pool->real.share_ticks;
+    assert_int_equal(share, config.runtime_ns / 8 * pool->ticks_per_us / 1000);
+    assert_int_equal(pool->spin_ticks, share); /* no spin is longer */
+    struct weft_worker seat = {.pool = pool};
+    store_rlx(&seat.spin_ticks, 1000u);
+    assert_false(real_is_spent(&seat));
+    assert_int_equal(real_spin_ticks(&seat), share);
+    store_rlx(&seat.spin_ticks, 1000 + share);
+    assert_true(real_is_spent(&seat));
+    assert_int_equal(real_spin_ticks(&seat), 0);
+    seat.spin_window -= pool->real.window_ticks; /* the next */
+    assert_false(real_is_spent(&seat));
+    end_pool(pool);
+}
+
+static void test_ordinary_pools_spin_as_they_did(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    assert_int_equal(pool->real.window_ticks, 0);
+    end_pool(pool);
+}
+
+/* ---- locks -------------------------------------------------------------------------------------------------------- */
+
+static int loop_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)self;
+    atomic_fetch_add((atomic_uint *)context, (unsigned)(end - begin));
+    return 0;
+}
+
+static void slot(weft_pool *pool, atomic_uint *count) {
+    weft_group symbols = WEFT_GROUP_INIT;
+    weft_group decodes = {.flags = WEFT_URGENT};
+    for (int i = 0; i < 13; i++) REQUIRE(submit_count(pool, &symbols, count) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &symbols) == WEFT_OK);
+    for (int i = 0; i < 140; i++) REQUIRE(submit_count(pool, &decodes, count) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &decodes) == WEFT_OK);
+    REQUIRE(weft_for(pool, (weft_range){0, 64, 1}, loop_body, count) == WEFT_OK);
+}
+
+static void test_no_lock_once_warm(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.policy = WEFT_FIFO;
+    config.priority = 1;
+    config.flags = WEFT_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint count = 0;
+    for (int i = 0; i < 100; i++) slot(pool, &count);
+    assert_true(atomic_load(&locks) > 0); /* it would be seen */
+    atomic_store(&locks, 0);
+    for (int i = 0; i < 1000; i++) slot(pool, &count);
+    assert_int_equal(atomic_load(&locks), 0);
+    assert_int_equal(count, 1100 * (13 + 140 + 64));
+    end_pool(pool);
+}
+
+/* ---- wishes ------------------------------------------------------------------------------------------------------- */
+
+static void refuses(weft_config config) {
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_EINVAL);
+    assert_null(pool);
+}
+
+static void test_contradictions(void **state) {
+    (void)state;
+    weft_config deadline = config_of(1);
+    deadline.policy = WEFT_DEADLINE;
+    deadline.runtime_ns = 1000000;
+    deadline.period_ns = 10000000;
+    weft_config wish = deadline;
+    wish.cpus = "0";
+    refuses(wish);
+    wish = deadline;
+    wish.flags = WEFT_BIND;
+    refuses(wish);
+    wish = deadline;
+    wish.deadline_ns = 500000;
+    refuses(wish);
+    wish = deadline;
+    wish.deadline_ns = 20000000;
+    refuses(wish);
+    wish = deadline;
+    wish.priority = 1;
+    refuses(wish);
+    wish = deadline;
+    wish.runtime_ns = 0;
+    refuses(wish);
+    wish = config_of(1);
+    wish.priority = 1;
+    refuses(wish);
+    wish.policy = WEFT_FIFO;
+    wish.priority = 0;
+    refuses(wish);
+    wish.priority = 100;
+    refuses(wish);
+    wish.priority = 1;
+    wish.period_ns = 1;
+    refuses(wish);
+    wish = config_of(1);
+    wish.policy = WEFT_DEADLINE + 1;
+    refuses(wish);
+}
+
+static void told(const char *text, int error, uint32_t policy) {
+    weft_config config = config_of(1);
+    assert_int_equal(setenv("WEFT_POLICY", text, 1), 0);
+    assert_int_equal(weft_config_from_env(&config), error);
+    assert_int_equal(config.policy, policy);
+    assert_int_equal(unsetenv("WEFT_POLICY"), 0);
+    if (error != WEFT_OK || policy == WEFT_POLICY_INHERIT) return;
+    char printed[1024];
+    assert_true(weft_config_format(&config, printed, sizeof printed) < (int)sizeof printed);
+    assert_non_null(strstr(printed, text));
+}
+
+static void test_environment(void **state) {
+    (void)state;
+    told("fifo:10", WEFT_OK, WEFT_FIFO);
+    told("rr:99", WEFT_OK, WEFT_RR);
+    told("deadline:1000000:5000000:10000000", WEFT_OK, WEFT_DEADLINE);
+    told("inherit", WEFT_OK, WEFT_POLICY_INHERIT);
+    static const char *const wrong[] = {
+        "",      "fifo",       "fifo:",         "fifo:100",         "fifo:1x",
+        "rr:-1", "deadline:1", "deadline:1:2:", "deadline:1:2:3:4", "fifo:99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) told(wrong[i], WEFT_EINVAL, WEFT_POLICY_INHERIT);
+}
+
+/* One compiled before the fields were there gets its other wishes from the environment, and no bytes beyond its own. */
+static void test_older_caller(void **state) {
+    (void)state;
+    union {
+        weft_config config;
+        unsigned char bytes[sizeof(weft_config)];
+    } older;
+    size_t size = offsetof(weft_config, policy);
+    memset(&older, 0, sizeof older);
+    memset(older.bytes + size, '#', sizeof older - size);
+    older.config.struct_size = size;
+    assert_int_equal(setenv("WEFT_BACKGROUND_MAX", "3", 1), 0);
+    assert_int_equal(setenv("WEFT_POLICY", "fifo:10", 1), 0);
+    assert_int_equal(weft_config_from_env(&older.config), WEFT_OK);
+    assert_int_equal(unsetenv("WEFT_BACKGROUND_MAX"), 0);
+    assert_int_equal(unsetenv("WEFT_POLICY"), 0);
+    assert_int_equal(older.config.background_max, 3);
+    for (size_t i = size; i < sizeof older; i++) assert_int_equal(older.bytes[i], '#');
+    weft_pool *pool = make_pool_with(&older.config);
+    runs_tasks(pool);
+    end_pool(pool);
+    weft_real_time outcome = {.struct_size = 0};
+    assert_int_equal(weft_pool_real_time(NULL, &outcome), WEFT_EINVAL);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fifo),
+        cmocka_unit_test(test_rr),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_overbooked),
+        cmocka_unit_test(test_spare),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_locked),
+        cmocka_unit_test(test_spin_budget),
+        cmocka_unit_test(test_ordinary_pools_spin_as_they_did),
+        cmocka_unit_test(test_no_lock_once_warm),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_older_caller),
+    };
+    const struct rlimit longest = {10000000,
+                                   10000000}; /* a real-time thread that never sleeps ends the test, not the machine */
+    setrlimit(RLIMIT_RTTIME, &longest);
+    choose_cases(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
