@@ -57,7 +57,6 @@ struct slab {
     uint32_t room;            /* blocks free: bits in `free` */
     uint32_t first_word;      /* no bit is set in the words before */
     uint32_t fresh;           /* blocks never used since the pages came from the system, at most */
-    uint32_t returned;        /* free blocks whose lines are in another processor's cache, about */
     uint8_t kind;             /* the class */
     uint8_t tier;
     ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */

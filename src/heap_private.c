@@ -44,7 +44,7 @@ void *private_large(struct heap *heap, size_t size) {
     struct slab *slab = slab_of(p);
     slab->kind = kind_of(p) == KIND_DIRECT ? KIND_DIRECT : KIND_RUN;
     slab->tier = TIER_NONE;
-    slab->room = slab->returned = slab->first_word = 0;
+    slab->room = slab->first_word = 0;
     slab->free[0] = 0;
     store_rlx(&slab->used, 1);
     store_rlx(&slab->private_kind, slab->kind);

@@ -42,7 +42,6 @@
 
 #define HOT_SHARE 16
 #define LINES_SENT ((size_t)8) /* of a block, at most */
-#define LINES_TAKEN ((size_t)1)
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 /* Lines that a slot has room for before its blocks, at most a page; a power of two. */
 #define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
@@ -96,25 +95,12 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
     slab->kind = (uint8_t)kind;
     slab->room = blocks;
     slab->first_word = 0;
-    slab->returned = 0;
     slab->fresh = fresh ? blocks : 0;
     slab->tier = TIER_NONE;
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
     store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
     poison(slab_start(slab), SLOT_BYTES);
-}
-
-/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and the next
- * write waits until the other has given it up; one write after another, since stores become visible in order. Who sends a
- * block home writes first, all blocks of a message together: the line is then in one cache alone, and moves from there at once. */
-static void write_lines(void *const *blocks, uint32_t count, size_t size, size_t lines) {
-    size_t bytes = min_u64(size, lines * CACHE_LINE);
-#if defined(WEFT_POISONS)
-    bytes = 0;
-#endif
-    for (uint32_t i = 0; i < count; i++)
-        for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
 }
 
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
@@ -137,15 +123,23 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     slab->first_word = word;
     slab->room -= count;
     slab->fresh -= (uint32_t)min_u64(slab->fresh, count);
-    if (slab->returned != 0) {
-        write_lines(slots, count, size, LINES_TAKEN);
-        slab->returned -= (uint32_t)min_u64(slab->returned, count);
-    }
     store_rlx(&slab->used, load_rlx(&slab->used) + count);
     return count;
 }
 
 /* ---- remote frees ------------------------------------------------------------------------------------------------- */
+
+/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and the next
+ * write waits until the other has given it up; one write after another, since stores become visible in order. Who sends a
+ * block home writes first, all blocks of a message together: the line is then in one cache alone, and moves from there at once. */
+static void write_lines(void *const *blocks, uint32_t count, size_t size) {
+    size_t bytes = min_u64(size, LINES_SENT * CACHE_LINE);
+#if defined(WEFT_POISONS)
+    bytes = 0;
+#endif
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
+}
 
 struct inbox *heap_inbox(struct heap *heap); /* heap.c */
 
@@ -169,7 +163,7 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
     if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
     struct remote_bits *remote = remote_of(slab);
-    write_lines(blocks, count, class_info[kind].size, LINES_SENT);
+    write_lines(blocks, count, class_info[kind].size);
     uint64_t before = add_acq(B1, &slab->state, count);
     if ((before & PENDING_MASK) == 0) announce(state_owner(before), slab);
     for (uint32_t i = 0; i < count;) {
@@ -212,7 +206,6 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
         got += (uint32_t)__builtin_popcountll(bits);
     }
     slab->room += got;
-    slab->returned += got;
     store_rlx(&slab->used, load_rlx(&slab->used) - got);
     uint64_t before = add_rel(B5, &slab->state, -(uint64_t)got);
     if ((before & PENDING_MASK) != got) {

@@ -86,6 +86,13 @@ INLINE uint32_t index_in(unsigned kind, const void *block) {
     return (uint32_t)(((uint64_t)slot_offset(block) * class_info[kind].magic) >> 32);
 }
 
+/* The slab, if any, is the next to be carved: fetches what that reads, and the head of the one after. */
+INLINE void slab_prefetch(const struct slab *slab) {
+    if (slab == NULL) return;
+    prefetch_read(&slab->free[slab->first_word]);
+    prefetch_read(slab->next);
+}
+
 /* Frees one block. Owner. */
 INLINE void slab_put(struct slab *slab, const void *block) {
     uint32_t index = index_in(slab->kind, block);
