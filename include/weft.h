@@ -52,7 +52,8 @@ extern "C" {
     X(WEFT_EFULL, -8, "the bounded queue is full")                                                                          \
     X(WEFT_ECANCELED, -9, "the group was cancelled")                                                                        \
     X(WEFT_EBUSY, -10, "it is in use: the graph runs, or other threads have heaps")                                         \
-    X(WEFT_ECYCLE, -11, "a node would run before itself")
+    X(WEFT_ECYCLE, -11, "a node would run before itself")                                                                   \
+    X(WEFT_ELATE, -12, "the group's deadline passed before its end")
 
 enum weft_error {
 #define WEFT_ERROR_ENUM(name, value, text) name = (value),
@@ -257,6 +258,8 @@ typedef struct weft_group {
  * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
  * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
+/* Once its deadline (weft_deadline) has passed, what a worker comes upon of it does not run, nor anything after: as weft_cancel. */
+#define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
  * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. The group of a task
@@ -332,7 +335,7 @@ enum weft_help {
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks
  * of the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
  * `group` NULL waits for the pool's own group.
- * Returns WEFT_OK; the error of the failed task that was submitted first (by several threads: the one with the lowest number
+ * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several threads: the one with the lowest number
  * among its own thread's; numbers are 30 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
  * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told; WEFT_EINVAL for
  * NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group itself waits for, by continuations or by
@@ -355,6 +358,14 @@ WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
  * To lift one task alone, give it a group of its own. WEFT_OK, also without tasks: then nothing changes; WEFT_EINVAL (NULL
  * pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
 WEFT_API int weft_boost(weft_pool *pool, weft_group *group);
+
+/* The group is to have finished by when_ns (CLOCK_MONOTONIC), and is urgent until its wait ends: of urgent tasks that are there when
+ * a worker looks for its next, those with the earliest deadline go first, those without one last. Best before its first
+ * submission; one that has none has to be waited for all the same. The next call replaces the moment. If the group finishes later, or
+ * WEFT_DROP_LATE has dropped tasks, its wait returns WEFT_ELATE, unless a task failed: then that error.
+ * weft_stats.tasks_late counts tasks begun, or dropped, after their deadline. WEFT_OK; WEFT_EINVAL (NULL pool, when_ns 0, an ordered
+ * pool, flags that are not known); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
+WEFT_API int weft_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns);
 
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
 WEFT_API int weft_cancelled(const weft_worker *self);
@@ -862,6 +873,7 @@ typedef struct weft_stats {
     uint64_t expect_misses;              /* ... that did not come */
     uint64_t wake_ns[WEFT_WAKE_BUCKETS]; /* `woken` by how long it took from the wake to running: 2^i ns and more, at i */
     uint32_t threads;                    /* indices for weft_worker_stats: 0 .. threads - 1 */
+    uint64_t tasks_late;                 /* begun, or dropped, after their group's deadline */
 } weft_stats;
 
 /* Fills *stats up to its struct_size. WEFT_OK or WEFT_EINVAL. */
@@ -890,6 +902,7 @@ typedef struct weft_worker_counts {
     uint64_t expect_misses;
     uint64_t heap_payloads;
     uint64_t wake_ns[WEFT_WAKE_BUCKETS];
+    uint64_t tasks_late;
 } weft_worker_counts;
 
 /* Fills *counts up to its struct_size. An outside thread that ends leaves its index, and its counts, to the next. WEFT_OK;

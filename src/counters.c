@@ -22,7 +22,8 @@
     X(spin_ns)                                                                                                              \
     X(expect_hits)                                                                                                          \
     X(expect_misses)                                                                                                        \
-    X(heap_payloads)
+    X(heap_payloads)                                                                                                        \
+    X(tasks_late)
 
 static uint32_t count_lanes(const struct weft_worker *seat) {
     uint32_t lanes = 0;
@@ -52,6 +53,7 @@ static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts
     counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
     counts->expect_hits = load_rlx(&seat->expect_hits);
     counts->expect_misses = load_rlx(&seat->expect_misses);
+    counts->tasks_late = load_rlx(&seat->tasks_late);
     counts->heap_payloads = load_rlx(&seat->heap_payloads);
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
         counts->wake_ns[i] = load_rlx(&seat->wakes_timed[i]);

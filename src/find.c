@@ -29,6 +29,14 @@ static enum claim_source claim_source_of(const struct weft_worker *seat, const s
     return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
 }
 
+/* Where it claimed last. */
+static void find_note(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane) {
+    seat->taken = lane;
+    seat->taken_seat = owner->index;
+    seat->taken_from = claim_source_of(seat, owner);
+    PROBE(take, seat->index, owner->index);
+}
+
 /* In that lane and those after it, of the same owner. */
 static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane, lane_filter filter,
                           struct find *find) {
@@ -37,10 +45,8 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
         uint32_t most = filter == rank_is_background ? 1 : claim_size(seat->pool, lane);
         find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
         if (find->tasks == 0) continue;
-        find->lane = seat->taken = lane;
-        seat->taken_seat = owner->index;
-        seat->taken_from = claim_source_of(seat, owner);
-        PROBE(take, seat->index, owner->index);
+        find->lane = lane;
+        find_note(seat, owner, lane);
         return true;
     }
     return false;
@@ -70,6 +76,43 @@ static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter 
     return false;
 }
 
+#define DUE_TRIES 8u /* each time another thread was faster */
+
+/* The task that is due first. */
+static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
+    weft_pool *pool = seat->pool;
+    for (unsigned i = 0; i < DUE_TRIES; i++) {
+        const struct weft_worker *owner = NULL;
+        uint64_t earliest = UINT64_MAX;
+        uint32_t record = 0;
+        uint32_t seats = load_rlx(&pool->seat_count);
+        for (uint32_t j = 0; j < seats; j++) {
+            const struct weft_worker *other = worker_seat(pool, j);
+            for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL;
+                 lane = load_rlx(&lane->next)) {
+                uint32_t its_record;
+                uint64_t deadline_ns = rank_deadline_ns(pool, lane, &its_record);
+                if (deadline_ns >= earliest) continue;
+                earliest = deadline_ns;
+                record = its_record;
+                owner = other;
+                find->lane = lane;
+            }
+        }
+        if (owner == NULL) return false;
+        find->tasks = lane_claim(find->lane, 1, rank_is_record, &record, &find->piece);
+        if (find->tasks == 0) continue;
+        find_note(seat, owner, find->lane);
+        return true;
+    }
+    return false;
+}
+
+static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
+    if (load_rlx(&seat->pool->groups.due) != 0 && find_due(seat, find)) return true;
+    return find_in_seats(seat, seat->index, rank_is_urgent, find);
+}
+
 /* In the lane it took from last, or, when that has had its turn, in all from the next one on. */
 static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
@@ -97,7 +140,7 @@ static NOINLINE bool find_background(struct weft_worker *seat, struct find *find
 
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     find->is_background = false;
-    if (rank_has_urgent(seat->pool) && find_in_seats(seat, seat->index, rank_is_urgent, find)) return true;
+    if (rank_has_urgent(seat->pool) && find_urgent(seat, find)) return true;
     if (find_in_turn(seat, find)) return true;
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;

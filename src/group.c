@@ -32,6 +32,7 @@
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
+ *   G24 record_due: CAS deadline_ns      relaxed  -   split: the count of groups with deadlines goes wrong
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
  *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
@@ -69,7 +70,25 @@ static void record_free(struct groups *groups, struct record *record) {
         store_rlx(&record->urgent, 0);
         add_rlx(&groups->urgent, UINT32_MAX);
     }
+    if (load_rlx(&record->deadline_ns) != 0) {
+        store_rlx(&record->deadline_ns, 0);
+        store_rlx(&record->late, 0);
+        add_rlx(&groups->due, UINT32_MAX);
+    }
     pile_put(&groups->records, record);
+}
+
+void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns) {
+    uint64_t was = load_rlx(&record->deadline_ns);
+    while (!cas_rlx(G24, &record->deadline_ns, &was, deadline_ns)) {}
+    if (was == 0) add_rlx(&groups->due, 1);
+}
+
+bool record_is_late(struct record *record) {
+    uint64_t deadline_ns = load_rlx(&record->deadline_ns);
+    if (deadline_ns == 0 || os_now_ns() <= deadline_ns) return false;
+    store_rlx(&record->late, 1); /* a completion follows (G1) */
+    return true;
 }
 
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {

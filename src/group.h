@@ -50,6 +50,8 @@ struct record {
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
     ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
+    ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
+    ATOMIC(uint32_t) late;         /* it has not, or tasks of it were dropped for that */
     ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
     uint64_t walk;                 /* held.c's, under the lock */
     struct record *walk_next;
@@ -75,7 +77,8 @@ struct groups {
     uint32_t lines;          /* in each record */
     ATOMIC(uint32_t) urgent; /* records that serve such groups */
     ATOMIC(uint32_t) background;
-    os_mutex lock; /* what groups hold, and who waits for them */
+    ATOMIC(uint32_t) due; /* records with deadlines */
+    os_mutex lock;        /* what groups hold, and who waits for them */
     struct held_wait *waits;
     uint64_t walks;
 };
@@ -123,6 +126,10 @@ bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal);
 bool record_cancel(struct record *record, uint64_t id);
 /* The group `id` is urgent from now on, if it is open still. */
 void record_boost(struct groups *groups, struct record *record, uint64_t id);
+/* Inside a wait: the group that the record serves has that deadline. */
+void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns);
+/* Is it past its deadline? Notes that it is, then. By who is about to begin, or to complete, a task of it. */
+bool record_is_late(struct record *record);
 /* The task of that sequence number may still start. */
 INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
     return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);

@@ -10,6 +10,7 @@
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
 #include "observe.h"
+#include "rank.h"
 
 #include <string.h>
 
@@ -121,7 +122,9 @@ weft_fn observe_inline(const struct weft_worker *seat, weft_fn fn) {
 }
 
 weft_fn observe_task(struct weft_worker *seat, weft_fn fn) {
-    if ((load_rlx(&seat->pool->extras) & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
+    uint32_t extras = load_rlx(&seat->pool->extras);
+    if ((extras & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
+    if ((extras & EXTRA_DUE) != 0) rank_before_task(seat);
     return observe_inline(seat, fn);
 }
 

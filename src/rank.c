@@ -21,6 +21,11 @@
  * no slot wakes the waits of that group; who relied on a worker that then finds no slot is served by that worker's last look
  * (rank_wake_helpers).
  *
+ * Deadlines: while groups have some (groups->due), an urgent task is looked for in all lanes, and the one whose group is due first is
+ * claimed, by a filter that accepts no other group; should another thread have it by then, the search begins anew. A worker reads the
+ * clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the record that it is late. WEFT_DROP_LATE
+ * cancels the group there.
+ *
  * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (G23): ids of a record only rise, so
  * one that comes too late changes nothing.
  *
@@ -57,6 +62,23 @@ bool rank_is_background(const void *context, uint32_t record) {
 }
 bool rank_is_prompt(const void *context, uint32_t record) {
     return !rank_has_background(context) || !rank_is_background(context, record);
+}
+
+bool rank_is_record(const void *context, uint32_t record) { return record == *(const uint32_t *)context; }
+
+uint64_t rank_deadline_ns(const weft_pool *pool, const struct lane *lane, uint32_t *record) {
+    if (lane_is_empty(lane)) return UINT64_MAX;
+    *record = load_rlx(&lane->group);
+    const struct record *of = record_at(&pool->groups, *record);
+    uint64_t deadline_ns = is_urgent(of) ? load_rlx(&of->deadline_ns) : 0;
+    return deadline_ns == 0 ? UINT64_MAX : deadline_ns;
+}
+
+void rank_before_task(struct weft_worker *seat) {
+    struct record *record = seat->frame->record;
+    if (!record_is_late(record)) return;
+    count_up(&seat->tasks_late, 1);
+    if ((load_rlx(&record->flags) & WEFT_DROP_LATE) != 0) record_cancel(record, seat->frame->id);
 }
 
 bool rank_allows(const weft_pool *pool, uint32_t flags) {

@@ -9,6 +9,15 @@ bool rank_is_urgent(const void *context, uint32_t record);
 bool rank_is_prompt(const void *context, uint32_t record);
 bool rank_is_background(const void *context, uint32_t record);
 
+bool rank_is_record(const void *context, uint32_t record); /* `context`: a record's index */
+/* When what waits in the lane is due, ns; UINT64_MAX: there is nothing, or no deadline. */
+uint64_t rank_deadline_ns(const weft_pool *pool, const struct lane *lane, uint32_t *record);
+/* Around tasks where groups have deadlines (EXTRA_DUE): the seat's task is about to begin; what it has run is about to be counted. */
+void rank_before_task(struct weft_worker *seat);
+INLINE void rank_before_count(const weft_pool *pool, struct record *record) {
+    if (UNLIKELY((load_rlx(&pool->extras) & EXTRA_DUE) != 0)) (void)record_is_late(record);
+}
+
 /* Are there groups of that kind? A hint. */
 INLINE bool rank_has_urgent(const weft_pool *pool) { return UNLIKELY(load_rlx(&pool->groups.urgent) != 0); }
 INLINE bool rank_has_background(const weft_pool *pool) { return UNLIKELY(load_rlx(&pool->groups.background) != 0); }

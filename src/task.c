@@ -27,8 +27,8 @@
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T11 group_bind: CAS id                release  T16 another thread uses the record before it is open; split: two records
- *   T16 group_bind: load id              acquire  T11 see T11
+ *   T11 task_bind: CAS id                release  T16 another thread uses the record before it is open; split: two records
+ *   T16 task_bind: load id              acquire  T11 see T11
  *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
  *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for ever, or not at all
  */
@@ -42,7 +42,7 @@
 #define BIAS_AFTER 256u /* submissions */
 #endif
 
-#define GROUP_FLAGS (WEFT_CANCEL_ON_ERROR | WEFT_URGENT | WEFT_BACKGROUND)
+#define GROUP_FLAGS (WEFT_CANCEL_ON_ERROR | WEFT_URGENT | WEFT_BACKGROUND | WEFT_DROP_LATE)
 
 void task_undo(struct weft_worker *seat, struct record *record) {
     line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
@@ -94,8 +94,7 @@ bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     return false;
 }
 
-/* The group's id, given one if it has none. 0: *error. */
-static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *error) {
+uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
     uint64_t id = load_acq(T16, id_of(group));
     if (id != 0) return id;
     *error = WEFT_EINVAL;
@@ -112,7 +111,7 @@ static uint64_t group_bind(struct weft_worker *seat, weft_group *group, int *err
 
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {
     for (;;) {
-        uint64_t id = group_bind(seat, group, error);
+        uint64_t id = task_bind(seat, group, error);
         if (id == 0) return NULL;
         struct record *record = record_at(&seat->pool->groups, id_index(id));
         *error = WEFT_EINVAL;

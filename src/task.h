@@ -19,6 +19,8 @@ struct heap_payload {
 
 /* Is the seat running a task of that group or below it? Then the group cannot end meanwhile. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id);
+/* The group's id, given one if it has none. 0: *error. */
+uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error);
 /* The seat's lane for the group, which it opens if need be. NULL: *error. */
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
 /* Counts a task in the lane's group, if that and the pool are open still. */

@@ -232,6 +232,7 @@ static int wait_loop(struct wait *wait) {
 static int wait_result(const struct record *record) {
     int error = record_error(record);
     if (error != 0) return error;
+    if (load_rlx(&record->late) != 0) return WEFT_ELATE;
     return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
 }
 
@@ -337,6 +338,37 @@ int weft_boost(weft_pool *pool, weft_group *group) {
     }
     guest_leave(seat);
     return WEFT_OK;
+}
+
+/* As a wait enters it, so that it stays the group's. The caller leaves it. NULL: *error. */
+static struct record *group_enter(struct weft_worker *seat, weft_group *group, int *error) {
+    for (;;) {
+        uint64_t id = task_bind(seat, group, error);
+        if (id == 0) return NULL;
+        struct record *record = record_at(&seat->pool->groups, id_index(id));
+        *error = WEFT_EINVAL;
+        if (record == NULL) return NULL;
+        if (record_enter(&seat->pool->groups, record, id)) return record;
+        os_yield(); /* a waiter is ending the group; its id is about to go */
+    }
+}
+
+int weft_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns) {
+    if (pool == NULL || pool->ordered || when_ns == 0) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    guest_enter(seat);
+    struct record *record = group_enter(seat, group, &error);
+    if (record != NULL) {
+        or_rlx(&pool->extras, EXTRA_DUE);
+        record_due(&pool->groups, record, when_ns);
+        error = weft_boost(pool, group);
+        record_leave(&pool->groups, record);
+    }
+    guest_leave(seat);
+    return error;
 }
 
 int weft_cancelled(const weft_worker *self) {

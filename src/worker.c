@@ -111,6 +111,7 @@ void worker_flush(struct weft_worker *seat) {
     frame->unflushed = 0;
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
+    rank_before_count(seat->pool, record);
     line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
     worker_settle(seat, record);
 }

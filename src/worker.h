@@ -37,7 +37,7 @@ struct loop_cost {
     uint64_t ticks_256; /* per index, in 1/256 ticks */
 };
 
-enum { EXTRA_BOUNDED = 1, EXTRA_TRACED = 2, EXTRA_WATCHED = 4 };
+enum { EXTRA_BOUNDED = 1, EXTRA_TRACED = 2, EXTRA_WATCHED = 4, EXTRA_DUE = 8 /* groups have deadlines */ };
 #define TRACE_EVENTS_MAX ((size_t)1 << 24)
 
 /* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's; another's claim. */
@@ -105,6 +105,7 @@ struct weft_worker {
     ATOMIC(uint64_t) expect_hits;
     ATOMIC(uint64_t) expect_misses;
     ATOMIC(uint64_t) heap_payloads;
+    ATOMIC(uint64_t) tasks_late;
 
     /* while it sleeps in a wait; any thread */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */

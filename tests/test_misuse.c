@@ -220,7 +220,7 @@ static void test_most_workers(void **state) {
 static void test_group_flags_unknown(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    static const uint32_t flags[] = {8, 9, 0x80000000u, UINT32_MAX, WEFT_URGENT | WEFT_BACKGROUND};
+    static const uint32_t flags[] = {16, 17, 0x80000000u, UINT32_MAX, WEFT_URGENT | WEFT_BACKGROUND};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         weft_group group = WEFT_GROUP_INIT;
         group.flags = flags[i];

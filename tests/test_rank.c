@@ -282,7 +282,7 @@ static void test_misuse(void **state) {
     assert_int_equal(weft_pool_create(&pool, &config), WEFT_EINVAL);
     atomic_uint count = 0;
     pool = make_pool(1);
-    weft_group both = GROUP_OF(WEFT_URGENT | WEFT_BACKGROUND), unknown = GROUP_OF(8);
+    weft_group both = GROUP_OF(WEFT_URGENT | WEFT_BACKGROUND), unknown = GROUP_OF(16);
     assert_int_equal(submit_count(pool, &both, &count), WEFT_EINVAL);
     assert_int_equal(submit_count(pool, &unknown, &count), WEFT_EINVAL);
     assert_int_equal(weft_boost(NULL, NULL), WEFT_EINVAL);

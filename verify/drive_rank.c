@@ -53,8 +53,7 @@ static void submit(void) {
 static void worker_0(void) { worker_main(seat(0)); }
 static void worker_1(void) { worker_main(seat(1)); }
 /* As pool_stop. */
-static void wait_and_stop(void) {
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+static void stop(void) {
     store_rlx(&world.pool->exits, 1);
     fence_sc(drive_rank_stop);
     for (uint32_t i = 0; i < world.pool->park.workers; i++) {
@@ -62,6 +61,10 @@ static void wait_and_stop(void) {
         os_wake(&world.pool->park.slots[i].event, 8);
     }
     while (park_wake(&world.pool->park)) {}
+}
+static void wait_and_stop(void) {
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    stop();
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
@@ -222,3 +225,30 @@ EXPLORE_DRIVER(rank_boost_two, .about = "two boost a group at once", .setup = se
                .threads = {boost_record, boost_record}, .check = check_boosted);
 EXPLORE_DRIVER(rank_boost_end, .about = "a group is boosted while it ends", .setup = setup_record,
                .threads = {boost_record, boost_record, end_record}, .check = check_boosted);
+
+/* ---- deadlines ---------------------------------------------------------------------------------------------------- */
+
+static void setup_due(void) {
+    make(2);
+    world.group.flags = WEFT_DROP_LATE;
+    submit();
+}
+static void set_due(void) {
+    const uint64_t when_ns = os_now_ns() + explore_pick(2) * 1000000;
+    EXPECT(weft_deadline(world.pool, &world.group, when_ns) == WEFT_OK);
+}
+static void wait_due(void) {
+    int error = weft_wait(world.pool, &world.group);
+    EXPECT(error == WEFT_OK || error == WEFT_ELATE);
+    EXPECT(error == WEFT_ELATE || world.ran == 1);
+    explore_observe(error == WEFT_OK ? 0 : 1);
+    stop();
+}
+static void check_due(void) {
+    if (world.group.id != 0) EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK); /* the deadline came after the wait */
+    EXPECT(load_rlx(&world.pool->groups.due) == 0 && load_rlx(&world.pool->groups.urgent) == 0);
+    EXPECT(world.ran + load_rlx(&seat(0)->tasks_dropped) == 1);
+    end();
+}
+EXPLORE_DRIVER(rank_due, .about = "two give a group a deadline, a worker runs it, a third waits", .setup = setup_due,
+               .threads = {set_due, set_due, wait_due, worker_0}, .check = check_due, .must_see = 3);
