@@ -45,6 +45,7 @@
 #include "fork.h"
 #include "observe.h"
 #include "pool.h"
+#include "ready.h"
 #include "real.h"
 
 #define PARTS_MAX 64u
@@ -435,6 +436,7 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
+    ready_recur(loop->seat, start, loop->seat->loop_end);
     loop->seat->loop_end = os_ticks();
 }
 

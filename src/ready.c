@@ -5,6 +5,8 @@
  * period, and no others. A worker that expects work parks with a deadline, gets up a little earlier than needed, counts as a scout, so
  * that nobody needs to be woken, and looks out until the beat comes or should have come.
  *
+ * A short loop wakes nobody, so no worker learns when it recurs: its caller does (ready_recur), and tells the first worker.
+ *
  * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those asleep plan
  * again. A worker reads its event before the moment (K6), so either it sees the moment or the event has changed. What it was told
  * comes before what it has learned, until that moment has passed. */
@@ -12,9 +14,11 @@
 
 #include "costs.h"
 
-#define SCOUT_SHORTEST 16u /* part of the pool's spin time */
-#define IDLE_NS 50000u     /* who slept shorter was between two parts of the same burst */
-#define CROWDED_BEATS 16u  /* to sleep through when there was no CPU to look out on */
+#define SCOUT_SHORTEST 16u   /* part of the pool's spin time */
+#define IDLE_NS 50000u       /* who slept shorter was between two parts of the same burst */
+#define RECUR_NS_MIN 5000u   /* what takes less is not worth getting up for */
+#define RECUR_NS_MAX 100000u /* what takes longer wakes a worker, which then learns by itself */
+#define CROWDED_BEATS 16u    /* to sleep through when there was no CPU to look out on */
 
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long the
  * next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long as may be. */
@@ -75,6 +79,18 @@ void ready_looked(struct weft_worker *seat, bool came) {
     } else {
         count_up(&seat->expect_misses, 1);
     }
+}
+
+void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since) {
+    weft_pool *pool = seat->pool;
+    uint64_t ns = (os_ticks() - start) * 1000 / pool->ticks_per_us;
+    if (seat->is_worker || pool->expect_percent == 0 || ns < RECUR_NS_MIN || ns > RECUR_NS_MAX) return;
+    if (start - since < IDLE_NS * pool->ticks_per_us / 1000) return;
+    uint64_t now = os_now_ns();
+    expect_beat(&seat->expect, now - ns, false);
+    if (expect_next(&seat->expect, now, pool->expect_percent).wake == 0) return;
+    store_rlx(&pool->from_cpu, os_cpu());
+    park_expect(&pool->park, 0, seat->expect.planned);
 }
 
 int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {

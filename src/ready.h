@@ -14,4 +14,8 @@ void ready_scouted(struct weft_worker *seat, bool came);
 bool ready_begin(struct weft_worker *seat, uint64_t *until);
 void ready_looked(struct weft_worker *seat, bool came);
 
+/* A loop of the seat's thread ends that began at `start`, `since` (ticks) the last one ended. Should short ones recur, the first worker is
+ * told when the next is due. */
+void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since);
+
 #endif

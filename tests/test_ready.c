@@ -195,6 +195,26 @@ static void test_no_trials(void **state) {
     weft_pool_destroy(&pool);
 }
 
+static int turns(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    uint64_t until_ns = os_now_ns() + (end - begin) * 500;
+    while (os_now_ns() < until_ns) os_pause();
+    return 0;
+}
+
+/* Short loops wake nobody; when they recur, a worker gets up for them. */
+static void test_loops(void **state) {
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_pool *pool = pool_of(1, 100);
+    const struct weft_worker *worker = load_rlx(&pool->seats[0]);
+    while (load_rlx(&worker->expect_hits) == 0) {
+        usleep(1000);
+        assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
+    }
+    weft_pool_destroy(&pool);
+}
+
 /* Whoever wants none gets none, asked by hand or not. */
 static void test_off(void **state) {
     (void)state;
@@ -216,7 +236,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_more_than_there_are),
         cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),     cmocka_unit_test(test_told_at_all_times),
         cmocka_unit_test(test_configuration), cmocka_unit_test(test_off),       cmocka_unit_test(test_wake_costs),
-        cmocka_unit_test(test_trials),        cmocka_unit_test(test_no_trials),
+        cmocka_unit_test(test_trials),        cmocka_unit_test(test_no_trials), cmocka_unit_test(test_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
