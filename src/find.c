@@ -55,7 +55,7 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
 static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 1; i < count; i++) {
-        struct weft_worker *other = worker_seat(seat->pool, (seat->index + i) % count);
+        struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
         find->tasks = 2; /* or one: run as a claim of several */
@@ -66,11 +66,12 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-/* At all seats, from that one on. */
+/* At all seats, from that one on; from its own: the near ones first. */
 static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *owner = worker_seat(seat->pool, (first + i) % count);
+        uint32_t index = first == seat->index ? worker_victim(seat, i, count) : (first + i) % count;
+        const struct weft_worker *owner = worker_seat(seat->pool, index);
         if (owner != NULL && find_in_lanes(seat, owner, worker_lanes(owner), filter, find)) return true;
     }
     return false;
@@ -167,7 +168,7 @@ bool find_sees(const weft_pool *pool, bool claims) {
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *owner = worker_seat(seat->pool, (seat->index + i) % count);
+        struct weft_worker *owner = worker_seat(seat->pool, worker_victim(seat, i, count));
         if (owner == NULL) continue;
         seat->help_from = claim_source_of(seat, owner);
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))

@@ -462,7 +462,7 @@ bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *f
     struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .filter = filter};
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 1; i < count && hunt.span != NULL; i++) {
-        struct weft_worker *other = seat_of(pool, (seat->index + i) % count);
+        struct weft_worker *other = seat_of(pool, worker_victim(seat, i, count));
         if (other != NULL && (fork_take(&hunt, other, call) || (force && fork_force(&hunt, other, call)))) return true;
     }
     return false;

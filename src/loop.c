@@ -229,7 +229,7 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
     const weft_pool *pool = seat->pool;
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 1; i < count; i++) {
-        const struct weft_worker *other = loop_seat(pool, (seat->index + i) % count);
+        const struct weft_worker *other = loop_seat(pool, worker_victim(seat, i, count));
         if (other == NULL) continue;
         for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
             uint64_t door = load_acq(R20, &loop->door);

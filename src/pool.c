@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "costs.h"
+#include "near.h"
 #include "observe.h"
 #include "real.h"
 
@@ -420,6 +421,7 @@ static bool pool_furnish(weft_pool *pool) {
     pool->park.all = PARK_MASK >> (PARK_BITS - min_u64(pool->workers_max, PARK_BITS));
     for (uint32_t i = 0; i < pool->workers_max; i++)
         if (seat_make(pool, i) == NULL) return false;
+    near_configure(pool);
     return true;
 }
 

@@ -34,6 +34,7 @@
 #include "find.h"
 #include "heap_rest.h"
 #include "observe.h"
+#include "near.h"
 #include "pool.h"
 #include "ready.h"
 #include "probe.h"
@@ -609,6 +610,7 @@ static void worker_loop(struct weft_worker *seat) {
             if (came_upon == SCOUT_FORKS) force |= FORCE_FORKS;
             if (came_upon != SCOUT_NOTHING) continue;
             may_spin = worker_sleep(seat, is_scout);
+            near_moved(seat);
             if (!may_spin) look_out(seat);
             is_scout = true;
             force = FORCE_CLAIMS | FORCE_FORKS;
@@ -626,6 +628,7 @@ void worker_main(void *argument) {
     self->is_worker = true;
     frame_push(seat, &frame);
     real_begin(seat);
+    near_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     store_rlx(&pool->park.slots[seat->index].sent_from, os_cpu());
     store_rlx(&pool->park.slots[seat->index].sent_ticks, os_ticks());

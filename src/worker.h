@@ -80,6 +80,8 @@ struct weft_worker {
     uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t scout_ticks;    /* how long it looks for work now, as a scout, before it sleeps */
     struct expect_plan plan; /* for its present sleep */
+    uint32_t moves_seen;     /* of pool->moves, by it */
+    uint16_t *near;          /* the workers, nearest first (near.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (real.c) */
     uint64_t spin_before;
 
@@ -106,6 +108,8 @@ struct weft_worker {
     ATOMIC(uint64_t) expect_misses;
     ATOMIC(uint64_t) heap_payloads;
     ATOMIC(uint64_t) tasks_late;
+
+    ATOMIC(uint32_t) runs_on; /* CPU + 1, where near.c asks for that; a hint. Written by its own thread */
 
     /* while it sleeps in a wait; any thread */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
@@ -202,6 +206,9 @@ struct weft_pool {
     ATOMIC(void *) clean_context;
     ATOMIC(uint32_t) aborted;
     weft_pool *registry_next; /* pool.c */
+    uint16_t *shared;         /* what CPUs share, as os_topology has it; NULL: it makes no difference */
+    uint32_t shared_cpus;
+    ATOMIC(uint32_t) moves; /* times that a worker was found on another CPU than before */
     struct {
         uint64_t window_ticks, share_ticks; /* a thread spins for the second at most in each of the first; 0: no bound */
         ATOMIC(uint32_t) policy_refused, bind_refused;
@@ -223,6 +230,11 @@ INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
     struct weft_worker *seat = load_acq(D5, &pool->seats[index]);
     if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
     return seat;
+}
+/* The i-th seat to take from: all of them for i below `count`, its own first, then those near it. By its own thread. */
+INLINE uint32_t worker_victim(const struct weft_worker *seat, uint32_t i, uint32_t count) {
+    if (LIKELY(seat->near == NULL)) return (seat->index + i) % count;
+    return i < seat->pool->workers_max ? seat->near[i] : i;
 }
 INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
 

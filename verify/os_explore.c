@@ -214,6 +214,10 @@ bool os_cpuset_apply(const os_cpuset *set) {
     (void)set;
     return true;
 }
+bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
+    (void)shared, (void)cpus, (void)root;
+    return false;
+}
 uint32_t os_cpu(void) { return R.current->id % 2; }
 unsigned os_cpuset_count(const os_cpuset *set) { return (unsigned)__builtin_popcountll(set->bits[0]); }
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
