@@ -61,7 +61,7 @@
 #endif
 
 namespace weft {
-inline namespace WEFT_WAYS { // units compiled with and without exceptions can be linked together
+inline namespace WEFT_WAYS { // units compiled with and without exceptions can be linked together; for the other headers, too
 
 // ---- errors ------------------------------------------------------------------------------------------------------------
 

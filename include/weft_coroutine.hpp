@@ -26,12 +26,6 @@
 
 #include <coroutine>
 
-#if defined(__cpp_exceptions)
-#define WEFT_WAYS throwing
-#else
-#define WEFT_WAYS aborting
-#endif
-
 namespace weft {
 inline namespace WEFT_WAYS {
 
@@ -274,5 +268,4 @@ template <class T> T sync_wait(weft_pool *pool, co<T> work) {
 } // namespace WEFT_WAYS
 } // namespace weft
 
-#undef WEFT_WAYS
 #endif

@@ -17,13 +17,11 @@
 
 #include <weft.hpp>
 
-#include <stdexec/execution.hpp>
-
-#if defined(__cpp_exceptions)
-#define WEFT_WAYS throwing
-#else
-#define WEFT_WAYS aborting
+#if !__has_include(<stdexec/execution.hpp>)
+#error                                                                                                                      \
+    "weft_execution.hpp needs stdexec, NVIDIA's reference implementation of P2300: headers alone; give the compiler their directory (-I)"
 #endif
+#include <stdexec/execution.hpp>
 
 namespace weft {
 inline namespace WEFT_WAYS {
@@ -109,5 +107,4 @@ inline scheduler::sender scheduler::schedule() const noexcept { return sender(*t
 } // namespace WEFT_WAYS
 } // namespace weft
 
-#undef WEFT_WAYS
 #endif

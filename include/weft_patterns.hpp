@@ -443,5 +443,4 @@ class graph {
 
 #undef WEFT_TRY
 #undef WEFT_CATCH
-#undef WEFT_WAYS
 #endif

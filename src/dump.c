@@ -93,6 +93,10 @@ static void dump_group(struct text *text, const struct record *record) {
     put_field(text, "", submitted > completed ? submitted - completed : 0, " tasks not known to have ended");
     put_field(text, ", ", waiting, " waits");
     if (parent != 0) put_field(text, ", below group ", id_index(parent), "");
+    if (load_rlx(&record->urgent) == (id & ~ID_MARKS))
+        text_put(text, ", urgent");
+    else if ((load_rlx(&record->flags) & WEFT_BACKGROUND) != 0)
+        text_put(text, ", in the background");
     if ((id & ID_CANCELLED) != 0) text_put(text, ", cancelled");
     if (load_rlx(&record->failed) != NOT_FAILED) text_put(text, ", a task failed");
     if (load_rlx(&record->held) != NULL) text_put(text, ", holds tasks until its end");

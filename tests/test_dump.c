@@ -99,6 +99,27 @@ static void test_backlog(void **state) {
     end_pool(pool);
 }
 
+static void test_ranks(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_group groups[3] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT, WEFT_GROUP_INIT};
+    gate g;
+    gate_occupy(&g, pool, &groups[0]);
+    groups[1].flags = WEFT_URGENT;
+    groups[2].flags = WEFT_BACKGROUND;
+    for (unsigned i = 1; i < 3; i++) assert_int_equal(weft_submit(pool, &groups[i], empty_task, NULL, 0), WEFT_OK);
+    dump_of(pool, text, sizeof text);
+    assert_has(text, "  group 1: 1 tasks not known to have ended, 0 waits\n");
+    assert_has(text, "  group 2: 1 tasks not known to have ended, 0 waits, urgent\n");
+    assert_has(text, "  group 3: 1 tasks not known to have ended, 0 waits, in the background\n");
+    assert_int_equal(weft_boost(pool, &groups[2]), WEFT_OK);
+    dump_of(pool, text, sizeof text);
+    assert_has(text, "  group 3: 1 tasks not known to have ended, 0 waits, urgent\n");
+    gate_open(&g);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+    end_pool(pool);
+}
+
 static weft_pool *dumped;
 static int dump_to;
 static atomic_uint dumps;
@@ -294,10 +315,15 @@ static void test_bad_arguments(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_backlog),         cmocka_unit_test(test_signal_in_a_hang),
-        cmocka_unit_test(test_signals_at_work), cmocka_unit_test(test_watchdog),
-        cmocka_unit_test(test_watchdog_line),   cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_signal_in_a_hang),
+        cmocka_unit_test(test_signals_at_work),
+        cmocka_unit_test(test_watchdog),
+        cmocka_unit_test(test_watchdog_line),
+        cmocka_unit_test(test_bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
