@@ -179,7 +179,7 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct p
     uint32_t to;
     uint64_t units = 0;
     uint64_t most = loop->is_known ? loop->chunk_max : 1;
-    bool is_shared = part >= loop->part && part < loop->part + loop->parts;
+    bool is_shared = (uintptr_t)part - (uintptr_t)loop->part < loop->parts * sizeof *part;
     do {
         while (part_take(loop, part, most, &from, &to)) {
             most = min_u64(most * 2, loop->chunk_max);

@@ -360,6 +360,43 @@ static void test_wait_helps_loops_below(void **state) {
     }
 }
 
+/* A wait that is over leaves the loop to others: the worker's first call ends when it has. */
+enum { LEFT_INDICES = 2000 };
+struct leaving {
+    weft_pool *pool;
+    sem_t begun;
+    atomic_uint ran; /* by the waiting thread */
+    atomic_bool has_left;
+};
+static int leaving_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct leaving *leaving = context;
+    bool waits = weft_worker_index(self) != 0;
+    while (!waits && !atomic_load(&leaving->has_left)) nap();
+    for (size_t i = begin; waits && i < end && !atomic_load(&leaving->has_left); i++) nap();
+    if (waits) atomic_fetch_add(&leaving->ran, (unsigned)(end - begin));
+    return 0;
+}
+static int leaving_task(void *payload, weft_worker *self) {
+    struct leaving *leaving = *(struct leaving **)payload;
+    (void)self;
+    sem_post(&leaving->begun);
+    return weft_for(leaving->pool, (weft_range){0, LEFT_INDICES, 1}, leaving_body, leaving);
+}
+static void test_wait_leaves_the_loop(void **state) {
+    (void)state;
+    struct leaving leaving = {.pool = make_pool(1)}, *payload = &leaving;
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(sem_init(&leaving.begun, 0, 0) == 0);
+    REQUIRE(weft_submit(leaving.pool, &group, leaving_task, &payload, sizeof payload) == WEFT_OK);
+    await(&leaving.begun);
+    assert_int_equal(weft_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
+    assert_true(atomic_load(&leaving.ran) < LEFT_INDICES - 1); /* all but the worker's first, had it stayed */
+    atomic_store(&leaving.has_left, true);
+    assert_int_equal(weft_wait(leaving.pool, &group), WEFT_OK);
+    end_pool(leaving.pool);
+    sem_destroy(&leaving.begun);
+}
+
 /* But not with a loop of others: what it waits for ends only when that loop has. */
 static int stranger_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin, (void)end;
@@ -606,6 +643,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_join_helps_below),
         cmocka_unit_test(test_join_helps_loops_below),
         cmocka_unit_test(test_wait_helps_loops_below),
+        cmocka_unit_test(test_wait_leaves_the_loop),
         cmocka_unit_test(test_wait_helps_no_strangers_loop),
         cmocka_unit_test(test_in_tasks),
         cmocka_unit_test(test_mixed),
