@@ -190,9 +190,9 @@ static void test_near_first(void **state) {
     for (int i = 0; i < WORKERS; i++) await(&s.submitted);
     sem_post(&s.leave[0]);
     while (atomic_load(&s.count) < WORKERS - 1) nap();
-    for (int i = 0; i < WORKERS - 1; i++) assert_int_equal(s.taken_from[i], near[i + 1]);
     for (int i = 1; i < WORKERS; i++) sem_post(&s.leave[i]);
     assert_int_equal(weft_wait(s.pool, &s.group), WEFT_OK);
+    for (int i = 0; i < WORKERS - 1; i++) assert_int_equal(s.taken_from[i], near[i + 1]);
     weft_worker_counts counts = {.struct_size = sizeof counts};
     assert_int_equal(weft_worker_stats(s.pool, 0, &counts), WEFT_OK);
     assert_int_equal(counts.steals, WORKERS - 1);
