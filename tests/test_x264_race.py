@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tools", "x264_race"))
@@ -89,6 +90,20 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["fps"], row["fps_min"], row["fps_max"]), (110, 60, 200))
         self.assertEqual((row["ratio_to_stock"], row["ratio_to_stock_min"], row["ratio_to_stock_max"]), (1.1, 1.0, 1.2))
         self.assertEqual((row["context_switches_per_frame"], row["identical"]), (5, True))
+
+    def test_a_mean_comes_with_its_error(self):
+        samples = {self.stock: [sample(100), sample(100)], self.weft: [sample(50), sample(200)]}
+        row = measure.row(self.case("sliced", *samples), self.weft, samples)
+        self.assertAlmostEqual(row["ratio_to_stock_mean"], 1)
+        self.assertAlmostEqual(row["ratio_to_stock_error"], 0.693, 3)
+        alone = measure.row(self.case("sliced", *samples), self.weft, {variant: few[:1] for variant, few in samples.items()})
+        self.assertIsNone(alone["ratio_to_stock_error"])
+
+    def test_no_variant_always_comes_first(self):
+        case, order = self.case("sliced", self.stock, self.weft), []
+        with unittest.mock.patch.object(measure, "encode", lambda program, case, variant, work: order.append(variant) or sample(1)):
+            measure.measure(case, {"stock": "", "weft": ""}, 2, "", lambda case, variant: None)
+        self.assertEqual(order, [self.stock, self.weft, self.weft, self.stock])
 
     def test_one_differing_bitstream_shows(self):
         samples = {self.stock: [sample(1), sample(1)], self.weft: [sample(1), sample(1, "other")]}

@@ -49,7 +49,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, metavar="N", help="encodes of each kind (default: 7, quick 3)")
     parser.add_argument("--json", metavar="FILE", help="write the rows there too")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "x264"), metavar="DIR", help="default: build/x264")
-    parser.add_argument("--library", default=os.path.join(ROOT, "build", "release", "libweft.a"), metavar="FILE",
+    parser.add_argument("--library", type=os.path.abspath, default=os.path.join(ROOT, "build", "release", "libweft.a"), metavar="FILE",
                         help="the static library (default: build/release/libweft.a)")
     chosen = parser.parse_args()
     chosen.profile = chosen.profile or "full"

@@ -65,8 +65,10 @@ def build_all(source, work, root, library):
     adapters = os.path.join(root, "adapters", "x264")
     weft = os.path.join(adapters, "threadpool.c")
     flags = f"-I{os.path.join(root, 'include')} -I{os.path.join(root, 'adapters')}"
+    stock = build_stock(source, work)
     return {
-        "stock": build_stock(source, work),
+        "stock": stock,
+        "stock-again": stock,
         "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work),
         "weft": build_variant("weft", weft, work, library, flags),
         "weft-own": build_variant("weft-own", weft, work, library, f"{flags} -DWEFT_VIEW_OWN_THREADS"),

@@ -17,8 +17,8 @@ def pool_cases(clips, modes, threads, quick):
                 if quick and len(threads) > 2 and "720p" in clip and count < 4:
                     continue  # the slow encodes, where a pool has least to do
                 pools = POOLS if count > 1 else ("stock", "weft")  # one thread: x264 makes no pool
-                if not quick and count > 1:
-                    pools += ("weft-own",)
+                if not quick:
+                    pools += ("stock-again", "weft-own") if count > 1 else ("stock-again",)  # the former: what chance does
                 yield Case(clip, path, mode, count, tuple(Variant(pool) for pool in pools))
 
 

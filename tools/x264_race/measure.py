@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 import os
 import re
 import signal
@@ -142,18 +143,27 @@ def spread(name, values):
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
+def mean_ratio(name, ratios):
+    """The geometric mean of the rounds' ratios and its standard error, which says what the rounds can show."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = math.exp(statistics.mean(logs))
+    error = mean * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None
+    return {f"{name}_mean": mean, f"{name}_error": error}
+
+
 def row(case, variant, samples):
     """The figures of one variant. Ratios are taken round by round: what drifts hits both sides of a round."""
     mine = samples[variant]
-    pairs = zip(mine, samples[stock_of(variant)])
+    ratios = [one.fps / stock.fps for one, stock in zip(mine, samples[stock_of(variant)])]
     values = {"clip": case.clip, "mode": case.mode, "threads": case.threads, "pool": variant.row_pool()}
     values |= {"lookahead_threads": variant.lookahead_threads or None}
     values |= {"cpus": variant.cpus or len(os.sched_getaffinity(0)), "rounds": len(mine), "frames": mine[0].frames}
     values |= spread("fps", [sample.fps for sample in mine])
-    values |= spread("ratio_to_stock", [one.fps / stock.fps for one, stock in pairs])
+    values |= spread("ratio_to_stock", ratios) | mean_ratio("ratio_to_stock", ratios)
     serial = samples.get(dataclasses.replace(variant, lookahead_threads=1))
     if serial and not variant.lookahead_threads:
-        values |= spread("ratio_to_serial_lookahead", [one.fps / other.fps for one, other in zip(mine, serial)])
+        ratios = [one.fps / other.fps for one, other in zip(mine, serial)]
+        values |= spread("ratio_to_serial_lookahead", ratios) | mean_ratio("ratio_to_serial_lookahead", ratios)
     values["context_switches_per_frame"] = statistics.median(sample.context_switches / sample.frames for sample in mine)
     values["cpu_percent"] = statistics.median(sample.cpu_percent for sample in mine)
     values["identical"] = same_bits(case, variant, samples)
@@ -161,10 +171,11 @@ def row(case, variant, samples):
 
 
 def measure(case, programs, rounds, work, progress):
-    """The rows of one case: each round runs every variant once."""
+    """The rows of one case: each round runs every variant once, and begins with another one than the last."""
     samples = {variant: [] for variant in case.variants}
-    for _ in range(rounds):
-        for variant in case.variants:
+    for turn in range(rounds):
+        first = turn % len(case.variants)
+        for variant in case.variants[first:] + case.variants[:first]:
             progress(case, variant)
             samples[variant].append(encode(programs[variant.pool], case, variant, work))
     return [row(case, variant, samples) for variant in case.variants]

@@ -3,7 +3,8 @@
 import json
 import sys
 
-HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock", "of serial la.", "switches/frame", "CPU %", "bits")
+HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "of serial la.",
+        "switches/frame", "CPU %", "bits")
 
 
 def with_range(row, name, digits):
@@ -11,6 +12,13 @@ def with_range(row, name, digits):
         return ""
     low, high = f"{row[name + '_min']:.{digits}f}", f"{row[name + '_max']:.{digits}f}"
     return f"{row[name]:.{digits}f} ({low}-{high})"
+
+
+def with_error(row, name):
+    if f"{name}_mean" not in row:
+        return ""
+    error = row[f"{name}_error"]
+    return f"{row[f'{name}_mean']:.3f}" + (f" +- {error:.3f}" if error is not None else "")
 
 
 def cells(row):
@@ -22,8 +30,8 @@ def cells(row):
         str(row["cpus"]),
         row["pool"],
         with_range(row, "fps", 0),
-        with_range(row, "ratio_to_stock", 3),
-        with_range(row, "ratio_to_serial_lookahead", 3),
+        with_error(row, "ratio_to_stock"),
+        with_error(row, "ratio_to_serial_lookahead"),
         f"{row['context_switches_per_frame']:.1f}",
         f"{row['cpu_percent']:.0f}",
         {True: "same", False: "DIFFER", None: "-"}[row["identical"]],
