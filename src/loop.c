@@ -314,7 +314,7 @@ static struct loop *loop_of(struct weft_worker *seat, uint32_t depth) {
 /* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
  * closely: who is awake then stays awake for the next. */
 static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
-    uint64_t worth = WAKE_WORTH_NS * os_ticks_per_us() / 1000;
+    uint64_t worth = WAKE_WORTH_NS * seat->pool->ticks_per_us / 1000;
     if (ticks >= worth) return true;
     if (os_ticks() - seat->loop_end > seat->loop_row / 8) seat->loop_row = 0;
     seat->loop_row += ticks;
@@ -422,7 +422,7 @@ static void cost_learn(struct loop_cost *cost, uint64_t ticks, uint64_t indices)
 static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t from) {
     uint64_t ticks = cost_ticks(cost, (loop->units - from) * loop->unit);
     uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
-    loop->chunk_max = max_u64(CHUNK_NS * os_ticks_per_us() / 1000 / unit_ticks, 1);
+    loop->chunk_max = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
     loop->is_known = ticks != UINT64_MAX;
     if (!loop->is_known) loop->chunk_max = UINT32_MAX;
     store_rlx(&loop->part[0].range, range_make(from, loop->units));
@@ -464,7 +464,7 @@ static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     struct loop_cost *cost = cost_of(seat, loop->function);
-    uint64_t short_ticks = SHORT_NS * os_ticks_per_us() / 1000;
+    uint64_t short_ticks = SHORT_NS * seat->pool->ticks_per_us / 1000;
     seat->loop_depth++;
     if (loop_is_cancelled(loop))
         store_rlx(&loop->is_cut, true);
