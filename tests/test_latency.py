@@ -15,7 +15,7 @@ ROW_KEYS = [
     "pool", "mode", "period_us", "task_us", "tasks", "jitter_percent", "makespan_over_ideal_p50", "makespan_over_ideal_p90",
     "makespan_over_ideal_p99", "makespan_over_ideal_p999", "worker_cpu_percent", "same_cpu_percent",
 ]
-WEFT_MODES = {"anticipated", "told", "parked", "spinning", "parked-fifo", "parked-rr"}
+WEFT_MODES = {"anticipated", "told", "parked", "spinning", "parked-fifo", "parked-rr", "real-time"}
 WEFT, LIAR = sys.argv[1:3]
 
 

@@ -5,18 +5,20 @@
 
 #include <cstring>
 #include <memory>
-#include <sched.h>
 #include <stdexcept>
 
 namespace {
 
-enum class Mode { anticipated, told, parked, spinning, parked_fifo, parked_rr };
+enum class Mode { anticipated, told, parked, spinning, parked_fifo, parked_rr, real_time };
 
 constexpr int64_t spin_longest_ns = 1000000000; // longer than any pause within a slice
 
 // The one place that says what a mode is.
 void mode_apply(Mode mode, weft_config &config) {
-    if (mode == Mode::anticipated || mode == Mode::told) return; // the default
+    if (mode == Mode::parked_fifo || mode == Mode::real_time) config.policy = WEFT_FIFO;
+    if (mode == Mode::parked_rr) config.policy = WEFT_RR;
+    if (config.policy != WEFT_POLICY_INHERIT) config.priority = 1;
+    if (mode == Mode::anticipated || mode == Mode::told || mode == Mode::real_time) return; // the default
     config.expect_percent = WEFT_SPIN_NONE;
     config.spin_ns = mode == Mode::spinning ? spin_longest_ns : WEFT_SPIN_NONE;
 }
@@ -24,27 +26,23 @@ void mode_apply(Mode mode, weft_config &config) {
 struct ModePool {
     weft_pool *pool = nullptr;
     weft_group group = WEFT_GROUP_INIT;
-    bool refused = false; // the real-time class
 };
-
-template <int policy> void make_real_time(weft_worker *, void *context) {
-    sched_param low{};
-    low.sched_priority = 1;
-    if (sched_setscheduler(0, policy, &low) != 0) static_cast<ModePool *>(context)->refused = true;
-}
 
 template <Mode mode> void *create(const entrant_config *wish) {
     auto self = std::make_unique<ModePool>();
     weft_config config;
     weft_config_init(&config);
     config.workers = wish->workers - 1;
-    config.context = self.get();
-    if (mode == Mode::parked_fifo) config.start = make_real_time<SCHED_FIFO>;
-    if (mode == Mode::parked_rr) config.start = make_real_time<SCHED_RR>;
     mode_apply(mode, config);
     int error = weft_pool_create(&self->pool, &config);
     if (error != WEFT_OK) throw std::runtime_error(std::string("weft_pool_create: ") + weft_strerror(error));
-    if (self->refused) throw std::runtime_error("real-time scheduling is not permitted here");
+    weft_real_time outcome{};
+    outcome.struct_size = sizeof outcome;
+    weft_pool_real_time(self->pool, &outcome);
+    if (outcome.policy_refused > 0) {
+        weft_pool_destroy(&self->pool);
+        throw std::runtime_error("real-time scheduling is not permitted here");
+    }
     return self.release();
 }
 
@@ -100,5 +98,6 @@ std::vector<Contestant> weft_modes() {
             contestant<Mode::parked>("parked", "idle workers sleep at once"),
             contestant<Mode::spinning>("spinning", "idle workers never sleep"),
             contestant<Mode::parked_fifo>("parked-fifo", "parked, the workers in SCHED_FIFO"),
-            contestant<Mode::parked_rr>("parked-rr", "parked, the workers in SCHED_RR")};
+            contestant<Mode::parked_rr>("parked-rr", "parked, the workers in SCHED_RR"),
+            contestant<Mode::real_time>("real-time", "as it comes, the workers in SCHED_FIFO")};
 }
