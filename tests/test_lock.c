@@ -20,15 +20,17 @@ static os_thread start(void (*entry)(void *), void *argument) {
 }
 
 /* As the kernel runs the calling thread now: below 0 is real time. */
-static int priority_now(void) {
+static long priority_now(void) {
     char path[64];
-    int priority = 0;
+    char line[512];
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread_id());
     FILE *file = fopen(path, "r");
-    REQUIRE(file != NULL);
-    REQUIRE(fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %d", &priority) == 1);
+    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
     fclose(file);
-    return priority;
+    const char *field = strrchr(line, ')'); /* the second */
+    for (int i = 2; i < 18 && field != NULL; i++) field = strchr(field + 1, ' ');
+    REQUIRE(field != NULL);
+    return strtol(field, NULL, 10);
 }
 
 static bool become_fifo(int priority) {
