@@ -114,10 +114,37 @@ def listing():
         check(f"  {name} " in done.stdout, f"{name} is listed")
 
 
+def stranger():
+    status, result, output, errors, _ = latency("--seconds", "0.02", "--pool", "weft/parked,recycled", "--stranger")
+    check(status == 0, f"status {status}: {errors}")
+    check(result["stranger"] is True and result["quota_percent"] is None, "what was asked for is told")
+    check("busy on the last CPU" in output, "the table says so")
+    check(len(result["rows"]) == 2, f"rows: {result['rows']}")
+
+
+def groups_left():
+    """Control groups of runs that have ended; others may be running."""
+    groups = [path for path, _, _ in os.walk("/sys/fs/cgroup") if "weft-latency-" in path]
+    return [path for path in groups if not os.path.exists("/proc/" + path.split("weft-latency-")[1].split("-")[0])]
+
+
+def quota():
+    """Under a quota, or a reason for each row why there can be none."""
+    status, result, output, errors, _ = latency("--seconds", "0.02", "--pool", "weft/parked,recycled", "--quota-percent", "50")
+    check(result["quota_percent"] == 50, "what was asked for is told")
+    check(not groups_left(), f"groups are left: {groups_left()}")
+    if status == 1 and not result["rows"]:
+        check(all(error["error"].startswith("no quota: ") for error in result["errors"]), f"reasons: {result['errors']}")
+        print("skipped, quota:", result["errors"][0]["error"])
+        return
+    check(status == 0 and len(result["rows"]) == 2, f"status {status}: {errors}{output}")
+    check("50 % of a CPU" in output, "the table says so")
+
+
 def wrong_options():
     cases = [["--pool", "nonsense"], ["--pool", "weft/nonsense"], ["--tasks", "0"], ["--period-us", "1"], ["--seconds", "0"],
              ["--jitter-percent", "100"], ["--miss-percent", "-1"], ["--workers", "1"], ["--nonsense"],
-             ["--peer", "/nonexistent.so"]]
+             ["--peer", "/nonexistent.so"], ["--quota-percent", "0"]]
     for options in cases:
         status, result, _, errors, _ = latency(*options)
         check(status == 2, f"{options}: status {status}")
@@ -141,7 +168,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, counts, one_thread, liar, plot, listing, wrong_options, interrupt):
+    for case in (schema, counts, one_thread, liar, plot, listing, stranger, quota, wrong_options, interrupt):
         case()
         print("ok", case.__name__)
 
