@@ -53,20 +53,23 @@ void costs_created(weft_pool *pool, uint64_t since) {
     if (sent > since && sent < now) costs_learn(pool, sent - since, now - sent, load_rlx(&last->sent_from));
 }
 
+/* Work that comes in between ends a row of trials; the rest waits for the next long sleep. */
+bool costs_are_tried(const weft_pool *pool) {
+    uint32_t left = load_rlx(&pool->trials);
+    return left > 0 && left < TRIALS && os_ticks() - load_rlx(&pool->tried_ticks) < MIDDLE_US * pool->ticks_per_us;
+}
+
 uint64_t costs_trial_ns(const weft_pool *pool) {
     uint32_t left = load_rlx(&pool->trials);
     if (left == 0) return COSTS_NO_TRIAL;
-    return left == TRIALS ? TRIAL_LONG_NS : left > TRIALS_MIDDLE ? 0 : TRIAL_MIDDLE_NS;
-}
-
-bool costs_are_tried(const weft_pool *pool) {
-    uint32_t left = load_rlx(&pool->trials);
-    return left > 0 && left < TRIALS;
+    if (!costs_are_tried(pool)) return TRIAL_LONG_NS;
+    return left > TRIALS_MIDDLE ? 0 : TRIAL_MIDDLE_NS;
 }
 
 void costs_try(weft_pool *pool) {
     uint32_t left = load_rlx(&pool->trials);
     if (left > 0) store_rlx(&pool->trials, left - 1);
+    store_rlx(&pool->tried_ticks, os_ticks());
     store_rlx(&pool->is_trial, 1);
     park_wake(&pool->park);
 }

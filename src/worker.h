@@ -149,6 +149,7 @@ struct weft_pool {
     ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
     ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (costs.c) */
     ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
+    ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
     uint64_t ticks_per_us;
     uint32_t expect_percent;        /* of its time that a worker may be awake ahead of work; 0: never */
     uint64_t patience_ticks;        /* how long it asks for forked calls before it takes one unasked */
