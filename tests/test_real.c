@@ -260,11 +260,11 @@ static void test_spin_budget(void **state) {
     weft_pool *pool = make_pool_with(&config);
     uint64_t share = pool->real.share_ticks;
     assert_int_equal(share, config.runtime_ns / 8 * pool->ticks_per_us / 1000);
-    assert_int_equal(pool->spin_ticks, share); /* no spin is longer */
+    assert_int_equal(pool->spin_ticks, pool->cpu_count > 1 ? share : 0); /* no spin is longer; on one CPU there is none */
     struct weft_worker seat = {.pool = pool};
     store_rlx(&seat.spin_ticks, 1000u);
     assert_false(real_is_spent(&seat));
-    assert_int_equal(real_spin_ticks(&seat), share);
+    assert_int_equal(real_spin_ticks(&seat), pool->spin_ticks);
     store_rlx(&seat.spin_ticks, 1000 + share);
     assert_true(real_is_spent(&seat));
     assert_int_equal(real_spin_ticks(&seat), 0);
