@@ -925,7 +925,7 @@ enum weft_sleep {
     WEFT_SLEEPS = 3
 };
 
-/* What waking costs on this machine, as the start of the pool's workers and its wakes have shown lately; 0: not yet. A pool of
+/* What waking costs on this machine, as the pool's own wakes have shown lately; 0: not yet. A pool of
  * several workers that is idle for 10 ms for the first time tries some wakes for that, unless spin_ns says how long to spin. */
 typedef struct weft_wake_costs {
     size_t struct_size;           /* set by the caller to sizeof(weft_wake_costs) */

@@ -1,7 +1,6 @@
 /* costs.c: see costs.h.
  *
- * Each wake that a pool sends tells something, and so does the start of its workers, for which their creator sleeps. Beyond that
- * a pool that is idle for the first time tries a few wakes by itself, off everybody's way: the last worker to park sleeps with a deadline,
+ * Each wake that a pool sends tells something. Beyond that a pool that is idle for the first time tries a few wakes by itself, off everybody's way: the last worker to park sleeps with a deadline,
  * then wakes another, as if there were work; that one looks around, finds nothing and is the last to park in turn. The first comes after
  * a long sleep, wherever the system starts who is woken; then some at once and some after a sleep between, with each worker on a
  * CPU, so that they show wakes from another. Programs that end before, or never pause, see nothing of it; whoever
@@ -40,17 +39,6 @@ void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t sent_fr
 void costs_init(weft_pool *pool) {
     bool tries = pool->spin_adapts && pool->cpu_count > 1 && pool->workers_max > 1;
     store_rlx(&pool->trials, tries ? TRIALS : 0);
-}
-
-void costs_created(weft_pool *pool, uint64_t since) {
-    uint64_t now = os_ticks();
-    const struct park_slot *last = &pool->park.slots[0];
-    for (uint32_t i = 1; i < pool->workers_max; i++) {
-        const struct park_slot *slot = &pool->park.slots[i];
-        if (load_rlx(&slot->sent_ticks) > load_rlx(&last->sent_ticks)) last = slot;
-    }
-    uint64_t sent = load_rlx(&last->sent_ticks);
-    if (sent > since && sent < now) costs_learn(pool, sent - since, now - sent, load_rlx(&last->sent_from));
 }
 
 /* Work that comes in between ends a row of trials; the rest waits for the next long sleep. */

@@ -8,8 +8,6 @@
 void costs_init(weft_pool *pool);
 /* A thread that slept for `idle` ticks ran `took` ticks after its wake was sent from that CPU. */
 void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t sent_from);
-/* Its creator slept from `since` on until a worker had started, and runs again. */
-void costs_created(weft_pool *pool, uint64_t since);
 
 /* All workers are parked: how long the last of them is to sleep until it tries a wake; COSTS_NO_TRIAL: it is not to. */
 #define COSTS_NO_TRIAL UINT64_MAX

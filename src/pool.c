@@ -277,9 +277,7 @@ static void pool_await_start(weft_pool *pool) {
     for (;;) {
         uint32_t started = load_acq(P3, &pool->started);
         if (started >= load_rlx(&pool->workers)) return;
-        uint64_t since = os_ticks();
         os_wait(&pool->started, started, 0);
-        costs_created(pool, since);
     }
 }
 

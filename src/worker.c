@@ -630,8 +630,6 @@ void worker_main(void *argument) {
     real_begin(seat);
     near_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
-    store_rlx(&pool->park.slots[seat->index].sent_from, os_cpu());
-    store_rlx(&pool->park.slots[seat->index].sent_ticks, os_ticks());
     add_rel(D11, &pool->started, 1);
     os_wake(&pool->started, INT32_MAX);
     worker_loop(seat);
