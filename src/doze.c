@@ -49,7 +49,7 @@ bool doze_may_guard(const struct weft_worker *seat) {
 struct dozing {
     uint64_t heads;      /* of all lanes, together: rises whenever a task begins */
     uint64_t backlog;    /* cells */
-    bool is_stuck;       /* a claim's rest is offered, or has not moved since the last look */
+    bool is_stuck;       /* a claim's rest is offered, or that or a lane has not moved since the last look */
     bool moves;          /* tasks have begun since */
     uint32_t idle_looks; /* left */
     uint32_t calm_looks; /* in a row */
@@ -67,8 +67,12 @@ static void survey(const weft_pool *pool, struct dozing *dozing) {
         if (mark != 0 && (mark == load_rlx(&other->claim_seen) || claim_is_offered(&other->claim))) dozing->is_stuck = true;
         store_rlx(&other->claim_seen, mark);
         for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
-            if (!rank_holds(pool, lane)) dozing->backlog += lane_backlog(lane);
-            heads += load_rlx(&lane->head);
+            uint64_t head = load_rlx(&lane->head);
+            uint64_t backlog = rank_holds(pool, lane) ? 0 : lane_backlog(lane);
+            if (backlog > 0 && head == load_rlx(&lane->head_seen)) dozing->is_stuck = true;
+            store_rlx(&lane->head_seen, head);
+            dozing->backlog += backlog;
+            heads += head;
         }
     }
     dozing->moves = heads != dozing->heads;
@@ -84,8 +88,8 @@ static void learn_blocks(weft_pool *pool, bool rests) {
         store_rlx(&pool->blocks, blocks - 1);
 }
 
-/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim is stuck, when there is nothing
- * to guard, at the end. Else the others do better without one more on the CPUs. */
+/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim or a lane is stuck (who runs
+ * may be a wait that helps with its own group alone), when there is nothing to guard, at the end. Else the others do better without one more on the CPUs. */
 static bool doze_is_over(const struct weft_worker *seat, struct dozing *dozing) {
     weft_pool *pool = seat->pool;
     bool is_brisk = load_rlx(&pool->brisk) != 0;

@@ -195,6 +195,7 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     lane->group_id = LANE_NO_GROUP;
     store_rlx(&lane->tail, position + 1);
     store_rlx(&lane->head, head_make(position + 1, segment->item.index));
+    store_rlx(&lane->head_seen, UINT64_MAX);
     return true;
 }
 

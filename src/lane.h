@@ -94,6 +94,7 @@ struct lane {
 
     /* the takers' */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
+    ATOMIC(uint64_t) head_seen;                /* the dozer's: the head when it last looked */
     ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
     struct pile *segments;                     /* set by lane_init */
     ATOMIC(struct lane *) next;                /* the seat's next lane; written before the lane is published */

@@ -352,7 +352,17 @@ void os_wake(os_word *word, int count) {
     errno = saved;
 }
 
-void os_give_way(void) { sched_yield(); }
+/* For SCHED_DEADLINE sched_yield gives the rest of the period away. */
+static bool may_yield(void) {
+    int saved = errno;
+    int policy = sched_getscheduler(0);
+    errno = saved;
+    return policy < 0 || (policy & ~SCHED_RESET_ON_FORK) != SCHED_DEADLINE;
+}
+
+void os_give_way(void) {
+    if (may_yield()) sched_yield();
+}
 
 #define YIELDS 64u /* of which one sleeps */
 #define YIELD_NS 20000
@@ -362,7 +372,7 @@ void os_yield(void) {
     static __thread uint32_t turns __attribute__((tls_model("initial-exec")));
     const struct timespec moment = {0, YIELD_NS};
     int saved = errno;
-    if (++turns % YIELDS != 0)
+    if (++turns % YIELDS != 0 && may_yield())
         sched_yield();
     else
         nanosleep(&moment, NULL);

@@ -324,7 +324,8 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
         worker_wake_helpers(pool, id);
         return;
     }
-    if (doze_suffices(seat, &view)) return;
+    bool is_urgent = lane != NULL && rank_has_urgent(pool) && rank_is_urgent(pool, load_rlx(&lane->group));
+    if (!is_urgent && doze_suffices(seat, &view)) return;
     if (view.scouts == 0 && asleep > 0) {
         if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);

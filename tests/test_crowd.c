@@ -130,6 +130,66 @@ static void test_no_task_is_left_alone(void **state) {
     end_pool(pool);
 }
 
+struct errand {
+    _Atomic unsigned bursts, is_held, may_end, has_begun;
+    weft_pool *pool;
+};
+
+static int hold(void *payload, weft_worker *self) {
+    (void)self;
+    struct errand *errand = *(struct errand **)payload;
+    errand->is_held = 1;
+    while (!errand->may_end) usleep(50);
+    return 0;
+}
+
+static int begin(void *payload, weft_worker *self) {
+    (void)self;
+    (*(struct errand **)payload)->has_begun = 1;
+    return 0;
+}
+
+#define BURSTS_MAX 10000u /* half a second; some 30 are enough */
+
+/* Keeps its own group going until the other task has begun. */
+static void *keep_busy(void *argument) {
+    struct errand *errand = argument;
+    while (!errand->has_begun && errand->bursts < BURSTS_MAX) {
+        weft_group group = WEFT_GROUP_INIT;
+        for (int i = 0; i < 12; i++) weft_submit(errand->pool, &group, brief, NULL, 0);
+        weft_wait(errand->pool, &group);
+        errand->bursts++;
+    }
+    return NULL;
+}
+
+/* A thread that waits with help has a CPU and makes heads move, but it runs nobody else's tasks: these need the sleeping worker. */
+static void errand_once(void) {
+    weft_config config = config_of(weft_cpu_count() > 1 ? weft_cpu_count() : 2);
+    struct errand errand = {.pool = make_pool_with(&config)};
+    struct errand *payload = &errand;
+    uint32_t workers = weft_pool_workers(errand.pool);
+    weft_group held = WEFT_GROUP_INIT;
+    weft_group other = WEFT_GROUP_INIT;
+    pthread_t thread;
+    pthread_create(&thread, NULL, keep_busy, &errand);
+    while (errand.bursts < 300) usleep(100);
+    for (uint32_t i = 0; i + 1 < workers; i++) REQUIRE(weft_submit(errand.pool, &held, hold, &payload, sizeof payload) == WEFT_OK);
+    while (!errand.is_held) usleep(100);
+    REQUIRE(weft_submit(errand.pool, &other, begin, &payload, sizeof payload) == WEFT_OK);
+    pthread_join(thread, NULL);
+    errand.may_end = 1;
+    REQUIRE(weft_wait(errand.pool, &other) == WEFT_OK);
+    REQUIRE(weft_wait(errand.pool, &held) == WEFT_OK);
+    REQUIRE(errand.bursts < BURSTS_MAX);
+    end_pool(errand.pool);
+}
+
+static void test_a_waits_own_tasks_hide_no_others(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) errand_once();
+}
+
 /* Who dozes parks at last, when there is nothing to guard. */
 static void test_guard_goes_to_sleep(void **state) {
     (void)state;
@@ -144,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_one_wake_for_each_task),
         cmocka_unit_test(test_brief_tasks_wake_few),
         cmocka_unit_test(test_no_task_is_left_alone),
+        cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
