@@ -89,8 +89,11 @@ void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since) {
     uint64_t now = os_now_ns();
     expect_beat(&seat->expect, now - ns, false);
     if (expect_next(&seat->expect, now, pool->expect_percent).wake == 0) return;
+    uint64_t told_ns = park_told(&pool->park, 0);
+    if (told_ns > now && told_ns != seat->recurs_ns) return; /* by hand, or by another's loop */
     store_rlx(&pool->from_cpu, os_cpu());
-    park_expect(&pool->park, 0, seat->expect.planned);
+    seat->recurs_ns = seat->expect.planned;
+    park_expect(&pool->park, 0, seat->recurs_ns);
 }
 
 int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {

@@ -80,6 +80,7 @@ struct weft_worker {
     uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t scout_ticks;    /* how long it looks for work now, as a scout, before it sleeps */
     struct expect_plan plan; /* for its present sleep */
+    uint64_t recurs_ns;      /* what its loops told the first worker last */
     uint32_t moves_seen;     /* of pool->moves, by it */
     uint16_t *near;          /* the workers, nearest first (near.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (real.c) */

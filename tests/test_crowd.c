@@ -174,7 +174,8 @@ static void errand_once(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, keep_busy, &errand);
     while (errand.bursts < 300) usleep(100);
-    for (uint32_t i = 0; i + 1 < workers; i++) REQUIRE(weft_submit(errand.pool, &held, hold, &payload, sizeof payload) == WEFT_OK);
+    for (uint32_t i = 0; i + 1 < workers; i++)
+        REQUIRE(weft_submit(errand.pool, &held, hold, &payload, sizeof payload) == WEFT_OK);
     while (!errand.is_held) usleep(100);
     REQUIRE(weft_submit(errand.pool, &other, begin, &payload, sizeof payload) == WEFT_OK);
     pthread_join(thread, NULL);
@@ -201,10 +202,8 @@ static void test_guard_goes_to_sleep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_wake_for_each_task),
-        cmocka_unit_test(test_brief_tasks_wake_few),
-        cmocka_unit_test(test_no_task_is_left_alone),
-        cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
+        cmocka_unit_test(test_one_wake_for_each_task), cmocka_unit_test(test_brief_tasks_wake_few),
+        cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

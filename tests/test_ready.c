@@ -212,6 +212,13 @@ static void test_loops(void **state) {
         usleep(1000);
         assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
     }
+    uint64_t told_ns = os_now_ns() + UINT64_C(3600000000000); /* what is said by hand stays, though loops go on */
+    assert_int_equal(weft_expect(pool, 1, told_ns), WEFT_OK);
+    for (int i = 0; i < 100; i++) {
+        usleep(1000);
+        assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
+        assert_true(park_told(&pool->park, 0) == told_ns);
+    }
     weft_pool_destroy(&pool);
 }
 
