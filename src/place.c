@@ -22,9 +22,15 @@ static bool narrow(struct placing *place) {
     return left > 0 && left < os_cpuset_count(&place->before) && os_cpuset_apply(&place->less);
 }
 
+/* Where all CPUs are what it had, that is what it asks for: the system keeps an explicit set, and would hold a cpuset that changes later
+ * against it. */
 static void widen(struct placing *place) {
     os_cpuset now;
-    if (os_cpuset_current(&now) && memcmp(&now, &place->less, sizeof now) == 0) os_cpuset_apply(&place->before);
+    os_cpuset all;
+    memset(&all, 0xff, sizeof all);
+    if (!os_cpuset_current(&now) || memcmp(&now, &place->less, sizeof now) != 0) return;
+    if (!os_cpuset_apply(&all) || !os_cpuset_current(&now) || memcmp(&now, &place->before, sizeof now) != 0)
+        os_cpuset_apply(&place->before);
 }
 
 void place_pin(struct placing *place, uint32_t index) {
