@@ -535,7 +535,7 @@ static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool for
         if (hunt.taker == NULL) return false;
         help->number = 0;
         if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
-        help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt}, &help->loop);
+        help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt, false}, &help->loop);
         if (help->number != 0) return true;
         here = load_acq(J29, &hunt.taker->forks.waits_for);
         fork_ask(hunt.taker);

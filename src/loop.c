@@ -29,7 +29,7 @@
  *   R7  loop_enter: CAS door          relaxed  R8  split: a helper is not counted
  *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
  *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
- *   R10 loop_open: fence              sc       K3  a worker parks and does not see the loop
+ *   R10 loop_open: fence              sc       K3, T17, J42, R21: a worker parks and does not see the loop
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
@@ -173,19 +173,19 @@ static bool part_steal(struct loop *loop, struct part *part) {
 
 static bool is_past(uint64_t until_ns) { return UNLIKELY(until_ns != 0) && os_now_ns() >= until_ns; }
 
-/* Runs chunks while there are any. Returns how many units. Past that time others find in the part what is left, if it is of the loop. */
+/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the loop's, for
+ * others, at last the caller. */
 static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
     uint64_t units = 0;
     uint64_t most = loop->is_known ? loop->chunk_max : 1;
-    bool is_shared = (uintptr_t)part - (uintptr_t)loop->part < loop->parts * sizeof *part;
     do {
         while (part_take(loop, part, most, &from, &to)) {
             most = min_u64(most * 2, loop->chunk_max);
             loop_call(loop, seat, from, to);
             units += to - from;
-            if (is_shared && is_past(until_ns)) return units;
+            if (is_past(until_ns)) return units;
         }
     } while (!is_past(until_ns) && part_steal(loop, part));
     return units;
@@ -216,11 +216,11 @@ bool loops_are_open(const weft_pool *pool) {
     return false;
 }
 
-/* The number of the helper, from 1; 0: the door, as it was found, is shut or there is nothing to do. */
-static uint32_t loop_enter(struct loop *loop, uint64_t door) {
+/* The number of the helper, from 1 and below `numbers`; 0: none is left, the door, as it was found, is shut or there is nothing to do. */
+static uint32_t loop_enter(struct loop *loop, uint64_t door, uint64_t numbers) {
     uint64_t count = door / DOOR_COUNT;
     if (!loop_has_more(loop, door)) return 0;
-    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count && door_came(door) < DOOR_CAME_MAX)
+    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count && door_came(door) + 1 < numbers)
         if (cas_rlx(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
     return 0;
 }
@@ -234,7 +234,8 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
         for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
             uint64_t door = load_acq(R20, &loop->door);
             if ((door & DOOR_OPEN) == 0 || (filter != NULL && !filter->accepts(filter->context, loop))) continue;
-            uint32_t number = loop_enter(loop, door);
+            bool leaves = filter != NULL && filter->leaves;
+            uint32_t number = loop_enter(loop, door, leaves ? loop->parts : DOOR_CAME_MAX + 1);
             *found = loop;
             if (number != 0) return number;
         }
@@ -257,7 +258,7 @@ static bool loop_is_inside(const void *outer, const struct loop *loop) {
     return loop == outer;
 }
 static uint32_t loop_find_inside(struct weft_worker *seat, const struct loop *outer, struct loop **found) {
-    return loop_find(seat, &(struct loop_filter){loop_is_inside, outer}, found);
+    return loop_find(seat, &(struct loop_filter){loop_is_inside, outer, false}, found);
 }
 
 #define JOB_BYTES (offsetof(struct loop, failed_at) - offsetof(struct loop, units))
@@ -278,7 +279,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
         if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number], until_ns);
     } else {
         struct part own = {{0}};
-        if (part_steal(loop, &own)) loop_share(loop, seat, &own, until_ns);
+        if (part_steal(loop, &own)) loop_share(loop, seat, &own, 0);
     }
     trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
     worker_flush(seat);
@@ -435,6 +436,9 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     loop->seat->in_loop = outer;
     cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
     loop_shut(loop);
+    loop->seat->in_loop = loop;
+    if (part_steal(loop, &loop->part[0])) loop_share(loop, loop->seat, &loop->part[0], 0); /* who left may have left some */
+    loop->seat->in_loop = outer;
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
     ready_recur(loop->seat, start, loop->seat->loop_end);
     loop->seat->loop_end = os_ticks();

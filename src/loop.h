@@ -11,6 +11,7 @@ bool loops_are_open(const weft_pool *pool);
 struct loop_filter {
     bool (*accepts)(const void *context, const struct loop *loop);
     const void *context;
+    bool leaves; /* perhaps before the loop is over: only where others find what is left */
 };
 /* Of the group of the task that called it: its record's index. */
 uint32_t loop_index(const struct loop *loop);
@@ -19,7 +20,7 @@ bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, u
 
 /* Enters a loop with more to do as its helper of that number, and must call loop_help then. 0: there is none. `filter` NULL: any. */
 uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found);
-/* Until there is no more to do, or that time (0: none) has passed. */
+/* Until there is no more to do, or that time (0: none) has passed; then the filter was one that leaves. */
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns);
 
 /* What weft_for is called with; by weft itself, too. */

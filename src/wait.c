@@ -78,7 +78,8 @@ static bool wait_find(struct wait *wait, bool force, struct fork_help *found) {
     const struct fork_filter filter = {wait_accepts, wait};
     found->number = 0;
     if (fork_find(wait->seat, force, &filter, &found->call)) return true;
-    found->number = loop_find(wait->seat, &(struct loop_filter){wait_accepts_loop, wait}, &found->loop);
+    const struct loop_filter loops = {wait_accepts_loop, wait, wait->deadline_ns != 0};
+    found->number = loop_find(wait->seat, &loops, &found->loop);
     return found->number != 0;
 }
 

@@ -367,6 +367,7 @@ struct leaving {
     sem_t begun;
     atomic_uint ran; /* by the waiting thread */
     atomic_bool has_left;
+    _Atomic uint64_t until_ns;
 };
 static int leaving_body(size_t begin, size_t end, void *context, weft_worker *self) {
     struct leaving *leaving = context;
@@ -391,6 +392,39 @@ static void test_wait_leaves_the_loop(void **state) {
     await(&leaving.begun);
     assert_int_equal(weft_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
     assert_true(atomic_load(&leaving.ran) < LEFT_INDICES - 1); /* all but the worker's first, had it stayed */
+    atomic_store(&leaving.has_left, true);
+    assert_int_equal(weft_wait(leaving.pool, &group), WEFT_OK);
+    end_pool(leaving.pool);
+    sem_destroy(&leaving.begun);
+}
+
+/* Also when it comes again and again: each time it is in one call at most when its time has passed. */
+static int polling_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct leaving *leaving = context;
+    if (weft_worker_index(self) == 0) return leaving_body(begin, end, context, self);
+    while (clock_ns() < atomic_load(&leaving->until_ns)) nap();
+    atomic_fetch_add(&leaving->ran, (unsigned)(end - begin));
+    return 0;
+}
+static int polling_task(void *payload, weft_worker *self) {
+    struct leaving *leaving = *(struct leaving **)payload;
+    (void)self;
+    sem_post(&leaving->begun);
+    return weft_for(leaving->pool, (weft_range){0, LEFT_INDICES, 1}, polling_body, leaving);
+}
+static void test_polls_leave_the_loop(void **state) {
+    (void)state;
+    struct leaving leaving = {.pool = make_pool(1)}, *payload = &leaving;
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(sem_init(&leaving.begun, 0, 0) == 0);
+    REQUIRE(weft_submit(leaving.pool, &group, polling_task, &payload, sizeof payload) == WEFT_OK);
+    await(&leaving.begun);
+    for (unsigned polls = 0; polls < 4 || atomic_load(&leaving.ran) == 0; polls++) {
+        unsigned before = atomic_load(&leaving.ran);
+        atomic_store(&leaving.until_ns, clock_ns() + 3000000);
+        assert_int_equal(weft_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, leaving.until_ns), WEFT_ETIMEDOUT);
+        assert_true(atomic_load(&leaving.ran) - before <= 1);
+    }
     atomic_store(&leaving.has_left, true);
     assert_int_equal(weft_wait(leaving.pool, &group), WEFT_OK);
     end_pool(leaving.pool);
@@ -644,6 +678,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_join_helps_loops_below),
         cmocka_unit_test(test_wait_helps_loops_below),
         cmocka_unit_test(test_wait_leaves_the_loop),
+        cmocka_unit_test(test_polls_leave_the_loop),
         cmocka_unit_test(test_wait_helps_no_strangers_loop),
         cmocka_unit_test(test_in_tasks),
         cmocka_unit_test(test_mixed),

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { HELPERS = 2, AGAIN = 10 };
+enum { HELPERS = 2, AGAIN = 10, UNITS = 6 };
 
 static struct {
     weft_pool *pool;
@@ -16,6 +16,7 @@ static struct {
     uint32_t argument[HELPERS];     /* the test's own, like run */
     uint32_t run;
     bool is_begun, is_waiting, loops;
+    uint32_t units[UNITS]; /* how often each has run */
 } world;
 
 static struct weft_worker *seat_at(uint32_t index) { return load_acq(drive_late_seat, &world.pool->seats[index]); }
@@ -291,3 +292,36 @@ static void setup_loops(void) { make(0); }
 
 EXPLORE_DRIVER(late_loop, .about = "two loops, a helper of the first is late to wake", .setup = setup_loops,
                .threads = {loop_two, help_first, help_second, wake_for_nothing}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- a loop whose helpers leave before its end -------------------------------------------------------------------- */
+
+static int unit_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    for (size_t i = begin; i < end; i++) world.units[i]++;
+    return body(begin, end, context, self);
+}
+static void loop_with_leavers(void) {
+    EXPECT(weft_for(world.pool, (weft_range){0, UNITS, 1}, unit_body, NULL) == WEFT_OK);
+    for (uint32_t i = 0; i < UNITS; i++) EXPECT(world.units[i] == 1);
+    world.run = HELPERS;
+}
+static bool is_any(const void *context, const struct loop *loop) {
+    (void)context;
+    return loop != NULL;
+}
+/* Their time has passed before they come: each runs one chunk. */
+static void help_and_leave(uint32_t index) {
+    struct loop *loop;
+    while (world.run < HELPERS) {
+        uint32_t number = loop_find(seat_at(index), &(struct loop_filter){is_any, NULL, true}, &loop);
+        EXPECT(number <= HELPERS);
+        if (number != 0)
+            loop_help(seat_at(index), loop, number, 1);
+        else
+            os_pause();
+    }
+}
+static void leave_first(void) { help_and_leave(0); }
+static void leave_second(void) { help_and_leave(1); }
+EXPLORE_DRIVER(late_leavers, .about = "a loop whose helpers leave what they took to others", .setup = setup_loops,
+               .threads = {loop_with_leavers, leave_first, leave_second}, .check = end, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 1);
