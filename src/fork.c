@@ -66,7 +66,7 @@
  *   J34 fork_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
- *   J42 fork_sleep: heavy fence         heavy    J43 as J20
+ *   J42 fork_sleep: heavy fence         heavy    J43, R10  as J20; a loop below is opened and nobody told
  */
 #include "fork.h"
 

@@ -27,8 +27,8 @@
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T11 task_bind: CAS id                release  T16 another thread uses the record before it is open; split: two records
- *   T16 task_bind: load id              acquire  T11 see T11
+ *   T11 task_bind: CAS id                 release  T16 another thread uses the record before it is open; split: two records
+ *   T16 task_bind: load id                acquire  T11 see T11
  *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
  *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for ever, or not at all
  */

@@ -10,7 +10,8 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
- *   T17 wait_sleep: fence                sc       G4  the last to complete does not see the sleeper, nor the sleeper the completion
+ *   T17 wait_sleep: fence                sc       G4, R10  the last to complete, or who opens a loop, does not see the sleeper, nor the
+ *                                                 sleeper that
  *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
  *   T24 weft_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet

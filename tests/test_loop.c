@@ -544,6 +544,63 @@ static void test_abort_ends_a_queued_loop(void **state) {
     assert_int_equal(atomic_load(&aborting.cleaned), 0); /* the user has given no payload */
 }
 
+/* ---- a join that sleeps is not woken for a loop that is not below its call ----------------------------------------- */
+
+struct joining {
+    gate held;
+    atomic_bool is_taken;
+    atomic_int thread;
+};
+static int held_call(weft_place *here, struct joining *joining) {
+    (void)here;
+    atomic_store(&joining->is_taken, true);
+    await(&joining->held.opened);
+    return 0;
+}
+WEFT_FORK(held_call, int, struct joining *)
+static int joining_task(void *payload, weft_worker *self) {
+    struct joining *joining = *(struct joining **)payload;
+    weft_place *here;
+    REQUIRE(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
+    held_call_fork(here, &joining);
+    while (!atomic_load(&joining->is_taken)) sched_yield();
+    atomic_store(&joining->thread, (int)thread_id());
+    held_call_join(here, &joining);
+    weft_leave(here);
+    return 0;
+}
+static int nap_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    for (size_t i = begin; i < end; i++) nap();
+    return 0;
+}
+static int apart_task(void *payload, weft_worker *self) {
+    struct joining *joining = *(struct joining **)payload;
+    while (atomic_load(&joining->thread) == 0 || !thread_sleeps((pid_t)atomic_load(&joining->thread))) sched_yield();
+    uint64_t parks = stats_of(weft_worker_pool(self)).parks;
+    for (unsigned i = 0; i < 20; i++)
+        REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 2, 1}, nap_body, NULL) == WEFT_OK);
+    REQUIRE(stats_of(weft_worker_pool(self)).parks <= parks + 1); /* it may have been about to */
+    gate_open(&joining->held);
+    sem_post(&joining->held.entered);
+    return 0;
+}
+static void test_join_sleeps_beside_loops(void **state) {
+    (void)state;
+    weft_config config = config_of(3);
+    config.spin_ns = WEFT_SPIN_NONE;
+    weft_pool *pool = make_pool_with(&config);
+    struct joining joining = {.thread = 0}, *payload = &joining;
+    gate_init(&joining.held);
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(weft_submit(pool, &group, joining_task, &payload, sizeof payload) == WEFT_OK);
+    while (atomic_load(&joining.thread) == 0) sched_yield();
+    REQUIRE(weft_submit(pool, &group, apart_task, &payload, sizeof payload) == WEFT_OK);
+    await(&joining.held.entered);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -565,6 +622,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_destroy_waits_for_loops),
         cmocka_unit_test(test_abort_ends_a_queued_loop),
+        cmocka_unit_test(test_join_sleeps_beside_loops),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }
