@@ -33,6 +33,7 @@
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
  *   G24 record_due: CAS deadline_ns      relaxed  -   split: the count of groups with deadlines goes wrong
+ *   G25 record_miss: CAS late            relaxed  -   split: a group that missed its last deadline seems to have met it
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
  *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
@@ -84,10 +85,16 @@ void record_due(struct groups *groups, struct record *record, uint64_t deadline_
     if (was == 0) add_rlx(&groups->due, 1);
 }
 
+/* Deadlines are replaced: who has read an earlier one must not take a later one's miss back. The completion is G1. */
+void record_miss(struct record *record, uint64_t deadline_ns) {
+    uint64_t was = load_rlx(&record->late);
+    while (was < deadline_ns && !cas_rlx(G25, &record->late, &was, deadline_ns)) {}
+}
+
 bool record_is_late(struct record *record) {
     uint64_t deadline_ns = load_rlx(&record->deadline_ns);
     if (deadline_ns == 0 || os_now_ns() <= deadline_ns) return false;
-    store_rlx(&record->late, 1); /* a completion follows (G1) */
+    record_miss(record, deadline_ns);
     return true;
 }
 

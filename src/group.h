@@ -36,6 +36,7 @@ struct line {
 #define FOREIGN_NONE 0u
 #define FOREIGN_MANY UINT32_MAX
 #define LEADS_TO_MANY UINT64_MAX
+#define LATE_DROPPED UINT64_MAX
 
 struct record {
     struct pile_item item;
@@ -51,7 +52,7 @@ struct record {
     ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
     ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
-    ATOMIC(uint32_t) late;         /* it has not, or tasks of it were dropped for that */
+    ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
     ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
     uint64_t walk;                 /* held.c's, under the lock */
     struct record *walk_next;
@@ -130,6 +131,13 @@ void record_boost(struct groups *groups, struct record *record, uint64_t id);
 void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns);
 /* Is it past its deadline? Notes that it is, then. By who is about to begin, or to complete, a task of it. */
 bool record_is_late(struct record *record);
+/* It misses that moment, and all before; LATE_DROPPED: whatever its deadline will be. A completion of a task of it follows. */
+void record_miss(struct record *record, uint64_t deadline_ns);
+/* Inside a wait: did it miss its deadline as that is now? */
+INLINE bool record_was_late(const struct record *record) {
+    uint64_t late = load_rlx(&record->late);
+    return late != 0 && late >= load_rlx(&record->deadline_ns);
+}
 /* The task of that sequence number may still start. */
 INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
     return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);

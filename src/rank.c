@@ -23,8 +23,8 @@
  *
  * Deadlines: while groups have some (groups->due), an urgent task is looked for in all lanes, and the one whose group is due first is
  * claimed, by a filter that accepts no other group; should another thread have it by then, the search begins anew. A worker reads the
- * clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the record that it is late. WEFT_DROP_LATE
- * cancels the group there.
+ * clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the record which deadline it missed: should that
+ * be replaced, the wait asks about the last one. WEFT_DROP_LATE cancels the group there, and then it is late for good.
  *
  * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (G23): ids of a record only rise, so
  * one that comes too late changes nothing.
@@ -78,7 +78,8 @@ void rank_before_task(struct weft_worker *seat) {
     struct record *record = seat->frame->record;
     if (!record_is_late(record)) return;
     count_up(&seat->tasks_late, 1);
-    if ((load_rlx(&record->flags) & WEFT_DROP_LATE) != 0) record_cancel(record, seat->frame->id);
+    if ((load_rlx(&record->flags) & WEFT_DROP_LATE) != 0 && record_cancel(record, seat->frame->id))
+        record_miss(record, LATE_DROPPED);
 }
 
 bool rank_allows(const weft_pool *pool, uint32_t flags) {

@@ -234,7 +234,7 @@ static int wait_loop(struct wait *wait) {
 static int wait_result(const struct record *record) {
     int error = record_error(record);
     if (error != 0) return error;
-    if (load_rlx(&record->late) != 0) return WEFT_ELATE;
+    if (record_was_late(record)) return WEFT_ELATE;
     return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
 }
 

@@ -150,6 +150,27 @@ static void test_late_end(void **state) {
     end_pool(pool);
 }
 
+/* One of its tasks began too late for the moment before, which does not count any more. */
+static void test_late_for_the_replaced(void **state) {
+    (void)state;
+    weft_config config = one_worker();
+    weft_pool *pool = make_pool_with(&config);
+    weft_group group = WEFT_GROUP_INIT;
+    gate g;
+    for (int i = 0; i < 2; i++) { /* of each kind: a later moment, an earlier one */
+        uint64_t now_ns = clock_ns();
+        assert_int_equal(weft_deadline(pool, &group, now_ns), WEFT_OK);
+        while (clock_ns() <= now_ns) sched_yield();
+        gate_occupy(&g, pool, &group);
+        assert_int_equal(stats_of(pool).tasks_late, i + 1);
+        assert_int_equal(weft_deadline(pool, &group, i == 0 ? now_ns + FAR_NS : LONG_AGO), WEFT_OK);
+        gate_open(&g);
+        assert_int_equal(weft_wait(pool, &group), i == 0 ? WEFT_OK : WEFT_ELATE);
+    }
+    none_is_left(pool);
+    end_pool(pool);
+}
+
 /* ---- dropped ------------------------------------------------------------------------------------------------------ */
 
 static void clean_count(void *payload, size_t size, void *context) {
@@ -175,6 +196,7 @@ static void test_dropped(void **state) {
     gate_open(&g);
     while (count < TASKS * 1000) nap();
     assert_int_equal(submit_count(pool, &group, &count), WEFT_ECANCELED);
+    assert_int_equal(weft_deadline(pool, &group, clock_ns() + FAR_NS), WEFT_OK); /* comes too late for what was dropped */
     assert_int_equal(weft_wait(pool, &group), WEFT_ELATE);
     assert_int_equal(weft_wait(pool, &other), WEFT_OK);
     assert_int_equal(weft_wait(pool, &held), WEFT_OK);
@@ -246,8 +268,13 @@ static void test_misuse(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_earliest_first), cmocka_unit_test(test_replaced), cmocka_unit_test(test_late),
-        cmocka_unit_test(test_late_end),       cmocka_unit_test(test_dropped),  cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_earliest_first),
+        cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_late_end),
+        cmocka_unit_test(test_late_for_the_replaced),
+        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_misuse),
     };
     choose_cases(argc, argv);

@@ -252,3 +252,24 @@ static void check_due(void) {
 }
 EXPLORE_DRIVER(rank_due, .about = "two give a group a deadline, a worker runs it, a third waits", .setup = setup_due,
                .threads = {set_due, set_due, wait_due, worker_0}, .check = check_due, .must_see = 3);
+
+/* The deadline is replaced between two tasks that miss it: both are long ago. */
+static void setup_missed(void) {
+    setup_record();
+    record_due(&world.pool->groups, world.record, 1);
+}
+static void miss(void) { EXPECT(record_is_late(world.record)); }
+static void replace_and_miss(void) {
+    record_due(&world.pool->groups, world.record, 2);
+    EXPECT(record_is_late(world.record));
+}
+static void check_missed(void) {
+    EXPECT(record_was_late(world.record));
+    record_due(&world.pool->groups, world.record, 3);
+    EXPECT(!record_was_late(world.record));
+    end_record();
+    EXPECT(load_rlx(&world.record->late) == 0);
+    end();
+}
+EXPLORE_DRIVER(rank_missed, .about = "a deadline is replaced while two threads miss it", .setup = setup_missed,
+               .threads = {miss, replace_and_miss}, .check = check_missed);
