@@ -79,7 +79,7 @@ typedef struct os_policy {
  * nothing changed. */
 int os_policy_apply(const os_policy *policy);
 bool os_policy_is_real_time(void);
-/* The calling thread keeps to that CPU. As os_policy_apply. */
+/* The calling thread keeps to that CPU. As os_policy_apply; OS_NO_CPU: EINVAL. */
 int os_cpu_bind(uint32_t cpu);
 /* How long real-time threads may run in each period, ns, and that; 0: as long as they like. */
 uint64_t os_real_time_share(uint64_t *period_ns);

@@ -48,6 +48,7 @@ bool os_policy_is_real_time(void) {
 
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset one = {{0}};
+    if (cpu >= OS_CPUS_MAX) return EINVAL;
     one.bits[cpu / 64] = UINT64_C(1) << cpu % 64;
     int saved = errno;
     int error = sched_setaffinity(0, sizeof one, (const cpu_set_t *)&one) == 0 ? 0 : errno;

@@ -64,15 +64,22 @@ NOINLINE bool real_is_spent_slow(struct weft_worker *seat) {
 /* ---- what a thread asks for --------------------------------------------------------------------------------------- */
 
 static uint32_t cpu_of(const weft_pool *pool, uint32_t index) {
-    uint32_t left = index % os_cpuset_count(&pool->cpus);
+    uint32_t count = os_cpuset_count(&pool->cpus);
+    if (count == 0) return OS_NO_CPU; /* the system would not tell */
+    uint32_t left = index % count;
     for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++)
         if ((pool->cpus.bits[cpu / 64] >> cpu % 64 & 1) != 0 && left-- == 0) return cpu;
-    return 0;
+    return OS_NO_CPU;
 }
 
 static void bind(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    if ((pool->config.flags & WEFT_BIND) == 0 || seat->index >= pool->workers_max) return;
+    if ((pool->config.flags & WEFT_BIND) == 0) return;
+    if (seat->index >=
+        pool->workers_max) { /* a spare has the one CPU of the worker that started it, unless that was refused, too */
+        if (os_cpuset_count(&pool->cpus) > 0) (void)os_cpuset_apply(&pool->cpus);
+        return;
+    }
     int error = os_cpu_bind(cpu_of(pool, seat->index));
     if (error == 0) return;
     store_rlx(&pool->real.bind_error, error);

@@ -3,7 +3,11 @@
 #include "pool_help.h"
 #include "real.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #define KERNEL_DEADLINE 6
 
@@ -208,6 +212,71 @@ static void test_bound(void **state) {
     }
     runs_tasks(pool);
     end_pool(pool);
+}
+
+/* With `cpus` and without: a section's spare is started by a worker that has one CPU. */
+static void see_bound_spare(const char *cpus, const cpu_set_t *own) {
+    sight sights[3] = {{.seen = 0}};
+    weft_config config = config_of(1);
+    config.flags = WEFT_BIND;
+    config.cpus = cpus;
+    config.start = look_around;
+    config.context = sights;
+    weft_pool *pool = make_pool_with(&config);
+    gate g, *where = &g;
+    weft_group group = WEFT_GROUP_INIT;
+    gate_init(&g);
+    REQUIRE(weft_submit(pool, &group, in_section, &where, sizeof where) == WEFT_OK);
+    await(&g.entered);
+    while (atomic_load(&sights[1].seen) == 0) nap();
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(sights[0].cpus, 1);
+    assert_int_equal(sights[1].cpus, CPU_COUNT(own));
+    assert_int_equal(outcome_of(pool).bind_refused, 0);
+    end_pool(pool);
+}
+
+static void test_bound_spare(void **state) {
+    (void)state;
+    cpu_set_t own;
+    char cpus[16 * CPU_SETSIZE];
+    size_t length = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    if (CPU_COUNT(&own) < 2) SKIP("one CPU: a spare that is bound cannot be told");
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &own))
+            length += (size_t)snprintf(cpus + length, sizeof cpus - length, "%s%zu", length > 0 ? "," : "", cpu);
+    see_bound_spare(NULL, &own);
+    if (length < 256) see_bound_spare(cpus, &own); /* as much text as a pool keeps */
+}
+
+static int bind_untold(void *nothing) {
+    (void)nothing;
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_getaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 77;
+    weft_config config = config_of(2);
+    config.flags = WEFT_BIND;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    REQUIRE(outcome.bind_refused == 2 && outcome.bind_errno == EINVAL);
+    runs_tasks(pool);
+    end_pool(pool);
+    return 0;
+}
+
+/* A sandbox does not say which CPUs there are. */
+static void test_bound_untold(void **state) {
+    (void)state;
+    int status = in_child(bind_untold, NULL);
+    if (status == 77) SKIP("no seccomp filters");
+    assert_int_equal(status, 0);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
@@ -447,6 +516,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_spare),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_bound_spare),
+        cmocka_unit_test(test_bound_untold),
         cmocka_unit_test(test_locked),
         cmocka_unit_test(test_spin_budget),
         cmocka_unit_test(test_ordinary_pools_spin_as_they_did),
