@@ -131,7 +131,7 @@ typedef struct weft_config {
      * all; 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
      * (weft_pool_wake_costs). None looks while more are awake than there are CPUs, or on one CPU for all (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;                                  /* WEFT_ORDERED, WEFT_NO_HELP, WEFT_NO_PLACING */
+    uint32_t flags;                                  /* WEFT_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
@@ -151,8 +151,9 @@ typedef struct weft_config {
     int32_t expect_percent;
     uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
     /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of WEFT_BIND and of
-     * WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker spins in each period for an eighth at most
-     * of what the system lets such threads run (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns). */
+     * WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins are over for a period when they come to
+     * an eighth of what the system lets such threads run (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns):
+     * of no stretch of that length does it spin away more than three eighths. */
     uint32_t policy;   /* enum weft_policy */
     uint32_t priority; /* WEFT_FIFO, WEFT_RR: 1 to 99; else 0 */
     uint64_t runtime_ns, deadline_ns,
@@ -218,7 +219,7 @@ typedef struct weft_real_time {
     uint32_t policy_refused; /* workers and spares that run without the policy */
     int32_t policy_errno;    /* why the last of them does: EPERM, no right to it; EBUSY, WEFT_DEADLINE would be overbooked */
     uint32_t bind_refused;   /* workers that may use more than their CPU */
-    int32_t bind_errno;
+    int32_t bind_errno;      /* EINVAL also: the system does not tell which CPUs there are */
     int32_t lock_errno;      /* why the last of unlocked_bytes are: ENOMEM or EPERM, RLIMIT_MEMLOCK */
     uint32_t zero;           /* 0 */
     uint64_t locked_bytes;   /* by WEFT_LOCK */

@@ -31,7 +31,7 @@ void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t sent_fr
     uint64_t ticks = averaged(load_rlx(&pool->run_ticks[sleep]), took);
     store_rlx(&pool->run_ticks[sleep], ticks);
     if (pool->spin_adapts && sleep != WEFT_SLEEP_LONG)
-        store_rlx(&pool->spin_now, min_u64(ticks + ticks / 2, pool->spin_ticks));
+        store_rlx(&pool->spin_now, min_u64(ticks + ticks / 2, load_rlx(&pool->spin_ticks)));
 }
 
 /* ---- trials ------------------------------------------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ int os_cpu_bind(uint32_t cpu);
 /* How long real-time threads may run in each period, ns, and that; 0: as long as they like. */
 uint64_t os_real_time_share(uint64_t *period_ns);
 /* Has every page of a mapped range in memory, to stay there until os_memory_unlock or os_unmap. 0; or a positive errno value: they
- * need not stay. */
+ * need not stay. NULL: ENOMEM. */
 int os_memory_lock(void *memory, size_t bytes);
 void os_memory_unlock(void *memory, size_t bytes);
 /* "EPERM" and so on, for those that these give. */

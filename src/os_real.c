@@ -104,6 +104,7 @@ const char *os_error_name(int error) {
 #endif
 
 int os_memory_lock(void *memory, size_t bytes) {
+    if (memory == NULL) return ENOMEM;
     int saved = errno;
     int error = mlock(memory, bytes) == 0 ? 0 : errno;
     if (error != 0) madvise(memory, bytes, MADV_POPULATE_WRITE); /* there at least for now */

@@ -87,7 +87,7 @@ static struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     seat->pool = pool;
     seat->index = index;
     seat->lane = &pool->blank;
-    seat->scout_ticks = pool->spin_ticks;
+    seat->scout_ticks = load_rlx(&pool->spin_ticks);
     store_rel(P1, &pool->seats[index], seat);
     if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
     return seat;
@@ -387,9 +387,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->place_cpus > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
-    pool->spin_ticks = spin_ns * os_ticks_per_us() / 1000;
     pool->spin_adapts = adapts;
-    store_rlx(&pool->spin_now, pool->spin_ticks);
     if (config->expect_percent == 0) config->expect_percent = spin_ns == 0 ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
     if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
     pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;

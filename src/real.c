@@ -6,7 +6,8 @@
  * The system takes the CPU from real-time threads that run for sched_rt_runtime_us of a sched_rt_period_us, or a thread of
  * WEFT_DEADLINE for its runtime, until the period ends: a worker that had spun all that time away would be late with its next task.
  * So its spins count (spin_ticks), in windows of a period, and are over for the window when they reach a part of what it may run.
- * No spin is longer than that part, so in any period it spins for at most three: the last of one window, all of the next. */
+ * No spin is longer than that part, but for a few looks around, so in any period it spins for at most three: the last of one window,
+ * all of the next. A pool whose policy is refused to all workers spins as an ordinary one. */
 #include "real.h"
 
 #include <stdio.h>
@@ -29,36 +30,52 @@ bool real_is_sound(const weft_config *config) {
     }
 }
 
-void real_configure(weft_pool *pool) {
-    weft_config *config = &pool->config;
-    uint64_t runtime_ns = 0;
-    uint64_t period_ns = 0;
-    if (config->deadline_ns == 0) config->deadline_ns = config->period_ns;
-    if (config->policy == WEFT_DEADLINE) {
-        runtime_ns = config->runtime_ns;
-        period_ns = config->period_ns;
-    } else if (config->policy != WEFT_POLICY_INHERIT || os_policy_is_real_time()) {
-        runtime_ns = os_real_time_share(&period_ns);
-    }
-    pool->store.locks = (config->flags & WEFT_LOCK) != 0;
-    if (config->policy == WEFT_DEADLINE || (config->flags & WEFT_BIND) != 0) pool->places = false;
-    if ((config->flags & WEFT_BIND) != 0 && config->cpus == NULL) os_cpuset_current(&pool->cpus);
-    store_lock(&pool->store, pool, round_up(sizeof *pool, os_page_size()));
-    if (runtime_ns == 0) return;
-    pool->real.window_ticks = max_u64(period_ns / 1000 * pool->ticks_per_us, 1);
-    pool->real.share_ticks = runtime_ns * pool->ticks_per_us / 1000 / SPIN_PART;
-    pool->spin_ticks = min_u64(pool->spin_ticks, pool->real.share_ticks);
-    store_rlx(&pool->spin_now, pool->spin_ticks);
+static uint64_t ticks_of(const weft_pool *pool, uint64_t ns) {
+    return min_u64(ns, INT64_MAX / pool->ticks_per_us) * pool->ticks_per_us / 1000;
 }
 
-NOINLINE bool real_is_spent_slow(struct weft_worker *seat) {
+/* For workers of that policy. While they run, where it was refused to all of them. */
+static void bound_spins(weft_pool *pool, uint32_t policy) {
+    const weft_config *config = &pool->config;
+    uint64_t runtime_ns = 0;
+    uint64_t period_ns = 0;
+    uint64_t spin_ticks = ticks_of(pool, config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns);
+    if (policy == WEFT_DEADLINE) {
+        runtime_ns = config->runtime_ns;
+        period_ns = config->period_ns;
+    } else if (policy != WEFT_POLICY_INHERIT || os_policy_is_real_time()) {
+        runtime_ns = os_real_time_share(&period_ns);
+    }
+    uint64_t share_ticks = ticks_of(pool, runtime_ns) / SPIN_PART;
+    if (runtime_ns != 0) spin_ticks = min_u64(spin_ticks, share_ticks);
+    store_rlx(&pool->real.share_ticks, share_ticks);
+    store_rlx(&pool->real.window_ticks, runtime_ns == 0 ? 0 : max_u64(ticks_of(pool, period_ns), 1));
+    store_rlx(&pool->spin_ticks, spin_ticks);
+    store_rlx(&pool->spin_now, spin_ticks);
+}
+
+void real_configure(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    if (config->deadline_ns == 0) config->deadline_ns = config->period_ns;
+    pool->store.locks = (config->flags & WEFT_LOCK) != 0;
+    if (config->policy == WEFT_DEADLINE || (config->flags & WEFT_BIND) != 0) {
+        config->flags |= WEFT_NO_PLACING;
+        pool->places = false;
+    }
+    if ((config->flags & WEFT_BIND) != 0 && config->cpus == NULL) os_cpuset_current(&pool->cpus);
+    store_lock(&pool->store, pool, round_up(sizeof *pool, os_page_size()));
+    bound_spins(pool, config->policy);
+}
+
+NOINLINE uint64_t real_spin_left_slow(struct weft_worker *seat) {
     uint64_t now = os_ticks();
     uint64_t spun = load_rlx(&seat->spin_ticks);
-    if (now - seat->spin_window >= seat->pool->real.window_ticks) {
+    if (now - seat->spin_window >= load_rlx(&seat->pool->real.window_ticks)) {
         seat->spin_window = now;
         seat->spin_before = spun;
     }
-    return spun - seat->spin_before >= seat->pool->real.share_ticks;
+    uint64_t share = load_rlx(&seat->pool->real.share_ticks);
+    return share - min_u64(spun - seat->spin_before, share);
 }
 
 /* ---- what a thread asks for --------------------------------------------------------------------------------------- */
@@ -99,11 +116,16 @@ static void apply_policy(weft_pool *pool) {
     add_rlx(&pool->real.policy_refused, 1);
 }
 
+static void lock_stack(weft_pool *pool) {
+    void *lowest = NULL;
+    size_t bytes = pool->config.stack_size;
+    if (pool->store.locks && !os_stack(&lowest, &bytes)) lowest = NULL;
+    store_lock(&pool->store, lowest, bytes);
+}
+
 void real_begin(struct weft_worker *seat) {
-    void *lowest;
-    size_t bytes;
     bind(seat);
-    if (seat->pool->store.locks && os_stack(&lowest, &bytes)) store_lock(&seat->pool->store, lowest, bytes);
+    lock_stack(seat->pool);
     apply_policy(seat->pool);
 }
 
@@ -130,12 +152,21 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
     return WEFT_OK;
 }
 
+/* The configuration has what is in force. */
+static void tell_spin(weft_pool *pool) {
+    uint64_t most_ns = load_rlx(&pool->real.share_ticks) * 1000 / pool->ticks_per_us;
+    if (load_rlx(&pool->real.window_ticks) == 0 || pool->config.spin_ns <= (int64_t)most_ns) return;
+    pool->config.spin_ns = most_ns == 0 ? WEFT_SPIN_NONE : (int64_t)most_ns;
+}
+
 void real_started(weft_pool *pool) {
     weft_real_time found = {.struct_size = sizeof found};
     char *to = pool->real.refused;
     size_t room = sizeof pool->real.refused;
     int length = 0;
     weft_pool_real_time(pool, &found);
+    if (found.policy_refused >= load_rlx(&pool->workers)) bound_spins(pool, WEFT_POLICY_INHERIT);
+    tell_spin(pool);
     if (found.policy_refused > 0)
         length += snprintf(to, room, "policy of %u workers (%s)", found.policy_refused, os_error_name(found.policy_errno));
     if (found.bind_refused > 0)
@@ -169,19 +200,24 @@ bool real_policy_parse(weft_config *config, const char *text) {
     if (strncmp(text, "fifo:", 5) == 0 || strncmp(text, "rr:", 3) == 0) {
         policy = text[0] == 'f' ? WEFT_FIFO : WEFT_RR;
         text = strchr(text, ':') + 1;
-        is_fine = parse_part(&text, 0, &priority) && priority <= 99;
+        is_fine = parse_part(&text, 0, &priority);
     } else if (strncmp(text, "deadline:", 9) == 0) {
         policy = WEFT_DEADLINE;
         text += 9;
         is_fine =
             parse_part(&text, ':', &runtime_ns) && parse_part(&text, ':', &deadline_ns) && parse_part(&text, 0, &period_ns);
     }
-    if (!is_fine) return false;
-    config->policy = policy;
-    config->priority = (uint32_t)priority;
-    config->runtime_ns = runtime_ns;
-    config->deadline_ns = deadline_ns;
-    config->period_ns = period_ns;
+    const weft_config wish = {.policy = policy,
+                              .priority = (uint32_t)min_u64(priority, UINT32_MAX),
+                              .runtime_ns = runtime_ns,
+                              .deadline_ns = deadline_ns,
+                              .period_ns = period_ns};
+    if (!is_fine || !real_is_sound(&wish)) return false;
+    config->policy = wish.policy;
+    config->priority = wish.priority;
+    config->runtime_ns = wish.runtime_ns;
+    config->deadline_ns = wish.deadline_ns;
+    config->period_ns = wish.period_ns;
     return true;
 }
 

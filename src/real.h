@@ -14,10 +14,15 @@ void real_started(weft_pool *pool);
 void real_begin(struct weft_worker *seat);
 void real_end(struct weft_worker *seat);
 
-/* Has the seat's thread spun so much lately that, were it to go on, the system might take the CPU from its tasks? */
-bool real_is_spent_slow(struct weft_worker *seat);
-INLINE bool real_is_spent(struct weft_worker *seat) {
-    return UNLIKELY(seat->pool->real.window_ticks != 0) && real_is_spent_slow(seat);
+/* How long the seat's thread may spin before the system might take the CPU from its tasks for that, ticks. */
+uint64_t real_spin_left_slow(struct weft_worker *seat);
+INLINE uint64_t real_spin_left(struct weft_worker *seat) {
+    return UNLIKELY(load_rlx(&seat->pool->real.window_ticks) != 0) ? real_spin_left_slow(seat) : UINT64_MAX;
+}
+INLINE bool real_is_spent(struct weft_worker *seat) { return real_spin_left(seat) == 0; }
+/* When a look-out from `start` to `until` is to end, then. */
+INLINE uint64_t real_look_until(struct weft_worker *seat, uint64_t start, uint64_t until) {
+    return start + min_u64(until - start, real_spin_left(seat));
 }
 /* How long it may spin now, ticks. */
 INLINE uint64_t real_spin_ticks(struct weft_worker *seat) {

@@ -23,7 +23,8 @@ struct store {
 
 /* `bytes` of zeroed memory aligned to a cache line, valid until store_end; NULL when there is none. Any thread; takes a lock. */
 void *store_get(struct store *store, size_t bytes);
-/* Has memory that is not the store's stay, too, if the store's does; and no more. */
+/* Has memory that is not the store's stay, too, if the store's does; and no more. NULL: memory that
+ * is not to be found, and so does not. */
 void store_lock(struct store *store, void *memory, size_t bytes);
 void store_unlock(struct store *store, void *memory, size_t bytes);
 /* Gives everything back. Nobody may use the store any more. */

@@ -383,7 +383,7 @@ uint32_t workers_awake(const weft_pool *pool) {
 
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    if ((pool->cpu_count == 1 && pool->spin_ticks == 0) || real_is_spent(seat)) return false;
+    if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || real_is_spent(seat)) return false;
     uint64_t start = os_ticks();
     bool sees = false;
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
@@ -534,10 +534,11 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
 static void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until;
+    uint64_t start = os_ticks();
     if (real_is_spent(seat) || !ready_begin(seat, &until)) return;
+    until = real_look_until(seat, start, until);
     bool sees = false;
     uint32_t turn = 0;
-    uint64_t start = os_ticks();
     while (!sees && os_ticks() < until && !load_rlx(&pool->exits)) {
         forks_ask(pool, NULL);
         os_pause();

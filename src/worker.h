@@ -143,7 +143,7 @@ struct weft_pool {
     bool places;                             /* sleepers keep off their waker's CPU */
     uint32_t background_max;                 /* background tasks that may run at once */
     uint32_t claim_max;                      /* tasks in one claim */
-    uint64_t spin_ticks;                     /* how long threads look, before they sleep, at most */
+    ATOMIC(uint64_t) spin_ticks;             /* how long threads look, before they sleep, at most */
     bool spin_adapts;                        /* and less where a wake costs less */
     ATOMIC(uint64_t) spin_now;               /* ticks: how long they do */
     ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept; hints */
@@ -212,7 +212,8 @@ struct weft_pool {
     uint32_t shared_cpus;
     ATOMIC(uint32_t) moves; /* times that a worker was found on another CPU than before */
     struct {
-        uint64_t window_ticks, share_ticks; /* a thread spins for the second at most in each of the first; 0: no bound */
+        ATOMIC(uint64_t) window_ticks,
+            share_ticks; /* a thread spins for the second at most in each of the first; 0: no bound */
         ATOMIC(uint32_t) policy_refused, bind_refused;
         ATOMIC(int) policy_error, bind_error;
         char refused[160];

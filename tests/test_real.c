@@ -1,6 +1,7 @@
 /* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once warm. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "pool.h"
 #include "real.h"
 
 #include <linux/filter.h>
@@ -10,6 +11,12 @@
 #include <sys/syscall.h>
 
 #define KERNEL_DEADLINE 6
+
+/* As when the C library has no memory to look for a stack. */
+bool __real_os_stack(void **lowest, size_t *bytes);
+bool __wrap_os_stack(void **lowest, size_t *bytes);
+static bool no_stack;
+bool __wrap_os_stack(void **lowest, size_t *bytes) { return !no_stack && __real_os_stack(lowest, bytes); }
 
 void __real_os_lock(os_mutex *mutex);
 void __wrap_os_lock(os_mutex *mutex);
@@ -274,6 +281,7 @@ static int bind_untold(void *nothing) {
 /* A sandbox does not say which CPUs there are. */
 static void test_bound_untold(void **state) {
     (void)state;
+    if (SANITIZED) SKIP("a sanitizer's own threads end without what the test forbids");
     int status = in_child(bind_untold, NULL);
     if (status == 77) SKIP("no seccomp filters");
     assert_int_equal(status, 0);
@@ -317,35 +325,110 @@ static void test_locked(void **state) {
     if (outcome.unlocked_bytes > 0) SKIP("the system lets less be locked, as was reported");
 }
 
+static void test_stack_unknown(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.flags = WEFT_LOCK;
+    config.stack_size = 262144;
+    no_stack = true;
+    weft_pool *pool = make_pool_with(&config);
+    weft_real_time outcome = outcome_of(pool);
+    assert_true(outcome.unlocked_bytes >= UINT64_C(2) * 262144);
+    assert_true(outcome.lock_errno == ENOMEM || outcome.lock_errno == EPERM);
+    end_pool(pool);
+    no_stack = false;
+}
+
 /* ---- spinning ----------------------------------------------------------------------------------------------------- */
+
+/* A pool whose workers never start, so that nobody is asked for its policy. */
+static weft_pool *unstarted_pool(uint64_t runtime_ns, uint64_t period_ns) {
+    weft_config config = config_of(1);
+    config.policy = WEFT_DEADLINE;
+    config.runtime_ns = runtime_ns;
+    config.period_ns = period_ns;
+    config.spin_ns = 1000000000;
+    os_init();
+    weft_pool *pool = pool_make(&config);
+    REQUIRE(pool != NULL);
+    return pool;
+}
+static void end_unstarted(weft_pool *pool) {
+    store_rlx(&pool->workers, 0);
+    end_pool(pool);
+}
 
 static void test_spin_budget(void **state) {
     (void)state;
-    weft_config config = config_of(1);
-    config.policy = WEFT_DEADLINE;
-    config.runtime_ns = 80000000;
-    config.period_ns = 1000000000000; /* the test ends sooner */
-    config.spin_ns = 1000000000;
-    weft_pool *pool = make_pool_with(&config);
-    uint64_t share = pool->real.share_ticks;
-    assert_int_equal(share, config.runtime_ns / 8 * pool->ticks_per_us / 1000);
-    assert_int_equal(pool->spin_ticks, pool->cpu_count > 1 ? share : 0); /* no spin is longer; on one CPU there is none */
+    weft_pool *pool = unstarted_pool(80000000, 1000000000000); /* the test ends sooner */
+    bool spins = pool->place_cpus > 1;                         /* on one CPU there is none */
+    uint64_t share = load_rlx(&pool->real.share_ticks);
+    uint64_t most = load_rlx(&pool->spin_ticks);
+    assert_int_equal(share, UINT64_C(10000000) * pool->ticks_per_us / 1000);
+    assert_int_equal(most, spins ? share : 0); /* no spin is longer */
     struct weft_worker seat = {.pool = pool};
     store_rlx(&seat.spin_ticks, 1000u);
     assert_false(real_is_spent(&seat));
-    assert_int_equal(real_spin_ticks(&seat), pool->spin_ticks);
+    assert_int_equal(real_spin_ticks(&seat), most);
+    assert_int_equal(real_look_until(&seat, 5, 5 + share / 2), 5 + share / 2);
+    assert_int_equal(real_look_until(&seat, 5, 5 + 2 * share), 5 + share); /* nor is a look-out */
+    store_rlx(&seat.spin_ticks, 1000 + share - 7);
+    assert_int_equal(real_look_until(&seat, 5, 5 + share), 5 + 7);
     store_rlx(&seat.spin_ticks, 1000 + share);
     assert_true(real_is_spent(&seat));
     assert_int_equal(real_spin_ticks(&seat), 0);
-    seat.spin_window -= pool->real.window_ticks; /* the next */
+    seat.spin_window -= load_rlx(&pool->real.window_ticks); /* the next */
     assert_false(real_is_spent(&seat));
+    char text[1024];
+    weft_config found = {.struct_size = sizeof found};
+    real_started(pool);
+    assert_int_equal(weft_pool_config(pool, &found), WEFT_OK);
+    assert_int_equal(found.spin_ns, spins ? 10000000 : WEFT_SPIN_NONE); /* as in force */
+    assert_true(weft_config_format(&found, text, sizeof text) < (int)sizeof text);
+    assert_non_null(strstr(text, "placing=0"));
+    end_unstarted(pool);
+}
+
+static void test_spin_budget_of_ages(void **state) {
+    (void)state;
+    weft_pool *pool = unstarted_pool(INT64_MAX - INT64_MAX / 3, INT64_MAX); /* neither fits in ticks */
+    uint64_t window = load_rlx(&pool->real.window_ticks);
+    assert_true(window > 0);
+    assert_int_equal(load_rlx(&pool->real.share_ticks), window / 8);
+    end_unstarted(pool);
+}
+
+/* All that is refused leaves ordinary workers. */
+static int spin_as_nobody(void *nothing) {
+    (void)nothing;
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_RTPRIO, &none) != 0) return 77;
+    if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 77;
+    weft_config config = config_of(2);
+    config.policy = WEFT_DEADLINE;
+    config.runtime_ns = 80000;
+    config.period_ns = 10000000;
+    config.spin_ns = 30000;
+    weft_pool *pool = make_pool_with(&config);
+    REQUIRE(outcome_of(pool).policy_refused == 2);
+    REQUIRE(load_rlx(&pool->real.window_ticks) == 0);
+    REQUIRE(load_rlx(&pool->spin_ticks) == (pool->place_cpus > 1 ? 30 * pool->ticks_per_us : 0));
+    runs_tasks(pool);
     end_pool(pool);
+    return 0;
+}
+
+static void test_refused_spins_as_others(void **state) {
+    (void)state;
+    int status = in_child(spin_as_nobody, NULL);
+    if (status == 77) SKIP("privileges cannot be dropped");
+    assert_int_equal(status, 0);
 }
 
 static void test_ordinary_pools_spin_as_they_did(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    assert_int_equal(pool->real.window_ticks, 0);
+    assert_int_equal(load_rlx(&pool->real.window_ticks), 0);
     end_pool(pool);
 }
 
@@ -476,9 +559,22 @@ static void test_environment(void **state) {
     told("rr:99", WEFT_OK, WEFT_RR);
     told("deadline:1000000:5000000:10000000", WEFT_OK, WEFT_DEADLINE);
     told("inherit", WEFT_OK, WEFT_POLICY_INHERIT);
-    static const char *const wrong[] = {
-        "",      "fifo",       "fifo:",         "fifo:100",         "fifo:1x",
-        "rr:-1", "deadline:1", "deadline:1:2:", "deadline:1:2:3:4", "fifo:99999999999999999999"};
+    static const char *const wrong[] = {"",
+                                        "fifo:0",
+                                        "rr:0",
+                                        "deadline:0:0:0",
+                                        "deadline:3:2:9",
+                                        "deadline:1:9:8",
+                                        "fifo:4294967297",
+                                        "fifo",
+                                        "fifo:",
+                                        "fifo:100",
+                                        "fifo:1x",
+                                        "rr:-1",
+                                        "deadline:1",
+                                        "deadline:1:2:",
+                                        "deadline:1:2:3:4",
+                                        "fifo:99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) told(wrong[i], WEFT_EINVAL, WEFT_POLICY_INHERIT);
 }
 
@@ -519,7 +615,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bound_spare),
         cmocka_unit_test(test_bound_untold),
         cmocka_unit_test(test_locked),
+        cmocka_unit_test(test_stack_unknown),
         cmocka_unit_test(test_spin_budget),
+        cmocka_unit_test(test_spin_budget_of_ages),
+        cmocka_unit_test(test_refused_spins_as_others),
         cmocka_unit_test(test_ordinary_pools_spin_as_they_did),
         cmocka_unit_test(test_no_lock_once_warm),
         cmocka_unit_test(test_contradictions),

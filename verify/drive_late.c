@@ -100,7 +100,8 @@ WEFT_FORK(branch, uint32_t, uint32_t)
 
 static void fork_branch(void) {
     make(0);
-    world.pool->spin_ticks = world.pool->patience_ticks = UINT64_MAX;
+    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
     forks_ask(world.pool, NULL);
     branch_fork(world.place[0], &world.argument[0]);
@@ -149,7 +150,8 @@ static int others_body(size_t begin, size_t end, void *context, weft_worker *sel
 
 static void fork_one(void) {
     make(0);
-    world.pool->spin_ticks = world.pool->patience_ticks = UINT64_MAX;
+    store_rlx(&world.pool->spin_ticks, UINT64_MAX);
+    world.pool->patience_ticks = UINT64_MAX;
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
     leaf_fork(world.place[0], &world.argument[0]);
     EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
