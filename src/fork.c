@@ -668,9 +668,9 @@ static int enter_guest(struct weft_worker *seat, weft_place **here) {
         add_rel(J33, &pool->guests, UINT32_MAX);
         return error;
     }
-    struct fork_span *span = span_of(*here);
-    span->is_guest = true;
-    frame_push(seat, (struct frame *)(void *)span_place(span, 1));
+    seat->guest_calls++;
+    span_of(*here)->is_guest = true;
+    frame_push(seat, (struct frame *)(void *)span_place(span_of(*here), 1));
     return WEFT_OK;
 }
 
@@ -688,13 +688,13 @@ int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout) {
 void weft_leave(weft_place *here) {
     if (here == NULL) return;
     struct fork_span *span = span_of(here);
-    struct weft_worker *seat = span->seat;
-    bool is_guest = span->is_guest;
+    struct weft_worker *guest = span->is_guest ? span->seat : NULL;
     region_end(span);
-    if (!is_guest) return;
-    worker_flush(seat);
-    frame_pop(seat);
-    add_rel(J33, &seat->pool->guests, UINT32_MAX);
+    if (guest == NULL) return;
+    worker_flush(guest);
+    frame_pop(guest);
+    guest->guest_calls--;
+    add_rel(J33, &guest->pool->guests, UINT32_MAX);
 }
 
 weft_worker *weft_place_worker(weft_place *here) { return here == NULL ? NULL : span_of(here)->seat; }

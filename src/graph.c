@@ -485,7 +485,7 @@ static int graph_run(const struct weft_worker *seat, weft_graph *graph) {
 int weft_graph_run(weft_pool *pool, weft_graph *graph) {
     if (pool == NULL || graph == NULL || graph->nodes == NULL) return WEFT_EINVAL;
     int error = WEFT_OK;
-    const struct weft_worker *seat = seat_find(pool, &error);
+    struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     guest_enter(seat);
     error = graph_run(seat, graph);

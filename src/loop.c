@@ -545,10 +545,12 @@ static int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
 static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;
+    seat->guest_calls++;
     add_rlx(&pool->guests, 1);
     os_fence_light(R1);
     if (!load_rlx(&pool->closed))
         error = (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, job) : loop_in_frame(seat, job);
+    seat->guest_calls--;
     add_rel(R3, &pool->guests, UINT32_MAX);
     return error;
 }

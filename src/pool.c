@@ -260,7 +260,7 @@ void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
 
 void pool_hold_up(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    if (!seat->is_worker) add_rlx(&pool->guests_asleep, 1);
+    if (!seat->is_worker) add_rlx(&pool->guests_asleep, seat->guest_calls);
     if (!seat->is_worker || seat->blocking > 0) return;
     uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
     fence_sc(P15);
@@ -269,7 +269,7 @@ void pool_hold_up(const struct weft_worker *seat) {
 }
 
 void pool_let_go(const struct weft_worker *seat) {
-    if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, UINT32_MAX);
+    if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, 0u - seat->guest_calls);
     if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
 }
 

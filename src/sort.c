@@ -249,7 +249,7 @@ int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *orde
     if (pool == NULL || order == NULL || order->compare == NULL || order->size == 0) return WEFT_EINVAL;
     if ((items == NULL && count > 0) || count > PTRDIFF_MAX / 2 / order->size) return WEFT_EINVAL;
     int error = WEFT_OK;
-    const struct weft_worker *seat = seat_find(pool, &error);
+    struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     if (count < 2) return WEFT_OK;
     guest_enter(seat);

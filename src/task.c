@@ -316,11 +316,15 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
     }
 }
 
-void guest_enter(const struct weft_worker *seat) {
-    if (!seat->is_worker) add_rlx(&seat->pool->guests, 1);
+void guest_enter(struct weft_worker *seat) {
+    if (seat->is_worker) return;
+    seat->guest_calls++;
+    add_rlx(&seat->pool->guests, 1);
 }
-void guest_leave(const struct weft_worker *seat) {
-    if (!seat->is_worker) add_rel(T26, &seat->pool->guests, UINT32_MAX);
+void guest_leave(struct weft_worker *seat) {
+    if (seat->is_worker) return;
+    seat->guest_calls--;
+    add_rel(T26, &seat->pool->guests, UINT32_MAX);
 }
 
 static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {

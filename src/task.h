@@ -31,8 +31,8 @@ void task_undo(struct weft_worker *seat, struct record *record);
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells);
 
 /* The seat's thread, if from outside, is inside a call that may sleep: the pool's end waits until it has left. */
-void guest_enter(const struct weft_worker *seat);
-void guest_leave(const struct weft_worker *seat);
+void guest_enter(struct weft_worker *seat);
+void guest_leave(struct weft_worker *seat);
 
 #define TASK_OWN_BYTES CELL_PAYLOAD
 

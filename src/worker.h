@@ -50,6 +50,7 @@ struct weft_worker {
     bool is_worker;          /* a worker or a spare, not a thread from outside */
     uint32_t claims_left;    /* until it looks at other lanes first */
     uint32_t blocking;       /* depth of weft_block_begin */
+    uint32_t guest_calls;    /* of pool->guests, its thread's: calls in tasks of calls */
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
     bool stands_aside;       /* the same while it runs a background task */
@@ -186,7 +187,7 @@ struct weft_pool {
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */
     os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted;
-    ATOMIC(uint32_t) guests;        /* outside threads inside a call that may sleep; destroy waits for them to leave */
+    ATOMIC(uint32_t) guests;        /* calls of outside threads that may sleep; destroy waits for them to leave */
     ATOMIC(uint32_t) guests_asleep; /* of these, in a wait, a join or a loop */
     os_word drained;                /* changes when a closed pool may have run out of tasks */
     os_word started;                /* workers that have run their start hook */

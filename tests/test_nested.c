@@ -1,6 +1,7 @@
 /* test_nested.c: waits inside tasks where waits do not help. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "worker.h"
 
 /* Tasks that wait where waits help nobody: spares stand in, and when there is none left the waits help after all. */
 typedef struct nested_wait {
@@ -77,11 +78,51 @@ static void test_nested_in_order(void **state) {
     }
 }
 
+/* A thread from outside that waits in a task that it runs itself sleeps with all its calls, and so is not taken for one that works. */
+typedef struct guest {
+    weft_pool *pool;
+    weft_group *awaited;
+} guest;
+
+static int guest_waits(void *payload, weft_worker *self) {
+    const guest *g = payload;
+    (void)self;
+    return weft_wait(g->pool, g->awaited);
+}
+static void *guest_runs(void *argument) {
+    weft_group group = WEFT_GROUP_INIT;
+    guest *g = argument;
+    REQUIRE(weft_run(g->pool, &group, guest_waits, g) == WEFT_OK);
+    REQUIRE(weft_wait(g->pool, &group) == WEFT_OK);
+    return NULL;
+}
+
+static void test_guest_asleep(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_group held = WEFT_GROUP_INIT;
+    gate g;
+    pthread_t thread;
+    guest outside = {pool, &held};
+    uint32_t asleep = 0;
+    gate_occupy(&g, pool, &held);
+    assert_int_equal(pthread_create(&thread, NULL, guest_runs, &outside), 0);
+    while ((asleep = load_rlx(&pool->guests_asleep)) == 0) nap();
+    assert_int_equal(load_rlx(&pool->guests), 2);
+    assert_int_equal(asleep, 2);
+    gate_open(&g);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(load_rlx(&pool->guests_asleep), 0);
+    assert_int_equal(load_rlx(&pool->guests), 0);
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nested_without_help),
         cmocka_unit_test(test_nested_in_order),
+        cmocka_unit_test(test_guest_asleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
