@@ -121,7 +121,7 @@ static void await_threads(int count) {
 
 /* Nobody allocates or frees any more. Waits for the event, not for a time. */
 static void expect_given_back(uint64_t empty) {
-    while (counts_now().resident_bytes > empty + MANY * 25) pause_ms(1);
+    while (counts_now().resident_bytes > empty + UINT64_C(25) * MANY) pause_ms(1);
 }
 
 static int use_in_child(void *empty) {
@@ -158,7 +158,7 @@ static void test_purge_thread(void **state) {
     for (int round = 0; round < 5; round++) {
         make_and_free_many();
         expect_given_back(empty);
-        pause_ms(round * 30); /* it sleeps by then, or not */
+        pause_ms(30L * round); /* it sleeps by then, or not */
     }
     if (!SANITIZED) assert_int_equal(in_child(use_in_child, &empty), 0);
     if (!SANITIZED) assert_int_equal(in_child(exit_in_child, NULL), 7);

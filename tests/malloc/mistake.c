@@ -3,15 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The same address, of which compiler and analyser know nothing: the mistakes are meant. */
+static char *hidden(char *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 int main(int argc, char **argv) {
     const char *which = argc == 2 ? argv[1] : "";
-    char *p = malloc(40), local[32];
+    char local[32] = {0};
+    char *p = hidden(aligned_alloc(8, 40));
     if (p == NULL) return 1;
-    strcpy(p, "nothing wrong yet");
-    if (strcmp(which, "past") == 0) p[40] = 1;
-    if (strcmp(which, "foreign") == 0) free(local + 16);
-    free(p);
-    if (strcmp(which, "twice") == 0) free(p);
+    memset(p, 1, 40);
+    if (strcmp(which, "past") == 0) hidden(p)[40] = 1;
+    if (strcmp(which, "foreign") == 0) free(hidden(local + 16));
+    free(hidden(p));
+    if (strcmp(which, "twice") == 0) free(hidden(p));
     puts("at the end");
     return 0;
 }
