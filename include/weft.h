@@ -104,8 +104,9 @@ enum weft_full {
 #define WEFT_NO_PLACING 4u
 
 #define WEFT_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
-/* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is what it
- * grows by, from that moment on. Recorded timelines are part of it, payloads over WEFT_INLINE_MAX and the rest of the process not. */
+/* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is
+ * what it grows by, from that moment on. Recorded timelines are part of it, payloads over WEFT_INLINE_MAX and the rest of
+ * the process not. */
 #define WEFT_LOCK 16u
 
 /* weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
@@ -150,18 +151,17 @@ typedef struct weft_config {
      * 100; 0: 10, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
     uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
-    /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of WEFT_BIND and of
-     * WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins are over for a period when they come to
-     * an eighth of what the system lets such threads run (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns):
-     * of no stretch of that length does it spin away more than three eighths. */
+    /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of
+     * WEFT_BIND and of WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins are
+     * over for a period when they come to an eighth of what the system lets such threads run (sched_rt_runtime_us in
+     * sched_rt_period_us; runtime_ns in period_ns): of no stretch of that length does it spin away more than three
+     * eighths. */
     uint32_t policy;   /* enum weft_policy */
     uint32_t priority; /* WEFT_FIFO, WEFT_RR: 1 to 99; else 0 */
-    uint64_t runtime_ns, deadline_ns,
-        period_ns; /* WEFT_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0:
-                                                  * the period. Neither `cpus` nor WEFT_BIND go with it, nor does weft place
-                                                  * workers then: the kernel admits no such thread with fewer than all CPUs. */
-    const char
-        *refused; /* weft_pool_config's: what was refused when the pool began, in words; NULL: nothing. Else ignored */
+    /* WEFT_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0: the period. Neither `cpus` nor WEFT_BIND go
+     * with it, nor does weft place workers then: the kernel admits no such thread with fewer than all CPUs. */
+    uint64_t runtime_ns, deadline_ns, period_ns;
+    const char *refused; /* by weft_pool_config: what the system refused at the start, or NULL; ignored by create */
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
@@ -173,8 +173,9 @@ static inline int weft_config_init(weft_config *config) {
 }
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
- * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_POLICY ("fifo:10", "rr:10",
- * "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A value that does not parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
+ * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_POLICY ("fifo:10",
+ * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A value that does not parse: WEFT_EINVAL, *config as
+ * before. Texts point into the environment. No other thread may change that meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
@@ -226,7 +227,8 @@ typedef struct weft_real_time {
     uint64_t unlocked_bytes; /* there, but may be paged out */
 } weft_real_time;
 
-/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK or WEFT_EINVAL. */
+/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK or
+ * WEFT_EINVAL. */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
@@ -259,7 +261,8 @@ typedef struct weft_group {
  * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
  * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
-/* Once its deadline (weft_deadline) has passed, what a worker comes upon of it does not run, nor anything after: as weft_cancel. */
+/* Once its deadline (weft_deadline) has passed, what a worker comes upon of it does not run, nor anything after: as
+ * weft_cancel. */
 #define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
@@ -336,11 +339,12 @@ enum weft_help {
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks
  * of the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
  * `group` NULL waits for the pool's own group.
- * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several threads: the one with the lowest number
- * among its own thread's; numbers are 30 bits for one thread and group); WEFT_ECANCELED when cancelled and no task failed;
- * WEFT_OK also for who comes after another thread's wait has ended the group, whatever that one was told; WEFT_EINVAL for
- * NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group itself waits for, by continuations or by
- * waits of its tasks: the group then stays as it is; WEFT_EFORK in a forked child. */
+ * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several
+ * threads: the one with the lowest number among its own thread's; numbers are 30 bits for one thread and group);
+ * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also for who comes after another thread's wait has ended the
+ * group, whatever that one was told; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one
+ * that the group itself waits for, by continuations or by waits of its tasks: the group then stays as it is; WEFT_EFORK
+ * in a forked child. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are
@@ -360,12 +364,12 @@ WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
  * pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
 WEFT_API int weft_boost(weft_pool *pool, weft_group *group);
 
-/* The group is to have finished by when_ns (CLOCK_MONOTONIC), and is urgent until its wait ends: of urgent tasks that are there when
- * a worker looks for its next, those with the earliest deadline go first, those without one last. Best before its first
- * submission; one that has none has to be waited for all the same. The next call replaces the moment. If the group finishes later, or
- * WEFT_DROP_LATE has dropped tasks, its wait returns WEFT_ELATE, unless a task failed: then that error.
- * weft_stats.tasks_late counts tasks begun, or dropped, after their deadline. WEFT_OK; WEFT_EINVAL (NULL pool, when_ns 0, an ordered
- * pool, flags that are not known); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
+/* The group is to have finished by when_ns (CLOCK_MONOTONIC), and is urgent until its wait ends: of urgent tasks that are
+ * there when a worker looks for its next, those with the earliest deadline go first, those without one last. Best before
+ * its first submission; one that has none has to be waited for all the same. The next call replaces the moment. If the
+ * group finishes later, or WEFT_DROP_LATE has dropped tasks, its wait returns WEFT_ELATE, unless a task failed: then that
+ * error. weft_stats.tasks_late counts tasks begun, or dropped, after their deadline. WEFT_OK; WEFT_EINVAL (NULL pool,
+ * when_ns 0, an ordered pool, flags that are not known); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
 WEFT_API int weft_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns);
 
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
@@ -755,7 +759,7 @@ WEFT_API int weft_heap_destroy(weft_heap **heap);
 typedef struct weft_heap_config {
     size_t struct_size; /* sizeof(weft_heap_config) */
     int32_t
-        pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, slabs are scanned for */
+        pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, they are scanned for */
     int32_t pool_prefill;  /* slabs made ready at once when none is; 0: adaptive */
     uint32_t remote;       /* enum weft_heap_remote */
     int64_t decay_ms;      /* empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
@@ -926,8 +930,8 @@ enum weft_sleep {
     WEFT_SLEEPS = 3
 };
 
-/* What waking costs on this machine, as the pool's own wakes have shown lately; 0: not yet. A pool of
- * several workers that is idle for 10 ms for the first time tries some wakes for that, unless spin_ns says how long to spin. */
+/* What waking costs on this machine, as the pool's own wakes have shown lately; 0: not yet. A pool of several workers
+ * that is idle for 10 ms for the first time tries some wakes for that, unless spin_ns says how long to spin. */
 typedef struct weft_wake_costs {
     size_t struct_size;           /* set by the caller to sizeof(weft_wake_costs) */
     uint64_t send_ns;             /* to the thread that wakes another */
