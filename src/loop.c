@@ -78,6 +78,7 @@ struct loop {
     /* written by the caller before the door opens */
     ALIGNED(CACHE_LINE) ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
     ATOMIC(uint64_t) position;                       /* where its caller forked, as fork_position */
+    uint64_t owes_since;                             /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
     ATOMIC(uint32_t) index;                          /* record of the group of the task that called */
     uint32_t units;
     weft_range_fn body;
@@ -173,18 +174,41 @@ static bool part_steal(struct loop *loop, struct part *part) {
 
 static bool is_past(uint64_t until_ns) { return UNLIKELY(until_ns != 0) && os_now_ns() >= until_ns; }
 
+static void loop_wake(struct loop *loop) {
+    struct weft_worker *seat = loop->seat;
+    struct park_view view = park_look(&seat->pool->park);
+    if (view.parked > 0 || view.dozing) {
+        worker_wake(seat);
+    } else {
+        bool is_below = seat->forks.running != NULL || load_rlx(&loop->above) != NULL;
+        if (is_below) fork_wake_joins(seat->pool); /* others lie below no call that a join waits for */
+        worker_wake_helpers(seat->pool, load_rlx(&loop->above) == NULL ? loop->id : 0);
+    }
+}
+
+static uint64_t wake_worth_ticks(const weft_pool *pool) { return WAKE_WORTH_NS * pool->ticks_per_us / 1000; }
+
+/* The caller, after a chunk: a loop that seemed too short for a wake has become worth one. */
+static NOINLINE void loop_pay(struct loop *loop) {
+    if (os_ticks() - loop->owes_since < wake_worth_ticks(loop->seat->pool)) return;
+    loop->owes_since = 0;
+    loop_wake(loop);
+}
+
 /* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the loop's, for
  * others, at last the caller. */
 static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
     uint64_t units = 0;
-    uint64_t most = loop->is_known ? loop->chunk_max : 1;
+    bool owes = seat == loop->seat && loop->owes_since != 0;
+    uint64_t most = loop->is_known && !owes ? loop->chunk_max : 1;
     do {
         while (part_take(loop, part, most, &from, &to)) {
             most = min_u64(most * 2, loop->chunk_max);
             loop_call(loop, seat, from, to);
             units += to - from;
+            if (UNLIKELY(owes) && loop->owes_since != 0) loop_pay(loop);
             if (is_past(until_ns)) return units;
         }
     } while (!is_past(until_ns) && part_steal(loop, part));
@@ -315,7 +339,7 @@ static struct loop *loop_of(struct weft_worker *seat, uint32_t depth) {
 /* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
  * closely: who is awake then stays awake for the next. */
 static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
-    uint64_t worth = WAKE_WORTH_NS * seat->pool->ticks_per_us / 1000;
+    uint64_t worth = wake_worth_ticks(seat->pool);
     if (ticks >= worth) return true;
     if (os_ticks() - seat->loop_end > seat->loop_row / 8) seat->loop_row = 0;
     seat->loop_row += ticks;
@@ -331,6 +355,7 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
     uint64_t door = load_rlx(&loop->door); /* as the last use left it */
     uint32_t used = parts_in_use(loop, door);
+    loop->owes_since = 0;
     for (uint32_t i = 1; i < used; i++) store_rlx(&loop->part[i].range, 0);
     store_rlx(&loop->position, fork_position(seat));
     store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
@@ -339,14 +364,10 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     if (view.scouts > 0) return;
-    if (!loop_is_worth_a_wake(seat, ticks)) return;
-    if (view.parked > 0 || view.dozing) {
-        worker_wake(seat);
-    } else {
-        bool is_below = seat->forks.running != NULL || load_rlx(&loop->above) != NULL;
-        if (is_below) fork_wake_joins(pool); /* others lie below no call that a join waits for */
-        worker_wake_helpers(seat->pool, load_rlx(&loop->above) == NULL ? loop->id : 0);
-    }
+    if (loop_is_worth_a_wake(seat, ticks))
+        loop_wake(loop);
+    else
+        loop->owes_since = os_ticks();
 }
 
 /* The caller sleeps until all helpers have left, or one may need it: then, as loop_find. */
