@@ -36,6 +36,7 @@
  *   G25 record_miss: CAS late            relaxed  -   split: a group that missed its last deadline seems to have met it
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
+ *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote
  *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS id             relaxed  -   split: freed twice
@@ -202,7 +203,7 @@ bool record_has_ended(const struct record *record) { return (load_acq(G20, &reco
 bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
     add_rlx(&record->waiting, 1);
     fence_sc(G5);
-    if ((load_rlx(&record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
+    if ((load_acq(G26, &record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
     record_leave(groups, record);
     return false;
 }

@@ -284,11 +284,12 @@ static void wait_first(void) {
     if (wait(first_id, 0)) explore_observe(0);
     submitter_leaves();
 }
-/* Whoever was inside sees the results, also when another ended the group. */
+/* Who waits sees the results, also when another ended the group meanwhile, or had done so before. */
 static void wait_second(void) {
-    if (!record_enter(&world.groups, world.record, first_id)) return;
-    if (wait_inside(first_id, 2)) explore_observe(1);
+    bool is_inside = record_enter(&world.groups, world.record, first_id);
+    if (is_inside && wait_inside(first_id, 2)) explore_observe(1);
     read_result();
+    if (!is_inside) return;
     record_leave(&world.groups, world.record);
     wait(first_id, 2);
 }
