@@ -4,9 +4,7 @@
  * by work stealing with private deques", PPoPP 2013, doi:10.1145/2442516.2442538; helping only below the stolen call is D.
  * Wagner, B. Calder, "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354; the light and the heavy fence are claim.c's.
  *
- * A seat's places stand in a chain of spans. A place in use holds a function; places in use come first. What one thread forks
- * between entering and leaving, a region, begins in a span of its own, so every place of a chain lies above those of the
- * calls around it. A place's position is its number in the chain.
+ * Where places stand, and which come first: span.h. Joins that have lost their call: join.c.
  *
  * Fork, join (inline, weft.h)                         Thread that is idle
  *   fork: payload, then fn (release)                    asks: limit = NULL (plain; about to sleep: heavy fence after it)
@@ -40,192 +38,33 @@
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
  *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
  *   J44 weft_place_push: store fn       release  J7  see J7
- *   J9  weft_join_slow: CAS offer       relaxed  J3  see J3
- *   J10 weft_join_slow: CAS WANTED      relaxed  J6  see J6
- *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
- *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
  *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
- *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
  *   J17 fork_current: load current, x2      acquire  J16 see J16
- *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
- *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
- *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
- *   J23 fork_sleep: load wait_event     acquire  J24 the join sleeps on a new event. survives order: it holds the load before J25, and
- *                                                in the explorer no load comes after a later store
  *   J24 fork_done: wait_event + 1       release  J23 see J23. survives order: as J23
- *   J25 fork_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
- *   J28 fork_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
- *                                                J5, full fences; ThreadSanitizer knows none
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                                ever, or not at all
- *   J34 fork_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
- *   J42 fork_sleep: heavy fence         heavy    J43, R10  as J20; a loop below is opened and nobody told
  */
 #include "fork.h"
-
-#include <string.h>
 
 #include "observe.h"
 #include "pool.h"
 #include "real.h"
+#include "span.h"
 
-#define SPAN_PLACES (WEFT_FORK_SPAN / sizeof(weft_place))
-#define SPAN_FIRST 2u /* place 0 is the head, place 1 holds a frame */
 #define CHAIN_MAX 16u /* calls below calls that a waiting join follows */
 
-struct fork_span {
-    ATOMIC(weft_place *) limit; /* as in weft_span: the span's last place, NULL when asked */
-    struct weft_worker *seat;
-    ATOMIC(struct fork_span *) next;
-    struct fork_span *outer; /* of a region's first span: where the thread forked before */
-    uint64_t base;           /* position of place 0 */
-    ATOMIC(uint64_t) id;     /* the group of the task that the region is in, and its record's index */
-    ATOMIC(uint32_t) index;
-    uint32_t refused : 30; /* forks at the last place that there was no memory for */
-    uint32_t is_guest : 1; /* the region is an outside thread's */
-    uint32_t is_guarded : 1;
-};
-
-/* state: GUARD | SLEEPS (the joining thread) | kind | seat (12 bits) | position of the taker's region (32) | count (15) */
-#define STATE_GUARD UINT64_C(1)
-#define STATE_SLEEPS UINT64_C(2)
-#define STATE_KIND UINT64_C(0x1c)
-#define STATE_SEAT_SHIFT 5
-#define STATE_POSITION_SHIFT 17
-#define STATE_COUNT_SHIFT 49
-enum place_kind { PLACE_IDLE = 0, PLACE_OFFERED = 1 << 2, PLACE_WANTED = 2 << 2, PLACE_TAKEN = 3 << 2, PLACE_DONE = 4 << 2 };
-
-/* An offer: the place's address / 64 | count (22 bits). */
-#define OFFER_PLACE ((UINT64_C(1) << 42) - 1)
-
-_Static_assert(sizeof(weft_place) == CACHE_LINE && sizeof(struct fork_span) <= sizeof(weft_place), "a head fits in a place");
-_Static_assert(sizeof(struct frame) <= sizeof(weft_place) && SEATS_MAX <= 1 << 12,
-               "a frame fits in a place, a seat in a state");
-
-INLINE struct fork_span *span_of(weft_place *place) {
-    return (struct fork_span *)((uintptr_t)place & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
-}
-INLINE weft_place *span_place(struct fork_span *span, size_t i) { return (weft_place *)(void *)span + i; }
-INLINE weft_place *span_last(struct fork_span *span) { return span_place(span, SPAN_PLACES - 1); }
-INLINE uint64_t position_of(weft_place *place) {
-    struct fork_span *span = span_of(place);
-    plain_read(&span->base, sizeof span->base);
-    return span->base + (uint64_t)(place - span_place(span, 0));
-}
-INLINE enum place_kind kind_of(uint64_t state) { return (enum place_kind)(state & STATE_KIND); }
-INLINE weft_place *offered(uint64_t offer) { return (weft_place *)(uintptr_t)((offer & OFFER_PLACE) * sizeof(weft_place)); }
-INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
-    return ((offer & ~OFFER_PLACE) + OFFER_PLACE + 1) | (uintptr_t)place / sizeof(weft_place);
-}
 uint64_t fork_position(const struct weft_worker *seat) {
     const struct fork_span *span = load_rlx(&seat->forks.current);
     return span == NULL ? 0 : span->base + SPAN_FIRST;
 }
 static struct weft_worker *seat_of(const weft_pool *pool, uint32_t index) { return load_acq(J35, &pool->seats[index]); }
-
-/* ---- spans and regions -------------------------------------------------------------------------------------------- */
-
-/* NULL: no memory. */
-static struct fork_span *span_make(struct weft_worker *seat, uint64_t base) {
-    char *memory = store_get(&seat->pool->store, 2 * (size_t)WEFT_FORK_SPAN);
-    if (memory == NULL) return NULL;
-    struct fork_span *span = (struct fork_span *)round_up((uintptr_t)memory, WEFT_FORK_SPAN);
-    if ((uintptr_t)span / sizeof(weft_place) > OFFER_PLACE - SPAN_PLACES) return NULL;
-    plain_write(&span->base, sizeof span->base);
-    span->seat = seat;
-    span->base = base;
-    span->is_guarded = !os_fence_is_asymmetric();
-    for (size_t i = SPAN_FIRST; span->is_guarded && i < SPAN_PLACES; i++)
-        store_rlx(&span_place(span, i)->state, STATE_GUARD);
-    store_rlx(&span_last(span)->state, STATE_GUARD);
-    return span;
-}
-
-static struct fork_span *span_next(struct fork_span *span) {
-    struct fork_span *next = load_rlx(&span->next);
-    if (next != NULL) return next;
-    next = span_make(span->seat, span->base + SPAN_PLACES);
-    if (next != NULL) store_rlx(&span->next, next);
-    return next;
-}
-
-static struct fork_span *first_span(struct weft_worker *seat) {
-    struct fork_span *span = load_rlx(&seat->forks.first);
-    if (span != NULL) return span;
-    span = span_make(seat, 0);
-    if (span != NULL) store_rlx(&seat->forks.first, span);
-    return span;
-}
-
-static void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is_guarded ? NULL : span_last(span)); }
-
-/* The thread goes on forking in another span, or nowhere: who has asked it before has asked it still. */
-static void span_switch(struct fork_span *from, struct fork_span *to) {
-    store_rel(J16, &from->seat->forks.current, to);
-    os_fence_light(J19);
-    if (to != NULL && load_rlx(&from->limit) == NULL) store_rlx(&to->limit, NULL);
-}
-
-/* The span where the seat's next region will begin. NULL: no memory. */
-static struct fork_span *region_span(struct weft_worker *seat) {
-    struct fork_span *current = load_rlx(&seat->forks.current);
-    return current == NULL ? first_span(seat) : span_next(current);
-}
-
-/* Begins a region there, for a task of the group `id`. */
-static weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index) {
-    struct forks *forks = &span->seat->forks;
-    span->outer = load_rlx(&forks->current);
-    span->refused = 0;
-    span->is_guest = false;
-    store_rlx(&span->id, id);
-    store_rlx(&span->index, index);
-    span_rest(span);
-    store_rel(J16, &forks->current, span);
-    fence_sc(J18);
-    if (park_glance(&span->seat->pool->park) != 0) store_rlx(&span->limit, NULL);
-    return span_place(span, SPAN_FIRST);
-}
-
-static void region_end(struct fork_span *span) {
-    ASSERT(load_rlx(&span->seat->forks.current) == span);
-    span_switch(span, span->outer);
-}
-
-/* A fork at the span's last place: goes on in the next, or is refused, and then its join calls. */
-static weft_place *span_leave(struct fork_span *span) {
-    struct fork_span *next = span->refused > 0 ? NULL : span_next(span);
-    if (next == NULL) {
-        span->refused++;
-        store_rlx(&span_last(span)->fn, NULL);
-        return span_last(span);
-    }
-    next->refused = 0;
-    store_rlx(&next->id, load_rlx(&span->id));
-    store_rlx(&next->index, load_rlx(&span->index));
-    span_rest(next);
-    span_switch(span, next);
-    return span_place(next, SPAN_FIRST);
-}
-
-/* The last place's join. */
-static void span_return(struct fork_span *span, const void *argument, size_t size) {
-    if (span->refused > 0) {
-        ASSERT(argument != NULL); /* no detached call is noted here */
-        span->refused--;
-        memcpy(span_last(span)->payload, argument, size);
-        return;
-    }
-    span_rest(span);
-    span_switch(load_rlx(&span->next), span);
-}
 
 /* ---- offering ----------------------------------------------------------------------------------------------------- */
 
@@ -468,6 +307,26 @@ bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *f
     return false;
 }
 
+bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help) {
+    struct fork_above above[CHAIN_MAX];
+    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .all = above};
+    while (hunt.above < CHAIN_MAX && hunt.span != NULL) {
+        uint64_t state = load_rlx(&here->state);
+        if (kind_of(state) != PLACE_TAKEN) return false;
+        above[hunt.above++] = (struct fork_above){here, state & ~STATE_SLEEPS};
+        hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
+        hunt.taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
+        if (hunt.taker == NULL) return false;
+        help->number = 0;
+        if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
+        help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt, false}, &help->loop);
+        if (help->number != 0) return true;
+        here = load_acq(J29, &hunt.taker->forks.waits_for);
+        fork_ask(hunt.taker);
+        if (here == NULL || position_of(here) < hunt.from) return false;
+    }
+    return false;
+}
 static void fork_done(const struct fork_call *call, struct weft_worker *owner) {
     uint64_t guard = load_rlx(&call->place->state) & STATE_GUARD;
     if ((xchg_rel(J14, &call->place->state, guard | PLACE_DONE) & STATE_SLEEPS) == 0) return;
@@ -518,128 +377,6 @@ void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t un
         loop_help(seat, help->loop, help->number, until_ns);
     else
         fork_run(seat, &help->call);
-}
-
-/* ---- joining ------------------------------------------------------------------------------------------------------ */
-
-/* Takes a call below the one of that place, which another thread runs, or enters a loop below it. */
-static bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help) {
-    struct fork_above above[CHAIN_MAX];
-    struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .all = above};
-    while (hunt.above < CHAIN_MAX && hunt.span != NULL) {
-        uint64_t state = load_rlx(&here->state);
-        if (kind_of(state) != PLACE_TAKEN) return false;
-        above[hunt.above++] = (struct fork_above){here, state & ~STATE_SLEEPS};
-        hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
-        hunt.taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
-        if (hunt.taker == NULL) return false;
-        help->number = 0;
-        if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
-        help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt, false}, &help->loop);
-        if (help->number != 0) return true;
-        here = load_acq(J29, &hunt.taker->forks.waits_for);
-        fork_ask(hunt.taker);
-        if (here == NULL || position_of(here) < hunt.from) return false;
-    }
-    return false;
-}
-
-/* Says that it sleeps, looks once more, sleeps until the call is done or something below it is offered. */
-static void fork_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
-    weft_pool *pool = seat->pool;
-    struct fork_help help;
-    bool has_help = false;
-    uint32_t event = load_acq(J23, &seat->wait_event);
-    uint64_t state = load_rlx(&here->state);
-    if (kind_of(state) == PLACE_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
-    store_rlx(&seat->forks.sleeps, helps);
-    add_rlx(&pool->park.word[0].helpers, helps);
-    if (helps) {
-        has_help = fork_find_below(seat, here, false, &help);
-        if (!has_help) {
-            os_fence_heavy(J42);
-            has_help = fork_find_below(seat, here, true, &help);
-        }
-    }
-    if (!has_help) {
-        uint64_t start = trace_begin(seat);
-        count_up(&seat->parks, 1);
-        pool_hold_up(seat);
-        os_wait(&seat->wait_event, event, 0);
-        pool_let_go(seat);
-        trace_end(seat, TRACE_WAIT, start, 0);
-    }
-    store_rlx(&seat->forks.sleeps, 0);
-    add_rlx(&pool->park.word[0].helpers, -(uint32_t)helps);
-    state = load_rlx(&here->state);
-    while (kind_of(state) != PLACE_DONE)
-        if (cas_rlx(J34, &here->state, &state, state & ~STATE_SLEEPS)) break;
-    if (has_help) fork_help_run(seat, &help, 0);
-}
-
-/* Until the call of that place is done. */
-static void fork_await(struct weft_worker *seat, weft_place *here, bool helps) {
-    weft_pool *pool = seat->pool;
-    struct fork_help help;
-    helps = helps && (pool->helps || seat->is_worker);
-    weft_place *outer = load_rlx(&seat->forks.waits_for);
-    store_rel(J28, &seat->forks.waits_for, here);
-    uint64_t start = os_ticks();
-    uint64_t asked = start;
-    uint32_t turn = 0;
-    for (;;) {
-        uint64_t state = load_rlx(&here->state);
-        if (kind_of(state) == PLACE_DONE) break;
-        uint64_t now = os_ticks();
-        bool force = now - asked >= pool->patience_ticks;
-        if (force) asked = now;
-        bool has_help = helps && fork_find_below(seat, here, force, &help);
-        bool is_long = !has_help && now - start >= real_spin_ticks(seat);
-        bool sleeps = is_long && kind_of(state) == PLACE_TAKEN;
-        if (has_help || sleeps) count_up(&seat->spin_ticks, now - start);
-        if (has_help) fork_help_run(seat, &help, 0);
-        if (sleeps) fork_sleep(seat, here, helps);
-        if (has_help || sleeps)
-            start = asked = os_ticks();
-        else if (is_long)
-            os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */
-        else
-            os_pause();
-        os_take_turns(&turn);
-    }
-    count_up(&seat->spin_ticks, os_ticks() - start);
-    store_rlx(&seat->forks.waits_for, outer);
-}
-
-/* Takes the call of that place back, or waits until another has run it: true. */
-static bool fork_resolve(struct weft_worker *seat, weft_place *here, bool helps) {
-    for (;;) {
-        uint64_t state = load_acq(J11, &here->state);
-        uint64_t offer = load_rlx(&seat->forks.offer);
-        switch (kind_of(state)) {
-        case PLACE_IDLE: return false;
-        case PLACE_OFFERED:
-            if (offered(offer) == here && cas_rlx(J9, &seat->forks.offer, &offer, offer_after(offer, NULL))) return false;
-            fork_await(seat, here, helps);
-            break;
-        case PLACE_WANTED:
-            if (cas_rlx(J10, &here->state, &state, state & STATE_GUARD)) return false;
-            break;
-        case PLACE_TAKEN: fork_await(seat, here, helps); break;
-        case PLACE_DONE: return true;
-        }
-    }
-}
-
-int weft_join_slow(weft_place *here, const void *argument, size_t size) {
-    struct fork_span *span = span_of(here);
-    uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
-    if (guard) fence_sc(J13);
-    bool is_done = fork_resolve(span->seat, here, argument != NULL); /* a detached call's taker needs no help */
-    store_rlx(&here->state, guard);
-    if (here == span_last(span)) span_return(span, argument, size);
-    if (is_done) plain_read(here->payload, WEFT_FORK_BYTES);
-    return is_done;
 }
 
 /* ---- entering ----------------------------------------------------------------------------------------------------- */

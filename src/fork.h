@@ -31,6 +31,8 @@ void fork_wake_joins(const weft_pool *pool);
 
 /* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
+/* The same of a call below the one of that place, which another thread runs, or enters a loop below it. */
+bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
 /* The loop no longer than until that time; 0: to its end. */
 void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t until_ns);
