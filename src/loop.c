@@ -9,6 +9,9 @@
  * last took. Others open their door at once, so that whoever is awake comes in; one sleeper is woken when what is left is worth it.
  * A body not known yet counts as long.
  *
+ * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One that leaves
+ * before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
+ *
  * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep their
  * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
  *
@@ -39,6 +42,8 @@
  *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier use
  *   R21 loop_rest: fence              sc       R10 the caller sleeps beside a loop that needs it
  *   R22 loop_rest: looks              -        R10 see R21
+ *   R23 number_take: CAS taken        acquire  R24 the part is thought empty and what is left of it lost; split: two have it
+ *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two have it
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
@@ -48,7 +53,7 @@
 #include "ready.h"
 #include "real.h"
 
-#define PARTS_MAX 64u
+#define PARTS_MAX 64u /* a bit for each */
 #define UNITS_MAX ((size_t)1 << 30)
 #define SHORT_NS 1000u /* a loop that takes less is the caller's alone */
 #define ALONE_FIRST 8u /* units: its first step */
@@ -61,17 +66,18 @@ struct part {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) range; /* units left: from | to << 32 */
 };
 
-/* door: count of changes (32 bits) | helpers that came, so far (14) | SLEEPS | OPEN | helpers inside (16) */
+/* door: count of changes (32 bits) | highest number of a helper's part, so far (14) | SLEEPS | OPEN | helpers inside (16) */
 #define DOOR_INSIDE UINT64_C(0xffff)
 #define DOOR_OPEN UINT64_C(0x10000)
 #define DOOR_SLEEPS UINT64_C(0x20000) /* the caller */
-#define DOOR_CAME UINT64_C(0x40000)
-#define DOOR_CAME_MAX UINT64_C(0x3fff)
+#define DOOR_PART UINT64_C(0x40000)
+#define DOOR_PARTS UINT64_C(0x3fff)
 #define DOOR_COUNT (UINT64_C(1) << 32)
 
 struct loop {
     /* what others look at while they have nothing to do: written once for each use */
     ATOMIC(uint64_t) door;
+    ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
     ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
     struct weft_worker *seat;
     uint32_t parts; /* how many */
@@ -102,9 +108,12 @@ static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { re
 static struct loop *loop_first(const struct weft_worker *seat) { return load_acq(R12, &seat->loops); }
 static struct loop *loop_next(const struct loop *loop) { return load_acq(R19, &loop->next); }
 
-INLINE uint32_t door_came(uint64_t door) { return (uint32_t)(door / DOOR_CAME & DOOR_CAME_MAX); }
-INLINE uint32_t parts_in_use(const struct loop *loop, uint64_t door) {
-    return (uint32_t)min_u64(door_came(door) + 1, loop->parts);
+/* Parts that may have something: the caller's and those of helpers, inside or gone. */
+INLINE uint32_t door_parts(uint64_t door) { return (uint32_t)(door / DOOR_PART & DOOR_PARTS) + 1; }
+/* The door when a helper has come in. */
+INLINE uint64_t door_after(const struct loop *loop, uint64_t door, uint32_t number) {
+    bool is_known = number == loop->parts || number < door_parts(door);
+    return (is_known ? door : (door & ~(DOOR_PARTS * DOOR_PART)) + number * DOOR_PART) + 1;
 }
 INLINE uint64_t range_make(uint64_t from, uint64_t to) { return from | to << 32; }
 INLINE uint32_t range_from(uint64_t range) { return (uint32_t)range; }
@@ -156,7 +165,7 @@ static bool part_steal(struct loop *loop, struct part *part) {
     for (;;) {
         struct part *fullest = NULL;
         uint64_t most = 0;
-        uint32_t parts = parts_in_use(loop, load_rlx(&loop->door));
+        uint32_t parts = door_parts(load_rlx(&loop->door));
         for (uint32_t i = 0; i < parts; i++) {
             uint64_t range = load_rlx(&loop->part[i].range);
             if (&loop->part[i] == part || range_left(range) <= range_left(most)) continue;
@@ -220,7 +229,7 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct p
 static bool loop_has_more(const struct loop *loop, uint64_t door) {
     if ((door & DOOR_OPEN) == 0) return false;
     if (load_rlx(&loop->is_cut)) return false;
-    uint32_t parts = parts_in_use(loop, door);
+    uint32_t parts = door_parts(door);
     uint32_t failed_at = load_rlx(&loop->failed_at);
     for (uint32_t i = 0; i < parts; i++) {
         uint64_t range = load_rlx(&loop->part[i].range);
@@ -240,12 +249,30 @@ bool loops_are_open(const weft_pool *pool) {
     return false;
 }
 
-/* The number of the helper, from 1 and below `numbers`; 0: none is left, the door, as it was found, is shut or there is nothing to do. */
-static uint32_t loop_enter(struct loop *loop, uint64_t door, uint64_t numbers) {
+/* A number from 1 on that no other helper has; loop->parts: there is none. */
+static uint32_t number_take(struct loop *loop) {
+    uint64_t all = UINT64_MAX >> (PARTS_MAX - loop->parts) & ~UINT64_C(1);
+    uint64_t taken = load_rlx(&loop->taken);
+    while ((all & ~taken) != 0) {
+        uint32_t number = (uint32_t)__builtin_ctzll(all & ~taken);
+        if (cas_acq(R23, &loop->taken, &taken, taken | UINT64_C(1) << number)) return number;
+    }
+    return loop->parts;
+}
+static void number_give(struct loop *loop, uint32_t number) {
+    if (number < loop->parts) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
+}
+
+/* As the helper of that number, loop->parts without one. 0: the door, as it was found, is shut or there is nothing to do, or the
+ * helper `leaves` and there is no number. */
+static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
     uint64_t count = door / DOOR_COUNT;
     if (!loop_has_more(loop, door)) return 0;
-    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count && door_came(door) + 1 < numbers)
-        if (cas_rlx(R7, &loop->door, &door, door + DOOR_CAME + 1)) return door_came(door) + 1;
+    uint32_t number = number_take(loop);
+    if (leaves && number == loop->parts) return 0;
+    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count)
+        if (cas_rlx(R7, &loop->door, &door, door_after(loop, door, number))) return number;
+    number_give(loop, number);
     return 0;
 }
 
@@ -259,7 +286,7 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
             uint64_t door = load_acq(R20, &loop->door);
             if ((door & DOOR_OPEN) == 0 || (filter != NULL && !filter->accepts(filter->context, loop))) continue;
             bool leaves = filter != NULL && filter->leaves;
-            uint32_t number = loop_enter(loop, door, leaves ? loop->parts : DOOR_CAME_MAX + 1);
+            uint32_t number = loop_enter(loop, door, leaves);
             *found = loop;
             if (number != 0) return number;
         }
@@ -299,15 +326,14 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
     seat->in_loop = loop;
-    if (number < loop->parts) {
-        if (part_steal(loop, &loop->part[number])) loop_share(loop, seat, &loop->part[number], until_ns);
-    } else {
-        struct part own = {{0}};
-        if (part_steal(loop, &own)) loop_share(loop, seat, &own, 0);
-    }
+    struct part own = {{0}};
+    ASSERT(number < loop->parts || until_ns == 0);
+    struct part *part = number < loop->parts ? &loop->part[number] : &own;
+    if (range_left(load_rlx(&part->range)) > 0 || part_steal(loop, part)) loop_share(loop, seat, part, until_ns);
     trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
     worker_flush(seat);
     frame_pop(seat);
+    number_give(loop, number);
     if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
     add_rel(R16, &caller->wait_event, 1);
     os_wake(&caller->wait_event, INT32_MAX);
@@ -354,7 +380,7 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     const weft_pool *pool = seat->pool;
     uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
     uint64_t door = load_rlx(&loop->door); /* as the last use left it */
-    uint32_t used = parts_in_use(loop, door);
+    uint32_t used = door_parts(door);
     loop->owes_since = 0;
     for (uint32_t i = 1; i < used; i++) store_rlx(&loop->part[i].range, 0);
     store_rlx(&loop->position, fork_position(seat));

@@ -297,8 +297,16 @@ EXPLORE_DRIVER(late_loop, .about = "two loops, a helper of the first is late to 
 
 /* ---- a loop whose helpers leave before its end -------------------------------------------------------------------- */
 
+static bool caller_waits;
+static uint32_t units_run(void) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < UNITS; i++) sum += world.units[i];
+    return sum;
+}
 static int unit_body(size_t begin, size_t end, void *context, weft_worker *self) {
     for (size_t i = begin; i < end; i++) world.units[i]++;
+    while (caller_waits && begin == 0 && self == sleeper() && units_run() < UNITS) os_pause();
+    if (begin == 0 && self == sleeper()) explore_observe(1);
     return body(begin, end, context, self);
 }
 static void loop_with_leavers(void) {
@@ -322,8 +330,19 @@ static void help_and_leave(uint32_t index) {
             os_pause();
     }
 }
+static void setup_leavers(void) {
+    setup_loops();
+    caller_waits = false;
+}
+static void setup_busy_caller(void) {
+    setup_loops();
+    caller_waits = true;
+}
 static void leave_first(void) { help_and_leave(0); }
 static void leave_second(void) { help_and_leave(1); }
-EXPLORE_DRIVER(late_leavers, .about = "a loop whose helpers leave what they took to others", .setup = setup_loops,
+EXPLORE_DRIVER(late_leavers, .about = "a loop whose helpers leave what they took to others", .setup = setup_leavers,
                .threads = {loop_with_leavers, leave_first, leave_second}, .check = end, .flags = EXPLORE_NO_RESCUE,
                .must_see = 1);
+EXPLORE_DRIVER(late_polls, .about = "the same, while the caller is long in its first unit", .setup = setup_busy_caller,
+               .threads = {loop_with_leavers, leave_first, leave_second}, .check = end, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 3);
