@@ -437,8 +437,10 @@ void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
 static NOINLINE void *alloc_uncached(size_t size) {
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, BLOCK_MIN);
     if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
-    struct heap *heap = heap_get();
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
     void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));
+    heap_return(is_lent);
     if (block != NULL) handed_out(block, size);
     return block;
 }
@@ -628,7 +630,8 @@ void heap_free_slow(void *p) {
         private_free(p);
         return;
     }
-    struct heap *heap = kind < CACHED ? heap_get() : NULL;
+    bool is_lent = false;
+    struct heap *heap = kind < CACHED ? heap_borrow(&is_lent) : NULL;
     if (heap == NULL && kind < CLASSES)
         slab_send(slab_of(p), &p, 1);
     else if (heap == NULL)
@@ -637,6 +640,7 @@ void heap_free_slow(void *p) {
         heap_free_small(heap, p, kind);
     else
         free_run(heap, p, kind);
+    heap_return(is_lent);
 }
 
 void heap_free_sized_slow(void *p, size_t size) {

@@ -220,6 +220,9 @@ extern struct heaps heaps;
 struct heap *heaps_all(void);
 /* The calling thread's heap, made if it has none; NULL: no memory. */
 struct heap *heap_get(void);
+/* The same for one call, which ends with heap_return: in a thread that will not be told again that it ends. */
+struct heap *heap_borrow(bool *is_lent);
+void heap_return(bool is_lent);
 /* Empties the thread's cache and collects what others freed. */
 void heap_tidy(struct heap *heap);
 /* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any thread. */

@@ -269,8 +269,11 @@ static void *alloc_in(struct heap *heap, size_t size, size_t alignment) {
 }
 
 void *check_alloc(size_t size, size_t alignment) {
-    struct heap *heap = heap_get();
-    return heap == NULL ? NULL : alloc_in(heap, size, alignment);
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
+    void *p = heap == NULL ? NULL : alloc_in(heap, size, alignment);
+    heap_return(is_lent);
+    return p;
 }
 
 void *check_alloc_in(struct heap *heap, size_t size) { return alloc_in(heap, size, BLOCK_MIN); }
@@ -339,8 +342,10 @@ static struct block mark_end(void *p, size_t size) {
 }
 
 void check_free(void *p, size_t size) {
+    bool is_lent;
     struct block block = mark_end(p, size);
-    detain(heap_get(), &block);
+    detain(heap_borrow(&is_lent), &block);
+    heap_return(is_lent);
 }
 
 bool check_free_in(struct heap *heap, void *p) {

@@ -6,6 +6,9 @@
  * others were freeing to them, reach its inbox; stripping it again, at a turn of decay, a trim, or by the next thread,
  * finds them.
  *
+ * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the thread when
+ * all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one call.
+ *
  * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
  * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
  * whose slabs emptied might do neither for long after, so it watches: its caches' limits stand so that frees at their
@@ -22,6 +25,7 @@
 
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
+#define LAST_EXIT 2u           /* after so many it borrows */
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
 
@@ -65,12 +69,18 @@ struct heap *heap_make(void) {
 
 #define IDLE_LINK offsetof(struct heap, idle_link)
 
-static void heap_exit(os_self *self) {
+static void heap_leave(os_self *self) {
     struct heap *heap = self->heap;
     if (heap == (void *)os_no_heap) return;
     self->heap = os_no_heap;
     tagged_push(&heaps.idle, heap, IDLE_LINK);
     purge_poke();
+}
+
+/* Asks to be told once more: destructors that come after this one in its round may need a heap for long. */
+static void heap_exit(os_self *self) {
+    heap_leave(self);
+    if (self->heap_exits++ == 0) os_self_watch(OS_EXIT_HEAP, heap_exit);
 }
 
 struct heap *heap_get(void) {
@@ -81,8 +91,18 @@ struct heap *heap_get(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     self->heap = heap; /* first: to watch may allocate */
-    os_self_watch(OS_EXIT_HEAP, heap_exit);
+    if (self->heap_exits < LAST_EXIT) os_self_watch(OS_EXIT_HEAP, heap_exit);
     return heap;
+}
+
+struct heap *heap_borrow(bool *is_lent) {
+    const os_self *self = os_self_get();
+    *is_lent = UNLIKELY(self->heap_exits >= LAST_EXIT) && self->heap == os_no_heap;
+    return heap_get();
+}
+
+void heap_return(bool is_lent) {
+    if (UNLIKELY(is_lent)) heap_leave(os_self_get());
 }
 
 /* ---- ended threads' heaps ----------------------------------------------------------------------------------------- */
@@ -153,7 +173,12 @@ static size_t give_back(struct heap *heap) {
     return depot_purge(true);
 }
 
-size_t heap_trim(void) { return give_back(heap_get()); }
+size_t heap_trim(void) {
+    bool is_lent;
+    size_t bytes = give_back(heap_borrow(&is_lent));
+    heap_return(is_lent);
+    return bytes;
+}
 
 void heap_rest(void) {
     struct heap *heap = heap_mine();

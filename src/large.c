@@ -158,10 +158,12 @@ static void run_free(const void *p) {
 /* ---- either ------------------------------------------------------------------------------------------------------- */
 
 static void count_large(unsigned what, unsigned bytes_what, size_t bytes) {
-    struct heap *heap = heap_get();
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
     if (heap == NULL) return;
     store_rlx(&heap->large[what], load_rlx(&heap->large[what]) + 1);
     store_rlx(&heap->large[bytes_what], load_rlx(&heap->large[bytes_what]) + bytes);
+    heap_return(is_lent);
 }
 
 void *large_alloc(size_t size, size_t alignment, bool *zeroed) {

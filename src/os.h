@@ -190,7 +190,8 @@ typedef struct os_self {
     void *worker;
     bool is_worker; /* a pool's own thread: pool_id and worker are that pool's for good */
     void *places;
-    void *heap; /* the thread's heap (heap.h); os_no_heap before it has one */
+    void *heap;          /* the thread's heap (heap.h); os_no_heap before it has one */
+    uint32_t heap_exits; /* how often the heap was told that the thread ends */
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
 

@@ -208,7 +208,7 @@ static ATOMIC(bool) forks_watched;
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
     thread_id_known = 0;
-    os_self *self = os_self_get(), kept = {.heap = self->heap};
+    os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
     kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
     *self = kept;
 }

@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -100,6 +101,38 @@ static void thread_destructors(void) {
         freed(block, 24, 8);
     }
     REQUIRE(atomic_load(&destroyed) >= 200);
+}
+
+/* What the C library frees for a thread after all destructors (the values of its keys after the 32nd, texts of strerror) must
+ * not cost the process a heap. */
+static void *freed_after_destructors(void *keys) {
+    void *block = nothing_but_keys(keys);
+    REQUIRE(strlen(strerror(123456)) > 0);
+    free(block);
+    freed(filled(3000, 9), 3000, 9);
+    return NULL;
+}
+
+/* Allocates in each round, the last one, too. */
+static void key_again(void *key) {
+    free(malloc(4000));
+    pthread_setspecific(*(pthread_key_t *)key, key);
+}
+
+static void thread_ends(void) {
+    enum { ENDS = 1000, SLACK = 16 << 20 }; /* checked mode keeps blocks for a while */
+    static pthread_key_t keys[100], again;
+    size_t before = 0;
+    for (int i = 0; i < 100; i++) REQUIRE(pthread_key_create(&keys[i], NULL) == 0);
+    REQUIRE(pthread_key_create(&again, key_again) == 0);
+    for (int i = 0; i < ENDS; i++) {
+        in_thread(freed_after_destructors, keys, NULL);
+        if (i == ENDS / 10) before = mallinfo2().arena;
+    }
+    REQUIRE(mallinfo2().arena <= before + SLACK);
+    keys[99] = again;
+    for (int i = 0; i < ENDS; i++) in_thread(freed_after_destructors, keys, NULL);
+    REQUIRE(mallinfo2().arena <= before + SLACK);
 }
 
 /* ---- fork --------------------------------------------------------------------------------------------------------- */
@@ -281,6 +314,7 @@ static const struct {
 } cases[] = {
     {"main", before_and_after_main},
     {"destructors", thread_destructors},
+    {"ends", thread_ends},
     {"fork", fork_under_churn},
     {"threads", threads_come_and_go},
     {"crowds", crowds},
