@@ -116,6 +116,18 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
     weft_free(block);
 }
 
+/* ---- glibc's own names -------------------------------------------------------------------------------------------- */
+
+/* Programs with a malloc of their own in front call these; what one gives may go to the other's free. */
+#define LIBC(function) __asm__("__libc_" #function) __attribute__((alias(#function), visibility("default")))
+void *libc_malloc(size_t size) LIBC(malloc);
+void libc_free(void *block) LIBC(free);
+void *libc_calloc(size_t count, size_t size) LIBC(calloc);
+void *libc_realloc(void *block, size_t size) LIBC(realloc);
+void *libc_memalign(size_t alignment, size_t size) LIBC(memalign);
+void *libc_valloc(size_t size) LIBC(valloc);
+void *libc_pvalloc(size_t size) LIBC(pvalloc);
+
 /* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
 
 /* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */
