@@ -52,7 +52,10 @@ EXPORT void *realloc(void *block, size_t size) {
         weft_free(block);
         return NULL;
     }
-    return checked(weft_realloc(block, size));
+    void *resized = weft_realloc(block, size);
+    if (LIKELY(resized != NULL)) return resized;
+    return block != NULL && size <= weft_usable_size(block) ? block
+                                                            : no_memory(); /* programs take it that less is never too much */
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size) {

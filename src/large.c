@@ -114,23 +114,33 @@ static void unmap_block(const void *p) {
     os_unmap(head->map_start, head->map_bytes);
 }
 
-/* A larger or smaller mapping with the same pages. */
-static void *remap_block(void *p, size_t size) {
+static void *move_block(void *p, size_t room, size_t size) {
     struct segment *head = head_of(p);
-    if ((char *)p != (char *)head + PAGE) return NULL;
-    size_t room = head->map_bytes - PAGE;
-    if (round_up(size, PAGE) == room) return p;
     char *other = map_block(size, BLOCK_MIN);
     if (other == NULL) return NULL;
-    size_t moved = (size_t)min_u64(room, round_up(size, PAGE));
-    if (!os_move(p, moved, other)) {
+    if (!os_move(p, room, other)) {
         unmap_block(other);
         return NULL;
     }
     record_drop(head->mapping);
-    if (room > moved) os_unmap((char *)p + moved, room - moved);
     os_unmap(head, PAGE);
     return other;
+}
+
+/* A larger or smaller mapping with the same pages. NULL: no memory, or they cannot be moved. */
+static void *remap_block(void *p, size_t size) {
+    struct segment *head = head_of(p);
+    size_t room = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
+    if (wanted < room) {
+        os_unmap((char *)p + wanted, room - wanted);
+    } else if (wanted > room) {
+        enum os_grow outcome = os_grow(p, room, wanted);
+        if (outcome == OS_NO_ROOM && (char *)p == (char *)head + PAGE) return move_block(p, room, size);
+        if (outcome != OS_GREW) return NULL;
+    }
+    head->map_bytes += wanted - room;
+    store_rlx(&head->mapping->bytes, wanted);
+    return p;
 }
 
 /* ---- runs of slots ------------------------------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 
 /* `bytes` (a multiple of the page size) of zeroed memory, aligned to a page, not touched yet; NULL when there is none. */
 void *os_map(size_t bytes);
-/* Gives back exactly what os_map gave. */
+/* Gives back what os_map gave, or pages of it. Where the system cannot, their contents go nevertheless. */
 void os_unmap(void *memory, size_t bytes);
 /* Lets the system take the pages back; the range stays mapped and reads as zeros. */
 void os_purge(void *memory, size_t bytes);
@@ -22,6 +22,11 @@ size_t os_page_size(void);
 void *os_map_aligned(size_t bytes, size_t alignment);
 /* Asks for huge pages in a range, or (false) for small ones. A wish. */
 void os_huge(void *memory, size_t bytes, bool wanted);
+/* Makes a mapping longer where it stands, with zeros. */
+enum os_grow { OS_GREW, OS_NO_ROOM, OS_UNEVEN };
+/* OS_NO_ROOM: there is something behind it, or no memory; os_move can move it. OS_UNEVEN: it cannot, for someone changed how the system
+ * treats a part of it (madvise, mprotect, mlock). Nothing happened then. */
+enum os_grow os_grow(void *memory, size_t bytes, size_t wanted);
 /* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
  * range is gone. false: nothing happened. */
 bool os_move(void *from, size_t bytes, void *to);

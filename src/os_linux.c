@@ -51,9 +51,10 @@ void *os_map(size_t bytes) {
 
 void os_unmap(void *memory, size_t bytes) {
     int saved = errno;
-    int failed = munmap(memory, bytes);
-    ASSERT(failed == 0);
-    (void)failed;
+    if (munmap(memory, bytes) != 0) {
+        ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
+        madvise(memory, bytes, MADV_DONTNEED);
+    }
     errno = saved;
 }
 
@@ -83,6 +84,16 @@ void os_huge(void *memory, size_t bytes, bool wanted) {
     errno = saved;
 }
 
+enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
+    int saved = errno;
+    enum os_grow outcome = OS_GREW;
+    if (mremap(memory, bytes, wanted, 0) == MAP_FAILED) outcome = errno == ENOMEM ? OS_NO_ROOM : OS_UNEVEN;
+    errno = saved;
+    return outcome;
+}
+
+/* Where Linux (to 6.16) finds that the pages do not move together it has unmapped what was at `to`, and another thread may be there
+ * already: hence os_grow first. */
 bool os_move(void *from, size_t bytes, void *to) {
     int saved = errno;
     void *moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);

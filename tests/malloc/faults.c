@@ -1,5 +1,6 @@
 /* faults.c: mmap fails at the Nth call, or from the Nth on, for every N that the same work reaches. An allocation then returns NULL
- * with ENOMEM or has found memory elsewhere; what is live stays as it is, and later work goes well. `faults SERVER`. */
+ * with ENOMEM or has found memory elsewhere; what is live stays as it is, and later work goes well. A block can be made smaller
+ * without any memory. munmap fails as it does where there are too many mappings, mremap as on Linux before 6.17. `faults SERVER`. */
 #include "server.h"
 
 #include <errno.h>
@@ -41,6 +42,31 @@ void *map_or_fail(void *address, size_t length, ...) {
     va_end(more);
     if (!fails()) return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
     errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+static bool munmap_fails, mremap_fails;
+static unsigned char *intruder; /* what another thread mapped where a failing mremap left a hole */
+
+int unmap_or_fail(void *address, size_t length) __asm__("munmap");
+int unmap_or_fail(void *address, size_t length) {
+    if (!munmap_fails) return (int)syscall(SYS_munmap, address, length);
+    errno = ENOMEM;
+    return -1;
+}
+
+/* A block whose pages the system does not treat alike: the target goes first, then mremap finds that it cannot. */
+void *remap_or_fail(void *old, size_t size, size_t wanted, int flags, ...) __asm__("mremap");
+void *remap_or_fail(void *old, size_t size, size_t wanted, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    void *target = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void *) : NULL;
+    va_end(more);
+    if (!mremap_fails) return (void *)syscall(SYS_mremap, old, size, wanted, flags, target);
+    if (target != NULL)
+        intruder = (void *)syscall(SYS_mmap, target, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                                   -1, 0);
+    errno = EFAULT;
     return MAP_FAILED;
 }
 
@@ -162,10 +188,95 @@ static long sweep(bool to_the_end, unsigned *failed) {
     return at - 1;
 }
 
+/* ---- smaller, and gone -------------------------------------------------------------------------------------------- */
+
+static void in_child(void (*run)(void)) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        run();
+        _exit(0);
+    }
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void smaller_without_memory(void) {
+    enum { COUNT = 12 };
+    unsigned char *blocks[COUNT];
+    size_t sizes[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        sizes[i] = (size_t)10000 << i;
+        blocks[i] = malloc(sizes[i]);
+        REQUIRE(blocks[i] != NULL);
+        memset(blocks[i], (int)i, sizes[i]);
+    }
+    fail_at = 1;
+    fail_until = INT32_MAX;
+    for (size_t size = 4000000; size > 0; size /= 2)
+        while (malloc(size) != NULL) {}
+    for (unsigned i = 0; i < COUNT; i++)
+        for (; sizes[i] > 1; sizes[i] /= i % 2 == 0 ? 7 : 300) {
+            blocks[i] = realloc(blocks[i], sizes[i]);
+            REQUIRE(blocks[i] != NULL && blocks[i][0] == i && blocks[i][sizes[i] - 1] == i);
+        }
+}
+
+static size_t resident_bytes(void) {
+    char line[256] = "", *second;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    (void)strtoul(line, &second, 10);
+    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void gone_without_munmap(void) {
+    enum { BYTES = 64 << 20 };
+    unsigned char *block = malloc(BYTES);
+    REQUIRE(block != NULL);
+    memset(block, 1, BYTES);
+    size_t full = resident_bytes();
+    munmap_fails = true;
+    errno = 0;
+    free(block);
+    REQUIRE(errno == 0);
+    REQUIRE(resident_bytes() < full - BYTES / 2);
+    block = malloc(BYTES);
+    REQUIRE(block != NULL);
+    memset(block, 1, BYTES);
+    block = realloc(block, 5 << 20);
+    REQUIRE(block != NULL && block[0] == 1 && block[(5 << 20) - 1] == 1);
+    REQUIRE(resident_bytes() < full - BYTES / 2);
+    free(block);
+}
+
+static void larger_without_mremap(void) {
+    enum { BYTES = 5 << 20 };
+    unsigned char *block = malloc(BYTES);
+    REQUIRE(block != NULL);
+    memset(block, 2, BYTES);
+    mremap_fails = true;
+    block = realloc(block, 3 * BYTES);
+    REQUIRE(block != NULL && block[0] == 2 && block[BYTES - 1] == 2);
+    memset(block, 2, 3 * BYTES);
+    if (intruder != NULL) memset(intruder, 3, BYTES); /* it is not the heap's: nobody may have unmapped it */
+    mremap_fails = false;
+    unsigned char *others[8];
+    for (int i = 0; i < 8; i++) others[i] = calloc(1, BYTES + (size_t)i * 4096);
+    for (int i = 0; i < 8; i++) REQUIRE(others[i] != NULL && others[i][0] == 0 && others[i][BYTES - 1] == 0);
+    if (intruder != NULL) REQUIRE(intruder[0] == 3 && intruder[BYTES - 1] == 3);
+    REQUIRE(block[0] == 2 && block[3 * BYTES - 1] == 2);
+}
+
 int main(int argc, char **argv) {
     unsigned failed = 0, failed_for_good = 0;
     if (argc != 2) return 2;
     require_server(argv[1]);
+    in_child(smaller_without_memory);
+    in_child(gone_without_munmap);
+    in_child(larger_without_mremap);
     long once = sweep(false, &failed), for_good = sweep(true, &failed_for_good);
     printf("one mmap failing: %ld places, an allocation failed in %u of them\n", once, failed);
     printf("all from the Nth on failing: %ld places, in %u of them\n", for_good, failed_for_good);
