@@ -69,7 +69,10 @@ static struct weft_worker *seat_of(const weft_pool *pool, uint32_t index) { retu
 /* ---- offering ----------------------------------------------------------------------------------------------------- */
 
 static bool filter_accepts(const struct fork_filter *filter, const struct fork_span *span) {
-    return filter == NULL || filter->accepts(filter->context, load_rlx(&span->index));
+    if (filter == NULL) return true;
+    if (filter->inside == NULL) return filter->accepts(filter->context, load_rlx(&span->index));
+    const struct loop *loop = load_rlx(&span->in_loop);
+    return loop != NULL && filter->inside(filter->context, loop);
 }
 
 /* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread; to others it is a guess. */
@@ -100,7 +103,7 @@ void fork_wake_joins(const weft_pool *pool) {
     }
 }
 
-/* Something of the group `id` is on offer. */
+/* Something of the group `id` is on offer; 0: any wait or loop may be for it. */
 static void fork_notify(struct weft_worker *seat, uint64_t id) {
     weft_pool *pool = seat->pool;
     if (park_glance(&pool->park) == 0) return;
@@ -114,7 +117,8 @@ static void fork_notify(struct weft_worker *seat, uint64_t id) {
     worker_wake_helpers(pool, id);
 }
 
-/* Offers the seat's oldest private call, unless one is on offer. Returns the group of what is; 0: not known. */
+/* Offers the seat's oldest private call, unless one is on offer. Returns the group of what is, as
+ * fork_notify is told. */
 static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = &seat->forks;
     uint64_t offer = load_rlx(&forks->offer);
@@ -125,7 +129,8 @@ static uint64_t fork_offer(struct weft_worker *seat) {
         return 0;
     store_rlx(&forks->offered_fn, load_rlx(&place->fn));
     store_rel(J2, &forks->offer, offer_after(offer, place));
-    return load_rlx(&span_of(place)->id);
+    const struct fork_span *span = span_of(place);
+    return load_rlx(&span->in_loop) == NULL ? load_rlx(&span->id) : 0;
 }
 
 /* The thread of that span has been asked. */
@@ -310,6 +315,7 @@ bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *f
 bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help) {
     struct fork_above above[CHAIN_MAX];
     struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .all = above};
+    const struct fork_filter inside = {.inside = hunt_accepts, .context = &hunt};
     while (hunt.above < CHAIN_MAX && hunt.span != NULL) {
         uint64_t state = load_rlx(&here->state);
         if (kind_of(state) != PLACE_TAKEN) return false;
@@ -319,10 +325,12 @@ bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, str
         if (hunt.taker == NULL) return false;
         help->number = 0;
         if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
+        if (fork_find(seat, force, &inside, &help->call)) return true;
         help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt, false}, &help->loop);
         if (help->number != 0) return true;
         here = load_acq(J29, &hunt.taker->forks.waits_for);
         fork_ask(hunt.taker);
+        forks_ask(seat->pool, &inside);
         if (here == NULL || position_of(here) < hunt.from) return false;
     }
     return false;
@@ -352,6 +360,7 @@ void fork_run(struct weft_worker *seat, struct fork_call *call) {
     frame.id = load_rlx(&above->id);
     frame.index = load_rlx(&above->index);
     frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    seat->in_loop = load_rlx(&above->in_loop);
     weft_place *here = region_begin(span, frame.id, frame.index);
     struct fork_call *outer = seat->forks.running;
     seat->forks.running = call;

@@ -4,10 +4,12 @@
 
 #include "loop.h"
 
-/* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim. NULL: anybody's. */
+/* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim; with `inside`, those forked in a body of a
+ * loop that this accepts, or in such a call. NULL: anybody's. */
 struct fork_filter {
     lane_filter accepts;
     const void *context;
+    bool (*inside)(const void *context, const struct loop *loop);
 };
 
 /* A call that the finder has taken: it must run it. */
@@ -31,7 +33,7 @@ void fork_wake_joins(const weft_pool *pool);
 
 /* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
-/* The same of a call below the one of that place, which another thread runs, or enters a loop below it. */
+/* The same of a call below the one of that place, which another thread runs, or inside a loop below it; or enters such a loop. */
 bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
 /* The loop no longer than until that time; 0: to its end. */

@@ -15,9 +15,9 @@
  * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep their
  * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
  *
- * The caller that waits for its helpers helps with loops inside theirs: a loop knows the one in whose body it was called, which
- * cannot end before it. So do waits with loops of their group, and joins with those that the call waited for has called (fork.c).
- * Asleep, they are told of such loops when nobody else is to be had. They ask a loop whose it is after they have seen its door
+ * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop in whose body
+ * it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops of their group, and joins
+ * with those that the call waited for has called (fork.c). Asleep, they are told of such loops and calls when nobody else is to be had. They ask a loop whose it is after they have seen its door
  * open (R20) and enter if that is unchanged (R7): from then on it is not over before they have left.
  *
  * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
@@ -40,7 +40,7 @@
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
  *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23
  *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier use
- *   R21 loop_rest: fence              sc       R10 the caller sleeps beside a loop that needs it
+ *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
  *   R22 loop_rest: looks              -        R10 see R21
  *   R23 number_take: CAS taken        acquire  R24 the part is thought empty and what is left of it lost; split: two have it
  *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two have it
@@ -308,8 +308,18 @@ static bool loop_is_inside(const void *outer, const struct loop *loop) {
     for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != outer; i++) loop = load_rlx(&loop->above);
     return loop == outer;
 }
-static uint32_t loop_find_inside(struct weft_worker *seat, const struct loop *outer, struct loop **found) {
-    return loop_find(seat, &(struct loop_filter){loop_is_inside, outer, false}, found);
+static bool loop_holds(const void *outer, const struct loop *loop) { return loop == outer || loop_is_inside(outer, loop); }
+
+/* Takes a call forked in the loop's bodies, or in ..., or enters a loop called there. If there is none it asks for such a call; firmly
+ * before a sleep. */
+static bool loop_find_inside(const struct loop *loop, bool force, struct fork_help *help) {
+    struct weft_worker *seat = loop->seat;
+    const struct fork_filter calls = {.inside = loop_holds, .context = loop};
+    help->number = 0;
+    if (fork_find(seat, force, &calls, &help->call)) return true;
+    help->number = loop_find(seat, &(struct loop_filter){loop_is_inside, loop, false}, &help->loop);
+    if (help->number == 0) forks_ask(seat->pool, &calls);
+    return help->number != 0;
 }
 
 #define JOB_BYTES (offsetof(struct loop, failed_at) - offsetof(struct loop, units))
@@ -396,17 +406,18 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
         loop->owes_since = os_ticks();
 }
 
-/* The caller sleeps until all helpers have left, or one may need it: then, as loop_find. */
-static uint32_t loop_rest(struct loop *loop, bool helps, struct loop **below) {
+/* The caller sleeps until all helpers have left, or one may need it: then true, as loop_find_inside. */
+static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     struct weft_worker *seat = loop->seat;
-    uint32_t number = 0;
+    bool has_help = false;
     uint32_t event = load_acq(R15, &seat->wait_event);
-    if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) == 0) return 0;
+    if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) == 0) return false;
     store_rlx(&seat->wait_helps, helps ? WEFT_HELP_BELOW + 1 : 0);
     add_rlx(&seat->pool->park.word[0].helpers, helps);
     fence_sc(R21);
-    if (recheck(R22, helps, false)) number = loop_find_inside(seat, loop, below);
-    if (number == 0) {
+    if (helps) forks_ask_firmly(seat->pool, &(struct fork_filter){.inside = loop_holds, .context = loop});
+    if (recheck(R22, helps, false)) has_help = loop_find_inside(loop, true, help);
+    if (!has_help) {
         uint64_t slept = trace_begin(seat);
         count_up(&seat->parks, 1);
         pool_hold_up(seat);
@@ -416,26 +427,30 @@ static uint32_t loop_rest(struct loop *loop, bool helps, struct loop **below) {
     }
     store_rlx(&seat->wait_helps, 0);
     add_rlx(&seat->pool->park.word[0].helpers, -(uint32_t)helps);
-    return number;
+    return has_help;
 }
 
 /* Lets nobody in any more, and waits until all have left. */
 static void loop_shut(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     bool helps = seat->is_worker || seat->pool->helps;
-    struct loop *below;
+    struct fork_help help;
     uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
     uint64_t start = os_ticks();
+    uint64_t asked = start;
     uint32_t turn = 0;
     while ((door & DOOR_INSIDE) != 0) {
-        uint32_t number = helps ? loop_find_inside(seat, loop, &below) : 0;
-        bool spins = os_ticks() - start < real_spin_ticks(seat);
+        uint64_t now = os_ticks();
+        bool force = now - asked >= seat->pool->patience_ticks;
+        if (force) asked = now;
+        bool has_help = helps && loop_find_inside(loop, force, &help);
+        bool spins = now - start < real_spin_ticks(seat);
         os_take_turns(&turn);
-        if (number == 0 && spins)
+        if (!has_help && spins)
             os_pause();
-        else if (number == 0)
-            number = loop_rest(loop, helps, &below);
-        if (number != 0) loop_help(seat, below, number, 0);
+        else if (!has_help)
+            has_help = loop_rest(loop, helps, &help);
+        if (has_help) fork_help_run(seat, &help, 0);
         door = load_acq(R14, &loop->door);
     }
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));

@@ -2,7 +2,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
- *   J18 region_begin: fence             sc       K3  a worker parks, asks not and is not seen
+ *   J18 region_begin: fence             sc       K3, R21  a worker parks, asks not and is not seen
  *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
  *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
  */
@@ -63,6 +63,7 @@ weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index) {
     span->is_guest = false;
     store_rlx(&span->id, id);
     store_rlx(&span->index, index);
+    store_rlx(&span->in_loop, span->seat->in_loop);
     span_rest(span);
     store_rel(J16, &forks->current, span);
     fence_sc(J18);
@@ -85,6 +86,7 @@ weft_place *span_leave(struct fork_span *span) {
     next->refused = 0;
     store_rlx(&next->id, load_rlx(&span->id));
     store_rlx(&next->index, load_rlx(&span->index));
+    store_rlx(&next->in_loop, load_rlx(&span->in_loop));
     span_rest(next);
     span_switch(span, next);
     return span_place(next, SPAN_FIRST);

@@ -15,9 +15,10 @@ struct fork_span {
     ATOMIC(weft_place *) limit; /* as in weft_span: the span's last place, NULL when asked */
     struct weft_worker *seat;
     ATOMIC(struct fork_span *) next;
-    struct fork_span *outer; /* of a region's first span: where the thread forked before */
-    uint64_t base;           /* position of place 0 */
-    ATOMIC(uint64_t) id;     /* the group of the task that the region is in, and its record's index */
+    struct fork_span *outer;       /* of a region's first span: where the thread forked before */
+    uint64_t base;                 /* position of place 0 */
+    ATOMIC(struct loop *) in_loop; /* in whose body the region is, or the fork of the call that it is in; or NULL */
+    ATOMIC(uint64_t) id;           /* the group of the task that the region is in, and its record's index */
     ATOMIC(uint32_t) index;
     uint32_t refused : 30; /* forks at the last place that there was no memory for */
     uint32_t is_guest : 1; /* the region is an outside thread's */
@@ -61,7 +62,7 @@ INLINE void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is
 
 /* The span where the seat's next region will begin. NULL: no memory. */
 struct fork_span *region_span(struct weft_worker *seat);
-/* Begins a region there, for a task of the group `id`; its first place. */
+/* Begins a region there, for a task of the group `id`, in the loop that the seat is in; its first place. */
 weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index);
 void region_end(struct fork_span *span);
 

@@ -76,7 +76,7 @@ static bool wait_accepts_loop(const void *context, const struct loop *loop) {
 
 /* Takes a forked call of the group, or of one below it, or enters a loop of such. */
 static bool wait_find(struct wait *wait, bool force, struct fork_help *found) {
-    const struct fork_filter filter = {wait_accepts, wait};
+    const struct fork_filter filter = {.accepts = wait_accepts, .context = wait};
     found->number = 0;
     if (fork_find(wait->seat, force, &filter, &found->call)) return true;
     const struct loop_filter loops = {wait_accepts_loop, wait, wait->deadline_ns != 0};
@@ -86,7 +86,7 @@ static bool wait_find(struct wait *wait, bool force, struct fork_help *found) {
 
 /* The same, and asks for a call if there is none. */
 static bool wait_ask(struct wait *wait, bool force, struct fork_help *found) {
-    const struct fork_filter filter = {wait_accepts, wait};
+    const struct fork_filter filter = {.accepts = wait_accepts, .context = wait};
     if (wait->help == WEFT_HELP_NONE) return false;
     bool has_found = wait_find(wait, force, found);
     if (!has_found) forks_ask(wait->seat->pool, &filter);
@@ -97,7 +97,7 @@ static bool wait_ask(struct wait *wait, bool force, struct fork_help *found) {
 static void wait_sleep(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     weft_pool *pool = seat->pool;
-    const struct fork_filter filter = {wait_accepts, wait};
+    const struct fork_filter filter = {.accepts = wait_accepts, .context = wait};
     struct piece piece;
     struct fork_help found;
     bool helps = wait->help != WEFT_HELP_NONE;

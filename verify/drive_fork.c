@@ -313,6 +313,67 @@ static void submit_looping(void) {
 EXPLORE_DRIVER(fork_loop_waited, .about = "a loop in a task that is waited for", .setup = setup_one,
                .threads = {submit_looping}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* A call forked in a loop's body must be run by another: by the loop's caller, when the worker has the body. */
+static void await_event(void) {
+    while (load_acq(drive_fork_seen4, &world.event) == 0) os_wait(&world.event, 0, 0);
+}
+static int sending_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    for (size_t i = begin; i < end; i++) {
+        if (i == 0) continue;
+        if (weft_worker_index(self) == 0) explore_observe(1);
+        long_leaf();
+    }
+    return 0;
+}
+static void loop_of_leaves(void) { EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, sending_body, NULL) == WEFT_OK); }
+EXPLORE_DRIVER(fork_in_body, .about = "a long leaf in the body of a loop whose caller waits", .setup = setup_one,
+               .threads = {loop_of_leaves}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
+/* The same of a call in a call that a third thread has taken, whose joiner is long in something else. */
+static int nesting_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    if (begin == 0 && end == 1) return 0;
+    weft_place *here = enter();
+    struct call call = call_new(0);
+    nest_fork(here, &call);
+    await_event();
+    call_end(&call, nest_join(here, &call));
+    weft_leave(here);
+    return 0;
+}
+static void loop_of_nests(void) { EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, nesting_body, NULL) == WEFT_OK); }
+EXPLORE_DRIVER(fork_in_body_below, .about = "the same in a call that a third thread has taken", .setup = setup_two,
+               .threads = {loop_of_nests}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* The same by a thread in the join of the call that has called the loop, when two workers are long in its bodies. */
+static int busy_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    for (size_t i = begin; i < end; i++) {
+        if (i == 0)
+            await_event();
+        else
+            long_leaf();
+    }
+    return 0;
+}
+static uint32_t loops_long(weft_place *here, struct call call) {
+    EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, busy_body, NULL) == WEFT_OK);
+    return note(here, &call);
+}
+WEFT_FORK(loops_long, uint32_t, struct call)
+
+static void join_of_loop(void) {
+    weft_place *here = enter();
+    struct call call = call_new(0);
+    loops_long_fork(here, &call);
+    explore_step();
+    call_end(&call, loops_long_join(here, &call));
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_in_body_joined, .about = "a long leaf in the body of a loop in a call that is waited for",
+               .setup = setup_two, .threads = {join_of_loop}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* Two calls must be run by others while the caller is in its leaf. */
 static uint32_t counter(weft_place *here, struct call call) {
     uint32_t result = note(here, &call);

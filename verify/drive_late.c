@@ -256,7 +256,7 @@ static bool is_wanted(const void *context, uint32_t index) {
     return index == WANTED_INDEX;
 }
 static void take_wanted(void) {
-    const struct fork_filter filter = {is_wanted, NULL};
+    const struct fork_filter filter = {.accepts = is_wanted};
     struct fork_call call;
     while (world.run < HELPERS)
         if (fork_find(seat_at(0), true, &filter, &call)) fork_run(seat_at(0), &call);
