@@ -477,7 +477,7 @@ static int graph_run(const struct weft_worker *seat, weft_graph *graph) {
         error = weft_run(pool, &graph->group, walk_task, &walk);
     else
         error = task_submit_own(pool, &graph->group, walk_task, &walk);
-    weft_wait(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
+    task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
     int result = graph_end(graph);
     return error == WEFT_OK ? result : error;
 }

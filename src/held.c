@@ -15,7 +15,8 @@
  *
  * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds a held
  * task, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and is refused: so
- * of several the last. A wait with a deadline ends by itself and does not count.
+ * of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot be refused: its wait goes
+ * to sleep all the same and wakes the others, which look once more.
  */
 #include "held.h"
 
@@ -67,7 +68,7 @@ bool held_wait_begin(struct groups *groups, struct held_wait *wait) {
     os_lock(&groups->lock);
     for (const struct frame *frame = wait->frame; frame != NULL && !is_circle; frame = frame->above)
         is_circle = frame->id != 0 && leads(groups, frame->id, wait->id);
-    if (!is_circle) {
+    if (!is_circle || wait->insists) {
         wait->next = groups->waits;
         groups->waits = wait;
     }

@@ -37,9 +37,11 @@ struct held_wait {
     struct held_wait *next;
     uint64_t id; /* of the group waited for */
     const struct frame *frame;
+    bool insists; /* others are to give way */
 };
 
-/* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has. */
+/* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has; then it has not
+ * begun, but for one that insists. */
 bool held_wait_begin(struct groups *groups, struct held_wait *wait);
 void held_wait_end(struct groups *groups, const struct held_wait *wait);
 

@@ -236,8 +236,9 @@ static int queue_reserve(struct weft_worker *seat) {
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
         fence_sc(T7);
-        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max && !load_rlx(&pool->closed);
+        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
+        if (seat->frame == NULL && load_rlx(&pool->closed)) is_full = false; /* it is told above */
         if (is_full && blocks) os_wait(&pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;

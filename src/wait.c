@@ -12,7 +12,7 @@
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4, R10  the last to complete, or who opens a loop, does not see the sleeper, nor the
  *                                                 sleeper that
- *   T22 weft_wait_until: load id         acquire  T11 the record is not open yet
+ *   T22 wait_for: load id                acquire  T11 the record is not open yet
  *   T24 weft_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   N5  weft_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
@@ -39,8 +39,9 @@ struct wait {
     uint64_t id;
     uint64_t deadline_ns;
     enum weft_help help;
-    bool blocks; /* a section of weft_block_begin is open */
-    bool ran;    /* it has run tasks */
+    bool must_end; /* it cannot be refused */
+    bool blocks;   /* a section of weft_block_begin is open */
+    bool ran;      /* it has run tasks */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -139,8 +140,11 @@ static void wait_sleep(struct wait *wait) {
 /* The same, but false when this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
     struct groups *groups = &wait->seat->pool->groups;
-    struct held_wait mine = {.id = wait->id, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL};
-    if (mine.frame != NULL && !held_wait_begin(groups, &mine)) return false;
+    struct held_wait mine = {
+        .id = wait->id, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL, .insists = wait->must_end};
+    bool is_circle = mine.frame != NULL && !held_wait_begin(groups, &mine);
+    if (is_circle && !mine.insists) return false;
+    if (is_circle) worker_wake_waits(wait->seat->pool); /* one of them is refused instead */
     wait_sleep(wait);
     if (mine.frame != NULL) held_wait_end(groups, &mine);
     return true;
@@ -182,10 +186,13 @@ static bool wait_gives_up(struct wait *wait) {
     return gives_up;
 }
 
-/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. */
+/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that must not runs in
+ * an ordered pool, when nobody is left, whatever is next. */
 static bool wait_turns_to_help(struct wait *wait) {
-    if (wait->seat->pool->ordered) return !wait_gives_up(wait);
-    wait->help = WEFT_HELP_BELOW;
+    const weft_pool *pool = wait->seat->pool;
+    if (pool->ordered && !wait->must_end) return !wait_gives_up(wait);
+    if (pool->ordered && pool_has_runner(pool)) return true;
+    wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
     wait->seat->has_spare = false;
     return true;
 }
@@ -274,7 +281,7 @@ static void trim_lanes(struct weft_worker *seat) {
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
-    if (task_is_inside(seat, wait->id) || is_held_by_own(seat, wait->id)) return WEFT_EDEADLK;
+    if (!wait->must_end && (task_is_inside(seat, wait->id) || is_held_by_own(seat, wait->id))) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
@@ -289,22 +296,32 @@ static int wait_seated(struct wait *wait) {
     return result;
 }
 
-int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
-    if (pool == NULL || (unsigned)help > WEFT_HELP_NONE) return WEFT_EINVAL;
-    if (group == NULL) group = &pool->group;
+/* For wait->group, as it says. */
+static int wait_for(weft_pool *pool, struct wait *wait) {
     int error = WEFT_OK;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
-    struct wait wait = {.group = group, .id = load_acq(T22, id_of(group)), .deadline_ns = deadline_ns, .help = help};
-    if (wait.id == 0) return WEFT_OK;
-    wait.seat = seat_find(pool, &error);
-    if (wait.seat == NULL) return error;
-    wait.record = record_at(&pool->groups, id_index(wait.id));
-    if (wait.record == NULL) return WEFT_EINVAL;
-    if (!pool->helps) wait.help = WEFT_HELP_NONE;
-    guest_enter(wait.seat);
-    error = wait_seated(&wait);
-    guest_leave(wait.seat);
+    wait->id = load_acq(T22, id_of(wait->group));
+    if (wait->id == 0) return WEFT_OK;
+    wait->seat = seat_find(pool, &error);
+    if (wait->seat == NULL) return error;
+    wait->record = record_at(&pool->groups, id_index(wait->id));
+    if (wait->record == NULL) return WEFT_EINVAL;
+    if (!pool->helps) wait->help = WEFT_HELP_NONE;
+    guest_enter(wait->seat);
+    error = wait_seated(wait);
+    guest_leave(wait->seat);
     return error;
+}
+
+int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (pool == NULL || (unsigned)help > WEFT_HELP_NONE) return WEFT_EINVAL;
+    struct wait wait = {.group = group == NULL ? &pool->group : group, .deadline_ns = deadline_ns, .help = help};
+    return wait_for(pool, &wait);
+}
+
+void task_await_own(weft_pool *pool, weft_group *group) {
+    struct wait wait = {.group = group, .must_end = true};
+    wait_for(pool, &wait);
 }
 
 int weft_wait(weft_pool *pool, weft_group *group) { return weft_wait_until(pool, group, WEFT_HELP_BELOW, 0); }

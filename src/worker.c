@@ -285,15 +285,18 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
     }
 }
 
-void worker_wake_stranded(weft_pool *pool) {
+static void wake_waits(weft_pool *pool, bool stranded) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || load_rlx(&waiter->wait_helps) != 0) continue;
+        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || (stranded && load_rlx(&waiter->wait_helps) != 0)) continue;
         add_rlx(&waiter->wait_event, 1);
         os_wake(&waiter->wait_event, INT32_MAX);
     }
 }
+
+void worker_wake_stranded(weft_pool *pool) { wake_waits(pool, true); }
+void worker_wake_waits(weft_pool *pool) { wake_waits(pool, false); }
 
 void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     uint32_t count = load_rlx(&pool->seat_count);

@@ -285,6 +285,8 @@ void worker_leave_queue(weft_pool *pool);
 void worker_wake_helpers(weft_pool *pool, uint64_t id);
 /* Wakes every thread that sleeps in a wait in which it helps nobody. */
 void worker_wake_stranded(weft_pool *pool);
+/* Wakes every thread that sleeps in a wait. */
+void worker_wake_waits(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait for that group. */
 void worker_wake_waiters(weft_pool *pool, uint64_t id);
 

@@ -12,6 +12,8 @@ static struct {
     unsigned long seed;
     atomic_int acts_left; /* after these nothing nests any more */
     atomic_uint children;
+    unsigned left;
+    atomic_uint left_ran;
 } world;
 
 #define CHECKED(x)                                                                                                          \
@@ -38,6 +40,11 @@ static struct draw draw_for(const struct draw *draw, uint64_t number, int depth)
 static void burn(unsigned ns) {
     uint64_t end = clock_ns() + ns;
     while (clock_ns() < end) {}
+}
+
+static unsigned long number_of(const char *name, unsigned long otherwise) {
+    const char *text = getenv(name);
+    return text == NULL ? otherwise : strtoul(text, NULL, 10);
 }
 
 static void act(struct draw *draw, weft_worker *self);
@@ -79,7 +86,7 @@ static unsigned submit(weft_group *group, unsigned count, struct draw *draw, ato
     for (unsigned i = 0; i < count; i++) {
         struct job job = job_new(draw, ran);
         int error = weft_submit(world.pool, group, task, &job, job_bytes(draw));
-        CHECKED(error == WEFT_OK || error == WEFT_EFULL);
+        CHECKED(error == WEFT_OK || error == WEFT_EFULL || (error == WEFT_ECANCELED && group->flags == WEFT_DROP_LATE));
         if (error == WEFT_OK)
             submitted++;
         else
@@ -106,7 +113,8 @@ static weft_group group_new(struct draw *draw) {
     if (kind < 3 && !is_ordered()) group.flags = flags[kind];
     return group;
 }
-static void wait_for(weft_group *group, struct draw *draw, int also) {
+/* Whether it ended with WEFT_OK, and not with that other. */
+static bool wait_for(weft_group *group, struct draw *draw, int also) {
     unsigned kind = below(draw, 6);
     int error;
     do {
@@ -114,6 +122,7 @@ static void wait_for(weft_group *group, struct draw *draw, int also) {
         error = weft_wait_until(world.pool, group, help, kind == 0 ? clock_ns() + below(draw, 100000) : 0);
     } while (error == WEFT_ETIMEDOUT);
     CHECKED(error == WEFT_OK || error == also);
+    return error == WEFT_OK;
 }
 
 static void use_group(struct draw *draw) {
@@ -136,6 +145,15 @@ static void use_cancel(struct draw *draw) {
     CHECKED(weft_cancel(world.pool, &group) == WEFT_OK);
     wait_for(&group, draw, WEFT_ECANCELED);
     CHECKED(atomic_load(&ran) <= submitted);
+}
+static void use_deadline(struct draw *draw) {
+    weft_group group = {.flags = below(draw, 2) == 0 ? WEFT_DROP_LATE : 0};
+    atomic_uint ran = 0;
+    if (below(draw, 2) == 0) CHECKED(weft_deadline(world.pool, &group, clock_ns() + below(draw, 100000)) == WEFT_OK);
+    unsigned submitted = submit(&group, below(draw, 24), draw, &ran);
+    if (below(draw, 2) == 0) CHECKED(weft_deadline(world.pool, &group, clock_ns() + below(draw, 400000)) == WEFT_OK);
+    bool all = wait_for(&group, draw, WEFT_ELATE) || group.flags == 0;
+    CHECKED(all ? atomic_load(&ran) == submitted : atomic_load(&ran) <= submitted);
 }
 static void use_after(struct draw *draw) {
     weft_group first = group_new(draw), then = group_new(draw);
@@ -167,6 +185,41 @@ static void use_loop(struct draw *draw, weft_worker *self) {
     int error = weft_for(world.pool, (weft_range){0, count, 1 + below(draw, 4)}, body, &job);
     if (error == WEFT_ECANCELED && self != NULL && weft_cancelled(self)) return;
     CHECKED(error == WEFT_EFULL ? atomic_load(&ran) == 0 : error == WEFT_OK && atomic_load(&ran) == count);
+}
+
+struct summing {
+    struct draw draw;
+    size_t failing; /* an index, or none */
+};
+static int sum_leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+    const struct summing *summing = context;
+    uint64_t sum = 0;
+    for (size_t i = begin; i < end; i++) {
+        struct draw draw = draw_for(&summing->draw, i, summing->draw.depth);
+        if (i == summing->failing) return 77;
+        act_or_burn(&draw, 8, self);
+        sum = sum * 3 + i;
+    }
+    *(uint64_t *)value = sum;
+    return 0;
+}
+static void sum_combine(void *left, const void *right, void *context) {
+    (void)context;
+    *(uint64_t *)left = *(uint64_t *)left * 5 + *(const uint64_t *)right;
+}
+static void use_reduce(struct draw *draw, weft_worker *self) {
+    size_t count = 1 + below(draw, 200);
+    struct summing summing = {*draw, below(draw, 3) == 0 ? below(draw, 200) : SIZE_MAX};
+    weft_range range = {0, count, 1 + below(draw, 4)};
+    weft_reduction reduction = {.size = sizeof(uint64_t), .leaf = sum_leaf, .combine = sum_combine, .context = &summing};
+    uint64_t sums[2] = {1, 1};
+    for (int i = 0; i < 2; i++) {
+        int error = weft_reduce(world.pool, range, &reduction, &sums[i]);
+        if (error == WEFT_EFULL || (error == WEFT_ECANCELED && self != NULL && weft_cancelled(self))) return;
+        CHECKED(error == (summing.failing < count ? 77 : WEFT_OK));
+        if (error != WEFT_OK) return;
+    }
+    CHECKED(sums[0] == sums[1]);
 }
 
 static unsigned tree(weft_place *here, struct draw draw);
@@ -219,6 +272,7 @@ static void use_graph(struct draw *draw) {
         atomic_store(&ran, 0);
         int error = weft_graph_run(world.pool, graph);
         CHECKED(error == WEFT_EFULL ? atomic_load(&ran) == 0 : error == WEFT_OK && atomic_load(&ran) == count);
+        CHECKED(weft_graph_cancel(world.pool, graph) == WEFT_OK); /* it has ended */
     }
     CHECKED(weft_graph_destroy(&graph) == WEFT_OK);
 }
@@ -254,8 +308,9 @@ static void use_rest(struct draw *draw, weft_worker *self) {
 
 static void act(struct draw *draw, weft_worker *self) {
     if (atomic_fetch_sub(&world.acts_left, 1) <= 0) draw->depth = 0;
-    unsigned what = below(draw, 12);
-    if (is_ordered() && self != NULL) what = what % 3 == 0 ? 10 : 11; /* a wait there may be refused */
+    unsigned what = below(draw, 15);
+    if (is_ordered() && self != NULL && (what < 5 || what == 14)) what = 10 + what % 2; /* a wait there may be refused */
+    if (is_ordered() && what == 14) what = 11;
     switch (what) {
     case 0:
     case 1:
@@ -268,6 +323,9 @@ static void act(struct draw *draw, weft_worker *self) {
     case 8: use_forks(draw); break;
     case 9: use_graph(draw); break;
     case 10: use_block(draw, self); break;
+    case 12:
+    case 13: use_reduce(draw, self); break;
+    case 14: use_deadline(draw); break;
     default: use_rest(draw, self); break;
     }
 }
@@ -283,7 +341,7 @@ static void *outside(void *seed) {
 static weft_config config_drawn(struct draw *draw) {
     static const uint32_t flags[] = {WEFT_ORDERED, WEFT_NO_HELP, WEFT_NO_HELP, WEFT_NO_PLACING};
     static const int64_t spins_ns[] = {WEFT_SPIN_NONE, 0, 3000};
-    weft_config config = config_of(1 + below(draw, 5));
+    weft_config config = config_of((uint32_t)number_of("WEFT_TEST_WORKERS", 1 + below(draw, 5)));
     unsigned kind = below(draw, 8);
     config.flags = kind < 4 ? flags[kind] : 0;
     config.spares = below(draw, 3) == 0 ? 1 + below(draw, 4) : 0;
@@ -292,7 +350,37 @@ static weft_config config_drawn(struct draw *draw) {
     config.full = below(draw, 3);
     config.background_max = below(draw, 3);
     config.clean = clean;
+    if (below(draw, 6) == 0) config.flags |= WEFT_BIND;
+    if (below(draw, 12) == 0) config.flags |= WEFT_LOCK;
+    if (below(draw, 8) == 0) {
+        config.policy = WEFT_FIFO; /* or refused */
+        config.priority = 1;
+    }
     return config;
+}
+/* Tasks that nobody waits for. */
+static void leave_tasks(struct draw *draw) {
+    for (unsigned left = below(draw, 30); left > 0; left--) {
+        struct job job = job_new(draw, &world.left_ran);
+        if (weft_submit(world.pool, NULL, task, &job, job_bytes(draw)) == WEFT_OK)
+            world.left++;
+        else
+            weft_free(job.block);
+    }
+}
+static void end(struct draw *draw) {
+    weft_pool *pool = world.pool; /* tasks read that one still */
+    bool aborts = below(draw, 3) == 0;
+    draw->depth = aborts ? 0 : DEPTH; /* of dropped tasks counts are not kept */
+    world.left = 0;
+    atomic_store(&world.left_ran, 0);
+    if (below(draw, 2) == 0) leave_tasks(draw);
+    if (aborts)
+        CHECKED(weft_pool_abort(&pool, clean, NULL) == WEFT_OK);
+    else
+        CHECKED(weft_pool_destroy(&pool) == WEFT_OK);
+    unsigned ran = atomic_load(&world.left_ran);
+    CHECKED(aborts ? ran <= world.left : ran == world.left);
 }
 static void use_pool(unsigned long seed) {
     struct draw draw = {.state = seed * 7919 + 13};
@@ -308,13 +396,9 @@ static void use_pool(unsigned long seed) {
         REQUIRE(pthread_create(&threads[i], NULL, outside, &seeds[i]) == 0);
     }
     for (unsigned i = 0; i < count; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
-    end_pool(world.pool);
+    end(&draw);
 }
 
-static unsigned long number_of(const char *name, unsigned long otherwise) {
-    const char *text = getenv(name);
-    return text == NULL ? otherwise : strtoul(text, NULL, 10);
-}
 static void test_everything_at_random(void **state) {
     (void)state;
     unsigned long first = number_of("WEFT_TEST_SEED", 1),

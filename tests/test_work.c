@@ -302,6 +302,44 @@ static void test_bounded_from_tasks(void **state) {
         }
 }
 
+/* The same while the pool ends, which does not make room. */
+typedef struct late_flood {
+    gate gate;
+    atomic_uint counter;
+} late_flood;
+
+static int late_flood_task(void *payload, weft_worker *self) {
+    late_flood *late = *(late_flood **)payload;
+    atomic_uint *counter = &late->counter;
+    sem_post(&late->gate.entered);
+    await(&late->gate.opened);
+    return flood_task(&counter, self);
+}
+
+static void *destroy_thread(void *argument) {
+    weft_pool *pool = argument;
+    REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
+    return NULL;
+}
+
+static void test_bounded_from_tasks_in_destroy(void **state) {
+    (void)state;
+    for (uint32_t full = WEFT_FULL_BLOCK; full <= WEFT_FULL_ERROR; full++) {
+        weft_pool *pool = bounded(1, 2, full);
+        late_flood late = {.counter = 0}, *payload = &late;
+        atomic_uint counter = 0;
+        pthread_t destroying;
+        gate_init(&late.gate);
+        REQUIRE(weft_submit(pool, NULL, late_flood_task, &payload, sizeof payload) == WEFT_OK);
+        await(&late.gate.entered);
+        assert_int_equal(pthread_create(&destroying, NULL, destroy_thread, pool), 0);
+        while (submit_count(pool, NULL, &counter) != WEFT_ESHUTDOWN) sched_yield();
+        gate_open(&late.gate);
+        pthread_join(destroying, NULL);
+        assert_int_equal(atomic_load(&late.counter), 100);
+    }
+}
+
 /* A blocked submitter is let go with an answer when the pool ends. */
 typedef struct blocked_submitter {
     weft_pool *pool;
@@ -313,12 +351,6 @@ typedef struct blocked_submitter {
 static void *submit_until_refused(void *argument) {
     blocked_submitter *b = argument;
     while ((b->last = submit_count(b->pool, NULL, b->counter)) == WEFT_OK) atomic_fetch_add(&b->accepted, 1);
-    return NULL;
-}
-
-static void *destroy_thread(void *argument) {
-    weft_pool *pool = argument;
-    REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
     return NULL;
 }
 
@@ -587,6 +619,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bounded_block),
         cmocka_unit_test(test_bounded_block_many),
         cmocka_unit_test(test_bounded_from_tasks),
+        cmocka_unit_test(test_bounded_from_tasks_in_destroy),
         cmocka_unit_test(test_destroy_with_blocked_submitter),
         cmocka_unit_test(test_spare_stands_in),
         cmocka_unit_test(test_spares_are_capped),

@@ -1,0 +1,129 @@
+/* test_graph_waits.c: a run of a graph inside a task returns when its nodes have, whatever else waits: with no thread left, or where a
+ * node waits for what the task itself keeps from beginning. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+static weft_graph *graph_of(weft_fn fn, unsigned nodes, void *context) {
+    weft_graph *graph;
+    REQUIRE(weft_graph_create(&graph) == WEFT_OK);
+    for (unsigned i = 0; i < nodes; i++) REQUIRE(weft_graph_add(graph, NULL, fn, context) == WEFT_OK);
+    REQUIRE(weft_graph_build(graph, NULL) == WEFT_OK);
+    return graph;
+}
+
+/* ---- no thread is left -------------------------------------------------------------------------------------------- */
+
+struct scene {
+    weft_pool *pool;
+    weft_group group, other;
+    atomic_uint children, nodes, others;
+    _Atomic unsigned children_seen;
+    _Atomic int result;
+};
+
+static int wait_for_other(void *payload, weft_worker *self) {
+    (void)self;
+    struct scene *scene = *(struct scene **)payload;
+    scene->result = weft_wait(scene->pool, &scene->other);
+    return 0;
+}
+static int node_with_child(void *context, weft_worker *self) {
+    struct scene *scene = context;
+    atomic_uint *children = &scene->children;
+    atomic_fetch_add(&scene->nodes, 1);
+    return weft_submit_child(self, count_task, &children, sizeof children);
+}
+static int run_graph(void *payload, weft_worker *self) {
+    (void)self;
+    struct scene *scene = *(struct scene **)payload;
+    weft_graph *graph = graph_of(node_with_child, 3, scene);
+    int error = weft_graph_run(scene->pool, graph);
+    scene->children_seen = scene->children;
+    REQUIRE(weft_graph_destroy(&graph) == WEFT_OK);
+    return error;
+}
+
+/* One worker and its spare: the first waits for a task behind the second, which runs a graph whose nodes submit. */
+static void test_children_of_nodes_run_without_a_thread_left(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_ORDERED;
+    config.spares = 1;
+    struct scene scene = {.pool = make_pool_with(&config), .result = 1};
+    struct scene *payload = &scene;
+    gate door, *door_payload = &door;
+    gate_init(&door);
+    REQUIRE(weft_submit(scene.pool, &scene.group, gate_task, &door_payload, sizeof door_payload) == WEFT_OK);
+    REQUIRE(weft_submit(scene.pool, &scene.group, wait_for_other, &payload, sizeof payload) == WEFT_OK);
+    REQUIRE(weft_submit(scene.pool, &scene.group, run_graph, &payload, sizeof payload) == WEFT_OK);
+    REQUIRE(submit_count(scene.pool, &scene.other, &scene.others) == WEFT_OK);
+    gate_open(&door);
+    assert_int_equal(weft_wait(scene.pool, &scene.group), WEFT_OK);
+    assert_int_equal(weft_wait(scene.pool, &scene.other), WEFT_OK);
+    assert_int_equal(scene.nodes, 3);
+    assert_int_equal(scene.children_seen, 3);
+    assert_int_equal(scene.others, 1);
+    end_pool(scene.pool);
+}
+
+/* ---- a circle ----------------------------------------------------------------------------------------------------- */
+
+struct circle {
+    weft_pool *pool;
+    weft_group group, after;
+    atomic_uint begun, ran;
+    _Atomic unsigned ended, ended_seen;
+    _Atomic int refused;
+};
+
+/* Of two nodes the second to begin waits for a task that starts after the group of the task that runs the graph. */
+static int node_that_waits(void *context, weft_worker *self) {
+    (void)self;
+    struct circle *circle = context;
+    if (atomic_fetch_add(&circle->begun, 1) == 0) {
+        while (circle->begun < 2) sched_yield();
+        for (int i = 0; i < 10; i++) nap(); /* the other sleeps by now, most likely */
+    } else {
+        circle->refused = weft_wait(circle->pool, &circle->after);
+        for (int i = 0; i < 10; i++) nap();
+    }
+    circle->ended++;
+    return 0;
+}
+static int run_circle(void *payload, weft_worker *self) {
+    (void)self;
+    struct circle *circle = *(struct circle **)payload;
+    weft_graph *graph = graph_of(node_that_waits, 2, circle);
+    int error = weft_graph_run(circle->pool, graph);
+    circle->ended_seen = circle->ended;
+    REQUIRE(weft_graph_destroy(&graph) == WEFT_OK);
+    return error;
+}
+
+static void test_a_node_that_would_wait_for_ever_is_refused(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(3);
+    for (int i = 0; i < 5; i++) {
+        struct circle circle = {.pool = pool}, *payload = &circle;
+        atomic_uint *ran = &circle.ran;
+        gate door;
+        gate_occupy(&door, pool, &circle.group);
+        REQUIRE(weft_submit(pool, &circle.group, run_circle, &payload, sizeof payload) == WEFT_OK);
+        REQUIRE(weft_submit_after(pool, (weft_after){&circle.group, &circle.after}, count_task, &ran, sizeof ran) == WEFT_OK);
+        gate_open(&door);
+        assert_int_equal(weft_wait_until(pool, &circle.group, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(circle.ended_seen, 2);
+        assert_int_equal(circle.refused, WEFT_EDEADLK);
+        assert_int_equal(weft_wait(pool, &circle.after), WEFT_OK);
+        assert_int_equal(circle.ran, 1);
+    }
+    end_pool(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_children_of_nodes_run_without_a_thread_left),
+        cmocka_unit_test(test_a_node_that_would_wait_for_ever_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
