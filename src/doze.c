@@ -35,7 +35,7 @@ bool doze_suffices(const struct weft_worker *seat, const struct park_view *view)
     if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->brief_ticks)
         busy = 1;
     if (!pool->helps || pool->config.queue_max != 0) busy = 0;
-    return load_rlx(&pool->workers) + busy >= view->parked + 1 + load_rlx(&pool->held_up) + pool->cpu_count;
+    return load_rlx(&pool->workers) + busy >= view->parked + view->dozing + load_rlx(&pool->held_up) + pool->cpu_count;
 }
 
 /* The caller of a wait that helps has a CPU, too. */
@@ -98,7 +98,7 @@ static bool doze_is_over(const struct weft_worker *seat, struct dozing *dozing) 
     if (!is_brisk && (rests || dozing->moves)) learn_blocks(pool, rests);
     struct park_view view = park_look(&pool->park);
     bool has_room = !is_brisk && !doze_suffices(seat, &view);
-    bool nobody_runs = view.parked + 1 >= load_rlx(&pool->workers);
+    bool nobody_runs = view.parked + view.dozing >= load_rlx(&pool->workers);
     bool is_idle = is_brisk ? nobody_runs : !dozing->moves && dozing->backlog == 0;
     if (!is_idle)
         dozing->idle_looks = IDLE_LOOKS;

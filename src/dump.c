@@ -111,7 +111,7 @@ static void dump_head(struct text *text, const weft_pool *pool) {
     text_put(text, pool->name);
     put_field(text, ": ", load_rlx(&pool->workers), " workers");
     put_field(text, ", ", view.parked, " parked");
-    if (view.dozing) text_put(text, ", 1 dozing");
+    if (view.dozing > 0) put_field(text, ", ", view.dozing, " dozing");
     put_field(text, ", ", view.scouts, " looking for work");
     if (load_rlx(&pool->blocked) > 0) put_field(text, ", ", load_rlx(&pool->blocked), " blocking sections");
     if (pool->config.queue_max != 0) put_field(text, ", queue ", load_rlx(&pool->queued), "");

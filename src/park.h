@@ -1,7 +1,7 @@
 /* park.h: who sleeps, who is looking for work, whom to wake. Layer 3. The protocol stands in park.c.
  *
  * A worker is busy, a scout (awake and looking, or on its way after a wake), dozing (asleep for a bounded time, at most one
- * in a pool) or parked. */
+ * of a word's) or parked. */
 #ifndef WEFT_PARK_H
 #define WEFT_PARK_H
 
@@ -47,7 +47,7 @@ struct park {
 struct park_view {
     uint32_t parked;
     uint32_t scouts;
-    bool dozing;
+    uint32_t dozing; /* one in each word at most */
 };
 
 /* All workers count as busy at first. false: no memory. */

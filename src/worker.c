@@ -322,7 +322,7 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
     struct park_view view = park_look(&pool->park);
     bool is_brisk = load_rlx(&pool->brisk) != 0;
     note_cpu(seat);
-    uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
+    uint32_t asleep = view.parked + view.dozing;
     if (lane != NULL && rank_holds(pool, lane)) {
         worker_wake_helpers(pool, id);
         return;
@@ -379,7 +379,7 @@ static void leave_scout(struct weft_worker *seat) {
 
 uint32_t workers_awake(const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    uint32_t asleep = view.parked + (view.dozing ? 1 : 0);
+    uint32_t asleep = view.parked + view.dozing;
     uint32_t workers = load_rlx(&pool->workers);
     return workers > asleep ? workers - asleep : 0;
 }
@@ -512,7 +512,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     uint64_t since;
     struct park_slot *slot = &pool->park.slots[seat->index];
     struct park_view view = park_look(&pool->park);
-    bool another_runs = view.parked + 1 + (view.dozing ? 1 : 0) < load_rlx(&pool->workers);
+    bool another_runs = view.parked + 1 + view.dozing < load_rlx(&pool->workers);
     bool guards = load_rlx(&pool->brief) && doze_may_guard(seat) && !seat->dozed_in_vain;
     seat->dozed_in_vain = false;
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))

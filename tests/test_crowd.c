@@ -200,11 +200,34 @@ static void test_guard_goes_to_sleep(void **state) {
     end_pool(pool);
 }
 
+/* The same where workers are so many that several doze: each of them sees that nobody works. */
+static void test_several_dozers_go_to_sleep(void **state) {
+    (void)state;
+    weft_config config = config_of(4 * PARK_BITS / 3);
+    config.expect_percent = WEFT_SPIN_NONE;
+    weft_pool *pool = make_pool_with(&config);
+    unsigned dozed = 0;
+    while (dozed < 5) {
+        uint64_t dozers = 0;
+        struct meeting meeting = {0, config.workers};
+        struct meeting *payload = &meeting;
+        for (uint32_t k = 0; k < config.workers; k++)
+            REQUIRE(weft_submit(pool, NULL, meet, &payload, sizeof payload) == WEFT_OK);
+        REQUIRE(weft_wait_until(pool, NULL, WEFT_HELP_NONE, 0) == WEFT_OK);
+        store_rlx(&pool->brisk, 1); /* as after tiny tasks */
+        usleep(1000);
+        for (uint32_t k = 0; k < pool->park.words; k++) dozers += (load_rlx(&pool->park.word[k].word) & PARK_DOZE) != 0;
+        dozed += dozers > 1;
+        until_asleep(pool);
+    }
+    end_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_wake_for_each_task), cmocka_unit_test(test_brief_tasks_wake_few),
         cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
-        cmocka_unit_test(test_guard_goes_to_sleep),
+        cmocka_unit_test(test_guard_goes_to_sleep),      cmocka_unit_test(test_several_dozers_go_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
