@@ -13,6 +13,7 @@
 #include "ready.h"
 
 #include "costs.h"
+#include "real.h"
 
 #define SCOUT_SHORTEST 16u   /* part of the pool's spin time */
 #define IDLE_NS 50000u       /* who slept shorter was between two parts of the same burst */
@@ -61,8 +62,9 @@ bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     weft_pool *pool = seat->pool;
     uint64_t now = os_now_ns();
     if (seat->plan.wake == 0 || now < seat->plan.wake) return false;
-    if (park_look(&pool->park).scouts >= pool->cpu_count) {
-        expect_pass(&seat->expect, CROWDED_BEATS);
+    bool is_crowded = park_look(&pool->park).scouts >= pool->cpu_count;
+    if (is_crowded || real_is_spent(seat)) {
+        expect_pass(&seat->expect, is_crowded ? CROWDED_BEATS : 1); /* else it would be woken for it again, at once */
         return false;
     }
     seat->plan.wake = now;

@@ -538,7 +538,7 @@ static void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until;
     uint64_t start = os_ticks();
-    if (real_is_spent(seat) || !ready_begin(seat, &until)) return;
+    if (!ready_begin(seat, &until)) return;
     until = real_look_until(seat, start, until);
     bool sees = false;
     uint32_t turn = 0;

@@ -227,7 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_wake_for_each_task), cmocka_unit_test(test_brief_tasks_wake_few),
         cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
-        cmocka_unit_test(test_guard_goes_to_sleep),      cmocka_unit_test(test_several_dozers_go_to_sleep),
+        cmocka_unit_test(test_guard_goes_to_sleep),    cmocka_unit_test(test_several_dozers_go_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

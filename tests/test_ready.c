@@ -117,6 +117,38 @@ static int32_t percent_of(int64_t spin_ns, int32_t wish) {
     return config.expect_percent;
 }
 
+/* So that it does not wake too late, on a busy machine. */
+static void get_up_early(weft_worker *self, void *context) {
+    (void)context;
+    self->expect.lead = 4000000;
+}
+
+/* Who has spun away all that a real-time thread may gets up once for a moment told, sees that, and sleeps. */
+static void test_spent(void **state) {
+    enum { MOMENTS = 20, PARKS_EACH = 6 };
+    (void)state;
+    if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = 1;
+    config.spin_ns = 10000; /* nothing is tried */
+    config.start = get_up_early;
+    weft_pool *pool = NULL;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    store_rlx(&pool->real.window_ticks, UINT64_MAX);
+    usleep(1000);
+    struct weft_worker *seat = load_rlx(&pool->seats[0]);
+    uint64_t before = load_rlx(&seat->parks);
+    for (int i = 0; i < MOMENTS; i++) {
+        assert_int_equal(weft_expect(pool, 1, os_now_ns() + 5000000), WEFT_OK);
+        usleep(8000);
+    }
+    uint64_t parks = load_rlx(&seat->parks) - before;
+    print_message("%u moments told to one that may not spin: it parked %u times\n", (unsigned)MOMENTS, (unsigned)parks);
+    assert_true(parks <= MOMENTS * PARKS_EACH);
+    weft_pool_destroy(&pool);
+}
+
 static void test_configuration(void **state) {
     (void)state;
     if (weft_cpu_count() < 2) {
@@ -240,10 +272,11 @@ static void test_off(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_more_than_there_are),
-        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),     cmocka_unit_test(test_told_at_all_times),
-        cmocka_unit_test(test_configuration), cmocka_unit_test(test_off),       cmocka_unit_test(test_wake_costs),
-        cmocka_unit_test(test_trials),        cmocka_unit_test(test_no_trials), cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_more_than_there_are),
+        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),   cmocka_unit_test(test_told_at_all_times),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_spent),   cmocka_unit_test(test_off),
+        cmocka_unit_test(test_wake_costs),    cmocka_unit_test(test_trials),  cmocka_unit_test(test_no_trials),
+        cmocka_unit_test(test_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
