@@ -152,7 +152,7 @@ def wrong_options():
         check(result is None, f"{options}: writes nothing")
     command = [WEFT, "latency", "--seconds", "0.01", "--pool", "recycled", "--json", "/nonexistent/file"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    check(done.returncode == 1 and "/nonexistent/file" in done.stderr, f"no such folder: {done.returncode}, {done.stderr}")
+    check(done.returncode == 2 and done.stdout == "" and "/nonexistent/file" in done.stderr, f"no such folder: {done.returncode}, {done.stderr}")
 
 
 def interrupt():

@@ -179,12 +179,43 @@ def alloc_liar():
 
 def wrong_options():
     cases = [["--workload", "nonsense"], ["--pool", "nonsense"], ["--workers", "0"], ["--rounds", "x"], ["--nonsense"],
-             ["--peer", "/nonexistent.so"], ["--tasks", "-5"], ["--workload", "loop-nonsense"]]
+             ["--peer", "/nonexistent.so"], ["--tasks", "-5"], ["--workload", "loop-nonsense"],
+             ["--workload", "alloc-hot", "--pool", "lamport"], ["--plot", "race.pdf"], ["--plot", "/nonexistent/race.svg"]]
     for options in cases:
         status, result, _, errors = race(*options)
         check(status == 2, f"{options}: status {status}")
         check(errors.strip(), f"{options}: says what is wrong")
         check(result is None, f"{options}: writes nothing")
+
+
+def command(*words, **options):
+    return subprocess.run([WEFT, *words], capture_output="stdout" not in options, text=True, timeout=60, check=False, **options)
+
+
+def outputs():
+    """What cannot be written is told before anything runs; what did not arrive, in the exit status."""
+    done = command("race", "--workload", "submit", "--pool", "recycled", "--json", "/nonexistent/file")
+    check(done.returncode == 2 and done.stdout == "" and "/nonexistent/file" in done.stderr, f"{done}")
+    for words in (("doctor", "--script"), ("race", "--list"), ("--help",), ("idle", "--workers", "1", "--seconds", "0")):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            check(command(*words, stdout=full).returncode == 1, f"{words}: a script, a list that is not whole")
+        closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", WEFT, *words], capture_output=True, timeout=60, check=False)
+        check(closed.returncode == 1, f"{words}: standard output is closed: {closed}")
+    done = command("nonsense")
+    check(done.returncode == 2 and "nonsense" in done.stderr, f"{done}")
+    done = command("idle", "--seconds", "nan")
+    check(done.returncode == 2 and "nan" in done.stderr, f"{done}")
+
+
+def reader_leaves():
+    """`weft race | head`: it does not go on for nobody."""
+    words = [WEFT, "race", "--workload", "fib19", "--tasks", "300", "--rounds", "1", "--workers", ",".join(["2"] * 300), "--pool",
+             "recycled", "--no-count"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        running.stdout.readline()
+        running.stdout.close()
+        errors = running.stderr.read()
+        check(running.wait(timeout=60) == 1 and "standard output" in errors, f"status {running.returncode}: {errors}")
 
 
 def children_of(pid):
@@ -206,7 +237,7 @@ def interrupt():
 
 def main():
     for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_liar, wrong_options,
-                 interrupt):
+                 outputs, reader_leaves, interrupt):
         case()
         print("ok", case.__name__)
 

@@ -1,4 +1,5 @@
 // weft: the command. Each subcommand has a folder of its own.
+#include "checks.hpp"
 #include "doctor/doctor.hpp"
 #include "doctor/loop.hpp"
 #include "idle/idle.hpp"
@@ -20,18 +21,19 @@ static void race_options(CLI::App &race, Options &options) {
     race.add_option("--tasks", options.tasks, "Tasks per round")->check(CLI::Range(1, 1000000000));
     race.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
         ->allow_extra_args(false);
-    race.add_option("--json", options.json_file, "Write the result as JSON");
-    race.add_option("--plot", options.plot_file, "Draw `submit` at 2 and 4 workers, .png or .svg");
+    race.add_option("--json", options.json_file, "Write the result as JSON")->check(writable_file());
+    race.add_option("--plot", options.plot_file, "Draw `submit` at 2 and 4 workers, .png or .svg")->check(plot_file());
     race.add_option("--entrants", options.entrant_dir, "Where the entrants are");
     race.add_flag("--full", options.full, "The published sizes: hours, not minutes");
     race.add_flag("--callgrind", options.callgrind, "Instructions per task by valgrind: slow");
-    race.add_flag("!--no-count", options.count, "Skip the runs that count allocations and futex calls");
+    race.add_flag_callback(
+        "--no-count", [&options] { options.count = false; }, "Skip the runs that count allocations and futex calls");
     race.add_flag("--list", options.list, "Show workloads and pools");
 }
 
 static void idle_options(CLI::App &idle, IdleOptions &options) {
     idle.add_option("--workers", options.workers, "Worker counts")->delimiter(',')->check(CLI::Range(1U, WEFT_WORKERS_MAX));
-    idle.add_option("--seconds", options.seconds, "How long it is watched")->check(CLI::Range(0.0, 3600.0));
+    idle.add_option("--seconds", options.seconds, "How long it is watched")->check(number_between(0, 3600));
     idle.add_option("--tasks", options.tasks, "Tasks before")->check(CLI::Range(1, 1000000000));
 }
 
@@ -41,12 +43,12 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_option("--tasks", options.tasks, "Tasks of a burst")->check(CLI::Range(1, 4096));
     latency
         .add_option("--jitter-percent", options.jitter_percent, "Each time between bursts is the period, give or take this")
-        ->check(CLI::Range(0, 90));
+        ->check(number_between(0, 90));
     latency.add_option("--miss-percent", options.miss_percent, "So many of the bursts are left out")
-        ->check(CLI::Range(0, 90));
+        ->check(number_between(0, 90));
     latency.add_option("--vary-percent", options.vary_percent, "Each slice has another period, by so much at most")
-        ->check(CLI::Range(0, 90));
-    latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(CLI::Range(0.001, 36000.0));
+        ->check(number_between(0, 90));
+    latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(number_between(0.001, 36000));
     latency.add_option("--workers", options.workers, "Threads that run tasks; the CPUs")->check(CLI::Range(2, 512));
     latency.add_flag("--stranger", options.stranger, "Beside another program's busy thread on the last CPU");
     latency.add_option("--quota-percent", options.quota_percent, "Each pool in a cgroup with so much of a CPU")
@@ -54,22 +56,28 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_option("--pool", options.pools, "Only these pools, or pool/mode")->delimiter(',');
     latency.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
         ->allow_extra_args(false);
-    latency.add_option("--json", options.json_file, "Write the result as JSON");
-    latency.add_option("--plot", options.plot_file, "Draw the distributions, .png or .svg");
+    latency.add_option("--json", options.json_file, "Write the result as JSON")->check(writable_file());
+    latency.add_option("--plot", options.plot_file, "Draw the distributions, .png or .svg")->check(plot_file());
     latency.add_option("--entrants", options.entrant_dir, "Where the entrants are");
     latency.add_flag("--list", options.list, "Show pools and modes");
 }
 
 static void doctor_options(CLI::App &doctor, DoctorOptions &options) {
     doctor.add_option("--root", options.root, "Another tree than this machine's")->check(CLI::ExistingDirectory);
-    doctor.add_option("--json", options.json_file, "Write the findings as JSON");
+    doctor.add_option("--json", options.json_file, "Write the findings as JSON")->check(writable_file());
     doctor.add_flag("--script", options.script, "Print a script that changes what can be changed, and puts it back");
 }
 
 static void loop_options(CLI::App &loop, LoopOptions &options) {
-    loop.add_option("--seconds", options.seconds, "How long")->check(CLI::Range(0.001, 600.0));
+    loop.add_option("--seconds", options.seconds, "How long")->check(number_between(0.001, 600));
     loop.add_option("--cpu", options.cpu, "On this CPU; the last")->check(CLI::Range(0, 1023));
-    loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg");
+    loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg")->check(plot_file());
+}
+
+// A first word that is no option and none of the subcommands.
+static bool is_unknown(const CLI::App &app, const char *word) {
+    auto names_it = [word](const CLI::App *one) { return one->get_name() == word; };
+    return word[0] != '-' && app.get_subcommands(names_it).empty();
 }
 
 static int command(int argc, char **argv) {
@@ -95,6 +103,10 @@ static int command(int argc, char **argv) {
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
+    if (argc > 1 && is_unknown(app, argv[1])) {
+        fprintf(stderr, "weft: there is no subcommand %s; weft --help shows them\n", argv[1]);
+        return 2;
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &wrong) {
@@ -106,11 +118,19 @@ static int command(int argc, char **argv) {
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 
-int main(int argc, char **argv) {
+static int guarded(int argc, char **argv) {
     try {
         return command(argc, argv);
     } catch (const std::exception &failure) {
         fprintf(stderr, "weft: %s\n", failure.what());
         return 1;
     }
+}
+
+int main(int argc, char **argv) {
+    standard_open();
+    int status = guarded(argc, argv);
+    if (standard_flush()) return status;
+    fprintf(stderr, "weft: standard output took not all of it\n");
+    return status != 0 ? status : 1;
 }

@@ -174,7 +174,8 @@ void latency_json_write(const LatencyResult &result) {
             json["rows"].push_back(row_json(row, options));
             json["details"].push_back(details_json(row));
         } else {
-            json["errors"].push_back({{"pool", row.who.pool}, {"mode", row.who.mode}, {"error", row.error}});
+            json["errors"].push_back(
+                {{"pool", row.who.pool}, {"mode", row.who.mode}, {"error", row.error.empty() ? "interrupted" : row.error}});
         }
     }
     std::ofstream output(options.json_file);

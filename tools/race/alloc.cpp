@@ -28,6 +28,7 @@ std::string server_of(const std::string &file) {
     if (pipe(ends) != 0) throw std::runtime_error("no pipe");
     pid_t child = fork();
     if (child == 0) {
+        alarm(load_limit_s); // its constructors may never return
         allocator_preload(file);
         dup2(ends[1], STDOUT_FILENO);
         close(STDERR_FILENO); // a library that cannot be preloaded is told in other words

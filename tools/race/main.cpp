@@ -30,11 +30,16 @@ static void keep(Results &results, const std::vector<Row> &rows, std::set<std::s
     }
 }
 
+// Nothing can be printed any more (`weft race | head`), and no file is to get the result.
+static bool nobody_reads(const Options &options) {
+    return ferror(stdout) != 0 && options.json_file.empty() && options.plot_file.empty();
+}
+
 static void heats_run(const Plan &plan, const Options &options, Results &results) {
     unsigned per_us = spin_calibrate();
     std::set<std::string> seen;
     for (const auto &heat : plan.heats) {
-        if (interrupted()) return;
+        if (interrupted() || nobody_reads(options)) return;
         Bystanders bystanders;
         std::vector<Row> rows = heat_run(heat, options, per_us);
         double others = bystanders.share();
@@ -81,10 +86,11 @@ int race_main(Options options) {
             return 0;
         }
         Plan plan = plan_make(options, entrants);
+        if (!options.plot_file.empty()) plot_require(plan);
         Machine machine = machine_describe();
         head_print(machine);
         heats_run(plan, options, results);
-        if (plan.x264 && !interrupted()) x264_run(options, results);
+        if (plan.x264 && !interrupted() && !nobody_reads(options)) x264_run(options, results);
         results.interrupted = interrupted();
         summary_print(results, plan, options.count);
         if (!options.json_file.empty()) json_write(options.json_file, machine, results, options, plan);
@@ -94,7 +100,7 @@ int race_main(Options options) {
         return 2;
     } catch (const std::exception &failure) {
         fprintf(stderr, "weft race: %s\n", failure.what());
-        return 1;
+        return interrupted() ? 130 : 1;
     }
     return status_of(results);
 }

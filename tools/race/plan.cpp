@@ -265,6 +265,20 @@ void check_pools(const Options &options, const std::vector<Entrant> &entrants) {
     }
 }
 
+// Of the pools asked for at least one has to run something; why not, is told.
+void check_runs(const Plan &plan, const Options &options) {
+    auto asked = [&](const Entrant &entrant) {
+        return std::find(options.pools.begin(), options.pools.end(), entrant.name) != options.pools.end();
+    };
+    auto runs = [&](const Heat &heat) {
+        return options.pools.empty() || std::any_of(heat.entrants.begin(), heat.entrants.end(), asked);
+    };
+    if (plan.x264 || std::any_of(plan.heats.begin(), plan.heats.end(), runs)) return;
+    std::string reasons;
+    for (const auto &[who, why] : plan.skipped) reasons += "; " + who + ": " + why;
+    throw std::invalid_argument("none of these pools runs any of these workloads" + reasons);
+}
+
 std::vector<std::string> chosen_names(const CaseSet &set, const Options &options) {
     bool all = options.full || !options.workloads.empty() || set.names_quick == 0;
     auto end = all ? set.names.end() : set.names.begin() + static_cast<std::ptrdiff_t>(set.names_quick);
@@ -289,6 +303,7 @@ Plan plan_make(const Options &options, const std::vector<Entrant> &entrants) {
             }
         }
     }
+    check_runs(plan, options);
     for (size_t i = 0; i < plan.heats.size(); i++) {
         plan.heats[i].position = std::to_string(i + 1) + "/" + std::to_string(plan.heats.size());
     }
@@ -299,7 +314,7 @@ std::vector<std::pair<std::string, std::string>> workload_list() {
     std::vector<std::pair<std::string, std::string>> list;
     for (const auto &set : case_sets()) {
         std::string cases;
-        for (const auto &name : set.names) cases += (cases.empty() ? "" : ", ") + name;
+        for (const auto &name : set.names) cases += (cases.empty() ? "" : " | ") + name;
         list.emplace_back(set.workload, std::string(set.text) + " [" + cases + "]");
     }
     list.emplace_back("x264", "the real encoder on real clips, with its own pool and with weft");

@@ -11,6 +11,11 @@
 
 namespace {
 
+// What is drawn.
+bool is_shown(const std::string &workload, const std::string &name, unsigned workers) {
+    return workload == "submit" && name == "int" && (workers == 2 || workers == 4);
+}
+
 struct Bar {
     std::string pool;
     const Row *two = nullptr, *four = nullptr; // at 2 and 4 workers
@@ -21,8 +26,8 @@ struct Bar {
 std::vector<Bar> bars(const Results &results) {
     std::map<std::string, Bar> by_pool;
     for (const auto &row : results.rows) {
-        if (row.workload != "submit" || row.name != "int" || !row.ns || !row.error.empty()) continue;
-        if (row.pool == "serial" || (row.workers != 2 && row.workers != 4)) continue;
+        if (!is_shown(row.workload, row.name, row.workers) || !row.ns || !row.error.empty()) continue;
+        if (row.pool == "serial") continue;
         Bar &bar = by_pool[row.pool];
         bar.pool = row.pool;
         bar.ours = row.is_ours();
@@ -80,6 +85,12 @@ std::string script(const std::string &file, const Machine &machine, const std::v
 }
 
 } // namespace
+
+void plot_require(const Plan &plan) {
+    bool any = std::any_of(plan.heats.begin(), plan.heats.end(),
+                           [](const Heat &heat) { return is_shown(heat.workload, heat.name, heat.workers); });
+    if (!any) throw std::invalid_argument("nothing to plot: it shows `submit` at 2 and 4 workers");
+}
 
 void plot_write(const std::string &file, const Machine &machine, const Results &results) {
     std::vector<Bar> all = bars(results);

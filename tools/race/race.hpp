@@ -28,6 +28,8 @@ struct Options {
     bool callgrind = false;
 };
 
+constexpr unsigned load_limit_s = 20; // for a shared object to say what it is
+
 // A pool that can race, or the reason why not.
 struct Entrant {
     std::string name;
@@ -203,6 +205,8 @@ void list_print(const std::vector<Entrant> &entrants);
 // Throw std::runtime_error when the file cannot be written.
 void json_write(const std::string &file, const Machine &machine, const Results &results, const Options &options,
                 const Plan &plan);
+// Throws std::invalid_argument when the plan has nothing of what the plot shows.
+void plot_require(const Plan &plan);
 void plot_write(const std::string &file, const Machine &machine, const Results &results);
 
 // `weft race`; the exit status.

@@ -172,7 +172,7 @@ void summary_print(const Results &results, const Plan &plan, bool counted) {
         losses += text;
     }
     for (const auto &row : results.rows) {
-        errors += row.error.empty() ? 0 : 1;
+        errors += row.error.empty() || row.error == "interrupted" ? 0 : 1;
         uncounted += row.error.empty() && !row.futex_calls && counted && !results.interrupted ? 1 : 0;
     }
     printf("\n");
