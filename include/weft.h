@@ -822,6 +822,8 @@ typedef struct weft_heap_counts {
     uint32_t classes;        /* size classes */
     uint64_t finds_timed;    /* slabs whose finding was timed, those of another refill in 16 */
     uint64_t find_ns;        /* what that took together */
+    uint64_t reused;         /* blocks over 2 MiB that took the place of one freed before */
+    uint64_t kept_bytes;     /* in such places now: at most 64 MiB, or a quarter of what live ones hold */
 } weft_heap_counts;
 
 /* Fills *counts up to its struct_size: the sums over all threads and classes. Reads every page's state: slow. WEFT_OK or

@@ -93,6 +93,8 @@ static void put_totals(const weft_heap_counts *counts) {
     put_line("bytes mapped", counts->mapped_bytes);
     put_line("bytes resident", counts->resident_bytes);
     put_line("bytes live", counts->live_bytes);
+    put_line("blocks over 2 MiB in the place of a freed one", counts->reused);
+    put_line("bytes in such places", counts->kept_bytes);
     put_line("heaps of threads", counts->heaps);
 }
 

@@ -31,6 +31,8 @@
  */
 #include "depot.h"
 
+#include "kept.h"
+
 /* From this many segments on, new ones ask for huge pages. */
 #define HUGE_AFTER 16u
 /* Segments looked at for a run of slots before a new one is made. */
@@ -40,7 +42,6 @@ struct depot depot;
 
 /* ---- tagged stacks ------------------------------------------------------------------------------------------------ */
 
-#define ADDRESS_BITS (48 - SLOT_SHIFT)
 #define ADDRESS_MASK ((UINT64_C(1) << ADDRESS_BITS) - 1)
 
 static tagged_link *link_of(void *item, size_t link_at) { return (tagged_link *)(void *)((char *)item + link_at); }
@@ -78,6 +79,7 @@ void *tagged_pop(struct tagged *stack, size_t link_at) {
 
 static struct segment *segment_make(void) {
     struct segment *segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
+    if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL) return NULL;
     if (add_rlx(&depot.segments, 1) >= HUGE_AFTER) {
         os_huge(segment, SEGMENT_BYTES, true);

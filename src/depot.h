@@ -15,6 +15,7 @@
 #define SEGMENT_SHIFT 22
 #endif
 #define SLOT_BYTES ((size_t)1 << SLOT_SHIFT)
+#define ADDRESS_BITS (48 - SLOT_SHIFT) /* of what is aligned to SLOT_BYTES */
 #define SEGMENT_BYTES ((size_t)1 << SEGMENT_SHIFT)
 #define SEGMENT_MASK (SEGMENT_BYTES - 1)
 #define SEGMENT_SLOTS (1u << (SEGMENT_SHIFT - SLOT_SHIFT)) /* at most 64: one word of bits */

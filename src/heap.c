@@ -26,9 +26,6 @@
 #define TIMED_REFILLS 16u /* one in so many */
 #define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
 #define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
-#define WATCHED_FREES 4u  /* to a look at the clock */
-#define WATCHED_ROW 8u    /* that many in a row, with no allocation between: the thread does not go on with little */
-#define WATCH_TURNS 3u    /* of decay, after a slab emptied */
 
 struct heaps heaps;
 
@@ -307,67 +304,10 @@ static void config_follow(struct heap *heap) {
     if (UNLIKELY(heap->config_seen != load_rlx(&heaps.config_version))) heap_config_set(heap);
 }
 
-static uint32_t cache_count(const struct heap *heap, unsigned kind) {
-    return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
-}
-
 static void cache_grow(struct heap *heap, unsigned kind) {
     uint32_t room = heap->room[kind], more = (uint32_t)min_u64(room, class_info[kind].cache_max - room);
     if (class_info[kind].size > TINY_MAX && (int64_t)more * class_info[kind].size > heap->budget) return;
     if (more != 0) heap_room_set(heap, kind, room + more);
-}
-
-/* ---- watching ----------------------------------------------------------------------------------------------------- */
-
-static void watch_kind(struct heap *heap, unsigned kind) {
-    uint32_t fill = cache_count(heap, kind);
-    heap->watched = kind;
-    heap->watched_row = 0;
-    heap->limit[kind] = heap->base[kind] + min_u64(fill > 0 ? fill - 1 : 0, heap->room[kind]);
-}
-
-static void watch_end(struct heap *heap) {
-    heap->watches = false;
-    heap->watchable = 0;
-}
-
-/* After the cache overflowed. While slabs that emptied may still be in memory the fill of one cache is its limit, so
- * that frees which reach it again take the long way and the thread looks at the clock. */
-static void watch(struct heap *heap, unsigned kind) {
-    if (LIKELY(!heap->watches)) return;
-    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) {
-        watch_end(heap);
-        return;
-    }
-    if (heap->watchable == 0 || kind == heap->watched) watch_kind(heap, kind);
-    heap->watchable |= UINT64_C(1) << kind;
-}
-
-/* So many frees in a row are no little work that goes on: another cache is watched, or this one less closely. */
-static void watch_another(struct heap *heap, unsigned kind) {
-    uint64_t others = heap->watchable & ~(UINT64_C(1) << kind), later = others & UINT64_MAX << kind;
-    heap->limit[kind] = heap->base[kind] + heap->room[kind];
-    if (others != 0)
-        watch_kind(heap, (unsigned)__builtin_ctzll(later != 0 ? later : others));
-    else
-        heap->limit[kind] = heap->base[kind] + min_u64(cache_count(heap, kind) + 2 * WATCHED_ROW, heap->room[kind]);
-}
-
-/* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
-static bool free_watched(struct heap *heap, unsigned kind) {
-    uint32_t fill = cache_count(heap, kind);
-    if (heap->room[kind] <= fill) return false;
-    if (kind != heap->watched || !heap->watches) {
-        heap->limit[kind] = heap->base[kind] + heap->room[kind];
-        return true;
-    }
-    heap->watched_row = fill == heap->watched_fill + 1 ? heap->watched_row + 1 : 0;
-    heap->watched_fill = fill;
-    if (heap->watched_row >= WATCHED_ROW) watch_another(heap, kind);
-    if (++heap->visits % WATCHED_FREES != 0) return true;
-    heap_decay(heap);
-    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) watch_end(heap);
-    return true;
 }
 
 /* ---- filling a cache ---------------------------------------------------------------------------------------------- */
@@ -538,7 +478,7 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
-    watch(heap, kind);
+    heap_watch(heap, kind);
 }
 
 static void push(struct heap *heap, unsigned kind, void *p) {
@@ -586,7 +526,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
         return;
     }
     if (cache_push(heap, kind, p)) return;
-    if (free_watched(heap, kind)) {
+    if (heap_free_watched(heap, kind)) {
         push(heap, kind, p);
         return;
     }
@@ -619,6 +559,11 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
     }
 }
 
+static void free_large(void *p, unsigned kind) {
+    large_free(p, kind);
+    heap_watch_large(heap_mine());
+}
+
 void heap_free_slow(void *p) {
     if (p == NULL) return;
     if (UNLIKELY(load_rlx(&heaps.checks))) {
@@ -635,7 +580,7 @@ void heap_free_slow(void *p) {
     if (heap == NULL && kind < CLASSES)
         slab_send(slab_of(p), &p, 1);
     else if (heap == NULL)
-        large_free(p, kind);
+        free_large(p, kind);
     else if (kind < CLASSES)
         heap_free_small(heap, p, kind);
     else

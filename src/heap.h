@@ -59,7 +59,7 @@ struct bin {
 };
 
 /* Large blocks are counted by the heap of the calling thread. */
-enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_COUNTS };
+enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED, LARGE_COUNTS };
 
 /* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
 #define GATHER_MAX 16
@@ -193,6 +193,10 @@ INLINE void heap_free_sized(void *p, size_t size) {
         heap_free_sized_slow(p, size);
 }
 
+INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
+    return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
+}
+
 /* Of a block's slot, as it is for a private heap's, too. */
 INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
     return UNLIKELY(kind == KIND_PRIVATE) ? load_rlx(&slab->private_kind) : kind;
@@ -236,6 +240,15 @@ void heap_decay(struct heap *heap);
 uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
+
+/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of one cache is its limit, so that frees
+ * which reach it again take the long way and the thread looks at the clock. */
+/* After the cache overflowed. */
+void heap_watch(struct heap *heap, unsigned kind);
+/* After a large block was freed; heap: the caller's, or os_no_heap. */
+void heap_watch_large(struct heap *heap);
+/* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
+bool heap_free_watched(struct heap *heap, unsigned kind);
 
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before. WEFT_OK, also
  * where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s error. Nothing changed then. */

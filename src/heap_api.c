@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "heap.h"
+#include "kept.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
 void *heap_alloc_quick(size_t size) { return heap_alloc_cached(size); }
@@ -137,6 +138,7 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->allocs += load_rlx(&heap->large[LARGE_ALLOCS]);
+    to->reused += load_rlx(&heap->large[LARGE_REUSED]);
     to->frees += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
     for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
@@ -164,6 +166,9 @@ static void add_memory(weft_heap_counts *to) {
         to->resident_bytes += os_resident(segment, SEGMENT_BYTES);
     }
     add_mappings(to);
+    to->kept_bytes = kept_bytes();
+    to->mapped_bytes += to->kept_bytes;
+    to->resident_bytes += kept_resident();
     to->purges = load_rlx(&depot.purges);
     to->page_faults = os_page_faults();
     to->heaps = load_rlx(&heaps.count);
@@ -274,7 +279,7 @@ int weft_heap_json(char *to, size_t size) {
     weft_heap_counts sum, *c = &sum;
     counts_all(&sum);
     put_text(text, "{");
-    PUT(heaps), PUT(purges), PUT(page_faults), PUT(mapped_bytes), PUT(resident_bytes);
+    PUT(heaps), PUT(purges), PUT(page_faults), PUT(mapped_bytes), PUT(resident_bytes), PUT(kept_bytes), PUT(reused);
     put_counts(text, c);
     put_text(text, ",\n \"classes\": [");
     put_classes(text);

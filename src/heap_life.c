@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "heap.h"
+#include "kept.h"
 
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
@@ -170,7 +171,7 @@ static size_t give_back(struct heap *heap) {
         adopt_all(heap);
     }
     heap_drop_lrus();
-    return depot_purge(true);
+    return kept_purge(true) + depot_purge(true);
 }
 
 size_t heap_trim(void) {
@@ -201,6 +202,7 @@ static NOINLINE void decay_turn(struct heap *heap) {
     add_rlx(&heaps.turns, 1);
     adopt_all(heap);
     heap_drop_lrus();
+    kept_purge(false);
     depot_purge(false);
 }
 

@@ -24,6 +24,7 @@
  *   W6  purge_wake: CAS word     relaxed  -   split: a change is overwritten, and its join never ends
  */
 #include "heap.h"
+#include "kept.h"
 
 enum { PURGE_NONE, PURGE_AWAKE, PURGE_ASLEEP, PURGE_CHANGING, PURGE_STOPPING, PURGE_BITS = 3, PURGE_MASK = 7 };
 
@@ -52,6 +53,7 @@ static bool heaps_wait(void) {
 }
 
 static bool slots_wait(void) {
+    if (kept_bytes() != 0) return true;
     for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         if ((load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED) != 0) return true;
     return false;

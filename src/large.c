@@ -4,6 +4,8 @@
  * its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of SEGMENT_BYTES, so that
  * a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the one before.
  *
+ * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of those that hold blocks.
+ *
  * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -13,8 +15,12 @@
 #include <string.h>
 
 #include "heap.h"
+#include "kept.h"
 
 #define RUN_MAX (SEGMENT_BYTES / 2)
+#ifndef KEPT_BYTES
+#define KEPT_BYTES ((size_t)64 << 20)
+#endif
 #define PAGE SLOT_BYTES /* of a head: a multiple of every page size, of which the system fills what is used */
 
 /* ---- records of mappings ------------------------------------------------------------------------------------------ */
@@ -73,12 +79,22 @@ static void record_drop(struct mapping *record) {
 
 /* ---- mappings ----------------------------------------------------------------------------------------------------- */
 
-/* Maps room for `size` bytes at a multiple of `alignment`, *offset after a head. NULL: no memory. */
-static char *map_room(size_t size, size_t alignment, size_t *offset, size_t *map_bytes) {
+static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of mappings that hold blocks */
+
+static char *map_fresh(size_t bytes, size_t alignment) {
+    char *start = os_map_aligned(bytes, alignment);
+    return start != NULL || kept_purge(true) == 0 ? start : os_map_aligned(bytes, alignment);
+}
+
+/* Room for `size` bytes at a multiple of `alignment`, *offset after a head. *used, where not NULL: it was kept; where NULL it may
+ * not be. NULL: no memory. */
+static char *map_room(size_t size, size_t alignment, size_t *offset, size_t *map_bytes, bool *used) {
     size_t front = alignment > PAGE ? alignment : PAGE;
     *offset = (size_t)min_u64(front, SEGMENT_BYTES);
     *map_bytes = front + round_up(size, PAGE);
-    char *start = os_map_aligned(*map_bytes, (size_t)max_u64(front, SEGMENT_BYTES));
+    char *start = used == NULL || front > SEGMENT_BYTES ? NULL : kept_take(*map_bytes, map_bytes);
+    if (used != NULL) *used = start != NULL;
+    if (start == NULL) start = map_fresh(*map_bytes, (size_t)max_u64(front, SEGMENT_BYTES));
     size_t unused = front - *offset;
     if (start == NULL || unused == 0) return start;
     os_unmap(start, unused);
@@ -86,12 +102,12 @@ static char *map_room(size_t size, size_t alignment, size_t *offset, size_t *map
     return start + unused;
 }
 
-static void *map_block(size_t size, size_t alignment) {
+static void *map_block(size_t size, size_t alignment, bool *used) {
     if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - SEGMENT_BYTES) return NULL;
     struct mapping *record = record_take();
     if (record == NULL) return NULL;
     size_t offset, bytes;
-    char *start = map_room(size, alignment, &offset, &bytes);
+    char *start = map_room(size, alignment, &offset, &bytes, used);
     struct segment *head = (struct segment *)(void *)start;
     if (head == NULL) {
         record_drop(record);
@@ -101,6 +117,7 @@ static void *map_block(size_t size, size_t alignment) {
     head->map_start = start;
     head->map_bytes = bytes;
     head->mapping = record;
+    add_rlx(&mapped_bytes, bytes);
     store_rlx(&record->bytes, bytes - offset);
     store_rlx(&record->mark, 0);
     store_rlx(&record->block, start + offset);
@@ -109,20 +126,32 @@ static void *map_block(size_t size, size_t alignment) {
 
 static void unmap_block(const void *p) {
     struct segment *head = head_of(p);
+    char *start = head->map_start;
+    size_t bytes = head->map_bytes, live = add_rlx(&mapped_bytes, -bytes) - bytes;
     record_drop(head->mapping);
-    unpoison(head->map_start, head->map_bytes);
-    os_unmap(head->map_start, head->map_bytes);
+    head->mapping = NULL; /* a second free crashes */
+    unpoison(start, bytes);
+    if (!kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
+}
+
+/* What was kept is zeros again, without bringing to memory what is not there. */
+static void zero_block(char *p, size_t size) {
+    if (os_resident(p, size) < size / 2)
+        os_purge(p, round_up(size, PAGE));
+    else
+        memset(p, 0, size);
 }
 
 static void *move_block(void *p, size_t room, size_t size) {
     struct segment *head = head_of(p);
-    char *other = map_block(size, BLOCK_MIN);
+    char *other = map_block(size, BLOCK_MIN, NULL);
     if (other == NULL) return NULL;
     if (!os_move(p, room, other)) {
         unmap_block(other);
         return NULL;
     }
     record_drop(head->mapping);
+    add_rlx(&mapped_bytes, -head->map_bytes);
     os_unmap(head, PAGE);
     return other;
 }
@@ -139,6 +168,7 @@ static void *remap_block(void *p, size_t size) {
         if (outcome != OS_GREW) return NULL;
     }
     head->map_bytes += wanted - room;
+    add_rlx(&mapped_bytes, wanted - room);
     store_rlx(&head->mapping->bytes, wanted);
     return p;
 }
@@ -167,20 +197,35 @@ static void run_free(const void *p) {
 
 /* ---- either ------------------------------------------------------------------------------------------------------- */
 
-static void count_large(unsigned what, unsigned bytes_what, size_t bytes) {
+static void count_large(unsigned what, size_t n) {
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
     if (heap == NULL) return;
-    store_rlx(&heap->large[what], load_rlx(&heap->large[what]) + 1);
-    store_rlx(&heap->large[bytes_what], load_rlx(&heap->large[bytes_what]) + bytes);
+    store_rlx(&heap->large[what], load_rlx(&heap->large[what]) + n);
     heap_return(is_lent);
+}
+
+static void count_in(size_t bytes) {
+    count_large(LARGE_ALLOCS, 1);
+    count_large(LARGE_BYTES_IN, bytes);
+}
+
+static void count_out(size_t bytes) {
+    count_large(LARGE_FREES, 1);
+    count_large(LARGE_BYTES_OUT, bytes);
 }
 
 void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
     bool is_run = size <= RUN_MAX && alignment <= RUN_MAX;
-    if (zeroed != NULL) *zeroed = true;
-    void *p = is_run ? run_block(size, alignment, zeroed) : map_block(size, alignment);
-    if (p != NULL) count_large(LARGE_ALLOCS, LARGE_BYTES_IN, large_size(p, is_run ? KIND_RUN : KIND_DIRECT));
+    bool used = false;
+    void *p = is_run ? run_block(size, alignment, zeroed) : map_block(size, alignment, &used);
+    if (p == NULL) return NULL;
+    if (!is_run && zeroed != NULL) {
+        if (used) zero_block(p, size);
+        *zeroed = true;
+    }
+    count_in(large_size(p, is_run ? KIND_RUN : KIND_DIRECT));
+    if (used) count_large(LARGE_REUSED, 1);
     return p;
 }
 
@@ -192,7 +237,7 @@ size_t large_size(const void *p, unsigned kind) {
 
 void large_free(void *p, unsigned kind) {
     ASSERT(kind >= CLASSES && kind <= KIND_DIRECT);
-    count_large(LARGE_FREES, LARGE_BYTES_OUT, large_size(p, kind));
+    count_out(large_size(p, kind));
     if (kind <= KIND_RUN)
         run_free(p);
     else
@@ -205,7 +250,7 @@ void *large_resize(void *p, unsigned kind, size_t size) {
     if (size <= RUN_MAX) return NULL;
     void *other = remap_block(p, size);
     if (other == NULL) return NULL;
-    count_large(LARGE_FREES, LARGE_BYTES_OUT, before);
-    count_large(LARGE_ALLOCS, LARGE_BYTES_IN, large_size(other, KIND_DIRECT));
+    count_out(before);
+    count_in(large_size(other, KIND_DIRECT));
     return other;
 }

@@ -98,6 +98,129 @@ static void test_runs_kept(void **state) {
     assert_int_equal(counts_now().live_bytes, before.live_bytes);
 }
 
+/* ---- mappings that are kept --------------------------------------------------------------------------------------- */
+
+enum { FRAME = 5 << 20 };
+
+static unsigned char *frame_make(size_t size) {
+    unsigned char *frame = weft_alloc(size);
+    REQUIRE(frame != NULL && weft_usable_size(frame) >= size);
+    memset(frame, 7, size);
+    return frame;
+}
+
+static void test_frames_used_again(void **state) {
+    (void)state;
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < 50; i++) {
+        unsigned char *frame = frame_make((size_t)FRAME - (size_t)(i % 5) * 100000), *other = frame_make(2 * (size_t)FRAME);
+        weft_free(frame), weft_free(other);
+    }
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 100);
+    assert_int_equal(after.frees - before.frees, 100);
+    assert_true(after.reused - before.reused >= 90); /* all, but for a turn of decay between */
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_true(after.kept_bytes <= 3 * (FRAME + 131072));
+    assert_true(weft_trim() >= after.kept_bytes);
+    assert_int_equal(counts_now().kept_bytes, 0);
+    assert_true(counts_now().mapped_bytes <= before.mapped_bytes);
+}
+
+/* Not for a much smaller one, nor for an alignment that it cannot have. */
+static void test_frames_that_do_not_fit(void **state) {
+    (void)state;
+    weft_trim();
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = -1};
+    assert_int_equal(weft_heap_configure(&config), WEFT_OK);
+    weft_free(frame_make(FRAME));
+    uint64_t reused = counts_now().reused;
+    unsigned char *small = frame_make(FRAME / 10 * 8), *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
+    REQUIRE(aligned != NULL && ((uintptr_t)aligned & (((size_t)8 << 20) - 1)) == 0);
+    assert_int_equal(counts_now().reused, reused);
+    weft_free(aligned); /* 9 MiB from its head on */
+    unsigned char *less = weft_alloc_aligned(131072, FRAME - 131072), *plain = frame_make((size_t)8 << 20);
+    REQUIRE(less != NULL && ((uintptr_t)less & 131071) == 0);
+    memset(less, 3, FRAME - 131072);
+    assert_int_equal(counts_now().reused, reused + 2);
+    weft_free(small), weft_free(less), weft_free(plain);
+    decay_after(0);
+    weft_trim();
+}
+
+/* Whether all of it was written before or a page. */
+static void test_frames_zeroed(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        unsigned char *frame = weft_alloc((size_t)FRAME);
+        REQUIRE(frame != NULL);
+        memset(frame + (i % 3 == 0 ? 1 << 20 : 0), 7, i % 3 == 0 ? 5000 : FRAME);
+        weft_free(frame);
+        frame = weft_alloc_zeroed(1, FRAME - 70000);
+        REQUIRE(frame != NULL);
+        for (size_t k = 0; k < FRAME - 70000; k++) REQUIRE(frame[k] == 0);
+        weft_free(frame);
+    }
+}
+
+/* At most 64 MiB are kept, and a block that is larger is not. */
+static void test_frames_bounded(void **state) {
+    (void)state;
+    enum { FRAMES = 40 };
+    static unsigned char *frames[FRAMES];
+    weft_trim();
+    for (int i = 0; i < FRAMES; i++) {
+        frames[i] = weft_alloc((size_t)FRAME + (size_t)i * 65536);
+        REQUIRE(frames[i] != NULL);
+    }
+    for (int i = 0; i < FRAMES; i++) {
+        weft_free(frames[i]);
+        assert_true(counts_now().kept_bytes <= (uint64_t)64 << 20);
+    }
+    weft_trim();
+    weft_free(weft_alloc((size_t)65 << 20));
+    assert_int_equal(counts_now().kept_bytes, 0);
+}
+
+/* A thread that goes on with little after frames; the event is waited for, not a time. */
+static void test_frames_decay(void **state) {
+    (void)state;
+    decay_after(20);
+    for (int i = 0; i < 3; i++) weft_free(weft_alloc(40));
+    weft_free(frame_make(FRAME));
+    while (counts_now().kept_bytes != 0) {
+        void *few[3];
+        for (int i = 0; i < 3; i++) few[i] = weft_alloc(40);
+        for (int i = 0; i < 3; i++) weft_free(few[i]);
+        pause_ms(1);
+    }
+    decay_after(0);
+}
+
+static void *frames_thread(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 200; i++) {
+        unsigned char *frame = weft_alloc((size_t)(3 + i % 4) << 20);
+        REQUIRE(frame != NULL);
+        frame[0] = frame[weft_usable_size(frame) - 1] = (unsigned char)i;
+        if (i % 50 == 0) weft_trim();
+        frame = weft_realloc(frame, (size_t)(3 + (i + 1) % 4) << 20);
+        REQUIRE(frame != NULL && frame[0] == (unsigned char)i);
+        weft_free(frame);
+    }
+    return NULL;
+}
+
+static void test_frames_of_threads(void **state) {
+    (void)state;
+    uint64_t live = counts_now().live_bytes;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&threads[i], NULL, frames_thread, NULL) == 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(counts_now().live_bytes, live);
+}
+
 /* ---- the purge thread --------------------------------------------------------------------------------------------- */
 
 static int purge_thread(bool on) {
@@ -197,9 +320,17 @@ static void test_purge_ended(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_purge_thread),        cmocka_unit_test(test_purge_ended),
-        cmocka_unit_test(test_decay_while_working), cmocka_unit_test(test_decay_in_idle_pool),
+        cmocka_unit_test(test_purge_thread),
+        cmocka_unit_test(test_purge_ended),
+        cmocka_unit_test(test_decay_while_working),
+        cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
+        cmocka_unit_test(test_frames_used_again),
+        cmocka_unit_test(test_frames_that_do_not_fit),
+        cmocka_unit_test(test_frames_zeroed),
+        cmocka_unit_test(test_frames_bounded),
+        cmocka_unit_test(test_frames_decay),
+        cmocka_unit_test(test_frames_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

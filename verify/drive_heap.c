@@ -1,6 +1,7 @@
 /* drive_heap.c: slabs between threads: remote frees, orphans and their adoption, the depot, empty slabs taken by others. */
 #include "explore.h"
 #include "heap.h"
+#include "kept.h"
 
 #include <string.h>
 
@@ -398,3 +399,42 @@ static void lru_check(void) {
 }
 EXPLORE_DRIVER(heap_empties, .about = "others take what the owner pops", .setup = lru_setup,
                .threads = {lru_owner, seen_all, seen_all}, .check = lru_check);
+
+/* ---- kept mappings ------------------------------------------------------------------------------------------------ */
+
+/* Two places; a turn of decay sees what is kept while it is taken and put back. */
+enum { LONG = 3 * SEGMENT_BYTES / 4 };
+
+static void mapping_use(char *start, size_t bytes) {
+    plain_write(start, sizeof(uint32_t));
+    EXPECT(*(uint32_t *)(void *)start == 0);
+    *(uint32_t *)(void *)start = 1 + explore_self();
+    explore_step();
+    EXPECT(*(uint32_t *)(void *)start == 1 + explore_self());
+    *(uint32_t *)(void *)start = 0;
+    if (!kept_put(start, bytes, (size_t)(1 + explore_pick(2)) * LONG)) os_unmap(start, bytes);
+}
+static void mapping_take(void) {
+    size_t bytes = LONG;
+    char *start = kept_take(LONG, &bytes);
+    if (start != NULL) explore_observe(0);
+    if (start == NULL) start = os_map_aligned(LONG, SEGMENT_BYTES);
+    mapping_use(start, bytes);
+}
+static void take_twice(void) {
+    mapping_take();
+    mapping_take();
+}
+static void kept_turns(void) {
+    for (int i = 0; i < 3; i++)
+        if (kept_purge(false) != 0) explore_observe(1);
+}
+/* What is counted is what is there: when nothing is, as much as may be kept goes in. */
+static void kept_check(void) {
+    EXPECT(kept_bytes() <= (size_t)2 * LONG);
+    size_t kept = kept_bytes();
+    EXPECT(kept_purge(true) == kept && kept_bytes() == 0);
+    EXPECT(kept_put(os_map_aligned(LONG, SEGMENT_BYTES), LONG, LONG));
+}
+EXPLORE_DRIVER(heap_kept, .about = "mappings are kept, taken and seen by decay", .setup = nothing,
+               .threads = {take_twice, kept_turns, take_twice}, .check = kept_check, .must_see = 3);
