@@ -148,7 +148,7 @@ typedef struct weft_config {
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
     void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
     /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most
-     * 100; 0: 10, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
+     * 100; 0: 12, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
     uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
     /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of

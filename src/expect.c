@@ -20,7 +20,7 @@
 #define MULTIPLE_MAX 8u        /* periods in a gap */
 #define MISSED_MAX 4u          /* in a row */
 #define SKIPS_MAX 4u           /* then the period has become longer */
-#define STRAYS_MAX 6u          /* a stray counts two, a beat in its place takes one off */
+#define STRAYS_MAX 6u          /* a stray counts two, a beat that may be late one; a beat in its place takes one off */
 #define TRIAL_MIN 2u
 #define TRIAL_MAX 64u
 #define OFF_MARGIN 5000u /* ns */
@@ -28,15 +28,18 @@
 #define LEAD_MIN 10000u  /* ns */
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
-#define EARLY_MIN 35000u   /* ns: being less early on average makes a miss of each small lateness */
-#define EARLY_MAX 45000u   /* ns: being earlier on average costs more than a wake does */
+#define EARLY_PART 50u        /* of the period: being earlier on average costs more than it brings, */
+#define EARLY_MOST_MIN 45000u /* ns: provided that it is that much; */
+#define EARLY_MOST_MAX 90000u
+#define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
 #define HOLD_USUAL 100000u /* ns: it costs little, for most beats come */
-#define HOLD_MAX 200000u
+#define HOLD_MAX 300000u
 #define HOLD_TOLD 200000u             /* ns: weft.h says so */
 #define REACH_TOLD 400000u            /* ns: a beat farther from the moment told is another */
 #define STEP_UP 16000u                /* ns: the beat found it asleep */
 #define STEP_DOWN 400u                /* ns: it was in time, and earlier than it must be */
+#define HOLD_STEP 150u                /* ns: back to the usual; a late beat in a hundred is waited for */
 #define SPENT_SPAN UINT64_C(50000000) /* ns: the budget is kept over spans about that long */
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -116,8 +119,8 @@ static void follow(struct expect *expect, uint64_t when, uint64_t multiple) {
 
 /* Where the beat is expected that is `multiple` periods after the last. */
 static uint64_t next_beat(const struct expect *expect, uint64_t multiple) {
-    uint64_t from = expect->off_last < expect->off_grid ? expect->last : expect->grid;
-    return from + multiple * expect->period;
+    bool by_last = expect->off_last < expect->off_grid && !expect->is_stray;
+    return (by_last ? expect->last : expect->grid) + multiple * expect->period;
 }
 
 /* How much earlier it might come. */
@@ -126,15 +129,23 @@ static uint64_t doubt(const struct expect *expect) {
     return min_u64(next_beat(expect, 0) - least, DOUBT_MAX);
 }
 
+static void look_longer(struct expect *expect) { expect->hold = min_u64(expect->hold + STEP_UP, HOLD_MAX); }
+
+/* So early on average at most. */
+static uint64_t early_most(const struct expect *expect) {
+    return min_u64(max_u64(expect->period / EARLY_PART, EARLY_MOST_MIN), EARLY_MOST_MAX);
+}
+
 /* Was it in time for the beat that was expected at `moment`? Gets up earlier the next times, or looks longer. */
 static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool was_ready) {
     bool is_late = when > moment + expect->hold;
     if (is_late)
-        expect->hold = min_u64(expect->hold + STEP_UP, HOLD_MAX);
+        look_longer(expect);
     else if (was_ready)
-        expect->hold = expect->hold < HOLD_USUAL ? expect->hold + STEP_DOWN : expect->hold - STEP_DOWN;
+        expect->hold = expect->hold < HOLD_USUAL ? expect->hold + HOLD_STEP : expect->hold - HOLD_STEP;
     if (was_ready) expect->early = average(expect->early, min_u64(when - expect->woke, LEAD_MAX));
-    uint64_t down = expect->early <= EARLY_MIN ? 0 : expect->early <= EARLY_MAX ? STEP_DOWN : STEP_DOWN + STEP_UP / 8;
+    uint64_t most = early_most(expect);
+    uint64_t down = expect->early + EARLY_ROOM <= most ? 0 : expect->early <= most ? STEP_DOWN : STEP_DOWN + STEP_UP / 8;
     if (was_ready)
         expect->lead = max_u64(expect->lead - down, LEAD_MIN);
     else if (!is_late)
@@ -161,16 +172,18 @@ static void compare(struct expect *expect, uint64_t when, bool was_ready) {
     bool fits = multiple != 0 && distance(since, multiple * expect->period) <= expect->period / 4;
     if (fits) {
         if (expect->planned != 0) adapt(expect, when, next_beat(expect, multiple), was_ready);
+        if (expect->is_late) look_longer(expect);
         follow(expect, when, multiple);
     } else if (has_jumped(expect, when)) {
         expect->grid = when;
         expect->missed = 0;
         if (expect->trial > 0) expect->trial--;
         fits = true;
-    } else if ((expect->strays += 2) > STRAYS_MAX) {
+    } else if ((expect->strays += since > expect->period ? 1 : 2) > STRAYS_MAX) {
         forget(expect);
     }
     expect->is_stray = !fits;
+    expect->is_late = !fits && since > expect->period;
 }
 
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready) {
@@ -197,6 +210,11 @@ static bool may_spend(struct expect *expect, uint64_t now, uint32_t percent) {
     return expect->spent <= (now - expect->spent_since + expect->period) * percent / 100;
 }
 
+static void spend_less(struct expect *expect, uint64_t step) {
+    expect->lead = max_u64(expect->lead - min_u64(step, expect->lead), LEAD_MIN);
+    expect->hold = max_u64(expect->hold - min_u64(step, expect->hold), HOLD_MIN);
+}
+
 /* The beat that the pattern foretells; 0: none. */
 static uint64_t learned_beat(struct expect *expect, uint64_t now) {
     if (expect->period == 0) return 0;
@@ -206,7 +224,10 @@ static uint64_t learned_beat(struct expect *expect, uint64_t now) {
     if (stops && expect->trial > 0) distrust(expect);
     if (stops) expect->trial = expect->trial_next - 1; /* the next beat is one already */
     if (passed > expect->missed) expect->missed = passed;
-    return expect->missed >= MISSED_MAX || expect->trial > 0 ? 0 : next_beat(expect, expect->missed + 1);
+    if (expect->missed >= MISSED_MAX || expect->trial > 0) return 0;
+    uint64_t beat = next_beat(expect, expect->missed + 1);
+    uint64_t jumped = expect->last + expect->period;
+    return expect->is_stray && jumped + expect->hold > now ? min_u64(beat, jumped) : beat;
 }
 
 static uint64_t told_beat(const struct expect *expect, uint64_t now) {
@@ -221,10 +242,10 @@ struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t per
     expect->planned = 0;
     if (beat == 0 || percent == 0) return (struct expect_plan){0, 0};
     if (!may_spend(expect, now, percent)) {
-        expect->lead = max_u64(expect->lead - min_u64(STEP_UP / 2, expect->lead), LEAD_MIN);
-        expect->hold = max_u64(expect->hold - min_u64(STEP_UP / 2, expect->hold), HOLD_MIN);
+        spend_less(expect, STEP_UP / 2);
         return (struct expect_plan){0, 0};
     }
+    if (!may_spend(expect, now, percent - percent / 8)) spend_less(expect, STEP_UP / 8);
     expect->planned = beat;
     uint64_t hold = told != 0 ? HOLD_TOLD : expect->hold;
     uint64_t lead = expect->lead + (told != 0 ? 0 : doubt(expect));

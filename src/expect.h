@@ -23,7 +23,8 @@ struct expect {
     uint32_t skips;      /* beats in a row that came after one that did not */
     uint32_t trial;      /* beats to foretell before anybody gets up for them */
     uint32_t trial_next; /* how many it will be after this pattern, should it fail */
-    bool is_stray;       /* the last beat fitted nothing */
+    bool is_stray;       /* the last beat fitted nothing, */
+    bool is_late;        /* and none came where it might belong */
     /* by hand */
     uint64_t told;   /* the moment; 0: none */
     uint64_t obeyed; /* the last one that is over */

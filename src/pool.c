@@ -329,7 +329,7 @@ static int config_check(const weft_config *config) {
 }
 
 #define SPIN_NS_DEFAULT 50000
-#define EXPECT_PERCENT_DEFAULT 10
+#define EXPECT_PERCENT_DEFAULT 12
 #ifndef PATIENCE_NS
 #define PATIENCE_NS 5000
 #endif

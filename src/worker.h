@@ -153,23 +153,20 @@ struct weft_pool {
     ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
     ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
     uint64_t ticks_per_us;
-    uint32_t expect_percent;        /* of its time that a worker may be awake ahead of work; 0: never */
-    uint64_t patience_ticks;        /* how long it asks for forked calls before it takes one unasked */
-    uint64_t tiny_ticks;            /* tasks shorter than this are claimed several at a time */
-    uint64_t brief_ticks;           /* tasks shorter than this are brief */
-    ATOMIC(uint32_t) from_cpu;      /* the CPU that an outside thread last submitted on while somebody was idle; a hint */
-    ATOMIC(uint32_t) purged;        /* free segments' pages went back since a worker last woke */
-    ATOMIC(uint32_t) brisk;         /* tasks seen lately were tiny: a doze is short enough a delay for them */
-    ATOMIC(uint32_t) brief;         /* tasks seen lately were so short that more workers than CPUs would only delay them */
-    ATOMIC(uint32_t) outside_runs;  /* an outside thread ran tasks in its last wait; a hint */
-    ATOMIC(uint64_t) outside_ticks; /* when one last submitted while somebody was idle; a hint */
-    ATOMIC(uint32_t) blocks;        /* how often brief tasks were seen to block lately (doze.c) */
-    ATOMIC(uint32_t) closed;        /* destroy has begun: no submissions from outside */
-    ATOMIC(uint32_t) exits;         /* nothing is left: workers end */
-    ATOMIC(uint32_t) biased;        /* seats that are biased */
-    ATOMIC(uint32_t) offers;        /* seats whose claim is, or was, offered */
-    ATOMIC(uint32_t) extras;        /* EXTRA_*: what a task's start is asked for beside */
-    struct lane blank;              /* fits nothing */
+    uint32_t expect_percent; /* of its time that a worker may be awake ahead of work; 0: never */
+    uint64_t patience_ticks; /* how long it asks for forked calls before it takes one unasked */
+    uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
+    uint64_t brief_ticks;    /* tasks shorter than this are brief */
+    ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke */
+    ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them */
+    ATOMIC(uint32_t) brief;  /* tasks seen lately were so short that more workers than CPUs would only delay them */
+    ATOMIC(uint32_t) blocks; /* how often brief tasks were seen to block lately (doze.c) */
+    ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside */
+    ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
+    ATOMIC(uint32_t) biased; /* seats that are biased */
+    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered */
+    ATOMIC(uint32_t) extras; /* EXTRA_*: what a task's start is asked for beside */
+    struct lane blank;       /* fits nothing */
     struct park park;
     struct groups groups;
     struct pile segments;
@@ -187,10 +184,15 @@ struct weft_pool {
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool */
     os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted;
-    ATOMIC(uint32_t) guests;        /* calls of outside threads that may sleep; destroy waits for them to leave */
-    ATOMIC(uint32_t) guests_asleep; /* of these, in a wait, a join or a loop */
-    os_word drained;                /* changes when a closed pool may have run out of tasks */
-    os_word started;                /* workers that have run their start hook */
+    /* written by threads from outside at each burst: on a line that nobody who looks for work reads */
+    ALIGNED(CACHE_LINE)
+    ATOMIC(uint32_t) guests;             /* calls of outside threads that may sleep; destroy waits for them to leave */
+    ATOMIC(uint32_t) guests_asleep;      /* of these, in a wait, a join or a loop */
+    ATOMIC(uint32_t) outside_runs;       /* an outside thread ran tasks in its last wait; a hint */
+    ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
+    ATOMIC(uint64_t) outside_ticks;      /* and when; a hint */
+    ALIGNED(CACHE_LINE) os_word drained; /* changes when a closed pool may have run out of tasks */
+    os_word started;                     /* workers that have run their start hook */
     struct {
         os_mutex lock;
         ATOMIC(uint64_t) recording; /* its number */

@@ -205,6 +205,25 @@ static void test_late_beats(void **state) {
     assert_in_range(self.ready, 985, 1000);
 }
 
+/* A beat so late that it fits nothing costs none but itself either, and forgets no pattern, however often one comes. */
+static void test_very_late_beats(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
+    forget_counts(&self);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t late = (i % 2 == 0 ? 290 : 240) * US;
+        beat(&self, at + i * (5 * (500 * US)) + late);
+        uint32_t ready = self.ready;
+        steady(&self, at + i * (5 * (500 * US)), 500 * US, 4);
+        assert_in_range(self.ready - ready, 3, 4);
+    }
+    print_message("very late beats: ready %u of 1000, awake %.2f %%\n", self.ready,
+                  100 * share(self.awake, 1000 * (500 * US)));
+    assert_in_range(self.ready, 950, 1000);
+    assert_true(share(self.awake, 1000 * (500 * US)) < 0.16);
+}
+
 /* Beats at any time, each of them told. */
 static void test_told(void **state) {
     (void)state;
@@ -268,11 +287,20 @@ static void test_odd_times(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steady),       cmocka_unit_test(test_jitter),     cmocka_unit_test(test_jitter_that_adds_up),
-        cmocka_unit_test(test_missed_beats), cmocka_unit_test(test_drift),      cmocka_unit_test(test_double_rate),
-        cmocka_unit_test(test_stop),         cmocka_unit_test(test_no_pattern), cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_odd_times),    cmocka_unit_test(test_jumps),      cmocka_unit_test(test_late_beats),
+        cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_jitter_that_adds_up),
+        cmocka_unit_test(test_missed_beats),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_double_rate),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_no_pattern),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_odd_times),
+        cmocka_unit_test(test_jumps),
+        cmocka_unit_test(test_late_beats),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_very_late_beats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
