@@ -136,17 +136,24 @@ static struct block block_in(struct segment *segment, const void *p) {
     return block;
 }
 
-static struct block block_mapped(const void *p) {
+/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change meanwhile: only
+ * one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
+static struct mapping *record_of(const void *p, size_t within) {
     for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
             struct mapping *record = &chunk->records[i];
-            char *start = load_rlx(&record->block);
-            size_t bytes = load_rlx(&record->bytes);
-            if (start == NULL || (uintptr_t)p - (uintptr_t)start >= bytes) continue;
-            bool is_private = kind_of(start) == KIND_PRIVATE;
-            return (struct block){start, bytes, &record->mark, KIND_DIRECT, is_private};
+            const char *start = load_rlx(&record->block);
+            size_t bytes = load_rlx(&record->bytes), offset = (uintptr_t)p - (uintptr_t)start;
+            if (start != NULL && offset < bytes && offset < within) return record;
         }
-    return (struct block){NULL, 0, NULL, KIND_OTHER, false};
+    return NULL;
+}
+
+static struct block block_mapped(const void *p) {
+    struct mapping *record = record_of(p, 1), *around = record == NULL ? record_of(p, SIZE_MAX) : record;
+    if (around == NULL) return (struct block){NULL, 0, NULL, KIND_OTHER, false};
+    bool is_private = record != NULL && kind_of(p) == KIND_PRIVATE;
+    return (struct block){load_rlx(&around->block), load_rlx(&around->bytes), &around->mark, KIND_DIRECT, is_private};
 }
 
 static struct block block_at(const void *p) {

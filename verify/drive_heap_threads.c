@@ -149,6 +149,25 @@ static void setup_checked(void) {
 EXPLORE_DRIVER(heap_checked, .about = "checked blocks are freed by another thread", .setup = setup_checked,
                .threads = {hand_over, take_over_and_use}, .must_see = 1);
 
+/* A mapping is freed while the record of one that stood before it comes to name a longer one elsewhere. */
+static void hand_over_mapping(void) {
+    uint32_t *first = heap_alloc(SEGMENT_BYTES), *second = heap_alloc(SEGMENT_BYTES);
+    EXPECT(first != NULL && second > first);
+    store_rel(Y1, &handed[0], second);
+    heap_free(first);
+    first = heap_alloc(3 * SEGMENT_BYTES);
+    EXPECT(first != NULL);
+    heap_free(first);
+}
+static void free_mapping(void) {
+    uint32_t *block = load_acq(Y2, &handed[0]);
+    if (block == NULL) return;
+    heap_free(block);
+    explore_observe(0);
+}
+EXPLORE_DRIVER(heap_checked_mapping, .about = "a checked mapping is freed while others come and go", .setup = setup_checked,
+               .threads = {hand_over_mapping, free_mapping}, .must_see = 1);
+
 /* Two free one block. */
 static void setup_mark(void) {
     memset(&mark, 0, sizeof mark);
