@@ -20,12 +20,19 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
+/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they belong. */
+static void *alloc_of_class(unsigned kind, size_t alignment) {
+    void *p;
+    while (UNLIKELY(((uintptr_t)(p = heap_alloc(class_info[kind].size)) & (alignment - 1)) != 0)) heap_free(p);
+    return p;
+}
+
 void *weft_alloc_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
     unsigned kind = class_aligned(alignment, size);
-    if (kind < CLASSES) return heap_alloc(class_info[kind].size);
+    if (kind < CLASSES) return alloc_of_class(kind, alignment);
     if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }

@@ -180,6 +180,20 @@ static void test_sized_free(void **state) {
     for (int i = 0; i < 600; i++) weft_free_sized(blocks[i], 70);
 }
 
+/* Blocks that shrank in place come back by their size, in the cache that aligned ones come from: those begin elsewhere in a page. */
+static void test_aligned_after_sized_free(void **state) {
+    enum { BLOCKS = 30 };
+    (void)state;
+    unsigned char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = weft_realloc(weft_alloc(5000), 4000);
+    for (int i = 0; i < BLOCKS; i++) weft_free_sized(blocks[i], 4000);
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = weft_alloc_aligned(4096, 4000);
+        check_block(blocks[i], 4000, 4096);
+    }
+    for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
+}
+
 /* Random sizes and lives; no block overlaps another, none loses what it holds. */
 enum { LIVE = 3000 };
 
@@ -653,13 +667,28 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_starving), /* first: a heap that has mapped nothing yet */
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_sizes_refused), cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_margins),      cmocka_unit_test(test_zeroed),        cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_sized_free),   cmocka_unit_test(test_churn),         cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_remote),       cmocka_unit_test(test_exits),         cmocka_unit_test(test_adopted_by_main),
-        cmocka_unit_test(test_destructors),  cmocka_unit_test(test_trim),          cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_class_counts), cmocka_unit_test(test_json),          cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_configure),    cmocka_unit_test(test_pool_payloads), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_sizes_refused),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_margins),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_sized_free),
+        cmocka_unit_test(test_aligned_after_sized_free),
+        cmocka_unit_test(test_churn),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_remote),
+        cmocka_unit_test(test_exits),
+        cmocka_unit_test(test_adopted_by_main),
+        cmocka_unit_test(test_destructors),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_class_counts),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_configure),
+        cmocka_unit_test(test_pool_payloads),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
