@@ -167,6 +167,15 @@ def alloc():
     check(all(row["bytes_per_task"] > 0 for row in result["rows"] if row["case"] == "tiny"), "memory is measured")
 
 
+def alloc_same_work():
+    """However the pilots were disturbed, the allocators of a row do the same work."""
+    status, result, _, errors = race("--workload", "alloc-hot", "--rounds", "1", "--pool", "glibc,weft", "--no-count")
+    check(status == 0, errors)
+    for case in {row["case"] for row in result["rows"]}:
+        tasks = [row["tasks"] for row in result["rows"] if row["case"] == case]
+        check(len(tasks) == 2 and tasks[0] == tasks[1], f"{case}: {tasks}")
+
+
 def alloc_liar():
     status, result, output, _ = race("--workload", "alloc-hot,alloc-remote", "--tasks", "4096", "--rounds", "1",
                                      "--peer", ALLOC_LIAR, "--pool", "alloc_liar", "--no-count")
@@ -236,8 +245,8 @@ def interrupt():
 
 
 def main():
-    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_liar, wrong_options,
-                 outputs, reader_leaves, interrupt):
+    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_same_work, alloc_liar,
+                 wrong_options, outputs, reader_leaves, interrupt):
         case()
         print("ok", case.__name__)
 

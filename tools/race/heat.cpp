@@ -39,24 +39,35 @@ double two_digits(double value) {
     return static_cast<double>(static_cast<uint64_t>(value / scale)) * scale;
 }
 
-// A few jobs in a process of its own, so that the first round of the row is still a first one.
+// The best time of a task in rounds that grow until one takes an eighth of the budget: a short one measures the start, and whatever
+// disturbs it.
+double best_of_growing(Process &process, const Heat &heat) {
+    double best_ns = 0;
+    uint64_t tasks = 0, next = fitting(static_cast<double>(heat.pilot_tasks) / 4, heat);
+    for (int round = 0; next > tasks || round < 2; round++) {
+        tasks = next;
+        Reply reply = process.round({Order::round, 0, 0, tasks}, 30 * second_ns);
+        if (!process.error().empty()) return 0;
+        double ns = static_cast<double>(reply.elapsed_ns) / static_cast<double>(tasks);
+        best_ns = round == 0 ? ns : std::min(best_ns, ns);
+        if (round > 0 && reply.elapsed_ns >= heat.budget_ns / 8) break;
+        next = fitting(static_cast<double>(tasks) * 4, heat);
+    }
+    return best_ns;
+}
+
+// In a process of its own, so that the first round of the row is still a first one.
 void pilot(Turn &turn, const Heat &heat) {
     Process process(turn.seat);
     turn.row.error = process.error();
-    auto some = static_cast<double>(heat.pilot_tasks);
-    uint64_t first = fitting(some / 4, heat), second = fitting(some, heat);
-    if (turn.row.error.empty()) process.round({Order::round, 0, 0, first}, 30 * second_ns);
-    Reply reply{};
-    if (process.error().empty()) reply = process.round({Order::round, 0, 0, second}, 30 * second_ns);
+    if (turn.row.error.empty()) turn.estimate_ns = best_of_growing(process, heat);
     turn.row.error = process.error();
-    if (turn.row.error.empty()) turn.estimate_ns = static_cast<double>(reply.elapsed_ns) / static_cast<double>(second);
 }
 
-void choose_tasks(Turn &turn, const Heat &heat) {
-    turn.tasks = heat.tasks;
-    if (heat.budget_ns == 0) return;
-    double affordable = static_cast<double>(heat.budget_ns) / std::max(turn.estimate_ns, 1.0);
-    if (affordable < static_cast<double>(heat.tasks)) turn.tasks = fitting(two_digits(affordable), heat);
+uint64_t affordable_tasks(double estimate_ns, const Heat &heat) {
+    if (heat.budget_ns == 0) return heat.tasks;
+    double affordable = static_cast<double>(heat.budget_ns) / std::max(estimate_ns, 1.0);
+    return affordable < static_cast<double>(heat.tasks) ? fitting(two_digits(affordable), heat) : heat.tasks;
 }
 
 Turn turn_make(const Entrant &entrant, const Heat &heat, unsigned iterations_per_us) {
@@ -70,8 +81,18 @@ Turn turn_make(const Entrant &entrant, const Heat &heat, unsigned iterations_per
     turn.row.flags = entrant.flags;
     turn.row.workers = workers;
     pilot(turn, heat);
-    choose_tasks(turn, heat);
+    turn.tasks = affordable_tasks(turn.estimate_ns, heat);
     return turn;
+}
+
+// Allocators do the same work: what a task takes depends on how many there are. The middle one's budget decides.
+void same_tasks(std::vector<Turn> &turns, const Heat &heat) {
+    std::vector<double> estimates;
+    for (const auto &turn : turns)
+        if (turn.row.error.empty()) estimates.push_back(turn.estimate_ns);
+    if (estimates.empty()) return;
+    std::nth_element(estimates.begin(), estimates.begin() + estimates.size() / 2, estimates.end());
+    for (auto &turn : turns) turn.tasks = affordable_tasks(estimates[estimates.size() / 2], heat);
 }
 
 void start(Turn &turn) {
@@ -279,6 +300,7 @@ std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned ite
         progress(heat, "trying " + entrant.name);
         if (!interrupted()) turns.push_back(turn_make(entrant, heat, iterations_per_us));
     }
+    if (alloc_is(heat.workload)) same_tasks(turns, heat);
     unsigned rounds = heat.rounds + 1 + (hardware_available() ? 1 : 0); // the first, and one for the event counters
     size_t together = heat_takes_turns(heat) ? turns.size() : 1;
     for (size_t first = 0; first < turns.size(); first += together) rotate(turns, first, first + together, heat, rounds);
