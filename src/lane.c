@@ -221,6 +221,12 @@ static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
 
 bool lane_extend(struct lane *lane, uint32_t cells) {
     ASSERT(cells > 0 && cells < SEGMENT_CELLS);
+    uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
+    if (used == 0) { /* entered for a task that was not submitted after all; left empty, takers could not pass it */
+        store_rlx(&lane->current->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
+        lane_enter(lane, lane->current, cells, lane_position(lane));
+        return true;
+    }
     struct segment *fresh = lane_unlink(lane, LANE_REACH);
     if (fresh == NULL) {
         fresh = segment_get(lane->segments);
@@ -231,7 +237,6 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
     if (fresh == NULL) return false;
     segment_reset(fresh);
     store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
-    uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
     store_rlx(&lane->current->shape, shape_make(lane->stride, used));
     store_rlx(&lane->current->next, fresh->item.index);
     lane->current->older_next = fresh->item.index;

@@ -55,8 +55,8 @@ struct segment {
     uint32_t older_next;    /* owner: index of the next newer of the lane's segments */
     bool purged;            /* its pages went back to the system; known to whoever holds the segment */
     ATOMIC(uint32_t) next;  /* index of the lane's segment after this one; written once per use, before the tail passes */
-    ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the end is lowered once at most,
-                               before the tail passes */
+    ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the stride stays from its first
+                               task on, the end is lowered once at most, before the tail passes */
     ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
 };
 

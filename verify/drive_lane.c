@@ -120,6 +120,23 @@ static void owner_wide(void) {
 EXPLORE_DRIVER(lane_wide, .about = "tasks of several cells, segments that end early", .setup = lane_setup,
                .threads = {owner_wide, taker_of_one, taker_of_three}, .check = all_run);
 
+/* A submission that was taken back has made room and left it; the next one needs another. */
+static void make_room(uint32_t l, uint32_t cells) {
+    if (!lane_fits(&world.lane[l], cells)) EXPECT(lane_extend(&world.lane[l], cells));
+}
+static void owner_in_vain(void) {
+    push(0, 1);
+    make_room(0, 2);
+    push(0, 3);
+    make_room(0, 1);
+    make_room(0, 3);
+    make_room(0, 2);
+    push(0, 1);
+    push(0, 2);
+}
+EXPLORE_DRIVER(lane_vain, .about = "room that was made and not used", .setup = lane_setup,
+               .threads = {owner_in_vain, taker_of_one, taker_of_three}, .check = all_run);
+
 static void owner_reuses(void) {
     for (int i = 0; i < 5; i++) {
         push(0, 1);
