@@ -108,9 +108,9 @@ static void test_a_node_that_would_wait_for_ever_is_refused(void **state) {
         atomic_uint *ran = &circle.ran;
         gate door;
         gate_occupy(&door, pool, &circle.group);
-        REQUIRE(weft_submit(pool, &circle.group, run_circle, &payload, sizeof payload) == WEFT_OK);
         REQUIRE(weft_submit_after(pool, (weft_after){&circle.group, &circle.after}, count_task, &ran, sizeof ran) ==
                 WEFT_OK);
+        REQUIRE(weft_submit(pool, &circle.group, run_circle, &payload, sizeof payload) == WEFT_OK);
         gate_open(&door);
         assert_int_equal(weft_wait_until(pool, &circle.group, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(circle.ended_seen, 2);
