@@ -381,8 +381,9 @@ size_t check_usable(const void *p) {
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
 
 static void mark_old(struct segment *segment, unsigned slot, unsigned index) {
-    char *start = slot_start(segment, slot) + (size_t)index * class_info[load_rlx(&segment->kinds[slot])].size;
-    struct block block = block_at(start);
+    unsigned kind = load_rlx(&segment->kinds[slot]);
+    char *first = slot_start(segment, slot) + slab_margin(kind, slot_start(segment, slot));
+    struct block block = block_at(first + (size_t)index * class_info[kind].size);
     store_rlx(block.mark, (uint64_t)block.usable << MARK_BITS | MARK_OLD);
 }
 

@@ -124,14 +124,15 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     return start + offset;
 }
 
-static void unmap_block(const void *p) {
+/* keeps: the mapping may be kept. */
+static void unmap_block(const void *p, bool keeps) {
     struct segment *head = head_of(p);
     char *start = head->map_start;
     size_t bytes = head->map_bytes, live = add_rlx(&mapped_bytes, -bytes) - bytes;
     record_drop(head->mapping);
     head->mapping = NULL; /* a second free crashes */
     unpoison(start, bytes);
-    if (!kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
+    if (!keeps || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
 }
 
 /* What was kept is zeros again, without bringing to memory what is not there. */
@@ -147,7 +148,7 @@ static void *move_block(void *p, size_t room, size_t size) {
     char *other = map_block(size, BLOCK_MIN, NULL);
     if (other == NULL) return NULL;
     if (!os_move(p, room, other)) {
-        unmap_block(other);
+        unmap_block(other, false); /* the system may have unmapped some of it */
         return NULL;
     }
     record_drop(head->mapping);
@@ -241,7 +242,7 @@ void large_free(void *p, unsigned kind) {
     if (kind <= KIND_RUN)
         run_free(p);
     else
-        unmap_block(p);
+        unmap_block(p, true);
 }
 
 void *large_resize(void *p, unsigned kind, size_t size) {

@@ -287,10 +287,14 @@ static void churn_checked(void) {
 /* Blocks handed out before checked mode began are freed, resized and freed twice as they should be. */
 static void begin_late(void) {
     void *small[50], *run = weft_alloc(100000), *mapping = weft_alloc((size_t)5 << 20);
+    void *larger[50]; /* in slabs that begin with a margin */
     for (int i = 0; i < 50; i++) small[i] = weft_alloc((size_t)i * 20 + 1);
+    for (int i = 0; i < 50; i++) larger[i] = weft_alloc((size_t)i * 700 + 1);
     for (int i = 0; i < 25; i++) weft_free(small[i]);
+    for (int i = 0; i < 50; i += 2) weft_free(larger[i]);
     begin();
     begin();
+    for (int i = 1; i < 50; i += 2) weft_free(larger[i]);
     for (int i = 25; i < 50; i++) small[i] = weft_realloc(small[i], (size_t)i * 40);
     for (int i = 25; i < 50; i++) weft_free(small[i]);
     weft_free(run);
