@@ -255,7 +255,7 @@ def wrong_options(root):
         status, _, errors = doctor(*options)
         check(status == 2 and errors.strip(), f"{options}: status {status}")
     status, _, errors = doctor("--root", root, "--json", "/nonexistent/file")
-    check(status == 1 and "/nonexistent/file" in errors, f"status {status}: {errors}")
+    check(status == 2 and "/nonexistent/file" in errors, f"status {status}: {errors}")
 
 
 def main():
