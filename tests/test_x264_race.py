@@ -1,6 +1,7 @@
 """The parts of tools/x264_race that need neither network nor x264: apt's sources, which cases run, what a row says."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -46,6 +47,18 @@ URIs: http://fourth.invalid/debian
 Suites: stable
 Components: main
 """
+
+
+class Arguments(unittest.TestCase):
+    def test_wrong_ones_are_told_before_anything_is_set_up(self):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tools", "x264_race")
+        for options in (["--rounds", "0"], ["--rounds", "-1"], ["--threads", "0"], ["--mode", "none"], ["--clip", "/nonexistent"],
+                        ["--json", "/nonexistent/file"], ["--json", "/"], ["--work", "/dev/null/folder"]):
+            done = subprocess.run([sys.executable, program, "--library", __file__, *options], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), f"{options}: {done}")
+            self.assertIn("error: ", done.stderr)
+            self.assertNotIn("setting up", done.stderr)
 
 
 class Sources(unittest.TestCase):

@@ -31,6 +31,19 @@ def number_list(text):
     return numbers
 
 
+def positive(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return int(text)
+
+
+def output_file(text):
+    """Told now, not after minutes of encoding."""
+    if not os.access(text if os.path.exists(text) else os.path.dirname(text) or ".", os.W_OK) or os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"cannot write {text}")
+    return text
+
+
 def mode_list(text):
     modes = text.split(",")
     if not set(modes) <= set(cases.MODES):
@@ -46,8 +59,8 @@ def parse_arguments():
     parser.add_argument("--clip", metavar="FILE", help="encode this video instead (anything ffmpeg reads)")
     parser.add_argument("--threads", type=number_list, default=[1, 2, 4, 8], metavar="N,...", help="default: 1,2,4,8")
     parser.add_argument("--mode", type=mode_list, default=list(cases.MODES), metavar="M,...", help="sliced, frame, lookahead")
-    parser.add_argument("--rounds", type=int, metavar="N", help="encodes of each kind (default: 7, quick 3)")
-    parser.add_argument("--json", metavar="FILE", help="write the rows there too")
+    parser.add_argument("--rounds", type=positive, metavar="N", help="encodes of each kind (default: 7, quick 3)")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the rows there too")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "x264"), metavar="DIR", help="default: build/x264")
     parser.add_argument("--library", type=os.path.abspath, default=os.path.join(ROOT, "build", "release", "libweft.a"), metavar="FILE",
                         help="the static library (default: build/release/libweft.a)")
@@ -57,6 +70,10 @@ def parse_arguments():
     for needed in filter(None, (chosen.library, chosen.clip)):
         if not os.path.exists(needed):
             parser.error(f"no file {needed}")
+    try:
+        os.makedirs(chosen.work, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--work: {error}")
     return chosen
 
 
@@ -78,7 +95,6 @@ def race(chosen, programs, videos):
 
 def main():
     chosen = parse_arguments()
-    os.makedirs(chosen.work, exist_ok=True)
     print(f"x264: setting up in {os.path.relpath(chosen.work)} (kept for the next time)", file=sys.stderr)
     try:
         programs = build.build_all(unpack(chosen.work), chosen.work, ROOT, chosen.library)
