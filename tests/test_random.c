@@ -79,14 +79,19 @@ static struct job job_new(struct draw *draw, atomic_uint *count) {
     if (below(draw, 4) == 0) job.block = weft_alloc(1 + below(draw, 3000));
     return job;
 }
-static size_t job_bytes(struct draw *draw) { return below(draw, 5) == 0 ? sizeof(struct job) : offsetof(struct job, rest); }
+static size_t job_bytes(struct draw *draw) {
+    unsigned kind = below(draw, 5);
+    if (kind == 0) return sizeof(struct job);
+    return offsetof(struct job, rest) + (kind == 1 ? below(draw, sizeof(((struct job *)0)->rest)) : 0);
+}
 
 static unsigned submit(weft_group *group, unsigned count, struct draw *draw, atomic_uint *ran) {
     unsigned submitted = 0;
     for (unsigned i = 0; i < count; i++) {
         struct job job = job_new(draw, ran);
         int error = weft_submit(world.pool, group, task, &job, job_bytes(draw));
-        CHECKED(error == WEFT_OK || error == WEFT_EFULL || (error == WEFT_ECANCELED && group->flags == WEFT_DROP_LATE));
+        bool may_be_cancelled = group->flags == WEFT_DROP_LATE || group->flags == WEFT_CANCEL_ON_ERROR;
+        CHECKED(error == WEFT_OK || error == WEFT_EFULL || (error == WEFT_ECANCELED && may_be_cancelled));
         if (error == WEFT_OK)
             submitted++;
         else
@@ -145,6 +150,22 @@ static void use_cancel(struct draw *draw) {
     CHECKED(weft_cancel(world.pool, &group) == WEFT_OK);
     wait_for(&group, draw, WEFT_ECANCELED);
     CHECKED(atomic_load(&ran) <= submitted);
+}
+/* A task cancels its group while that is submitted to, with payloads of all sizes. */
+static int cancel_task(void *payload, weft_worker *self) {
+    (void)self;
+    CHECKED(weft_cancel(world.pool, *(weft_group **)payload) == WEFT_OK);
+    return 0;
+}
+static void use_cancel_inside(struct draw *draw) {
+    weft_group group = {.flags = WEFT_CANCEL_ON_ERROR}, *payload = &group;
+    atomic_uint ran = 0;
+    unsigned submitted = submit(&group, below(draw, 6), draw, &ran);
+    int error = weft_submit(world.pool, &group, cancel_task, &payload, sizeof payload);
+    CHECKED(error == WEFT_OK || error == WEFT_EFULL);
+    submitted += submit(&group, below(draw, 24), draw, &ran);
+    bool all = wait_for(&group, draw, WEFT_ECANCELED);
+    CHECKED(all ? atomic_load(&ran) == submitted : atomic_load(&ran) <= submitted);
 }
 static void use_deadline(struct draw *draw) {
     weft_group group = {.flags = below(draw, 2) == 0 ? WEFT_DROP_LATE : 0};
@@ -315,7 +336,7 @@ static void act(struct draw *draw, weft_worker *self) {
     case 0:
     case 1:
     case 2: use_group(draw); break;
-    case 3: use_cancel(draw); break;
+    case 3: below(draw, 2) == 0 ? use_cancel(draw) : use_cancel_inside(draw); break;
     case 4: use_after(draw); break;
     case 5:
     case 6: use_loop(draw, self); break;
