@@ -15,8 +15,8 @@
 #ifndef LRU_MAX
 #define LRU_MAX 16u
 #endif
-#define FREED_BLOCKS 64u /* in the cache of a class of which a thread only frees */
-#define CACHE_START 8u   /* blocks; doubled at each miss and overflow */
+#define FREED_BLOCKS 128u /* in the cache of a class of which a thread only frees */
+#define CACHE_START 8u    /* blocks; doubled at each miss and overflow */
 #define CACHE_START_BYTES (1u << 16)
 #define ADAPT_LOOKS 32u
 #define CAPACITY_START 16u
