@@ -107,7 +107,7 @@ const std::vector<CaseSet> &alloc_case_sets() {
         {"alloc-middle",
          "allocators: alloc-mixed with larger blocks",
          {"1024..32768, 1024 live", "32768..262144, 64 live"},
-         1000000,
+         4000000,
          40 * ms,
          1},
         {"alloc-remote",
