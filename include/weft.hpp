@@ -146,9 +146,10 @@ class failures {
         return found;
     }
 
-    /// Throws the exception of that number if there is one. Returns the number otherwise.
+    /// Throws the exception of that number if there is one. Returns the number otherwise. What was thrown is forgotten, unless
+    /// the number says that its tasks have not all ended: another wait asks for it then.
     int rethrow(int code) {
-        if (code == WEFT_OK) return code;
+        if (!is_end(code)) return code;
         std::exception_ptr thrown = take(code);
 #if defined(__cpp_exceptions)
         if (thrown) std::rethrow_exception(std::move(thrown));
@@ -157,6 +158,19 @@ class failures {
     }
 
   private:
+    static constexpr bool is_end(int code) noexcept {
+        switch (code) {
+        case WEFT_OK:
+        case WEFT_EINVAL:
+        case WEFT_EAGAIN:
+        case WEFT_ESHUTDOWN:
+        case WEFT_EDEADLK:
+        case WEFT_EFORK:
+        case WEFT_ETIMEDOUT:
+        case WEFT_EBUSY: return false;
+        default: return true;
+        }
+    }
     struct failure {
         failure *next;
         int code;
@@ -332,20 +346,25 @@ class promise {
     promise(const promise &) = delete;
     promise &operator=(const promise &) = delete;
 
-    /// Until the task has run, here or elsewhere. By one thread, the future's.
+    /// Until the task has run, here or elsewhere. By one thread, the future's: so one that runs here has called this itself.
     int wait() noexcept {
         state now = queued;
         if (begun.compare_exchange_strong(now, here, std::memory_order_acquire)) {
             run();
+            begun.store(done, std::memory_order_release);
             return WEFT_OK;
         }
-        if (now == dropped) return WEFT_ECANCELED;
-        return now == elsewhere ? weft_wait(home, &group) : WEFT_OK;
+        switch (now) {
+        case here: return WEFT_EDEADLK;
+        case dropped: return WEFT_ECANCELED;
+        case elsewhere: return weft_wait(home, &group);
+        default: return WEFT_OK;
+        }
     }
 
     bool is_ready() const noexcept {
         const state now = begun.load(std::memory_order_acquire);
-        return now != queued && now != elsewhere;
+        return now == done || now == dropped;
     }
 
     /// On a worker, unless it has begun. With no memory left for the group it stays the future's to run.
@@ -468,7 +487,8 @@ template <class T, class F> class promise_by final : public promise_of<T> {
 
 } // namespace detail
 
-/// The result of async. One allocation holds callable and result. Like std::async's, the destructor waits.
+/// The result of async, for one thread at a time. One allocation holds callable and result. Like std::async's, the destructor
+/// waits; in the callable itself it ends the program. In a forked child it leaves alone what a thread of the parent has begun.
 template <class T> class [[nodiscard]] future {
   public:
     future() noexcept = default;
@@ -481,7 +501,7 @@ template <class T> class [[nodiscard]] future {
         if (!shared) return;
         int code = shared->wait();
         if (code != WEFT_OK && code != WEFT_ECANCELED && code != WEFT_EFORK) std::terminate();
-        shared->clear();
+        if (code != WEFT_EFORK) shared->clear();
     }
 
     /// Has a result to get.

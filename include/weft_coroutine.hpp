@@ -11,7 +11,8 @@
  * A coroutine that awaits an unfinished group goes on as a task of the pool when that has finished, on any thread; of a
  * finished one, at once. It counts in the group that it was spawned into until its end: that group's wait waits for it, and
  * throws what it has thrown. Should its task never run, because its group was cancelled or the pool aborted, co_await throws
- * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed.
+ * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed. That is why a
+ * co awaits what is here alone: another co, a group, resume_on. Coroutines of other types may await these, too.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -41,6 +42,21 @@ struct co_root {
     int *report = nullptr; ///< the code that the task which runs it now will return
 };
 
+/// In an awaiter. The task that resumes a coroutine knows its frame by address: should that go before, the program ends.
+class sleeper {
+  public:
+    sleeper() = default;
+    sleeper(const sleeper &) = delete;
+    sleeper &operator=(const sleeper &) = delete;
+    ~sleeper() {
+        if (sleeps) std::terminate();
+    }
+    void set(bool now) noexcept { sleeps = now; }
+
+  private:
+    bool sleeps = false;
+};
+
 /// A suspended coroutine as a task's payload.
 struct resumption {
     void *frame;
@@ -58,7 +74,18 @@ struct resumption {
 };
 inline constexpr weft_object resumption_type = {sizeof(resumption), resumption::run, nullptr};
 
+} // namespace detail
+
+class resume_on;
+template <class T> class co;
+
+namespace detail {
+
 struct co_promise {
+    static group &await_transform(group &after) noexcept { return after; }
+    static resume_on await_transform(const resume_on &to) noexcept;
+    template <class T> static co<T> &&await_transform(co<T> &&child) noexcept { return std::move(child); }
+
     struct ending {
         bool await_ready() const noexcept { return false; }
         template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> ended) const noexcept {
@@ -82,7 +109,7 @@ struct co_promise {
 
 template <class T> class co_promise_of : public co_promise {
   public:
-    template <class U> void return_value(U &&result) { value.emplace(std::forward<U>(result)); }
+    template <class U = T> void return_value(U &&result) { value.emplace(std::forward<U>(result)); }
     T take() {
         rethrow();
         return std::move(*value);
@@ -133,8 +160,9 @@ template <class P> co_root *root_of(std::coroutine_handle<P> of) noexcept {
 
 } // namespace detail
 
-/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once. One that
-/// never began, or that the program drops, is destroyed with this.
+/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once: after that, or
+/// when this was moved from, awaiting throws WEFT_EINVAL. Destroyed with this; where it waits for a group just then, that ends
+/// the program.
 template <class T = void> class [[nodiscard]] co {
     static_assert(!std::is_reference_v<T>, "a coroutine returns a value; return a pointer instead");
 
@@ -152,18 +180,21 @@ template <class T = void> class [[nodiscard]] co {
     }
 
     /// Runs it to its end; its result, or what it has thrown.
-    auto operator co_await() &&noexcept { return awaiter{handle}; }
+    auto operator co_await() &&noexcept { return awaiter{handle && !handle.promise().next ? handle : nullptr}; }
 
   private:
     struct awaiter {
-        std::coroutine_handle<promise_type> child;
-        bool await_ready() const noexcept { return false; }
+        std::coroutine_handle<promise_type> child; ///< NULL: none that could begin
+        bool await_ready() const noexcept { return !child; }
         template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> parent) const noexcept {
             child.promise().next = parent;
             child.promise().root = detail::root_of(parent);
             return child;
         }
-        T await_resume() const { return child.promise().take(); }
+        T await_resume() const {
+            if (!child) detail::fail(WEFT_EINVAL, "co_await weft::co");
+            return child.promise().take();
+        }
     };
     explicit co(std::coroutine_handle<promise_type> made) noexcept : handle(made) {}
     std::coroutine_handle<promise_type> handle;
@@ -179,7 +210,8 @@ class group_awaiter {
 
     bool await_ready() noexcept {
         code = weft_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
-        return code != WEFT_ETIMEDOUT;
+        is_over = code != WEFT_ETIMEDOUT;
+        return is_over;
     }
     /// After a submission that succeeds another thread may go on with the coroutine, and end this.
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
@@ -188,20 +220,25 @@ class group_awaiter {
         if (root != nullptr && root->home->pool() != after.pool()) return false; // its group cannot be kept from there
         resumption it{waiting.address(), root, &code};
         const weft_after groups = {after.native(), root == nullptr ? nullptr : root->home->native()};
+        asleep.set(true);
         int error = weft_submit_after_object(after.pool(), groups, &resumption_type, &it);
         if (error == WEFT_OK) return true;
+        asleep.set(false);
         code = error;
         return false;
     }
     void await_resume() {
-        if (code == WEFT_OK)
-            code = weft_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
+        asleep.set(false);
+        if (!is_over) check(code, "co_await weft::group");            // it was dropped, or could not be queued
+        if (!is_over) code = weft_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
         check(group_parts::thrown(after).rethrow(code), "co_await weft::group");
     }
 
   private:
     group &after;
     int code = WEFT_OK;
+    bool is_over = false; ///< and `code` is what the group's wait returned
+    sleeper asleep;
 };
 
 } // namespace detail
@@ -211,28 +248,49 @@ class group_awaiter {
 /// that was spawned in another pool the thread waits.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
-/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine counts
-/// in its own group still, which must be of that pool: else WEFT_EINVAL.
-class resume_on {
+namespace detail {
+
+class resumer {
   public:
-    explicit resume_on(group &where) noexcept : to(where) {}
+    explicit resumer(group &where) noexcept : to(where) {}
     bool await_ready() const noexcept { return false; }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        detail::co_root *root = detail::root_of(waiting);
+        co_root *root = root_of(waiting);
         group &home = root == nullptr ? to : *root->home;
-        detail::resumption it{waiting.address(), root, &code};
+        resumption it{waiting.address(), root, &code};
         int error = WEFT_EINVAL;
-        if (home.pool() == to.pool()) error = weft_submit_object(home.pool(), home.native(), &detail::resumption_type, &it);
+        asleep.set(true);
+        if (home.pool() == to.pool()) error = weft_submit_object(home.pool(), home.native(), &resumption_type, &it);
         if (error == WEFT_OK) return true; // as in group_awaiter
+        asleep.set(false);
         code = error;
         return false;
     }
-    void await_resume() const { detail::check(code, "weft::resume_on"); }
+    void await_resume() {
+        asleep.set(false);
+        check(code, "weft::resume_on");
+    }
 
   private:
     group &to;
     int code = WEFT_OK;
+    sleeper asleep;
 };
+
+} // namespace detail
+
+/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine counts
+/// in its own group still, which must be of that pool: else WEFT_EINVAL.
+class resume_on {
+  public:
+    explicit resume_on(group &where) noexcept : to(&where) {}
+    detail::resumer operator co_await() const noexcept { return detail::resumer(*to); }
+
+  private:
+    group *to;
+};
+
+inline resume_on detail::co_promise::await_transform(const resume_on &to) noexcept { return to; }
 
 /// Begins the coroutine as a task of the group, which has not finished before the coroutine has. Throws when weft_submit gives an
 /// error; the coroutine is destroyed then.

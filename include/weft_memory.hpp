@@ -25,7 +25,14 @@
 #include <new>
 #include <type_traits>
 
+#if defined(__cpp_exceptions)
+#define WEFT_WAYS throwing
+#else
+#define WEFT_WAYS aborting
+#endif
+
 namespace weft {
+inline namespace WEFT_WAYS { // as in weft.hpp
 
 namespace detail {
 
@@ -90,6 +97,7 @@ template <class T> struct allocator {
 template <class T, class U> bool operator==(const allocator<T> &, const allocator<U> &) noexcept { return true; }
 template <class T, class U> bool operator!=(const allocator<T> &, const allocator<U> &) noexcept { return false; }
 
+} // namespace WEFT_WAYS
 } // namespace weft
 
 #endif

@@ -106,7 +106,7 @@ template <class I, class F> struct loop {
     failures thrown{};
 
     int piece(std::size_t begin, std::size_t end) {
-        const I from = static_cast<I>(first + static_cast<I>(begin)), to = static_cast<I>(first + static_cast<I>(end));
+        const I from = at(begin), to = at(end);
         if constexpr (std::is_invocable_v<F &, I, I>) {
             return code_of(from, to);
         } else {
@@ -115,6 +115,8 @@ template <class I, class F> struct loop {
             return 0;
         }
     }
+    /// Half of a signed type's range can be more than the type holds.
+    I at(std::size_t index) const noexcept { return static_cast<I>(static_cast<std::size_t>(first) + index); }
     template <class... Args> int code_of(Args... args) {
         if constexpr (std::is_void_v<std::invoke_result_t<F &, Args...>>) {
             std::invoke(*body, args...);
@@ -338,7 +340,11 @@ template <class It, class Compare> class sorter {
             const std::size_t a = start(pair * pieces), b = start(pair * pieces + width), end = start((pair + 1) * pieces);
             for (std::size_t piece = 0; piece <= pieces; piece++) {
                 std::size_t here = split(from + place(a), b - a, from + place(b), end - b, until(pair, piece));
-                cut(pair, piece) = piece == 0 ? here : std::max(here, cut(pair, piece - 1));
+                if (piece > 0) { // an order that contradicts itself still has each element in one piece
+                    const std::size_t before = cut(pair, piece - 1);
+                    here = std::clamp(here, before, before + until(pair, piece) - until(pair, piece - 1));
+                }
+                cut(pair, piece) = here;
             }
         });
         each(runs, [&](std::size_t index) {
@@ -366,7 +372,7 @@ template <class It, class Compare> class sorter {
 } // namespace detail
 
 /// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the elements are
-/// valid and nothing more. Allocates a buffer as large as the range, and in the parts as std::stable_sort does. A sort that is
+/// valid and nothing more; when it contradicts itself, as `<` does among NaNs, their order is any. Allocates a buffer as large as the range, and in the parts as std::stable_sort does. A sort that is
 /// cancelled with the group of the calling task, or finds the pool closing, ends on the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)

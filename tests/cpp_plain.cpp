@@ -2,11 +2,13 @@
 #include "cpp_help.hpp"
 
 #include <string>
+#include <weft_memory.hpp>
 
 int plain_sum(weft_pool *pool, int count);
 int plain_error(weft_pool *pool);
 int plain_future(weft_pool *pool);
 void plain_dies();
+void plain_exhausts();
 
 int plain_sum(weft_pool *pool, int count) {
     weft::group group(pool);
@@ -34,3 +36,5 @@ void plain_dies() {
     group.submit([] { return 7; });
     group.wait();
 }
+
+void plain_exhausts() { static_cast<void>(weft::allocator<int>().allocate(~std::size_t{0} / 8)); }

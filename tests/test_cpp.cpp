@@ -13,6 +13,7 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+#include <weft_memory.hpp>
 
 // ---- counting allocations ---------------------------------------------------------------------------------------------
 
@@ -404,6 +405,19 @@ TEST_CASE("groups inside tasks") {
     CHECK(tree::count(pool, SANITIZED ? 5 : 8) == (SANITIZED ? 243 : 6561));
 }
 
+TEST_CASE("a wait that cannot be forgets nothing of what was thrown") {
+    weft::pool pool(1);
+    weft::group group(pool);
+    std::error_code error;
+    {
+        occupied worker(pool);
+        group.submit([] { throw std::string("first"); });
+        group.submit([&] { group.wait(error); }); // its own
+    }
+    CHECK_THROWS_AS(group.wait(), std::string);
+    CHECK(error.value() == WEFT_EDEADLK);
+}
+
 // ---- futures ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("futures of every kind") {
@@ -449,6 +463,39 @@ TEST_CASE("a future nobody has begun runs where it is waited for") {
     }
     CHECK(rooted::wrong == 0);
     CHECK(rooted::alive == 0);
+}
+
+TEST_CASE("a callable cannot wait for its own future, wherever it runs") {
+    for (bool here : {true, false}) {
+        weft::pool pool(1);
+        weft::future<std::string> future;
+        event made;
+        int code = 0;
+        bool ready = true;
+        auto own = [&] {
+            made.await();
+            ready = future.is_ready();
+            try {
+                future.get();
+            } catch (const weft::error &error) {
+                code = error.code().value();
+            }
+            return std::string("done");
+        };
+        if (here) {
+            occupied worker(pool);
+            future = pool.async(own);
+            made.set();
+            CHECK(future.get() == "done");
+        } else {
+            future = pool.async(own);
+            made.set();
+            pool.async([] {}).get();
+            CHECK(future.get() == "done");
+        }
+        CHECK(code == WEFT_EDEADLK);
+        CHECK_FALSE(ready);
+    }
 }
 
 TEST_CASE("a future that runs elsewhere is waited for") {
@@ -572,6 +619,7 @@ int plain_sum(weft_pool *pool, int count); // cpp_plain.cpp
 int plain_error(weft_pool *pool);
 int plain_future(weft_pool *pool);
 void plain_dies();
+void plain_exhausts();
 
 TEST_CASE("a unit without exceptions and RTTI") {
     weft::pool pool(2);
@@ -580,20 +628,24 @@ TEST_CASE("a unit without exceptions and RTTI") {
     CHECK(plain_future(pool) == 5);
 }
 
-TEST_CASE("without exceptions an error ends the program") {
-    if (SANITIZED) {
-        std::puts("skipped, without exceptions an error ends the program: sanitizers report the abort");
-        return;
-    }
+static bool aborts(void (*run)()) {
     pid_t child = fork();
     if (child == 0) {
         std::signal(SIGABRT, SIG_DFL);
         close(STDERR_FILENO);
-        plain_dies();
+        run();
         _exit(0);
     }
     int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(WIFSIGNALED(status));
-    CHECK(WTERMSIG(status) == SIGABRT);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+TEST_CASE("without exceptions an error ends the program, of its unit alone") {
+    if (SANITIZED) {
+        std::puts("skipped, without exceptions an error ends the program: sanitizers report the abort");
+        return;
+    }
+    CHECK(aborts(plain_dies));
+    CHECK(aborts(plain_exhausts));
+    CHECK_THROWS_AS(static_cast<void>(weft::allocator<int>().allocate(~std::size_t{0} / 8)), std::bad_alloc);
 }

@@ -2,11 +2,15 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cpp_help.hpp"
 
+#include <csignal>
 #include <doctest/doctest.h>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 #include <weft_coroutine.hpp>
 
@@ -332,4 +336,113 @@ TEST_CASE("many, from several threads, all awaiting the same groups") {
         });
     for (std::thread &thread : threads) thread.join();
     CHECK(ran == 3 * 100 * 11);
+}
+
+TEST_CASE("once, and not what was moved from") {
+    weft::pool pool(2);
+    auto twice = []() -> weft::co<int> {
+        auto child = value(3);
+        int sum = co_await std::move(child), code = 0;
+        try {
+            sum += co_await std::move(child);
+        } catch (const weft::error &error) {
+            code = error.code().value();
+        }
+        co_return code == WEFT_EINVAL ? sum : -1;
+    };
+    CHECK(weft::sync_wait(pool, twice()) == 3);
+    auto from = value(1);
+    auto to = std::move(from);
+    CHECK(weft::sync_wait(pool, std::move(to)) == 1);
+    weft::error thrown(0, "none");
+    try {
+        weft::sync_wait(pool, std::move(to)); // moved into the first
+    } catch (const weft::error &error) {
+        thrown = error;
+    }
+    CHECK(thrown.code().value() == WEFT_EINVAL);
+}
+
+TEST_CASE("a coroutine that is dropped leaves what the awaited group's tasks have thrown") {
+    weft::pool pool(1);
+    weft::group group(pool), awaited(pool);
+    gate door;
+    awaited.submit([] { throw std::string("first"); });
+    awaited.submit([&] { door(); });
+    door.entered.await(); // the first has thrown by now
+    int code = 0;
+    std::atomic<bool> begun{false};
+    weft::spawn(group, [](weft::group &after, int &told, std::atomic<bool> &at) -> weft::co<> {
+        at = true;
+        try {
+            co_await after;
+        } catch (const weft::error &error) {
+            told = error.code().value();
+        }
+    }(awaited, code, begun));
+    while (!begun)
+        group.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(1)); // this thread begins it
+    group.cancel();
+    door.opened.set();
+    std::error_code error;
+    group.wait(error);
+    CHECK(error.value() == WEFT_ECANCELED);
+    CHECK(code == WEFT_ECANCELED);
+    CHECK_THROWS_AS(awaited.wait(), std::string);
+}
+
+TEST_CASE("a result in braces") {
+    weft::pool pool(1);
+    auto pair = []() -> weft::co<std::pair<int, std::string>> { co_return {7, "seven"}; };
+    CHECK(weft::sync_wait(pool, pair()).second == "seven");
+}
+
+// What a co does not know of it would not come back from.
+template <class Awaited>
+concept is_awaited_in_co = requires(weft::co<>::promise_type promise, Awaited awaited) {
+    promise.await_transform(static_cast<Awaited>(awaited));
+};
+static_assert(is_awaited_in_co<weft::group &> && is_awaited_in_co<weft::co<int> &&> && is_awaited_in_co<weft::resume_on &&>);
+static_assert(!is_awaited_in_co<std::suspend_always &&>);
+
+// Destroys the coroutine that it waits for.
+struct impatient {
+    struct promise_type {
+        impatient get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::terminate(); }
+    };
+    std::coroutine_handle<> handle;
+};
+
+static void destroy_early() {
+    weft::pool pool(1);
+    weft::group group(pool);
+    gate door;
+    group.submit([&] { door(); });
+    door.entered.await();
+    auto inner = [](weft::group &after) -> weft::co<> { co_await after; };
+    auto outer = [](weft::co<> child) -> impatient { co_await std::move(child); }(inner(group));
+    outer.handle.destroy();
+    door.opened.set();
+}
+
+TEST_CASE("a coroutine that is destroyed while it awaits ends the program") {
+    if (SANITIZED) {
+        std::puts("skipped, a coroutine that is destroyed while it awaits ends the program: sanitizers report the abort");
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        std::signal(SIGABRT, SIG_DFL);
+        close(STDERR_FILENO);
+        destroy_early();
+        _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGABRT);
 }

@@ -108,6 +108,23 @@ TEST_CASE("a loop covers its range once, by index or by piece") {
     CHECK(count == 255);
 }
 
+TEST_CASE("a loop over more indices than half its type can count") {
+    weft::pool pool(2);
+    std::atomic<long long> sum{0}, runs{0};
+    weft::parallel_for(
+        pool, -2000000000, 2000000000,
+        [&](int begin, int end) {
+            sum += static_cast<long long>(end) - begin;
+            runs += begin < end;
+        },
+        std::size_t{1} << 24);
+    CHECK(sum == 4000000000);
+    CHECK(runs > 0);
+    std::atomic<int> count{0};
+    weft::parallel_for(pool, static_cast<signed char>(-128), static_cast<signed char>(127), [&](signed char) { count++; });
+    CHECK(count == 255);
+}
+
 TEST_CASE("a loop throws what its lowest index has thrown") {
     weft::pool pool(3);
     for (int round = 0; round < 50; round++) {
@@ -290,6 +307,31 @@ TEST_CASE("sorted, reversed, equal, strings by value") {
                     int);
 }
 
+TEST_CASE("an order that contradicts itself loses no element") {
+    for (unsigned workers : {1u, 3u}) {
+        weft::pool pool(workers);
+        numbers_of random{workers};
+        std::vector<double> holes(50000);
+        for (double &hole : holes) hole = random() % 3 == 0 ? std::nan("") : static_cast<double>(random() % 1000);
+        auto is_nan = [](double number) { return std::isnan(number); };
+        const auto before = std::count_if(holes.begin(), holes.end(), is_nan);
+        weft::sort(pool, holes.begin(), holes.end());
+        CHECK(std::count_if(holes.begin(), holes.end(), is_nan) == before);
+        for (std::size_t salt = 0; salt < 10; salt++) {
+            std::vector<std::string> texts(20000);
+            for (std::size_t i = 0; i < texts.size(); i++)
+                texts[i] = "too long for a string's own room " + std::to_string(i);
+            auto expected = texts;
+            weft::sort(pool, texts.begin(), texts.end(), [&](const std::string &a, const std::string &b) {
+                return std::hash<std::string>{}(a + b) % 3 == salt % 3;
+            });
+            std::sort(texts.begin(), texts.end());
+            std::sort(expected.begin(), expected.end());
+            CHECK(texts == expected);
+        }
+    }
+}
+
 TEST_CASE("a sort gives the same order as in C") {
     struct entry {
         std::uint32_t key, place;
@@ -373,4 +415,20 @@ TEST_CASE("a graph throws what its first failing node has thrown") {
     circle.run(pool, error);
     CHECK(error == std::errc::invalid_argument);
     CHECK_THROWS_AS(circle.add([] {}, {12345}), weft::error);
+}
+
+TEST_CASE("a graph that is run in one of its own nodes keeps what was thrown") {
+    weft::pool pool(1);
+    weft::graph graph;
+    std::error_code error;
+    std::atomic<int> turn{0};
+    graph.add([] { throw std::string("first"); });
+    auto waits = graph.add([&] { turn++; });
+    for (int i = 0; i < 20; i++) graph.add([&] { graph.run(pool, error); }, {waits});
+    graph.build();
+    for (int round = 0; round < 50; round++) {
+        CHECK_THROWS_AS(graph.run(pool), std::string);
+        CHECK(error.value() == WEFT_EBUSY);
+    }
+    CHECK(turn == 50);
 }
