@@ -2,8 +2,8 @@
  *
  * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. A host that asks for at
  * least as many threads as the process's pool has gets that pool's threads. One that asks for fewer gets that many threads of its own,
- * so that no more of its jobs run at once than it said; and so does everybody when WEFT_VIEW_OWN_THREADS is defined. Only the
- * pool's threads run a view's jobs, never one that waits.
+ * so that no more of its jobs run at once than it said; and so does everybody when WEFT_VIEW_OWN_THREADS is defined. The pool's
+ * threads run a view's jobs, never one that waits, unless it asks for anybody's tasks (WEFT_HELP_ANY).
  *
  * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
@@ -16,9 +16,11 @@
 typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
-    unsigned places;  /* of `data` */
-    void **data;      /* by worker index; each written by its worker alone */
+    void **data;      /* VIEW_PLACES, by worker index; each written by its worker alone */
 } view;
+
+/* Every worker and spare has one, and threads from outside while there are not too many. */
+#define VIEW_PLACES (2 * WEFT_WORKERS_MAX)
 
 /* 0 or a negative errno value. */
 static inline int view_error(int error) {
@@ -34,16 +36,14 @@ static inline int view_error(int error) {
 
 /* After the pool is there: the view's own part. */
 static inline int view_furnish(view *v) {
-    weft_config config;
-    weft_config_init(&config);
-    weft_pool_config(v->pool, &config);
     v->group = (weft_group)WEFT_GROUP_INIT;
-    v->places = config.workers + config.spares;
-    v->data = calloc(v->places, sizeof *v->data);
+    v->data = calloc(VIEW_PLACES, sizeof *v->data);
     if (v->data != NULL) return 0;
     weft_pool_destroy(&v->pool);
     return -ENOMEM;
 }
+
+#define VIEW_STACK_BYTES ((size_t)8 << 20) /* address space; the system's default may be too small for a host */
 
 /* A view on threads of its own. 0 or a negative errno value. */
 static inline int view_open_with(view *v, const weft_config *config) {
@@ -73,27 +73,40 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
     weft_config_init(&config);
     config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config.name = name;
-    config.stack_size = (size_t)8 << 20; /* address space; the system's default may be too small for a host */
+    config.stack_size = VIEW_STACK_BYTES;
     config.flags = WEFT_NO_HELP;
     return view_open_with(v, &config);
 }
 
-/* The running worker's pointer in this view, NULL at first. */
-static inline void **view_data(const view *v, weft_worker *self) { return &v->data[weft_worker_index(self)]; }
+/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for. */
+static inline void **view_data(const view *v, weft_worker *self) {
+    return weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
+}
 
 static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t size) {
     return view_error(weft_submit(v->pool, &v->group, fn, payload, size));
 }
 
+/* Before a sleep for what jobs do, in a function of a host that may be called in a task of some weft pool: another thread stands in.
+ * false: none could, so that a sleep may be for ever. Each begin needs an end. */
+static inline int view_sleep_begin(void) {
+    weft_worker *self = weft_worker_here();
+    return self == NULL || weft_block_begin(self) == WEFT_OK;
+}
+static inline void view_sleep_end(void) {
+    weft_worker *self = weft_worker_here();
+    if (self != NULL) weft_block_end(self);
+}
+
 /* Until every job of the view has finished; -EDEADLK from one of them. */
 static inline int view_wait(view *v) { return view_error(weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
 
-/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of the view, and
- * then nothing has happened. */
+/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of the view, or
+ * one that such a job waits for, and then nothing has happened. */
 static inline int view_close(view *v, void (*data_free)(void *)) {
     int error = view_wait(v);
     if (error == -EDEADLK) return error;
-    for (unsigned i = 0; i < v->places && data_free != NULL; i++)
+    for (unsigned i = 0; i < VIEW_PLACES && data_free != NULL; i++)
         if (v->data[i] != NULL) data_free(v->data[i]);
     weft_pool_destroy(&v->pool);
     free(v->data);

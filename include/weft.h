@@ -691,6 +691,10 @@ WEFT_API unsigned weft_worker_index(const weft_worker *self);
 /* The pool of a worker. */
 WEFT_API weft_pool *weft_worker_pool(const weft_worker *self);
 
+/* The calling thread as a worker, or spare, of the pool that it belongs to; NULL on every other thread. For functions that
+ * block and may be called in tasks without being given `self`. */
+WEFT_API weft_worker *weft_worker_here(void);
+
 /* Between begin and end the calling task may block (I/O, a lock, another task's signal): a spare worker stands in, and tasks
  * this worker had claimed go to others. begin and end pair up; nesting counts. WEFT_OK; WEFT_EAGAIN from begin when every
  * spare is in use or none could be started (the section still counts: call end); WEFT_EINVAL for NULL or an unpaired end. */

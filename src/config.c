@@ -118,4 +118,9 @@ void **weft_worker_data(weft_worker *self) { return self == NULL ? NULL : &self-
 
 unsigned weft_worker_index(const weft_worker *self) { return self == NULL ? 0 : self->index; }
 
+weft_worker *weft_worker_here(void) {
+    const os_self *self = os_self_get();
+    return self->is_worker ? self->worker : NULL;
+}
+
 weft_pool *weft_worker_pool(const weft_worker *self) { return self == NULL ? NULL : self->pool; }

@@ -4,12 +4,13 @@
  *  - The data is copied. It lies in the task itself up to some 2000 bytes, more than any job of libvmaf's has.
  *  - Data NULL gives the job NULL; data that is not NULL gives a pointer that is not, also with size 0.
  *  - Jobs start in the order in which one thread enqueued them, and run on the pool's threads alone: the enqueuer may block.
- *  - thread_data is one pointer for each thread and pool, NULL at first, freed in destroy after the last job.
+ *  - thread_data is one pointer for each thread and pool, NULL at first, freed in destroy after the last job (at once where more
+ *    threads from outside run jobs than there are places for).
  *  - Destroy without wait drops what has not started. See thread_pool_weft.h for the choice.
  * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy has begun
  * returns -ECANCELED.
  *
- * -DWEFT_VMAF_BOUNDED: enqueue blocks while n_threads jobs wait to start, as upstream's does.
+ * -DWEFT_VMAF_BOUNDED: enqueue blocks while n_threads jobs wait to start, as upstream's does; but no thread that could run them.
  * -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,8 +53,10 @@ static _Thread_local const VmafThreadPool *running; /* the pool whose job this t
 
 static int queue_enter(VmafThreadPool *pool) {
     if (pool->options.queue_max == 0) return 0;
+    const weft_worker *self = weft_worker_here();
+    int is_needed = running == pool || (self != NULL && weft_worker_pool(self) == pool->view.pool);
     pthread_mutex_lock(&pool->lock);
-    while (pool->queued >= pool->options.queue_max && running != pool && !atomic_load(&pool->ends))
+    while (pool->queued >= pool->options.queue_max && !is_needed && !atomic_load(&pool->ends))
         pthread_cond_wait(&pool->room, &pool->lock);
     int error = atomic_load(&pool->ends) ? -ECANCELED : 0;
     if (error == 0) pool->queued++;
@@ -78,9 +81,11 @@ static int run_job(void *payload, weft_worker *self) {
     queue_leave(pool);
     if (!atomic_load(&pool->ends) || pool->options.destroy_runs) {
         const VmafThreadPool *outer = running;
+        void *brief = NULL, **own = view_data(&pool->view, self);
         running = pool;
-        job->func(data, view_data(&pool->view, self));
+        job->func(data, own != NULL ? own : &brief);
         running = outer;
+        if (brief != NULL && pool->data_free != NULL) pool->data_free(brief);
     } else if (pool->options.drop != NULL) {
         pool->options.drop(data);
     }
@@ -159,7 +164,11 @@ int vmaf_thread_pool_destroy(VmafThreadPool *pool) {
     atomic_store(&pool->ends, 1);
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_broadcast(&pool->room);
-    view_close(&pool->view, pool->data_free);
+    int error = view_close(&pool->view, pool->data_free);
+    if (error != 0) {
+        atomic_store(&pool->ends, 0);
+        return error;
+    }
     pthread_cond_destroy(&pool->room);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -2,14 +2,17 @@
  *
  * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A manager with pinned
  * threads has threads of its own; others share the process's (view.h). Answers are futex words: a join sleeps at once after
- * a short look, and the task that completes the last one wakes it. */
+ * a short look, and the task that completes the last one wakes it. A join in a task of weft's has another thread stand in; when there
+ * is none left, it runs tasks of the manager that its thread has used last. */
 #define _GNU_SOURCE
 #include "task_manager.h"
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../view.h"
@@ -21,6 +24,8 @@ struct task_manager_pool {
     void (*clean)(task_t *task);
     int *core_id; /* by worker index, or NULL */
     size_t cores;
+    struct task_manager_pool *next; /* under managers.lock */
+    unsigned helpers;               /* too: joins that run its tasks */
 };
 
 typedef struct queued_task {
@@ -29,7 +34,7 @@ typedef struct queued_task {
 } queued_task;
 
 static _Thread_local const struct task_manager_pool *running; /* the manager whose task this thread runs */
-static _Thread_local weft_worker *running_on;                 /* and as which worker; NULL on other threads */
+static _Thread_local const struct task_manager_pool *used;    /* the one that it gave a task last; it may be gone */
 
 static void run_now(struct task_manager_pool *pool, task_t task) {
     const struct task_manager_pool *outer = running;
@@ -41,14 +46,59 @@ static void run_now(struct task_manager_pool *pool, task_t task) {
 static int run_task(void *payload, weft_worker *self) {
     queued_task *queued = payload;
     struct task_manager_pool *pool = queued->pool;
-    weft_worker *outer = running_on;
-    running_on = self;
+    (void)self;
     if (!atomic_load_explicit(&pool->ends, memory_order_acquire))
         run_now(pool, queued->task);
     else if (pool->clean != NULL)
         pool->clean(&queued->task);
-    running_on = outer;
     return 0;
+}
+
+/* ---- those that there are ----------------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* a helper has */
+    struct task_manager_pool *first;
+} managers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
+
+static void managers_add(struct task_manager_pool *pool) {
+    pthread_mutex_lock(&managers.lock);
+    pool->next = managers.first;
+    managers.first = pool;
+    pthread_mutex_unlock(&managers.lock);
+}
+
+/* Until nobody helps it any more. */
+static void managers_remove(struct task_manager_pool *pool) {
+    pthread_mutex_lock(&managers.lock);
+    struct task_manager_pool **link = &managers.first;
+    while (*link != pool) link = &(*link)->next;
+    *link = pool->next;
+    while (pool->helpers > 0) pthread_cond_wait(&managers.left, &managers.lock);
+    pthread_mutex_unlock(&managers.lock);
+}
+
+static uint64_t soon_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + 1000000u;
+}
+
+/* Runs tasks of the manager that this thread has used last, for about a millisecond. false: it has none, or is gone, or the caller
+ * is one of them. */
+static bool managers_help(void) {
+    pthread_mutex_lock(&managers.lock);
+    struct task_manager_pool *pool = managers.first;
+    while (pool != NULL && pool != used) pool = pool->next;
+    if (pool != NULL) pool->helpers++;
+    pthread_mutex_unlock(&managers.lock);
+    if (pool == NULL) return false;
+    int error = weft_wait_until(pool->view.pool, &pool->view.group, WEFT_HELP_BELOW, soon_ns());
+    pthread_mutex_lock(&managers.lock);
+    if (--pool->helpers == 0) pthread_cond_broadcast(&managers.left);
+    pthread_mutex_unlock(&managers.lock);
+    return error == WEFT_ETIMEDOUT;
 }
 
 /* ---- the manager -------------------------------------------------------------------------------------------------- */
@@ -69,6 +119,7 @@ static int open_pinned(struct task_manager_pool *pool, const int *core_id, size_
     weft_config_init(&config);
     config.workers = (uint32_t)count;
     config.name = "Tpool";
+    config.stack_size = VIEW_STACK_BYTES;
     config.flags = WEFT_NO_HELP;
     config.start = pin;
     config.context = pool;
@@ -90,6 +141,7 @@ int init_task_manager_cores(task_manager_t *man, const int *core_id, size_t num_
     bool pins = num_threads > 0 && is_pinned(core_id, count);
     int error = pins ? open_pinned(pool, core_id, count) : view_open(&pool->view, (unsigned)count, "Tpool");
     if (error == 0) {
+        managers_add(pool);
         man->pool = pool;
     } else {
         free(pool->core_id);
@@ -105,6 +157,7 @@ int init_task_manager_threads(task_manager_t *man, uint32_t num_threads) {
 void async_task_manager(task_manager_t *man, task_t task) {
     if (man == NULL || man->pool == NULL || task.func == NULL) return;
     const queued_task queued = {man->pool, task};
+    used = man->pool;
     if (view_submit(&man->pool->view, run_task, &queued, sizeof queued) != 0) run_now(man->pool, task);
 }
 
@@ -115,10 +168,15 @@ void wait_all_task_manager(task_manager_t *man) {
 void free_task_manager(task_manager_t *man, void (*clean)(task_t *task)) {
     if (man == NULL || man->pool == NULL || man->pool == running) return;
     struct task_manager_pool *pool = man->pool;
-    man->pool = NULL;
+    managers_remove(pool);
     pool->clean = clean;
     atomic_store_explicit(&pool->ends, true, memory_order_release);
-    view_close(&pool->view, NULL);
+    if (view_close(&pool->view, NULL) != 0) { /* a task of the manager waits for the caller: as from one of its own */
+        atomic_store_explicit(&pool->ends, false, memory_order_release);
+        managers_add(pool);
+        return;
+    }
+    man->pool = NULL;
     free(pool->core_id);
     free(pool);
 }
@@ -156,7 +214,9 @@ static void join_one(task_ans_t *ans) {
         done = atomic_load_explicit(&ans->done, memory_order_acquire);
     }
     if (is_complete(done, jobs)) return;
-    if (running_on != NULL) weft_block_begin(running_on); /* the tasks joined may need its thread */
+    if (!view_sleep_begin()) /* the tasks joined may need this thread */
+        while (!is_complete(atomic_load_explicit(&ans->done, memory_order_acquire), jobs) && managers_help()) {}
+    done = atomic_load_explicit(&ans->done, memory_order_acquire);
     while (!is_complete(done, jobs)) {
         if ((done & SLEEPING) != 0)
             syscall(SYS_futex, &ans->done, FUTEX_WAIT_PRIVATE, done, NULL, NULL, 0);
@@ -165,7 +225,7 @@ static void join_one(task_ans_t *ans) {
             continue;
         done = atomic_load_explicit(&ans->done, memory_order_acquire);
     }
-    if (running_on != NULL) weft_block_end(running_on);
+    view_sleep_end();
 }
 
 void join_task_ans_array(task_ans_t *ans, size_t len) {

@@ -159,15 +159,14 @@ static void running_remove(running_message **link, const running_message *mine) 
     *link = mine->next;
 }
 
-static int process_oldest(void *payload, weft_worker *self) {
-    tpool_t *t = *(tpool_t **)payload;
-    (void)self;
+/* false: there is none, or it was taken back. */
+static bool process_one(tpool_t *t) {
     pthread_mutex_lock(&t->incomingFifo.lockF);
     notifiedFIFO_elt_t *msg = fifo_take(&t->incomingFifo);
     running_message mine = {.key = msg == NULL ? 0 : msg->key, .next = t->threads->running};
     if (msg != NULL) t->threads->running = &mine;
     pthread_mutex_unlock(&t->incomingFifo.lockF);
-    if (msg == NULL) return 0; /* its message was taken back */
+    if (msg == NULL) return false;
     process(t, msg);
     pthread_mutex_lock(&t->incomingFifo.lockF);
     running_remove(&t->threads->running, &mine);
@@ -176,6 +175,12 @@ static int process_oldest(void *payload, weft_worker *self) {
         delNotifiedFIFO_elt(msg);
     else
         answer(msg);
+    return true;
+}
+
+static int process_oldest(void *payload, weft_worker *self) {
+    (void)self;
+    (void)process_one(*(tpool_t **)payload);
     return 0;
 }
 
@@ -213,6 +218,7 @@ static int open_threads(struct tpool_threads *threads) {
     weft_config_init(&config);
     config.workers = (uint32_t)threads->cores;
     config.name = "Tpool";
+    config.stack_size = VIEW_STACK_BYTES;
     config.flags = WEFT_NO_HELP;
     config.start = pin;
     config.context = threads;
@@ -260,7 +266,18 @@ static notifiedFIFO_elt_t *pulled(const tpool_t *t, notifiedFIFO_elt_t *msg) {
     return msg;
 }
 
-notifiedFIFO_elt_t *pullTpool(notifiedFIFO_t *responseFifo, tpool_t *t) { return pulled(t, pullNotifiedFIFO(responseFifo)); }
+/* In a task of weft's the thread may be the one that the message needs. */
+notifiedFIFO_elt_t *pullTpool(notifiedFIFO_t *responseFifo, tpool_t *t) {
+    notifiedFIFO_elt_t *msg = NULL;
+    bool in_task = weft_worker_here() != NULL;
+    while (in_task && (msg = pollNotifiedFIFO(responseFifo)) == NULL && process_one(t)) {}
+    if (msg == NULL) {
+        (void)view_sleep_begin();
+        msg = pullNotifiedFIFO(responseFifo);
+        view_sleep_end();
+    }
+    return pulled(t, msg);
+}
 
 notifiedFIFO_elt_t *tryPullTpool(notifiedFIFO_t *responseFifo, tpool_t *t) {
     return pulled(t, pollNotifiedFIFO(responseFifo));
@@ -280,8 +297,7 @@ int abortTpoolJob(tpool_t *t, uint64_t key) {
 
 int abortTpool(tpool_t *t) {
     int deleted = abortNotifiedFIFO(&t->incomingFifo);
-    if (t->threads != NULL) {
-        view_close(&t->threads->view, NULL);
+    if (t->threads != NULL && view_close(&t->threads->view, NULL) == 0) {
         free(t->threads);
         t->threads = NULL;
     }

@@ -125,7 +125,9 @@ void thpool_wait(struct thpool_ *pool) {
         pthread_mutex_unlock(&pool->lock);
         view_wait(&pool->view);
         pthread_mutex_lock(&pool->lock);
+        (void)view_sleep_begin();
         while (pool->held != NULL && pool->is_paused && !pool->ends) pthread_cond_wait(&pool->resumed, &pool->lock);
+        view_sleep_end();
         is_done = pool->held == NULL && resumes == pool->resumes && atomic_load(&pool->working) == 0;
     }
     pthread_mutex_unlock(&pool->lock);
@@ -160,10 +162,15 @@ void thpool_destroy(struct thpool_ *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->ends = true;
     atomic_store(&pool->holds, true);
-    for (job dropped; held_pop(pool, &dropped);) {}
     pthread_cond_broadcast(&pool->resumed);
     pthread_mutex_unlock(&pool->lock);
-    view_close(&pool->view, NULL);
+    if (view_close(&pool->view, NULL) != 0) { /* a job of the pool waits for the caller: as from one of its own */
+        pthread_mutex_lock(&pool->lock);
+        pool->ends = false;
+        pthread_mutex_unlock(&pool->lock);
+        return;
+    }
+    for (job dropped; held_pop(pool, &dropped);) {}
     pthread_cond_destroy(&pool->resumed);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
