@@ -290,6 +290,50 @@ static void test_messages(void **state) {
     abortTpool(&pool);
 }
 
+/* Messages start in their order. */
+static void test_message_order(void **state) {
+    (void)state;
+    tpool_t pool;
+    notifiedFIFO_t response;
+    gate g;
+    initNotifiedFIFO(&response);
+    gate_init(&g);
+    assert_int_equal(initTpool("-1", &pool, false), 0);
+    pushTpool(&pool, message_make(0, &response, 1, &g));
+    await(&g.entered);
+    for (unsigned i = 1; i < 50; i++) pushTpool(&pool, message_make(i, &response, 1, NULL));
+    gate_open(&g);
+    for (unsigned i = 0; i < 50; i++) {
+        notifiedFIFO_elt_t *msg = pullTpool(&response, &pool);
+        assert_int_equal(msg->key, i);
+        delNotifiedFIFO_elt(msg);
+    }
+    abortTpool(&pool);
+}
+
+static void process_cpu(void *data) {
+    cpu_set_t cpus;
+    REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0);
+    *(int *)data = CPU_COUNT(&cpus);
+}
+
+static void test_message_cores(void **state) {
+    (void)state;
+    char params[32];
+    tpool_t pool;
+    notifiedFIFO_t response;
+    initNotifiedFIFO(&response);
+    snprintf(params, sizeof params, "%d,%d", sched_getcpu(), sched_getcpu());
+    assert_int_equal(initTpool(params, &pool, false), 0);
+    for (int i = 0; i < 50; i++) {
+        pushTpool(&pool, newNotifiedFIFO_elt(sizeof(int), 0, &response, process_cpu));
+        notifiedFIFO_elt_t *msg = pullTpool(&response, &pool);
+        assert_int_equal(*(int *)NotifiedFifoData(msg), 1);
+        delNotifiedFIFO_elt(msg);
+    }
+    abortTpool(&pool);
+}
+
 static void test_abort_by_key(void **state) {
     (void)state;
     tpool_t pool;
@@ -316,8 +360,15 @@ static void test_abort_by_key(void **state) {
     assert_int_equal(abortNotifiedFIFO(&response), 5);
 }
 
+typedef struct pull {
+    notifiedFIFO_t *from;
+    atomic_int thread; /* its id, once it is about to pull */
+} pull;
+
 static void *pull_thread(void *argument) {
-    REQUIRE(pullNotifiedFIFO(argument) == NULL);
+    pull *p = argument;
+    atomic_store(&p->thread, thread_id());
+    REQUIRE(pullNotifiedFIFO(p->from) == NULL);
     return NULL;
 }
 
@@ -337,7 +388,9 @@ static void test_abort_all(void **state) {
     int deleted = abortTpool(&pool);
     assert_true(deleted >= 0 && deleted <= 20);
     pthread_join(opener, NULL);
-    assert_int_equal(pthread_create(&puller, NULL, pull_thread, &response), 0);
+    pull asleep = {&response, 0};
+    assert_int_equal(pthread_create(&puller, NULL, pull_thread, &asleep), 0);
+    while (atomic_load(&asleep.thread) == 0 || !thread_sleeps(atomic_load(&asleep.thread))) sched_yield();
     assert_int_equal(abortNotifiedFIFO(&response), 0);
     pthread_join(puller, NULL);
     pushNotifiedFIFO(&response, message_make(0, NULL, 0, NULL)); /* after the end: deleted */
@@ -346,6 +399,7 @@ static void test_abort_all(void **state) {
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
+    setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_async_and_wait),
         cmocka_unit_test(test_manager_misuse),
@@ -358,6 +412,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_join_in_a_task),
         cmocka_unit_test(test_params),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_message_order),
+        cmocka_unit_test(test_message_cores),
         cmocka_unit_test(test_abort_by_key),
         cmocka_unit_test(test_abort_all),
     };

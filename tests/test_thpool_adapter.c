@@ -192,6 +192,7 @@ static void test_several_wait(void **state) {
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
+    setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),        cmocka_unit_test(test_order),
         cmocka_unit_test(test_jobs_add_jobs), cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),

@@ -25,9 +25,10 @@
 #define WEFT_OPENBLAS_PREFIX(name) name
 #endif
 
-/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of microseconds. */
+/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of microseconds. Longer
+ * gains nothing alone, and costs other threads of the process a tenth when four libraries compute at once. */
 #ifndef WEFT_OPENBLAS_SPIN_NS
-#define WEFT_OPENBLAS_SPIN_NS 200000
+#define WEFT_OPENBLAS_SPIN_NS 50000
 #endif
 
 static weft_pool *weft_openblas_pool;
