@@ -260,7 +260,8 @@ void expect_pass(struct expect *expect, uint32_t beats) {
 }
 
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
-    expect->spent += now - woke;
+    uint64_t over = max_u64(expect->planned + HOLD_MAX, woke); /* after that it was stopped, not looking */
+    expect->spent += min_u64(now, over) - woke;
     expect->woke = woke;
     if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

@@ -224,6 +224,21 @@ static void test_very_late_beats(void **state) {
     assert_true(share(self.awake, 1000 * (500 * US)) < 0.16);
 }
 
+/* The process is stopped while a worker looks out: that is no time spent. */
+static void test_stopped(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
+    struct expect_plan plan = expect_next(&self.expect, self.now, self.percent);
+    assert_int_not_equal(plan.wake, 0);
+    self.now = at + 2000000 * US;
+    expect_looked(&self.expect, plan.wake, self.now);
+    forget_counts(&self);
+    steady(&self, self.now, 500 * US, 100);
+    print_message("stopped: ready %u of 100\n", self.ready);
+    assert_in_range(self.ready, 90, 100);
+}
+
 /* Beats at any time, each of them told. */
 static void test_told(void **state) {
     (void)state;
@@ -301,6 +316,7 @@ int main(void) {
         cmocka_unit_test(test_late_beats),
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_very_late_beats),
+        cmocka_unit_test(test_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
