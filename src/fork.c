@@ -70,9 +70,9 @@ static struct weft_worker *seat_of(const weft_pool *pool, uint32_t index) { retu
 
 static bool filter_accepts(const struct fork_filter *filter, const struct fork_span *span) {
     if (filter == NULL) return true;
-    if (filter->inside == NULL) return filter->accepts(filter->context, load_rlx(&span->index));
     const struct loop *loop = load_rlx(&span->in_loop);
-    return loop != NULL && filter->inside(filter->context, loop);
+    if (filter->inside != NULL) return loop != NULL && filter->inside(filter->context, loop);
+    return filter->accepts == NULL || filter->accepts(filter->context, load_rlx(&span->index));
 }
 
 /* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread; to others it is a guess. */

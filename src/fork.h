@@ -5,7 +5,7 @@
 #include "loop.h"
 
 /* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim; with `inside`, those forked in a body of a
- * loop that this accepts, or in such a call. NULL: anybody's. */
+ * loop that this accepts, or in such a call. No filter, or neither: anybody's. */
 struct fork_filter {
     lane_filter accepts;
     const void *context;
