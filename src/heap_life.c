@@ -7,7 +7,8 @@
  * finds them.
  *
  * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the thread when
- * all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one call.
+ * all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one call. So does one that
+ * will not be told: the process has no key left.
  *
  * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
  * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
@@ -92,14 +93,16 @@ struct heap *heap_get(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     self->heap = heap; /* first: to watch may allocate */
-    if (self->heap_exits < LAST_EXIT) os_self_watch(OS_EXIT_HEAP, heap_exit);
+    if (self->heap_exits < LAST_EXIT && os_self_watch(OS_EXIT_HEAP, heap_exit) != 0) self->heap_exits = LAST_EXIT;
     return heap;
 }
 
 struct heap *heap_borrow(bool *is_lent) {
     const os_self *self = os_self_get();
-    *is_lent = UNLIKELY(self->heap_exits >= LAST_EXIT) && self->heap == os_no_heap;
-    return heap_get();
+    bool has_none = self->heap == os_no_heap;
+    struct heap *heap = heap_get();
+    *is_lent = UNLIKELY(self->heap_exits >= LAST_EXIT) && has_none;
+    return heap;
 }
 
 void heap_return(bool is_lent) {

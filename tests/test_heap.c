@@ -1,6 +1,7 @@
 /* The heap through its public functions: sizes, alignment, resizing, threads that come and go, failures, counts. */
 #include "help.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -414,6 +415,25 @@ static void test_destructors(void **state) {
     pthread_key_delete(late_key);
 }
 
+/* ---- a process without a key left --------------------------------------------------------------------------------- */
+
+int __real_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
+int __wrap_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
+static atomic_bool no_keys;
+int __wrap_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
+    return atomic_load(&no_keys) ? EAGAIN : __real_os_self_watch(who, on_exit);
+}
+
+static void test_no_keys(void **state) {
+    (void)state;
+    run_thread(churn_thread);
+    uint32_t made = counts_now().heaps;
+    atomic_store(&no_keys, true);
+    for (int i = 0; i < 20; i++) run_thread(churn_thread);
+    atomic_store(&no_keys, false);
+    assert_int_equal(counts_now().heaps, made);
+}
+
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
 static void test_trim(void **state) {
@@ -682,6 +702,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_adopted_by_main),
         cmocka_unit_test(test_destructors),
         cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_no_keys),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_class_counts),
         cmocka_unit_test(test_json),
