@@ -439,12 +439,21 @@ static uint32_t run_length(void *const *blocks, uint32_t count) {
     return n;
 }
 
+/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and were counted there. */
+static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
+    struct bin *home = &heap->bins[slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]))];
+    if (LIKELY(home == bin)) return;
+    count_in(bin, COUNT_FLUSHED, -(uint64_t)count);
+    count_in(home, COUNT_FLUSHED, count);
+}
+
 /* Own blocks go to their slabs, others' home; `blocks` is used up. */
 static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
     uint32_t foreign = 0;
     for (uint32_t i = 0, n; i < count; i += n) {
         struct slab *slab = slab_of(blocks[i]);
         n = run_length(blocks + i, count - i);
+        recount(heap, bin, blocks[i], n);
         if (slab_owner(slab) == heap)
             put_own(heap, slab, blocks + i, n);
         else if (n >= RUN_SENT)

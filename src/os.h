@@ -193,10 +193,10 @@ enum os_exit { OS_EXIT_POOL, OS_EXIT_HEAP, OS_EXITS };
 typedef struct os_self {
     uint64_t pool_id; /* 0: none */
     void *worker;
-    bool is_worker; /* a pool's own thread: pool_id and worker are that pool's for good */
-    void *places;
-    void *heap;          /* the thread's heap (heap.h); os_no_heap before it has one */
+    bool is_worker;      /* a pool's own thread: pool_id and worker are that pool's for good */
     uint32_t heap_exits; /* how often the heap was told that the thread ends */
+    void *places;
+    void *heap; /* the thread's heap (heap.h); os_no_heap before it has one */
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
 

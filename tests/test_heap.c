@@ -195,6 +195,20 @@ static void test_aligned_after_sized_free(void **state) {
     for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
 }
 
+static void test_count_after_sized_free(void **state) {
+    enum { BLOCKS = 2000 };
+    (void)state;
+    void *blocks[BLOCKS];
+    weft_trim();
+    uint64_t live_bytes = counts_now().live_bytes;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BLOCKS; i++) blocks[i] = weft_realloc(weft_alloc(128), 70);
+        for (int i = 0; i < BLOCKS; i++) weft_free_sized(blocks[i], 70);
+    }
+    weft_trim();
+    assert_int_equal(counts_now().live_bytes, live_bytes);
+}
+
 /* Random sizes and lives; no block overlaps another, none loses what it holds. */
 enum { LIVE = 3000 };
 
@@ -695,6 +709,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_sized_free),
         cmocka_unit_test(test_aligned_after_sized_free),
+        cmocka_unit_test(test_count_after_sized_free),
         cmocka_unit_test(test_churn),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_remote),
