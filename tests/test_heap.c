@@ -175,38 +175,6 @@ static void test_sized_free(void **state) {
     }
     weft_free_sized(NULL, 0);
     weft_free_sized(NULL, 100);
-    /* A block that shrank in place is in a larger class than its size says. */
-    void *blocks[600];
-    for (int i = 0; i < 600; i++) blocks[i] = weft_realloc(weft_alloc(128), 70);
-    for (int i = 0; i < 600; i++) weft_free_sized(blocks[i], 70);
-}
-
-/* Blocks that shrank in place come back by their size, in the cache that aligned ones come from: those begin elsewhere in a page. */
-static void test_aligned_after_sized_free(void **state) {
-    enum { BLOCKS = 30 };
-    (void)state;
-    unsigned char *blocks[BLOCKS];
-    for (int i = 0; i < BLOCKS; i++) blocks[i] = weft_realloc(weft_alloc(5000), 4000);
-    for (int i = 0; i < BLOCKS; i++) weft_free_sized(blocks[i], 4000);
-    for (int i = 0; i < BLOCKS; i++) {
-        blocks[i] = weft_alloc_aligned(4096, 4000);
-        check_block(blocks[i], 4000, 4096);
-    }
-    for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
-}
-
-static void test_count_after_sized_free(void **state) {
-    enum { BLOCKS = 2000 };
-    (void)state;
-    void *blocks[BLOCKS];
-    weft_trim();
-    uint64_t live_bytes = counts_now().live_bytes;
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < BLOCKS; i++) blocks[i] = weft_realloc(weft_alloc(128), 70);
-        for (int i = 0; i < BLOCKS; i++) weft_free_sized(blocks[i], 70);
-    }
-    weft_trim();
-    assert_int_equal(counts_now().live_bytes, live_bytes);
 }
 
 /* Random sizes and lives; no block overlaps another, none loses what it holds. */
@@ -708,8 +676,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_zeroed),
         cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_sized_free),
-        cmocka_unit_test(test_aligned_after_sized_free),
-        cmocka_unit_test(test_count_after_sized_free),
+
         cmocka_unit_test(test_churn),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_remote),
