@@ -80,8 +80,9 @@ mutants: build
 
 install: build
 	@scripts/need build
-	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc
 	@cmake --install build/release --component library --prefix $(PREFIX)
+	@[ "$$(id -u)" != 0 ] || ldconfig
 
 clean:
 	rm -rf build

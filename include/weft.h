@@ -253,7 +253,8 @@ typedef struct weft_group {
 #define WEFT_GROUP_INIT                                                                                                     \
     { 0, 0, 0 }
 
-/* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do). */
+/* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do): they are refused, or
+ * accepted and their payloads go to `clean`. */
 #define WEFT_CANCEL_ON_ERROR 1u
 /* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
 #define WEFT_URGENT 2u
@@ -751,7 +752,8 @@ WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
 
 /* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it back
  * only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move. WEFT_OK,
- * also for p NULL; WEFT_EINVAL: not a block of this heap, or the heap is NULL or destroyed; nothing happened. */
+ * also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing happened. That p is
+ * the beginning of a block, and that the block is live, is seen in checked mode alone. */
 WEFT_API int weft_heap_free(weft_heap *heap, void *p);
 
 /* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must
