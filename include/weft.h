@@ -663,7 +663,8 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
 #if defined(__cplusplus)
 #define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
 #else
-#define WEFT_FORK_CHECK(type) _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
+#define WEFT_FORK_CHECK(type)                                                                                               \
+    __extension__ _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
 #endif
 
 #define WEFT_FORK_PUSH(name, argument_type)                                                                                 \

@@ -50,6 +50,14 @@ TEST_CASE("containers take the heap's memory and give all of it back") {
     CHECK(after.live_bytes == before.live_bytes);
 }
 
+extern long *(weft::allocator<long>::*take_longs)(std::size_t); // not known to the compiler, which would else call it inline
+long *(weft::allocator<long>::*take_longs)(std::size_t) = &weft::allocator<long>::allocate;
+
+TEST_CASE("beside a unit without exceptions, in which the same ends the program") {
+    weft::allocator<long> allocator;
+    CHECK_THROWS_AS((allocator.*take_longs)(SIZE_MAX / 2), std::bad_alloc);
+}
+
 TEST_CASE("polymorphic containers") {
     weft_heap_counts before = counts_now();
     {
