@@ -1,9 +1,10 @@
 /* view.h: what the adapters share: a host's pool as a view of the process's own weft pool.
  *
- * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. A host that asks for at
- * least as many threads as the process's pool has gets that pool's threads. One that asks for fewer gets that many threads of its own,
- * so that no more of its jobs run at once than it said; and so does everybody when WEFT_VIEW_OWN_THREADS is defined. The pool's
- * threads run a view's jobs, never one that waits, unless it asks for anybody's tasks (WEFT_HELP_ANY).
+ * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. A host that asks
+ * for at least as many threads as the process's pool has gets that pool's threads. One that asks for fewer gets that many
+ * threads of its own, so that no more of its jobs run at once than it said; and so does everybody when
+ * WEFT_VIEW_OWN_THREADS is defined. The pool's threads run a view's jobs, never one that waits, unless it asks for
+ * anybody's tasks (WEFT_HELP_ANY).
  *
  * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
@@ -87,8 +88,8 @@ static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t s
     return view_error(weft_submit(v->pool, &v->group, fn, payload, size));
 }
 
-/* Before a sleep for what jobs do, in a function of a host that may be called in a task of some weft pool: another thread stands in.
- * false: none could, so that a sleep may be for ever. Each begin needs an end. */
+/* Before a sleep for what jobs do, in a function of a host that may be called in a task of some weft pool: another thread
+ * stands in. false: none could, so that a sleep may be for ever. Each begin needs an end. */
 static inline int view_sleep_begin(void) {
     weft_worker *self = weft_worker_here();
     return self == NULL || weft_block_begin(self) == WEFT_OK;
@@ -101,8 +102,8 @@ static inline void view_sleep_end(void) {
 /* Until every job of the view has finished; -EDEADLK from one of them. */
 static inline int view_wait(view *v) { return view_error(weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
 
-/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of the view, or
- * one that such a job waits for, and then nothing has happened. */
+/* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of
+ * the view, or one that such a job waits for, and then nothing has happened. */
 static inline int view_close(view *v, void (*data_free)(void *)) {
     int error = view_wait(v);
     if (error == -EDEADLK) return error;

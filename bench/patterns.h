@@ -1,9 +1,9 @@
 /* patterns.h: what a pool shows to the race for recursion, loops and graphs.
  *
- * A shared object exports one `weft_patterns`, beside a `weft_entrant` (entrant.h) or without. What the pool has no idiom for
- * stays NULL and costs that workload alone. Each function is written as the pool's users would write it; what is computed is
- * the same for all: the recursions' rules stand below, loops and graphs call back into the race. Each runs in a process of its
- * own, and all calls come from one thread. */
+ * A shared object exports one `weft_patterns`, beside a `weft_entrant` (entrant.h) or without. What the pool has no idiom
+ * for stays NULL and costs that workload alone. Each function is written as the pool's users would write it; what is
+ * computed is the same for all: the recursions' rules stand below, loops and graphs call back into the race. Each runs in
+ * a process of its own, and all calls come from one thread. */
 #ifndef WEFT_BENCH_PATTERNS_H
 #define WEFT_BENCH_PATTERNS_H
 

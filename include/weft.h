@@ -751,10 +751,10 @@ WEFT_API int weft_heap_create(weft_heap **heap);
  * that is NULL or destroyed; that it was destroyed can be told until another one is created. */
 WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
 
-/* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it back
- * only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move. WEFT_OK,
- * also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing happened. That p is
- * the beginning of a block, and that the block is live, is seen in checked mode alone. */
+/* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it
+ * back only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move.
+ * WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
+ * happened. That p is the beginning of a block, and that the block is live, is seen in checked mode alone. */
 WEFT_API int weft_heap_free(weft_heap *heap, void *p);
 
 /* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must

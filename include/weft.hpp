@@ -13,13 +13,14 @@
  *
  * Wherever a weft_pool * is asked for, a weft::pool will do, and a pool made in C serves as well.
  *
- * Callables are decayed and called once, as rvalues. A task's is kept in the queue itself: no allocation when it is trivially
- * copyable or its move cannot throw, and it fits WEFT_INLINE_MAX; else one. It is destroyed before its task counts as finished,
- * also when it never runs. A task returns void, or int as a weft_fn does, and may take the weft_worker * that runs it.
+ * Callables are decayed and called once, as rvalues. A task's is kept in the queue itself: no allocation when it is
+ * trivially copyable or its move cannot throw, and it fits WEFT_INLINE_MAX; else one. It is destroyed before its task
+ * counts as finished, also when it never runs. A task returns void, or int as a weft_fn does, and may take the
+ * weft_worker * that runs it.
  *
- * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_wait. Everything else that goes
- * wrong is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that take a
- * std::error_code & put the code there instead; they still let tasks' exceptions through. Without exceptions
+ * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_wait. Everything else
+ * that goes wrong is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions
+ * that take a std::error_code & put the code there instead; they still let tasks' exceptions through. Without exceptions
  * (-fno-exceptions) what would throw ends the program and says why.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.

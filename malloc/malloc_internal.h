@@ -16,8 +16,8 @@ extern "C" {
 
 enum report_form { REPORT_TEXT, REPORT_JSON };
 
-/* Writes the heap's counts to a file descriptor by write(2) alone; one at a time, a second caller meanwhile writes nothing. Keeps
- * errno. May be called in a signal handler. */
+/* Writes the heap's counts to a file descriptor by write(2) alone; one at a time, a second caller meanwhile writes
+ * nothing. Keeps errno. May be called in a signal handler. */
 void report_write(enum report_form form, int fd);
 
 /* operator new when there is no memory: asks the handler, and throws. */

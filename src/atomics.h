@@ -1,9 +1,9 @@
 /* atomics.h: atomic operations with the order in the name. Layer 0.
  *
- * Every ordered operation takes a tag first, an identifier such as L1. The tag names a row of the ordering table in the file's
- * head, which says what the operation pairs with and what breaks without it. In ordinary builds a tag costs nothing. In the
- * explore build (WEFT_EXPLORE) each operation is a scheduling point of a model of the C11 memory model, and one tag at a time
- * can be weakened: a check must fail for each (`make mutants`).
+ * Every ordered operation takes a tag first, an identifier such as L1. The tag names a row of the ordering table in the
+ * file's head, which says what the operation pairs with and what breaks without it. In ordinary builds a tag costs
+ * nothing. In the explore build (WEFT_EXPLORE) each operation is a scheduling point of a model of the C11 memory model,
+ * and one tag at a time can be weakened: a check must fail for each (`make mutants`).
  *
  * Relaxed operations take no tag: nothing but the value itself is meant to travel through them.
  *
@@ -27,7 +27,8 @@
 #define store_rlx(a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define store_rel(tag, a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELEASE)
 
-/* Compare and swap, strong: returns whether *a was *expected and is now v; otherwise *expected is what was found (relaxed). */
+/* Compare and swap, strong: returns whether *a was *expected and is now v; otherwise *expected is what was found
+ * (relaxed). */
 #define cas_rlx(tag, a, expected, v)                                                                                        \
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define cas_acq(tag, a, expected, v)                                                                                        \

@@ -1,10 +1,10 @@
 /* claim.c: revocable claims.
  *
  * No task may wait behind a running one while a worker is idle, also when the running one has claimed it. So a claim of
- * several stays open to thieves, and they pay: the runner makes one plain store and one plain load per task, the thief a heavy
- * fence (after E. Dijkstra's mutual exclusion as in M. Frigo, C. Leiserson, K. Randall, "The implementation of the Cilk-5
- * multithreaded language", PLDI 1998, doi:10.1145/277650.277725, with the fence made asymmetric and the lock replaced by a
- * state that either side can change back).
+ * several stays open to thieves, and they pay: the runner makes one plain store and one plain load per task, the thief a
+ * heavy fence (after E. Dijkstra's mutual exclusion as in M. Frigo, C. Leiserson, K. Randall, "The implementation of the
+ * Cilk-5 multithreaded language", PLDI 1998, doi:10.1145/277650.277725, with the fence made asymmetric and the lock
+ * replaced by a state that either side can change back).
  *
  * Runner                                           Thief
  *   started = next slot (plain)                      state: OPEN -> WANTED (C3)
@@ -17,10 +17,11 @@
  * second case it does not run the task before it has turned WANTED back, which makes the thief's last CAS fail. `state`
  * counts its changes, so a late CAS of an earlier attempt, or of an earlier claim, fails too.
  *
- * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence needed.
+ * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence
+ * needed.
  *
- * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN or CLOSED by the
- * runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
+ * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN or CLOSED by
+ * the runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   C1  claim_start: light fence            light    C4  started and state pass each other: a task runs twice

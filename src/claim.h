@@ -17,7 +17,8 @@ struct claim {
 
 /* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
 void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
-/* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is set. */
+/* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is
+ * set. */
 bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin);
 INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
     store_rlx(&claim->started, next);

@@ -1,10 +1,11 @@
 /* costs.c: see costs.h.
  *
- * Each wake that a pool sends tells something. Beyond that a pool that is idle for the first time tries a few wakes by itself, off everybody's way: the last worker to park sleeps with a deadline,
- * then wakes another, as if there were work; that one looks around, finds nothing and is the last to park in turn. The first comes after
- * a long sleep, wherever the system starts who is woken; then some at once and some after a sleep between, with each worker on a
- * CPU, so that they show wakes from another. Programs that end before, or never pause, see nothing of it; whoever
- * sets the spin time by hand has no use for it. All of it is hints; a trial's wake differs from others only in that it teaches no beat. */
+ * Each wake that a pool sends tells something. Beyond that a pool that is idle for the first time tries a few wakes by
+ * itself, off everybody's way: the last worker to park sleeps with a deadline, then wakes another, as if there were work;
+ * that one looks around, finds nothing and is the last to park in turn. The first comes after a long sleep, wherever the
+ * system starts who is woken; then some at once and some after a sleep between, with each worker on a CPU, so that they
+ * show wakes from another. Programs that end before, or never pause, see nothing of it; whoever sets the spin time by
+ * hand has no use for it. All of it is hints; a trial's wake differs from others only in that it teaches no beat. */
 #include "costs.h"
 
 #include <string.h>

@@ -1,16 +1,17 @@
 /* depot.c: see depot.h.
  *
- * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth asking.
- * Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the topmost segment
- * without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot, else pushes it back. So a
- * segment with free slots is in the stack or about to be, and nobody scans.
+ * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth
+ * asking. Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the
+ * topmost segment without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot,
+ * else pushes it back. So a segment with free slots is in the stack or about to be, and nobody scans.
  *
  *   word        bits clear         bits set
  *   LISTED 0    full, unknown      never
  *   LISTED 1    full, in stack     free slots, in stack or in the hands of the one who will push it
  *
- * The stacks are R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986), with a count of changes beside the top: an
- * item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to pass during one pop).
+ * The stacks are R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986), with a count of
+ * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
+ * pass during one pop).
  *
  * A slot is dirty once somebody had it; purging takes the slots like any other user, so nobody touches them meanwhile.
  *

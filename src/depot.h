@@ -1,8 +1,9 @@
 /* depot.h: segments of address space, their slots, and who may have them. Layer 2.
  *
- * A segment is SEGMENT_BYTES of address space at a multiple of SEGMENT_BYTES, so that any pointer into it leads to its head by a
- * mask. Its first slots hold the head: what each slot is used for, which slots are free, and a descriptor for each. Segments
- * are never given back; the pages of free slots are. So whoever reads a descriptor late still reads a descriptor.
+ * A segment is SEGMENT_BYTES of address space at a multiple of SEGMENT_BYTES, so that any pointer into it leads to its
+ * head by a mask. Its first slots hold the head: what each slot is used for, which slots are free, and a descriptor for
+ * each. Segments are never given back; the pages of free slots are. So whoever reads a descriptor late still reads a
+ * descriptor.
  *
  * A slot is free (its bit in `free` is set), or it belongs to whoever cleared the bit. */
 #ifndef WEFT_DEPOT_H
@@ -24,8 +25,9 @@
 #define SLAB_BLOCKS_MAX (SLOT_BYTES / BLOCK_MIN)
 #define SLAB_WORDS_MAX (SLAB_BLOCKS_MAX / 64)
 
-/* What a slot is used for. Size classes are 0 .. CLASSES - 1, runs of 1 .. RUNS slots follow; threads cache free blocks of these.
- * KIND_RUN: a longer run. KIND_DIRECT: a mapping. KIND_PRIVATE: one of these, of a private heap: see private_kind. */
+/* What a slot is used for. Size classes are 0 .. CLASSES - 1, runs of 1 .. RUNS slots follow; threads cache free blocks
+ * of these. KIND_RUN: a longer run. KIND_DIRECT: a mapping. KIND_PRIVATE: one of these, of a private heap: see
+ * private_kind. */
 enum {
     CLASSES = 40,
     RUNS = 4,
@@ -39,8 +41,8 @@ enum {
 
 enum tier { TIER_NONE, TIER_HOT, TIER_LISTED, TIER_DRAINING };
 
-/* A stack of things that are aligned to SLOT_BYTES, never unmapped, and hold the link to the next one `link_at` bytes from their
- * start. The top is a count of changes (32 bits) | address >> SLOT_SHIFT, and so is each link. */
+/* A stack of things that are aligned to SLOT_BYTES, never unmapped, and hold the link to the next one `link_at` bytes
+ * from their start. The top is a count of changes (32 bits) | address >> SLOT_SHIFT, and so is each link. */
 typedef ATOMIC(uint64_t) tagged_link;
 struct tagged {
     tagged_link top;
@@ -129,7 +131,8 @@ struct slots {
     uint64_t dirty; /* those of them that may hold something else than zeros */
 };
 
-/* At least one slot and at most `count` of one segment, those still in memory first; from the system when there is none. Any thread. */
+/* At least one slot and at most `count` of one segment, those still in memory first; from the system when there is none.
+ * Any thread. */
 struct slots depot_take(unsigned count);
 /* `count` slots side by side, the first one's index a multiple of `align`, a power of two. Any thread. */
 struct slots depot_take_run(unsigned count, unsigned align);

@@ -2,10 +2,11 @@
  *
  * Tiny tasks: the dozer looks around every DOZE_NS, so a submitter need not wake anybody as long as another worker runs.
  *
- * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes: the guard. It looks
- * around every GUARD_NS, or two, and gets up should nothing have moved, or a CPU be free: tasks may block, or wait for each other. Where
- * that happens again and again, as many are woken as if tasks were long, until nothing has happened for a while. A guard that has nothing
- * to guard, for nothing has begun and nothing is queued, parks.
+ * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes: the
+ * guard. It looks around every GUARD_NS, or two, and gets up should nothing have moved, or a CPU be free: tasks may
+ * block, or wait for each other. Where that happens again and again, as many are woken as if tasks were long, until
+ * nothing has happened for a while. A guard that has nothing to guard, for nothing has begun and nothing is queued,
+ * parks.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D18 doze: looks again                   -        K12  a task published while the worker was busy waits for nobody
@@ -88,8 +89,9 @@ static void learn_blocks(weft_pool *pool, bool rests) {
         store_rlx(&pool->blocks, blocks - 1);
 }
 
-/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim or a lane is stuck (who runs
- * may be a wait that helps with its own group alone), when there is nothing to guard, at the end. Else the others do better without one more on the CPUs. */
+/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim or a lane
+ * is stuck (who runs may be a wait that helps with its own group alone), when there is nothing to guard, at the end. Else
+ * the others do better without one more on the CPUs. */
 static bool doze_is_over(const struct weft_worker *seat, struct dozing *dozing) {
     weft_pool *pool = seat->pool;
     bool is_brisk = load_rlx(&pool->brisk) != 0;

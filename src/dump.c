@@ -1,7 +1,7 @@
 /* dump.c: a pool's state in words, from a debugger or a signal handler. Layer 4.
  *
- * Reads what any thread may read, takes no lock, allocates nothing, follows no pointer to memory that is not the pool's: it works
- * while every thread hangs, also one inside weft. What moves meanwhile may be told from two moments. */
+ * Reads what any thread may read, takes no lock, allocates nothing, follows no pointer to memory that is not the pool's:
+ * it works while every thread hangs, also one inside weft. What moves meanwhile may be told from two moments. */
 #include "observe.h"
 #include "text.h"
 

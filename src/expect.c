@@ -1,18 +1,18 @@
 /* expect.c: see expect.h.
  *
- * Learning: if each of the last gaps between beats is about a multiple of their median, that is the period. Then the pattern is on
- * trial: it must foretell some beats before anybody gets up for it; more after each pattern that did not last, so that chance
- * patterns in irregular work cost little.
+ * Learning: if each of the last gaps between beats is about a multiple of their median, that is the period. Then the
+ * pattern is on trial: it must foretell some beats before anybody gets up for it; more after each pattern that did not
+ * last, so that chance patterns in irregular work cost little.
  *
- * Following: the next beat is expected one period after the last one, or on a grid that follows the beats slowly: the first
- * suits jitter that adds up, the second jitter around a clock's ticks. Which of them was nearer lately is believed; but one gets up
- * for the other where that is a little earlier, for a single late beat moves the first. The grid is a tracking filter of second
- * order: a part of the error moves the grid, a smaller one the period, so it follows drift.
+ * Following: the next beat is expected one period after the last one, or on a grid that follows the beats slowly: the
+ * first suits jitter that adds up, the second jitter around a clock's ticks. Which of them was nearer lately is believed;
+ * but one gets up for the other where that is a little earlier, for a single late beat moves the first. The grid is a
+ * tracking filter of second order: a part of the error moves the grid, a smaller one the period, so it follows drift.
  *
  * Two beats in a row that do not fit the grid but each other move it there: the pattern has jumped.
  *
- * Stopping: after a few beats in a row that did not come nobody gets up until some have come again. After too many that fit nothing
- * the pattern is forgotten. */
+ * Stopping: after a few beats in a row that did not come nobody gets up until some have come again. After too many that
+ * fit nothing the pattern is forgotten. */
 #include "expect.h"
 
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */

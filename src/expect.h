@@ -1,5 +1,5 @@
-/* expect.h: when work is going to come, learned from when it came. Layer 3. Nothing but arithmetic: no clock, no thread; times are
- * nanoseconds on any one clock.
+/* expect.h: when work is going to come, learned from when it came. Layer 3. Nothing but arithmetic: no clock, no thread;
+ * times are nanoseconds on any one clock.
  *
  * A beat is work that came to a sleeper. A pattern is beats one period apart, with jitter and drift, some of them missing. */
 #ifndef WEFT_EXPECT_H
@@ -47,8 +47,8 @@ struct expect_plan {
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready);
 /* Somebody knows when the next beat is; 0: nobody does. Told again it changes nothing. */
 void expect_tell(struct expect *expect, uint64_t when);
-/* What to do about the next beat after `now`, at the cost of `percent` of the time at most. Beats before count as missed. What was told
- * comes first, while it lies ahead. */
+/* What to do about the next beat after `now`, at the cost of `percent` of the time at most. Beats before count as missed.
+ * What was told comes first, while it lies ahead. */
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent);
 /* The thread has looked out from `woke` to `now`. If the beat came, expect_beat follows. */
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now);

@@ -1,9 +1,10 @@
 /* find.c: looking for something to run.
  *
- * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers' claims,
- * then at loops and forked calls. What goes before all this, and after, is rank.c's.
+ * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers'
+ * claims, then at loops and forked calls. What goes before all this, and after, is rank.c's.
  *
- * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all around. */
+ * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all
+ * around. */
 #include "find.h"
 
 #include "probe.h"

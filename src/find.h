@@ -25,7 +25,8 @@ bool find_sees(const weft_pool *pool, bool claims);
 /* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. */
 void find_pause(const weft_pool *pool);
 
-/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for worker_run_help. */
+/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
+ * worker_run_help. */
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
 
 #endif

@@ -1,8 +1,9 @@
 /* fork.c: fork-join. Calls are noted in places, private to their thread until somebody asks.
  *
- * The idea of private records that a thief asks for is that of U. Acar, A. Charguéraud, M. Rainey, "Scheduling parallel programs
- * by work stealing with private deques", PPoPP 2013, doi:10.1145/2442516.2442538; helping only below the stolen call is D.
- * Wagner, B. Calder, "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354; the light and the heavy fence are claim.c's.
+ * The idea of private records that a thief asks for is that of U. Acar, A. Charguéraud, M. Rainey, "Scheduling parallel
+ * programs by work stealing with private deques", PPoPP 2013, doi:10.1145/2442516.2442538; helping only below the stolen
+ * call is D. Wagner, B. Calder, "Leapfrogging", PPoPP 1993, doi:10.1145/155332.155354; the light and the heavy fence are
+ * claim.c's.
  *
  * Where places stand, and which come first: span.h. Joins that have lost their call: join.c.
  *
@@ -15,13 +16,14 @@
  *     yes: calls
  *     no: join_slow: takes back the offer (J9), or WANTED -> IDLE (J10), or waits for DONE (J11)
  *
- * state: IDLE -> OFFERED -> IDLE by the thread of the place; OFFERED -> TAKEN by who took the offer; IDLE -> WANTED -> TAKEN or IDLE
- * by a thief, WANTED -> IDLE by the thread of the place; TAKEN -> DONE by who ran it; DONE -> IDLE by the thread of the place. Of
- * fn = NULL and state = WANTED at least one is seen by the other side (J5, J8); both: the CAS decides. A place that is
- * GUARDed is joined by join_slow always: the last one of a span, and all where light fences are not for free.
+ * state: IDLE -> OFFERED -> IDLE by the thread of the place; OFFERED -> TAKEN by who took the offer; IDLE -> WANTED ->
+ * TAKEN or IDLE by a thief, WANTED -> IDLE by the thread of the place; TAKEN -> DONE by who ran it; DONE -> IDLE by the
+ * thread of the place. Of fn = NULL and state = WANTED at least one is seen by the other side (J5, J8); both: the CAS
+ * decides. A place that is GUARDed is joined by join_slow always: the last one of a span, and all where light fences are
+ * not for free.
  *
- * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its taker has
- * been counted in the group by then, so the group cannot finish between.
+ * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its
+ * taker has been counted in the group by then, so the group cannot finish between.
  *
  * An offer's word counts its changes, so that a late CAS fails. The count in a TAKEN state tells one taking from the next.
  *
@@ -75,7 +77,8 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_s
     return filter->accepts == NULL || filter->accepts(filter->context, load_rlx(&span->index));
 }
 
-/* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread; to others it is a guess. */
+/* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread;
+ * to others it is a guess. */
 static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
     if (current == NULL || load_rlx(&seat->in_background)) return NULL;
@@ -255,7 +258,8 @@ struct fork_hunt {
     const struct fork_filter *filter;
 };
 
-/* Do they all run still? Asked after what was found has been acquired (J1, J7, R20): of what began after one of them ended, no. */
+/* Do they all run still? Asked after what was found has been acquired (J1, J7, R20): of what began after one of them
+ * ended, no. */
 static bool hunt_is_on(const struct fork_hunt *hunt) {
     bool is_on = true;
     for (uint32_t i = 0; i < hunt->above; i++)

@@ -4,8 +4,8 @@
 
 #include "loop.h"
 
-/* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim; with `inside`, those forked in a body of a
- * loop that this accepts, or in such a call. No filter, or neither: anybody's. */
+/* Whose calls may be taken: those of groups whose record it accepts, as in lane_claim; with `inside`, those forked in a
+ * body of a loop that this accepts, or in such a call. No filter, or neither: anybody's. */
 struct fork_filter {
     lane_filter accepts;
     const void *context;
@@ -33,7 +33,8 @@ void fork_wake_joins(const weft_pool *pool);
 
 /* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
-/* The same of a call below the one of that place, which another thread runs, or inside a loop below it; or enters such a loop. */
+/* The same of a call below the one of that place, which another thread runs, or inside a loop below it; or enters such a
+ * loop. */
 bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
 /* The loop no longer than until that time; 0: to its end. */
@@ -46,9 +47,10 @@ void forks_ask(const weft_pool *pool, const struct fork_filter *filter);
 /* The same by one that is about to sleep: whatever is forked from now on will be offered and somebody woken. */
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter);
 
-/* Detached calls: nobody waits for one that another thread has taken. Its function calls fork_detach before all else: then it
- * is a task of its region's group, counted there, and the place is its thread's again. Forked by weft_place_push, the span's last
- * place (fork_is_full) excepted; taken back, the newest first, by fork_retake, the argument then is in the payload. */
+/* Detached calls: nobody waits for one that another thread has taken. Its function calls fork_detach before all else:
+ * then it is a task of its region's group, counted there, and the place is its thread's again. Forked by weft_place_push,
+ * the span's last place (fork_is_full) excepted; taken back, the newest first, by fork_retake, the argument then is in
+ * the payload. */
 
 /* Begins a region for the seat's frame; its first place. NULL: no memory. */
 weft_place *fork_enter(struct weft_worker *seat);
@@ -61,8 +63,8 @@ INLINE bool fork_is_asked(const weft_place *here) {
     const struct weft_span *span = (const void *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
     return weft_load_rlx(&span->limit) == NULL;
 }
-/* Somebody asks, and forks have been made from `first` to before `here`: offers the oldest that is there still. Returns the place for
- * the next fork, after having passed back over those that were taken. */
+/* Somebody asks, and forks have been made from `first` to before `here`: offers the oldest that is there still. Returns
+ * the place for the next fork, after having passed back over those that were taken. */
 weft_place *fork_answer(weft_place *first, weft_place *here);
 
 #endif

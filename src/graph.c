@@ -1,16 +1,18 @@
 /* graph.c: graphs of nodes, built once and run many times.
  *
- * Building lays the nodes side by side in the order of their addition, each with its number of predecessors and its successors in
- * one array; behind them stands the root, whose successors are the nodes without predecessors.
+ * Building lays the nodes side by side in the order of their addition, each with its number of predecessors and its
+ * successors in one array; behind them stands the root, whose successors are the nodes without predecessors.
  *
- * A run is a group with one task at first, which walks from the root. To walk: run the node, arrive at each of its successors, go
- * on with the first that this made ready and share the others; at the walk's end, take back what was shared last. Successors too
- * many to arrive at while others are idle are shared unseen, half of them at a time: who takes them arrives at them.
+ * A run is a group with one task at first, which walks from the root. To walk: run the node, arrive at each of its
+ * successors, go on with the first that this made ready and share the others; at the walk's end, take back what was
+ * shared last. Successors too many to arrive at while others are idle are shared unseen, half of them at a time: who
+ * takes them arrives at them.
  *
- * What is shared is a detached call (fork.h): noted in a place of the walk's own, offered when another thread asks, taken unasked
- * while the walk is long in a node. So a walk that nobody helps makes no atomic operation for it, and one that is asked hands on
- * the oldest, the root of what is likely to be most. Without a free place in the span it is a task of the group, and where that
- * cannot be either (no memory, a bounded queue that is full) the node is kept until this walk comes to its end.
+ * What is shared is a detached call (fork.h): noted in a place of the walk's own, offered when another thread asks, taken
+ * unasked while the walk is long in a node. So a walk that nobody helps makes no atomic operation for it, and one that is
+ * asked hands on the oldest, the root of what is likely to be most. Without a free place in the span it is a task of the
+ * group, and where that cannot be either (no memory, a bounded queue that is full) the node is kept until this walk comes
+ * to its end.
  *
  *   pending  of a node: predecessors that have not arrived | SKIP. Whoever arrives last runs the node, and first sets it back
  *            to `needed` for the next run. A predecessor that finds itself the last need not write: it has seen the other

@@ -5,9 +5,9 @@
  * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
  * counted before its completion.
  *
- * Waiting: the waiter counts itself in `waiting` (G5), says on its seat what it waits for, fences, sums again, then sleeps
- * (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits sums for itself.
- * Of two that complete at once, at least one sees the other's count, and the waiter is woken.
+ * Waiting: the waiter counts itself in `waiting` (G5), says on its seat what it waits for, fences, sums again, then
+ * sleeps (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits
+ * sums for itself. Of two that complete at once, at least one sees the other's count, and the waiter is woken.
  *
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and takes its count back if not. The

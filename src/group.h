@@ -131,7 +131,8 @@ void record_boost(struct groups *groups, struct record *record, uint64_t id);
 void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns);
 /* Is it past its deadline? Notes that it is, then. By who is about to begin, or to complete, a task of it. */
 bool record_is_late(struct record *record);
-/* It misses that moment, and all before; LATE_DROPPED: whatever its deadline will be. A completion of a task of it follows. */
+/* It misses that moment, and all before; LATE_DROPPED: whatever its deadline will be. A completion of a task of it
+ * follows. */
 void record_miss(struct record *record, uint64_t deadline_ns);
 /* Inside a wait: did it miss its deadline as that is now? */
 INLINE bool record_was_late(const struct record *record) {

@@ -439,7 +439,8 @@ static uint32_t run_length(void *const *blocks, uint32_t count) {
     return n;
 }
 
-/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and were counted there. */
+/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and were counted
+ * there. */
 static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
     struct bin *home = &heap->bins[slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]))];
     if (LIKELY(home == bin)) return;

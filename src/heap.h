@@ -1,7 +1,7 @@
 /* heap.h: a thread's heap, and the short ways of allocating and freeing. Layer 2.
  *
- * For each size class a thread has a cache, an array of free blocks used as a stack, whoever owns their slabs. Behind it stand
- * the slabs that the heap owns, in tiers:
+ * For each size class a thread has a cache, an array of free blocks used as a stack, whoever owns their slabs. Behind it
+ * stand the slabs that the heap owns, in tiers:
  *
  *   HOT       in the class's warm pool: refills take these, and these alone
  *   LISTED    as good, but the pool is full
@@ -70,9 +70,9 @@ struct cache_places {
 };
 
 struct heap {
-    /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that top may be.
-     * Kinds that are not cached have no room, which is how a free finds the long way. The first three stand as in os_no_heap.
-     * Written by the thread alone; statistics look at top and allocs. */
+    /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
+     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first three stand
+     * as in os_no_heap. Written by the thread alone; statistics look at top and allocs. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
@@ -178,7 +178,8 @@ INLINE void *heap_alloc(size_t size) {
 INLINE struct segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
 INLINE unsigned kind_of(const void *p) { return load_rlx(&head_of(p)->kinds[slot_of(p)]); }
 
-/* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is 0. */
+/* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is
+ * 0. */
 INLINE void heap_free(void *p) {
     struct heap *heap = heap_mine();
     given_back(p);
@@ -229,7 +230,8 @@ struct heap *heap_borrow(bool *is_lent);
 void heap_return(bool is_lent);
 /* Empties the thread's cache and collects what others freed. */
 void heap_tidy(struct heap *heap);
-/* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any thread. */
+/* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any
+ * thread. */
 bool heap_strip_one(void);
 /* Every thread's LRU goes to the depot. Any thread. */
 void heap_drop_lrus(void);
@@ -241,8 +243,8 @@ uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
 
-/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of one cache is its limit, so that frees
- * which reach it again take the long way and the thread looks at the clock. */
+/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of one cache is its limit, so
+ * that frees which reach it again take the long way and the thread looks at the clock. */
 /* After the cache overflowed. */
 void heap_watch(struct heap *heap, unsigned kind);
 /* After a large block was freed; heap: the caller's, or os_no_heap. */
@@ -250,8 +252,9 @@ void heap_watch_large(struct heap *heap);
 /* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
 bool heap_free_watched(struct heap *heap, unsigned kind);
 
-/* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before. WEFT_OK, also
- * where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s error. Nothing changed then. */
+/* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
+ * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
+ * error. Nothing changed then. */
 int purge_set(bool wanted, int (*also)(void));
 void purge_main(void *unused);
 
@@ -262,7 +265,8 @@ void heap_begin(struct heap *heap);
 
 /* ---- checked mode: heap_check.c ----------------------------------------------------------------------------------- */
 
-/* As their namesakes; what is wrong with p is said on standard error, and the process aborts. SIZE_ANY: the size is not known. */
+/* As their namesakes; what is wrong with p is said on standard error, and the process aborts. SIZE_ANY: the size is not
+ * known. */
 #define SIZE_ANY SIZE_MAX
 void *check_alloc(size_t size, size_t alignment);
 void check_free(void *p, size_t size);

@@ -20,7 +20,8 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
-/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they belong. */
+/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they
+ * belong. */
 static void *alloc_of_class(unsigned kind, size_t alignment) {
     void *p;
     while (UNLIKELY(((uintptr_t)(p = heap_alloc(class_info[kind].size)) & (alignment - 1)) != 0)) heap_free(p);

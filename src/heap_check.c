@@ -1,18 +1,20 @@
 /* heap_check.c: checked mode. Layer 2.
  *
- * Every thread's caches are closed, so that each call takes the long way and ends here; the short ways do not know of it. Each
- * block has a mark beside its slab, made when the segment's first block is checked: how many bytes were asked for, and
+ * Every thread's caches are closed, so that each call takes the long way and ends here; the short ways do not know of it.
+ * Each block has a mark beside its slab, made when the segment's first block is checked: how many bytes were asked for,
+ * and
  *
  *   NONE   never handed out                   OLD    handed out before checked mode began; its bytes are not looked at
  *   LIVE   handed out, canary behind it       FREED  freed, and not handed out again
  *
- * LIVE and OLD become FREED by CAS, so that of two threads that free a block one is told. What was asked for is followed by at least
- * CANARY bytes of a pattern, looked at when the block is freed or resized. A freed block is filled and waits in its thread's quarantine,
- * a ring bounded in blocks and bytes; when it leaves, the fill is looked at. Blocks of private heaps do not wait: they would
- * outlive their heap there. What is wrong is said by one write to standard error, and the process aborts.
+ * LIVE and OLD become FREED by CAS, so that of two threads that free a block one is told. What was asked for is followed
+ * by at least CANARY bytes of a pattern, looked at when the block is freed or resized. A freed block is filled and waits
+ * in its thread's quarantine, a ring bounded in blocks and bytes; when it leaves, the fill is looked at. Blocks of
+ * private heaps do not wait: they would outlive their heap there. What is wrong is said by one write to standard error,
+ * and the process aborts.
  *
- * Whether an address is the heap's is answered without touching it: from a small table of segments found before, else from the list
- * of them, else from the records of mappings.
+ * Whether an address is the heap's is answered without touching it: from a small table of segments found before, else
+ * from the list of them, else from the records of mappings.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
@@ -136,8 +138,8 @@ static struct block block_in(struct segment *segment, const void *p) {
     return block;
 }
 
-/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change meanwhile: only
- * one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
+/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change
+ * meanwhile: only one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
 static struct mapping *record_of(const void *p, size_t within) {
     for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {

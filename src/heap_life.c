@@ -6,9 +6,9 @@
  * others were freeing to them, reach its inbox; stripping it again, at a turn of decay, a trim, or by the next thread,
  * finds them.
  *
- * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the thread when
- * all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one call. So does one that
- * will not be told: the process has no key left.
+ * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the
+ * thread when all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one
+ * call. So does one that will not be told: the process has no key left.
  *
  * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
  * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one

@@ -1,13 +1,16 @@
 /* heap_private.c: heaps that a program makes for itself and destroys whole; the contracts are in weft.h. Layer 2.
  *
- * A private heap is one like a thread's, with caches, warm pools and slabs of its own, that never adopts nor is adopted. Its
- * slots are of the kind KIND_PRIVATE, which no thread's cache takes: a free by whoever does not name the heap goes the way of a
- * remote free, to its inbox. Blocks over MEDIUM_MAX are slabs of one block, in the list `bigs`, and are freed the same way.
+ * A private heap is one like a thread's, with caches, warm pools and slabs of its own, that never adopts nor is adopted.
+ * Its slots are of the kind KIND_PRIVATE, which no thread's cache takes: a free by whoever does not name the heap goes
+ * the way of a remote free, to its inbox. Blocks over MEDIUM_MAX are slabs of one block, in the list `bigs`, and are
+ * freed the same way.
  *
- * Destroying collects what arrived and puts every slot back into the depot, whatever is live. A slab that a free is under way to
- * (its caller's error: or, in a child of fork, a thread of the parent's) is left out for good: it may be touched yet.
+ * Destroying collects what arrived and puts every slot back into the depot, whatever is live. A slab that a free is under
+ * way to (its caller's error: or, in a child of fork, a thread of the parent's) is left out for good: it may be touched
+ * yet.
  *
- * What ended is used again for the next private heap, so a handle that was destroyed can be told from one that lives until then. */
+ * What ended is used again for the next private heap, so a handle that was destroyed can be told from one that lives
+ * until then. */
 #include <string.h>
 
 #include "heap.h"

@@ -1,13 +1,13 @@
 /* heap_purge.c: the opt-in thread that gives memory back. Layer 2.
  *
- * Without it, turns of decay are taken by threads that allocate and free. The purge thread takes them in their place, every half
- * decay time, also while all of them sleep: it empties the LRUs, strips ended threads' heaps, and adopts their slabs for a moment to
- * collect what was freed. When two turns in a row found nothing to do it sleeps until a slab empties, a run is freed, a thread
- * ends or a block of an ended thread's is freed.
+ * Without it, turns of decay are taken by threads that allocate and free. The purge thread takes them in their place,
+ * every half decay time, also while all of them sleep: it empties the LRUs, strips ended threads' heaps, and adopts their
+ * slabs for a moment to collect what was freed. When two turns in a row found nothing to do it sleeps until a slab
+ * empties, a run is freed, a thread ends or a block of an ended thread's is freed.
  *
- * The word: NONE, AWAKE, ASLEEP; CHANGING while one thread starts or stops it, which others are refused, and which the purge thread
- * waits for; STOPPING. Beside it stands the count of forks: what a child finds of its parent's is NONE, also where the parent was
- * CHANGING, so nobody waits for a thread that a fork left behind.
+ * The word: NONE, AWAKE, ASLEEP; CHANGING while one thread starts or stops it, which others are refused, and which the
+ * purge thread waits for; STOPPING. Beside it stands the count of forks: what a child finds of its parent's is NONE, also
+ * where the parent was CHANGING, so nobody waits for a thread that a fork left behind.
  *
  *   Who frees                       The purge thread
  *     1. frees the slots              1. word = ASLEEP

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Gives back all that no block needs, the calling thread's cache too. Nobody works: what is needed again costs page faults. */
+/* Gives back all that no block needs, the calling thread's cache too. Nobody works: what is needed again costs page
+ * faults. */
 void heap_rest(void);
 
 /* A block of the thread's cache; NULL: it has none, or is not for that size. Calls nothing, so that a caller which

@@ -1,7 +1,7 @@
 /* held.c: what a group holds until it has finished.
  *
- * A held task is counted in its own group from the start, so that group does not finish before it. The group whose end it awaits
- * keeps it in a list under one lock: holding is rare, and so no thread reads the list while it changes.
+ * A held task is counted in its own group from the start, so that group does not finish before it. The group whose end it
+ * awaits keeps it in a list under one lock: holding is rare, and so no thread reads the list while it changes.
  *
  *   Holder                                       Whoever changes the counts (worker_settle)
  *     1. waits on the record (record_enter)        1. completed + 1, or submitted - 1
@@ -13,10 +13,10 @@
  * any of the list's tasks was added. Who takes the list has ended its waits only after, so until then the record serves no
  * other group.
  *
- * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds a held
- * task, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and is refused: so
- * of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot be refused: its wait goes
- * to sleep all the same and wakes the others, which look once more.
+ * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds
+ * a held task, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and
+ * is refused: so of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot
+ * be refused: its wait goes to sleep all the same and wakes the others, which look once more.
  */
 #include "held.h"
 

@@ -23,13 +23,13 @@ struct held {
 INLINE struct held *held_get(struct groups *groups) { return pile_get(&groups->held); }
 INLINE void held_put(struct groups *groups, struct held *held) { pile_put(&groups->held, held); }
 
-/* Inside a wait (record_enter) on the group `id`, which lasts until somebody has taken the task: it starts when the group has
- * finished. false: that group cannot finish before the task's own has. A fence must follow, then a look whether the group has
- * finished already. */
+/* Inside a wait (record_enter) on the group `id`, which lasts until somebody has taken the task: it starts when the group
+ * has finished. false: that group cannot finish before the task's own has. A fence must follow, then a look whether the
+ * group has finished already. */
 bool held_add(struct groups *groups, struct record *record, uint64_t id, struct held *held);
 
-/* What the record holds, in the order it was added, when its group has finished. Any thread that sees the counts change. The taker
- * starts each task and leaves the wait once for each. */
+/* What the record holds, in the order it was added, when its group has finished. Any thread that sees the counts change.
+ * The taker starts each task and leaves the wait once for each. */
 struct held *held_take(struct groups *groups, struct record *record);
 
 /* A wait without a deadline, inside a task, that sleeps: until it returns no group of the frames around it can finish. */
@@ -40,8 +40,8 @@ struct held_wait {
     bool insists; /* others are to give way */
 };
 
-/* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has; then it has not
- * begun, but for one that insists. */
+/* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has; then
+ * it has not begun, but for one that insists. */
 bool held_wait_begin(struct groups *groups, struct held_wait *wait);
 void held_wait_end(struct groups *groups, const struct held_wait *wait);
 

@@ -1,10 +1,10 @@
 /* kept.c: see kept.h.
  *
- * Who makes and frees a block over 2 MiB again and again, a frame, a matrix, would otherwise have the system clear each of its pages each
- * time. A place is one word: 0, or the mapping's address, how many slots it is long, and whether a turn of decay has seen it there.
- * Who changes a word to 0 owns the mapping. The bytes are counted before a mapping is put and after it was taken, so they are
- * never fewer than are kept; what would be too much is refused, or others go for it. In a child of fork a mapping that another thread
- * was putting may stay counted.
+ * Who makes and frees a block over 2 MiB again and again, a frame, a matrix, would otherwise have the system clear each
+ * of its pages each time. A place is one word: 0, or the mapping's address, how many slots it is long, and whether a turn
+ * of decay has seen it there. Who changes a word to 0 owns the mapping. The bytes are counted before a mapping is put and
+ * after it was taken, so they are never fewer than are kept; what would be too much is refused, or others go for it. In a
+ * child of fork a mapping that another thread was putting may stay counted.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   F1  place_fill: CAS place   release  F2      the next user's writes meet the last one's; split: a mapping is lost

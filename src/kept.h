@@ -7,8 +7,9 @@
 /* Whether a mapping of that many bytes serves where `wanted` are: it is at most an eighth too large. */
 INLINE bool kept_fits(size_t bytes, size_t wanted) { return bytes >= wanted && bytes - wanted <= wanted / 8; }
 
-/* Takes a mapping at a multiple of SEGMENT_BYTES, a multiple of SLOT_BYTES long, that is the caller's, so that all that are kept
- * together are at most `most` bytes; older ones are unmapped for it. false: they would be more; it stays the caller's. Any thread. */
+/* Takes a mapping at a multiple of SEGMENT_BYTES, a multiple of SLOT_BYTES long, that is the caller's, so that all that
+ * are kept together are at most `most` bytes; older ones are unmapped for it. false: they would be more; it stays the
+ * caller's. Any thread. */
 bool kept_put(char *start, size_t bytes, size_t most);
 /* The smallest that fits: it is the caller's, what was written there before still in it. NULL: none. Any thread. */
 char *kept_take(size_t wanted, size_t *bytes);

@@ -4,11 +4,11 @@
  * M. Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue algorithms", PODC 1996,
  * doi:10.1145/248052.248106, with an array in each node), where a consumer leaves the element in place and runs it there.
  *
- * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position % SEGMENT_CELLS. The tasks
- * of a segment lie at equal distances, its stride: a task that needs more starts the next segment, one that needs less leaves
- * cells unused. So a taker finds the tasks' places without reading a task. A head at slot 0, or at or past the end of its
- * segment's tasks, means: the segment it names is used up, the task is in the one that `next` names. (The lane starts at
- * slot 1, for no head ever stands at slot 0 of the segment it names.)
+ * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position %
+ * SEGMENT_CELLS. The tasks of a segment lie at equal distances, its stride: a task that needs more starts the next
+ * segment, one that needs less leaves cells unused. So a taker finds the tasks' places without reading a task. A head at
+ * slot 0, or at or past the end of its segment's tasks, means: the segment it names is used up, the task is in the one
+ * that `next` names. (The lane starts at slot 1, for no head ever stands at slot 0 of the segment it names.)
  *
  *   tail  owner: position after the last published task.
  *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
@@ -155,8 +155,9 @@ static bool segment_is_finished(const struct segment *segment) {
     return true;
 }
 
-/* By the owner, with nobody else looking at `done` or at the cells. One store into each line of the cells, which takers have read
- * last: directly after each other, the lines come to this core together. A task's stores would wait for them one by one. */
+/* By the owner, with nobody else looking at `done` or at the cells. One store into each line of the cells, which takers
+ * have read last: directly after each other, the lines come to this core together. A task's stores would wait for them
+ * one by one. */
 static void segment_reset(struct segment *segment) {
     memset(segment->done, 0, sizeof segment->done);
     for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot += CACHE_LINE / CELL_BYTES) {
@@ -258,8 +259,8 @@ uint64_t lane_backlog(const struct lane *lane) {
 
 /* ---- the takers' side --------------------------------------------------------------------------------------------- */
 
-/* The first cells of several tasks, asked for together. Not all their payload: a line that no task reads would cost its way here
- * and back. */
+/* The first cells of several tasks, asked for together. Not all their payload: a line that no task reads would cost its
+ * way here and back. */
 static void piece_prefetch(const struct piece *piece) {
     const struct cell *cells = piece->segment->cells;
     uint32_t step = (uint32_t)max_u64(piece->stride, CACHE_LINE / CELL_BYTES);

@@ -137,12 +137,12 @@ void lane_trim(struct lane *lane);
 uint64_t lane_backlog(const struct lane *lane);
 INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
 
-/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. Only in pools
- * that are not ordered, whose lanes hold tasks of one group at a time. */
+/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. Only in
+ * pools that are not ordered, whose lanes hold tasks of one group at a time. */
 typedef bool (*lane_filter)(const void *context, uint32_t record);
 
-/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread. Returns how
- * many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
+/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
+ * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
 uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
 
 /* The cells from piece->begin to before piece->end have run; they may be written again by the lane's owner at once. */

@@ -1,8 +1,9 @@
 /* large.c: blocks that no slab serves. Layer 2.
  *
- * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a mapping of
- * its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of SEGMENT_BYTES, so that
- * a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the one before.
+ * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a
+ * mapping of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
+ * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
+ * one before.
  *
  * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of those that hold blocks.
  *
@@ -86,8 +87,8 @@ static char *map_fresh(size_t bytes, size_t alignment) {
     return start != NULL || kept_purge(true) == 0 ? start : os_map_aligned(bytes, alignment);
 }
 
-/* Room for `size` bytes at a multiple of `alignment`, *offset after a head. *used, where not NULL: it was kept; where NULL it may
- * not be. NULL: no memory. */
+/* Room for `size` bytes at a multiple of `alignment`, *offset after a head. *used, where not NULL: it was kept; where
+ * NULL it may not be. NULL: no memory. */
 static char *map_room(size_t size, size_t alignment, size_t *offset, size_t *map_bytes, bool *used) {
     size_t front = alignment > PAGE ? alignment : PAGE;
     *offset = (size_t)min_u64(front, SEGMENT_BYTES);

@@ -1,24 +1,25 @@
 /* loop.c: a range of indices, run by the caller and by whoever comes to help.
  *
- * A range is cut into units of the caller's grain. Each thread that runs the loop has a part, a word with the units left to it: it
- * takes some from the front, and when it has none takes the upper half of what another has left, each with one CAS (the
- * scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in TBB", IPDPS 2008,
- * doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
+ * A range is cut into units of the caller's grain. Each thread that runs the loop has a part, a word with the units left
+ * to it: it takes some from the front, and when it has none takes the upper half of what another has left, each with one
+ * CAS (the scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in
+ * TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
  *
- * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the bodies it ran
- * last took. Others open their door at once, so that whoever is awake comes in; one sleeper is woken when what is left is worth it.
- * A body not known yet counts as long.
+ * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the
+ * bodies it ran last took. Others open their door at once, so that whoever is awake comes in; one sleeper is woken when
+ * what is left is worth it. A body not known yet counts as long.
  *
- * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One that leaves
- * before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
+ * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One
+ * that leaves before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
  *
- * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep their
- * type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
+ * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep
+ * their type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
  *
- * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop in whose body
- * it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops of their group, and joins
- * with those that the call waited for has called (fork.c). Asleep, they are told of such loops and calls when nobody else is to be had. They ask a loop whose it is after they have seen its door
- * open (R20) and enter if that is unchanged (R7): from then on it is not over before they have left.
+ * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop
+ * in whose body it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops
+ * of their group, and joins with those that the call waited for has called (fork.c). Asleep, they are told of such loops
+ * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its door open (R20) and enter
+ * if that is unchanged (R7): from then on it is not over before they have left.
  *
  * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
  *
@@ -204,8 +205,8 @@ static NOINLINE void loop_pay(struct loop *loop) {
     loop_wake(loop);
 }
 
-/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the loop's, for
- * others, at last the caller. */
+/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the
+ * loop's, for others, at last the caller. */
 static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
@@ -263,8 +264,8 @@ static void number_give(struct loop *loop, uint32_t number) {
     if (number < loop->parts) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
 }
 
-/* As the helper of that number, loop->parts without one. 0: the door, as it was found, is shut or there is nothing to do, or the
- * helper `leaves` and there is no number. */
+/* As the helper of that number, loop->parts without one. 0: the door, as it was found, is shut or there is nothing to do,
+ * or the helper `leaves` and there is no number. */
 static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
     uint64_t count = door / DOOR_COUNT;
     if (!loop_has_more(loop, door)) return 0;
@@ -310,8 +311,8 @@ static bool loop_is_inside(const void *outer, const struct loop *loop) {
 }
 static bool loop_holds(const void *outer, const struct loop *loop) { return loop == outer || loop_is_inside(outer, loop); }
 
-/* Takes a call forked in the loop's bodies, or in ..., or enters a loop called there. If there is none it asks for such a call; firmly
- * before a sleep. */
+/* Takes a call forked in the loop's bodies, or in a call or loop inside them, or enters a loop called there. If there is none it asks for such a
+ * call; firmly before a sleep. */
 static bool loop_find_inside(const struct loop *loop, bool force, struct fork_help *help) {
     struct weft_worker *seat = loop->seat;
     const struct fork_filter calls = {.inside = loop_holds, .context = loop};
@@ -507,8 +508,9 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     loop->seat->loop_end = os_ticks();
 }
 
-/* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done before others
- * may come: each step has eight times the units of those before. How long the last one takes is seen now and then alone. */
+/* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done
+ * before others may come: each step has eight times the units of those before. How long the last one takes is seen now
+ * and then alone. */
 static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short_ticks) {
     bool looks = ++loop->seat->loops_alone % ALONE_TIMED_EVERY == 0;
     uint64_t start = os_ticks();

@@ -7,7 +7,8 @@
 /* Has somebody a loop with more to do than its helpers have begun? Any thread. */
 bool loops_are_open(const weft_pool *pool);
 
-/* Whose loops to help with: those it accepts. It is asked while the door stands open that the finder then enters, else in vain. */
+/* Whose loops to help with: those it accepts. It is asked while the door stands open that the finder then enters, else in
+ * vain. */
 struct loop_filter {
     bool (*accepts)(const void *context, const struct loop *loop);
     const void *context;
@@ -18,7 +19,8 @@ uint32_t loop_index(const struct loop *loop);
 /* Was it called by that thread while that forked in a region from that position on, or in a body of a loop that was? */
 bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from);
 
-/* Enters a loop with more to do as its helper of that number, and must call loop_help then. 0: there is none. `filter` NULL: any. */
+/* Enters a loop with more to do as its helper of that number, and must call loop_help then. 0: there is none. `filter`
+ * NULL: any. */
 uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found);
 /* Until there is no more to do, or that time (0: none) has passed; then the filter was one that leaves. */
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns);

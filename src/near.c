@@ -1,9 +1,9 @@
 /* near.c: see near.h.
  *
- * A pool of at most two workers, or on CPUs that are all as near to each other, takes in the order of seats as ever. Else each worker has
- * an order of its own: its own lanes, then those of workers on the same core, the same L2, L3, node; then the rest, spares and threads
- * from outside. Each notes after a sleep where it runs then; the order is made anew after a sleep during which some worker has
- * moved. All of it is a hint. */
+ * A pool of at most two workers, or on CPUs that are all as near to each other, takes in the order of seats as ever. Else
+ * each worker has an order of its own: its own lanes, then those of workers on the same core, the same L2, L3, node; then
+ * the rest, spares and threads from outside. Each notes after a sleep where it runs then; the order is made anew after a
+ * sleep during which some worker has moved. All of it is a hint. */
 #include "near.h"
 
 uint32_t near_distance(const uint16_t *shared, uint32_t one, uint32_t other) {

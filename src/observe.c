@@ -1,7 +1,7 @@
 /* observe.c: a pool's events, recorded while somebody wants them. The ring of each thread is trace.c's.
  *
- * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its own, and what
- * an earlier one has left is known by its time.
+ * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its
+ * own, and what an earlier one has left is known by its time.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made

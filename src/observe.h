@@ -6,8 +6,8 @@
 
 #include "worker.h"
 
-/* Opens the files and starts what the configuration asks for. WEFT_OK; WEFT_EINVAL: a file cannot be written; WEFT_EAGAIN: no thread
- * for the watchdog; WEFT_ENOMEM. On error nothing is left open. */
+/* Opens the files and starts what the configuration asks for. WEFT_OK; WEFT_EINVAL: a file cannot be written;
+ * WEFT_EAGAIN: no thread for the watchdog; WEFT_ENOMEM. On error nothing is left open. */
 int observe_start(weft_pool *pool);
 /* Writes what the configuration asks for; no thread of the pool runs any more. */
 void observe_end(weft_pool *pool);

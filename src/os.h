@@ -24,8 +24,8 @@ void *os_map_aligned(size_t bytes, size_t alignment);
 void os_huge(void *memory, size_t bytes, bool wanted);
 /* Makes a mapping longer where it stands, with zeros. */
 enum os_grow { OS_GREW, OS_NO_ROOM, OS_UNEVEN };
-/* OS_NO_ROOM: there is something behind it, or no memory; os_move can move it. OS_UNEVEN: it cannot, for someone changed how the system
- * treats a part of it (madvise, mprotect, mlock). Nothing happened then. */
+/* OS_NO_ROOM: there is something behind it, or no memory; os_move can move it. OS_UNEVEN: it cannot, for someone changed
+ * how the system treats a part of it (madvise, mprotect, mlock). Nothing happened then. */
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted);
 /* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
  * range is gone. false: nothing happened. */
@@ -47,8 +47,8 @@ bool os_write(int fd, const void *data, size_t bytes);
 int os_create(const char *path);
 void os_close(int fd);
 
-/* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the offset in
- * the file; else 0x12. Cut to size - 1 characters. Safe in signal handlers. */
+/* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the
+ * offset in the file; else 0x12. Cut to size - 1 characters. Safe in signal handlers. */
 void os_symbol(uintptr_t address, char *name, size_t size);
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
@@ -80,16 +80,16 @@ typedef struct os_policy {
     uint64_t runtime_ns, deadline_ns, period_ns;
 } os_policy;
 
-/* How the system schedules the calling thread from now on; threads that it starts are ordinary ones. 0, or a positive errno value:
- * nothing changed. */
+/* How the system schedules the calling thread from now on; threads that it starts are ordinary ones. 0, or a positive
+ * errno value: nothing changed. */
 int os_policy_apply(const os_policy *policy);
 bool os_policy_is_real_time(void);
 /* The calling thread keeps to that CPU. As os_policy_apply; OS_NO_CPU: EINVAL. */
 int os_cpu_bind(uint32_t cpu);
 /* How long real-time threads may run in each period, ns, and that; 0: as long as they like. */
 uint64_t os_real_time_share(uint64_t *period_ns);
-/* Has every page of a mapped range in memory, to stay there until os_memory_unlock or os_unmap. 0; or a positive errno value: they
- * need not stay. NULL: ENOMEM. */
+/* Has every page of a mapped range in memory, to stay there until os_memory_unlock or os_unmap. 0; or a positive errno
+ * value: they need not stay. NULL: ENOMEM. */
 int os_memory_lock(void *memory, size_t bytes);
 void os_memory_unlock(void *memory, size_t bytes);
 /* "EPERM" and so on, for those that these give. */
@@ -111,7 +111,8 @@ void os_timer_exact(bool is_exact);
 /* Wakes at most `count` threads that sleep on the word. */
 void os_wake(os_word *word, int count);
 
-/* A lock for slow paths. Zero is unlocked. Not recursive. Who holds it runs with the priority of the most urgent that waits for it. */
+/* A lock for slow paths. Zero is unlocked. Not recursive. Who holds it runs with the priority of the most urgent that
+ * waits for it. */
 typedef struct os_mutex {
     os_word word; /* the holder's thread id, with the kernel's marks; 0: unlocked */
 } os_mutex;
@@ -132,8 +133,8 @@ INLINE void os_pause(void) { __asm__ volatile("" ::: "memory"); }
 /* Lets another runnable thread have this CPU; of several such calls one those of a lower priority, too. */
 void os_yield(void);
 
-/* For each turn of a loop that looks for something: at times a thread that is kept waiting for this CPU goes first. The kernel would let it wait
- * for a tick or more: a spinning thread looks like one that works. */
+/* For each turn of a loop that looks for something: at times a thread that is kept waiting for this CPU goes first. The
+ * kernel would let it wait for a tick or more: a spinning thread looks like one that works. */
 #define OS_TURNS 64u /* about two microseconds */
 void os_give_way(void);
 INLINE void os_take_turns(uint32_t *turn) {
@@ -200,8 +201,8 @@ typedef struct os_self {
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
 
-/* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one: its first
- * OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and one, are NULL. Never written. */
+/* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one:
+ * its first OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and one, are NULL. Never written. */
 #define OS_HEAP_TOPS 48
 extern void *os_no_heap[2 * OS_HEAP_TOPS + 1] ALIGNED(CACHE_LINE);
 
@@ -239,8 +240,8 @@ uint32_t os_cpu(void);
 #define OS_NO_CPU UINT32_MAX
 /* What two CPUs may share (topology.c). */
 enum os_near { OS_NEAR_CORE, OS_NEAR_L2, OS_NEAR_L3, OS_NEAR_NODE, OS_NEAR_LEVELS };
-/* Writes OS_NEAR_LEVELS numbers for each CPU below `cpus`: the lowest CPU that it shares each with; itself where nobody knows. `root` is
- * put before each path of sysfs. false: no memory. */
+/* Writes OS_NEAR_LEVELS numbers for each CPU below `cpus`: the lowest CPU that it shares each with; itself where nobody
+ * knows. `root` is put before each path of sysfs. false: no memory. */
 bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 /* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and
  * `mountinfo` are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */

@@ -7,10 +7,10 @@
  * inherits the registration with the address space. A membarrier that worked and then fails (a seccomp filter installed
  * late) leaves light fences under way that order nothing: see fence_degrade.
  *
- * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it with ordinary
- * ones. Without contention the kernel is not asked. With it, the kernel changes the word, by read-modify-writes, so what was
- * released in the word before is acquired from it after. Where the kernel does not offer it (ENOSYS, seccomp), who finds it locked
- * yields.
+ * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it
+ * with ordinary ones. Without contention the kernel is not asked. With it, the kernel changes the word, by
+ * read-modify-writes, so what was released in the word before is acquired from it after. Where the kernel does not offer
+ * it (ENOSYS, seccomp), who finds it locked yields.
  *
  * Ordering table
  * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
@@ -92,8 +92,8 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     return outcome;
 }
 
-/* Where Linux (to 6.16) finds that the pages do not move together it has unmapped what was at `to`, and another thread may be there
- * already: hence os_grow first. */
+/* Where Linux (to 6.16) finds that the pages do not move together it has unmapped what was at `to`, and another thread
+ * may be there already: hence os_grow first. */
 bool os_move(void *from, size_t bytes, void *to) {
     int saved = errno;
     void *moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);

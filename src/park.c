@@ -1,7 +1,7 @@
 /* park.c: sleeping and waking of a pool's workers, without a lost wake-up and without a herd.
  *
- * The scheme of one searcher that wakes the next (R. Cox and others, the Go scheduler; rayon-core's sleep module) on one word:
- * parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
+ * The scheme of one searcher that wakes the next (R. Cox and others, the Go scheduler; rayon-core's sleep module) on one
+ * word: parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
  *
  * Submitter                                   Worker that finds nothing
  *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change
@@ -12,15 +12,15 @@
  *      scout + 1 in one change (K5),
  *      then event + 1 (K8), futex wake
  *
- * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the worker sees
- * the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout: that scout
- * leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again. (c) All were
- * busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again, for somebody may have
- * relied on it. A woken worker counts as a scout from before its wake-up on, so
- * several submitters wake one worker, not many.
+ * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the
+ * worker sees the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout:
+ * that scout leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again.
+ * (c) All were busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again,
+ * for somebody may have relied on it. A woken worker counts as a scout from before its wake-up on, so several submitters
+ * wake one worker, not many.
  *
- * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit, then
- * changes event. Whatever the interleaving, the sleeper sees the bit cleared or event changed.
+ * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit,
+ * then changes event. Whatever the interleaving, the sleeper sees the bit cleared or event changed.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the task is not seen, nor the bit
@@ -151,8 +151,8 @@ static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
 }
 
-/* Takes the lowest parked worker of the word, or else its dozer, as a scout; UINT32_MAX when there is none. The lowest, so that
- * the same few workers stay warm. */
+/* Takes the lowest parked worker of the word, or else its dozer, as a scout; UINT32_MAX when there is none. The lowest,
+ * so that the same few workers stay warm. */
 static uint32_t park_take(struct park_word *own) {
     uint64_t word = load_rlx(&own->word);
     for (;;) {

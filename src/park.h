@@ -10,7 +10,8 @@
 #define PARK_BITS 48u      /* workers in one word */
 #define PARK_WORDS_MAX 22u /* enough for WEFT_WORKERS_MAX workers and as many spares */
 
-/* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for one that
+/* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for
+ * one that
  *   is awake, for a wake would be lost on it.
  * PARK_DOZE: one of them dozes, the one whose bit number stands at PARK_DOZER_SHIFT.
  * PARK_SCOUT: scouts among them are counted in the top byte. Illegal to count one that will not look at every lane after
@@ -53,8 +54,8 @@ struct park_view {
 /* All workers count as busy at first. false: no memory. */
 bool park_init(struct park *park, struct store *store, uint32_t workers);
 
-/* What a submitter reads after its full fence: the word of a pool of up to PARK_BITS workers; 0: all are busy, and none waits
- * who could help. Larger pools: 0 or not. */
+/* What a submitter reads after its full fence: the word of a pool of up to PARK_BITS workers; 0: all are busy, and none
+ * waits who could help. Larger pools: 0 or not. */
 INLINE uint64_t park_glance(const struct park *park) {
     uint64_t word = load_rlx(&park->word[0].word) | load_rlx(&park->word[0].helpers);
     for (uint32_t i = 1; UNLIKELY(i < park->words); i++) word |= load_rlx(&park->word[i].word);
@@ -78,8 +79,8 @@ void park_announce(struct park *park, uint32_t worker, bool is_scout);
 /* Parked -> scout by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);
 
-/* Sleeps until woken, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or until it is told another moment
- * than `told_ns`: it is still parked then. */
+/* Sleeps until woken, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or until it is told
+ * another moment than `told_ns`: it is still parked then. */
 enum park_end { PARK_WOKEN, PARK_TIMEDOUT, PARK_TOLD };
 enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns);
 

@@ -1,12 +1,12 @@
 /* place.c: see place.h.
  *
- * Linux often lets a woken thread begin on the CPU of the thread that woke it, though another is free: the two then take turns,
- * and both are late. It is bistable: who once has run there is sent there again. The affinity of one's own threads needs no
- * privilege, so a worker that was woken there takes that one CPU out of its affinity for its next sleeps. It pays for that itself,
- * before it sleeps and after, not the thread that wakes it.
+ * Linux often lets a woken thread begin on the CPU of the thread that woke it, though another is free: the two then take
+ * turns, and both are late. It is bistable: who once has run there is sent there again. The affinity of one's own threads
+ * needs no privilege, so a worker that was woken there takes that one CPU out of its affinity for its next sleeps. It
+ * pays for that itself, before it sleeps and after, not the thread that wakes it.
  *
- * The affinity is as it was whenever code runs that is not weft's: threads that it makes inherit all CPUs. Should somebody else
- * have changed the thread's affinity meanwhile, it stays as they want it. */
+ * The affinity is as it was whenever code runs that is not weft's: threads that it makes inherit all CPUs. Should
+ * somebody else have changed the thread's affinity meanwhile, it stays as they want it. */
 #include "place.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ static bool narrow(struct placing *place) {
     return left > 0 && left < os_cpuset_count(&place->before) && os_cpuset_apply(&place->less);
 }
 
-/* Where all CPUs are what it had, that is what it asks for: the system keeps an explicit set, and would hold a cpuset that changes later
- * against it. */
+/* Where all CPUs are what it had, that is what it asks for: the system keeps an explicit set, and would hold a cpuset
+ * that changes later against it. */
 static void widen(struct placing *place) {
     os_cpuset now;
     os_cpuset all;

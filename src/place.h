@@ -19,7 +19,8 @@ struct placing {
 void place_before_sleep(struct placing *place, bool has_room);
 /* Instead: it is to run on one CPU, another one for the next index. */
 void place_pin(struct placing *place, uint32_t index);
-/* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU: nobody did. */
+/* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU:
+ * nobody did. */
 void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
 
 #endif

@@ -1,8 +1,8 @@
 /* pool.c: making and ending pools, and the seats of threads from outside.
  *
- * A thread remembers its seats in a list of its own (os_self.places); a place whose pool has ended is recognised by the pool's id,
- * which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for which it must
- * know that the pools still live: the registry, under one lock, is for that and for nothing else.
+ * A thread remembers its seats in a list of its own (os_self.places); a place whose pool has ended is recognised by the
+ * pool's id, which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for
+ * which it must know that the pools still live: the registry, under one lock, is for that and for nothing else.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
@@ -555,7 +555,8 @@ static bool pool_is_inside(weft_pool *pool) {
     return seat != NULL && (seat->is_worker || seat->frame != NULL);
 }
 
-/* Gives one reference to the process's own pool back. True for the last: the pool ends, unless a task of it asks for that. */
+/* Gives one reference to the process's own pool back. True for the last: the pool ends, unless a task of it asks for
+ * that. */
 static bool own_release(weft_pool *pool) {
     own_lock();
     bool is_last = pool->references == 1;

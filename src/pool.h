@@ -4,22 +4,22 @@
 
 #include "worker.h"
 
-/* The calling thread's seat, taken on first use. NULL: *error is WEFT_EAGAIN, WEFT_ENOMEM or WEFT_EFORK. Takes locks when the
- * thread has no seat yet or last used another pool. */
+/* The calling thread's seat, taken on first use. NULL: *error is WEFT_EAGAIN, WEFT_ENOMEM or WEFT_EFORK. Takes locks when
+ * the thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);
 
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 
-/* Spares: threads that run tasks while others cannot. As many are wanted as workers and spares are in sections; more when so many workers
- * are held up, asleep inside a task until another thread has done something, that nobody would be left: what they sleep for
- * may wait in a section, also of a thread from outside, for a task that is queued. */
+/* Spares: threads that run tasks while others cannot. As many are wanted as workers and spares are in sections; more when
+ * so many workers are held up, asleep inside a task until another thread has done something, that nobody would be left:
+ * what they sleep for may wait in a section, also of a thread from outside, for a task that is queued. */
 uint32_t pool_spares_wanted(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
-/* Around a sleep in a join, a loop or a wait. It holds up a worker or a spare that is in no section; threads from outside are
- * counted apart. */
+/* Around a sleep in a join, a loop or a wait. It holds up a worker or a spare that is in no section; threads from outside
+ * are counted apart. */
 void pool_hold_up(const struct weft_worker *seat);
 void pool_let_go(const struct weft_worker *seat);
 /* Is a worker or a spare neither in a section nor held up? */

@@ -1,6 +1,6 @@
-/* probe.h: static probes (USDT) for bpftrace, perf and SystemTap, where <sys/sdt.h> was there when weft was compiled; docs/observe.md
- * lists them. A probe is one nop. They stand where a thread sleeps, wakes or turns to another's tasks, never where it runs one. gcc alone
- * compiles them: the header's macros are no C17 to clang. Layer 1. */
+/* probe.h: static probes (USDT) for bpftrace, perf and SystemTap, where <sys/sdt.h> was there when weft was compiled;
+ * docs/observe.md lists them. A probe is one nop. They stand where a thread sleeps, wakes or turns to another's tasks,
+ * never where it runs one. gcc alone compiles them: the header's macros are no C17 to clang. Layer 1. */
 #ifndef WEFT_PROBE_H
 #define WEFT_PROBE_H
 

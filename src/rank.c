@@ -1,12 +1,12 @@
 /* rank.c: urgent groups, background groups.
  *
- * Tasks have the rank of their group, which its record tells. A lane holds tasks of one group at a time, so a taker chooses among
- * lanes, by a filter of lane_claim, and its CAS proves that the group was the lane's. While groups of that rank are open
- * (groups->urgent, groups->background count them), a worker looks for urgent tasks before it looks where it took from last, and
- * for background ones after all else.
+ * Tasks have the rank of their group, which its record tells. A lane holds tasks of one group at a time, so a taker
+ * chooses among lanes, by a filter of lane_claim, and its CAS proves that the group was the lane's. While groups of that
+ * rank are open (groups->urgent, groups->background count them), a worker looks for urgent tasks before it looks where it
+ * took from last, and for background ones after all else.
  *
- * At most background_max background tasks run, waits that help with their own groups' not counted: a worker takes a slot first,
- * then claims one. So an idle worker may sleep though a task is there, for which it had no slot:
+ * At most background_max background tasks run, waits that help with their own groups' not counted: a worker takes a slot
+ * first, then claims one. So an idle worker may sleep though a task is there, for which it had no slot:
  *
  *   Who gives a slot                         Who publishes a background task   Who is about to sleep
  *     1. runs - 1                              1. publishes (L6)                 1. says so (park.c)
@@ -17,20 +17,21 @@
  * Of 1 and 3 of any two, one sees the other's: a slot given after the publisher and the sleeper looked is given by one that
  * finds the task and the sleeper.
  *
- * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So who publishes while there is
- * no slot wakes the waits of that group; who relied on a worker that then finds no slot is served by that worker's last look
- * (rank_wake_helpers).
+ * A wait that helps with its own group needs no slot, and the task that it is in may have the last one. So who publishes
+ * while there is no slot wakes the waits of that group; who relied on a worker that then finds no slot is served by that
+ * worker's last look (rank_wake_helpers).
  *
- * Deadlines: while groups have some (groups->due), an urgent task is looked for in all lanes, and the one whose group is due first is
- * claimed, by a filter that accepts no other group; should another thread have it by then, the search begins anew. A worker reads the
- * clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the record which deadline it missed: should that
- * be replaced, the wait asks about the last one. WEFT_DROP_LATE cancels the group there, and then it is late for good.
+ * Deadlines: while groups have some (groups->due), an urgent task is looked for in all lanes, and the one whose group is
+ * due first is claimed, by a filter that accepts no other group; should another thread have it by then, the search begins
+ * anew. A worker reads the clock before it begins such a task and before it counts it (EXTRA_DUE), and notes in the
+ * record which deadline it missed: should that be replaced, the wait asks about the last one. WEFT_DROP_LATE cancels the
+ * group there, and then it is late for good.
  *
- * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (G23): ids of a record only rise, so
- * one that comes too late changes nothing.
+ * A group becomes urgent once more, or from another rank, when its record's `urgent` is its id (G23): ids of a record
+ * only rise, so one that comes too late changes nothing.
  *
- * While a background task runs, its thread's loops and forked calls are its own: nobody helps, else they would fill the workers
- * that are kept free of it.
+ * While a background task runs, its thread's loops and forked calls are its own: nobody helps, else they would fill the
+ * workers that are kept free of it.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   N1  rank_give: fence                 sc       K3   a worker sleeps, having seen no slot, and the task waits for nobody

@@ -12,7 +12,8 @@ bool rank_is_background(const void *context, uint32_t record);
 bool rank_is_record(const void *context, uint32_t record); /* `context`: a record's index */
 /* When what waits in the lane is due, ns; UINT64_MAX: there is nothing, or no deadline. */
 uint64_t rank_deadline_ns(const weft_pool *pool, const struct lane *lane, uint32_t *record);
-/* Around tasks where groups have deadlines (EXTRA_DUE): the seat's task is about to begin; what it has run is about to be counted. */
+/* Around tasks where groups have deadlines (EXTRA_DUE): the seat's task is about to begin; what it has run is about to be
+ * counted. */
 void rank_before_task(struct weft_worker *seat);
 INLINE void rank_before_count(const weft_pool *pool, struct record *record) {
     if (UNLIKELY((load_rlx(&pool->extras) & EXTRA_DUE) != 0)) (void)record_is_late(record);
@@ -31,14 +32,16 @@ INLINE bool rank_holds(const weft_pool *pool, const struct lane *lane) {
     return rank_has_background(pool) && rank_holds_slow(pool, lane);
 }
 
-/* By who is about to sleep, or to do something else, beside tasks that wait for a slot: wakes the waits that may help with them. */
+/* By who is about to sleep, or to do something else, beside tasks that wait for a slot: wakes the waits that may help
+ * with them. */
 void rank_wake_helpers_slow(weft_pool *pool);
 INLINE void rank_wake_helpers(weft_pool *pool) {
     if (rank_has_background(pool) && load_rlx(&pool->park.word[0].helpers) > 0) rank_wake_helpers_slow(pool);
 }
 
-/* Slots: as many as background tasks may run. rank_take: false, there is none, or nothing to run in it. What was taken is given
- * back by rank_give, which wakes a worker if that lets one do something. rank_retake: one more, though there may be none left. */
+/* Slots: as many as background tasks may run. rank_take: false, there is none, or nothing to run in it. What was taken is
+ * given back by rank_give, which wakes a worker if that lets one do something. rank_retake: one more, though there may be
+ * none left. */
 bool rank_take(weft_pool *pool);
 void rank_give(struct weft_worker *seat);
 void rank_retake(weft_pool *pool);

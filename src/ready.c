@@ -1,15 +1,16 @@
 /* ready.c: see ready.h.
  *
- * Each worker learns by itself when work comes to it (expect.c): from wakes that end a sleep, by the moment at which they were sent, and
- * from work that it sees while it looks out. The first parked is woken first, so in bursts of k tasks k workers learn the
- * period, and no others. A worker that expects work parks with a deadline, gets up a little earlier than needed, counts as a scout, so
- * that nobody needs to be woken, and looks out until the beat comes or should have come.
+ * Each worker learns by itself when work comes to it (expect.c): from wakes that end a sleep, by the moment at which they
+ * were sent, and from work that it sees while it looks out. The first parked is woken first, so in bursts of k tasks k
+ * workers learn the period, and no others. A worker that expects work parks with a deadline, gets up a little earlier
+ * than needed, counts as a scout, so that nobody needs to be woken, and looks out until the beat comes or should have
+ * come.
  *
  * A short loop wakes nobody, so no worker learns when it recurs: its caller does (ready_recur), and tells the first worker.
  *
- * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those asleep plan
- * again. A worker reads its event before the moment (K6), so either it sees the moment or the event has changed. What it was told
- * comes before what it has learned, until that moment has passed. */
+ * By hand: weft_expect writes the moment into the slots of the first workers and changes their event, so that those
+ * asleep plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
+ * changed. What it was told comes before what it has learned, until that moment has passed. */
 #include "ready.h"
 
 #include "costs.h"
@@ -21,8 +22,9 @@
 #define RECUR_NS_MAX 100000u /* what takes longer wakes a worker, which then learns by itself */
 #define CROWDED_BEATS 16u    /* to sleep through when there was no CPU to look out on */
 
-/* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long the
- * next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long as may be. */
+/* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
+ * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long
+ * as may be. */
 void ready_scouted(struct weft_worker *seat, bool came) {
     uint64_t most = load_rlx(&seat->pool->spin_now);
     if (!seat->pool->spin_adapts)

@@ -1,13 +1,14 @@
 /* real.c: see real.h.
  *
- * Each worker asks for its policy and its CPU itself, before its start hook, and has its stack locked; what the system refuses is
- * noted, and it works without. Memory comes from the pool's store, which locks what it grows by.
+ * Each worker asks for its policy and its CPU itself, before its start hook, and has its stack locked; what the system
+ * refuses is noted, and it works without. Memory comes from the pool's store, which locks what it grows by.
  *
- * The system takes the CPU from real-time threads that run for sched_rt_runtime_us of a sched_rt_period_us, or a thread of
- * WEFT_DEADLINE for its runtime, until the period ends: a worker that had spun all that time away would be late with its next task.
- * So its spins count (spin_ticks), in windows of a period, and are over for the window when they reach a part of what it may run.
- * No spin is longer than that part, but for a few looks around, so in any period it spins for at most three: the last of one window,
- * all of the next. A pool whose policy is refused to all workers spins as an ordinary one. */
+ * The system takes the CPU from real-time threads that run for sched_rt_runtime_us of a sched_rt_period_us, or a thread
+ * of WEFT_DEADLINE for its runtime, until the period ends: a worker that had spun all that time away would be late with
+ * its next task. So its spins count (spin_ticks), in windows of a period, and are over for the window when they reach a
+ * part of what it may run. No spin is longer than that part, but for a few looks around, so in any period it spins for at
+ * most three: the last of one window, all of the next. A pool whose policy is refused to all workers spins as an ordinary
+ * one. */
 #include "real.h"
 
 #include <stdio.h>

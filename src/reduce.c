@@ -1,9 +1,9 @@
 /* reduce.c: reductions whose result does not depend on who computes what.
  *
- * The leaves are ranges of `grain` indices, the first at the range's begin. Above them stands the binary tree whose node i of level
- * l is made of nodes 2i and 2i+1 of level l-1; a node whose right half is empty is its left half. A block is a subtree of as many
- * leaves as make the number of blocks fit: one call of a loop's body computes it, and the caller puts the blocks together.
- * The tree is the same for every size of the blocks, so that may be chosen freely. */
+ * The leaves are ranges of `grain` indices, the first at the range's begin. Above them stands the binary tree whose node
+ * i of level l is made of nodes 2i and 2i+1 of level l-1; a node whose right half is empty is its left half. A block is a
+ * subtree of as many leaves as make the number of blocks fit: one call of a loop's body computes it, and the caller puts
+ * the blocks together. The tree is the same for every size of the blocks, so that may be chosen freely. */
 #include "task.h"
 
 #include <string.h>

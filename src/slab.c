@@ -1,7 +1,7 @@
 /* slab.c: see slab.h.
  *
- * Remote frees. `state` is one word: the owner (a heap, or 0: an orphan) and how many blocks are announced as freed by others and
- * not collected yet.
+ * Remote frees. `state` is one word: the owner (a heap, or 0: an orphan) and how many blocks are announced as freed by
+ * others and not collected yet.
  *
  *   Another thread, n blocks of one slab         The owner
  *     1. state + n: reads owner and count before   1. takes the whole inbox
@@ -10,16 +10,16 @@
  *     3. ors the blocks' bits into `remote`        3. state - blocks collected; not 0 then: it waits (in a list
  *                                                     of the owner's) for bits that are still to arrive
  *
- * The blocks pin the slab until step 3 of the sender, which touches it no more after. So a slab with announced frees is in its
- * owner's inbox, among its waiting ones, or about to be pushed, once; one without is in none of them, and only then may its
- * owner abandon it or reuse it. `link` belongs to whoever made the count leave 0, and to the owner after.
+ * The blocks pin the slab until step 3 of the sender, which touches it no more after. So a slab with announced frees is
+ * in its owner's inbox, among its waiting ones, or about to be pushed, once; one without is in none of them, and only
+ * then may its owner abandon it or reuse it. `link` belongs to whoever made the count leave 0, and to the owner after.
  *
- * Orphans. A slab whose owner's thread ends gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the stack of
- * its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole stack (so there is
- * no ABA), makes itself the owner, and looks at what was announced meanwhile.
+ * Orphans. A slab whose owner's thread ends gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the
+ * stack of its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole
+ * stack (so there is no ABA), makes itself the owner, and looks at what was announced meanwhile.
  *
- * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL behind, so
- * that the owner's late CAS fails: only the owner could have put the same slab there again.
+ * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL
+ * behind, so that the owner's late CAS fails: only the owner could have put the same slab there again.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
@@ -129,9 +129,10 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
 
 /* ---- remote frees ------------------------------------------------------------------------------------------------- */
 
-/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and the next
- * write waits until the other has given it up; one write after another, since stores become visible in order. Who sends a
- * block home writes first, all blocks of a message together: the line is then in one cache alone, and moves from there at once. */
+/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and
+ * the next write waits until the other has given it up; one write after another, since stores become visible in order.
+ * Who sends a block home writes first, all blocks of a message together: the line is then in one cache alone, and moves
+ * from there at once. */
 static void write_lines(void *const *blocks, uint32_t count, size_t size) {
     size_t bytes = min_u64(size, LINES_SENT * CACHE_LINE);
 #if defined(WEFT_POISONS)

@@ -1,7 +1,7 @@
 /* slab.h: slots cut into blocks of one size. Layer 2.
  *
- * A slab belongs to one heap, which alone hands out its blocks; other threads give blocks back through the slab's remote bits.
- * Blocks carry no header, and a free block is not touched: what is free stands in the descriptor. */
+ * A slab belongs to one heap, which alone hands out its blocks; other threads give blocks back through the slab's remote
+ * bits. Blocks carry no header, and a free block is not touched: what is free stands in the descriptor. */
 #ifndef WEFT_SLAB_H
 #define WEFT_SLAB_H
 
@@ -28,7 +28,8 @@
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
 
-/* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's start. */
+/* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's
+ * start. */
 struct class_info {
     uint32_t size;
     uint32_t magic;
@@ -48,8 +49,8 @@ INLINE unsigned class_of(size_t size) {
                                     : class_of_medium[(size + MEDIUM_STEP - 1) / MEDIUM_STEP];
 }
 
-/* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks start at
- * multiples of their size from an aligned slot and, over TINY_MAX, a margin of whole lines. */
+/* The least class whose blocks hold `size` bytes at multiples of `alignment`, a power of two; CLASSES: none does. Blocks
+ * start at multiples of their size from an aligned slot and, over TINY_MAX, a margin of whole lines. */
 unsigned class_aligned(size_t alignment, size_t size);
 
 /* The kind of a run for `size` bytes, more than 0 and at most RUN_CACHED_MAX. */
@@ -76,8 +77,8 @@ struct inbox {
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh);
 /* Moves at most `count` free blocks to slots[0], slots[1], ..., the highest address first. Returns how many. Owner. */
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
-/* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is more in
- * one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
+/* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is
+ * more in one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
 INLINE size_t slab_margin(unsigned kind, const void *in_slab) {
     return ((uintptr_t)in_slab >> SLOT_SHIFT) * MARGIN_STEP * CACHE_LINE & class_info[kind].margins;
 }

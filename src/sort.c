@@ -1,12 +1,13 @@
 /* sort.c: a stable merge sort.
  *
- * The items are cut into pieces of equal length, a power of two of them; a loop sorts each by itself, then one loop for each level
- * merges neighbours, from the items to a second array and back. A level is cut into chunks of its output, whose place in both
- * inputs is found by bisection (merge path: S. Odeh, O. Green, Z. Mwassi, O. Shmueli, Y. Birk, "Merge path - parallel merging
- * made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). Where it is cut depends on the number of items alone.
+ * The items are cut into pieces of equal length, a power of two of them; a loop sorts each by itself, then one loop for
+ * each level merges neighbours, from the items to a second array and back. A level is cut into chunks of its output,
+ * whose place in both inputs is found by bisection (merge path: S. Odeh, O. Green, Z. Mwassi, O. Shmueli, Y. Birk, "Merge
+ * path - parallel merging made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). Where it is cut depends on the number
+ * of items alone.
  *
- * Every function that moves items takes their size as an argument and is inlined where that is a constant (SORT_FOR_SIZE). A merge
- * selects its source without a branch: which of two random items is less cannot be predicted. */
+ * Every function that moves items takes their size as an argument and is inlined where that is a constant
+ * (SORT_FOR_SIZE). A merge selects its source without a branch: which of two random items is less cannot be predicted. */
 #include "task.h"
 
 #include <string.h>

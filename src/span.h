@@ -1,8 +1,9 @@
-/* span.h: places, where forked calls are noted, and the spans and regions that they stand in. Layer 4. fork.c tells what for.
+/* span.h: places, where forked calls are noted, and the spans and regions that they stand in. Layer 4. fork.c tells what
+ * for.
  *
- * A seat's places stand in a chain of spans. A place in use holds a function; places in use come first. What one thread forks
- * between entering and leaving, a region, begins in a span of its own, so every place of a chain lies above those of the
- * calls around it. A place's position is its number in the chain. */
+ * A seat's places stand in a chain of spans. A place in use holds a function; places in use come first. What one thread
+ * forks between entering and leaving, a region, begins in a span of its own, so every place of a chain lies above those
+ * of the calls around it. A place's position is its number in the chain. */
 #ifndef WEFT_SPAN_H
 #define WEFT_SPAN_H
 
@@ -66,7 +67,8 @@ struct fork_span *region_span(struct weft_worker *seat);
 weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index);
 void region_end(struct fork_span *span);
 
-/* A fork at the span's last place: goes on in the next, or is refused, and then its join calls. Returns the place for the next. */
+/* A fork at the span's last place: goes on in the next, or is refused, and then its join calls. Returns the place for the
+ * next. */
 weft_place *span_leave(struct fork_span *span);
 /* The last place's join. */
 void span_return(struct fork_span *span, const void *argument, size_t size);

@@ -1,8 +1,8 @@
 /* store.c: see store.h. Blocks of pages, carved from the front; piles, whose free items form a stack.
  *
- * The stack is R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986) with a count of changes beside
- * the index of its top: an item that was popped and pushed again in between does not fool a late CAS (40 bits of changes
- * would have to pass during one pop).
+ * The stack is R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986) with a count of
+ * changes beside the index of its top: an item that was popped and pushed again in between does not fool a late CAS (40
+ * bits of changes would have to pass during one pop).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   S1  pile_pop: load free_top   acquire  S2  the link below the top, and the last use of the item, are not seen

@@ -21,7 +21,8 @@ struct store {
     ATOMIC(int) lock_error;                        /* the last errno of those */
 };
 
-/* `bytes` of zeroed memory aligned to a cache line, valid until store_end; NULL when there is none. Any thread; takes a lock. */
+/* `bytes` of zeroed memory aligned to a cache line, valid until store_end; NULL when there is none. Any thread; takes a
+ * lock. */
 void *store_get(struct store *store, size_t bytes);
 /* Has memory that is not the store's stay, too, if the store's does; and no more. NULL: memory that
  * is not to be found, and so does not. */
@@ -54,7 +55,8 @@ struct pile {
 
 /* Takes the first five fields from *shape. false: no memory. */
 bool pile_init(struct pile *pile, const struct pile *shape);
-/* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any thread. */
+/* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
+ * thread. */
 void *pile_get(struct pile *pile);
 /* Puts an item on the free stack. Any thread. */
 void pile_put(struct pile *pile, void *item);

@@ -1,7 +1,7 @@
 /* symbol.c: what an address of code is called, from the ELF files that the process has mapped. Layer 1; contract in os.h.
  *
- * Reads /proc/self/maps and the file's symbol table by system calls alone: no lock, no allocation, so it serves signal handlers,
- * and it finds static functions too, which the dynamic linker knows nothing of. */
+ * Reads /proc/self/maps and the file's symbol table by system calls alone: no lock, no allocation, so it serves signal
+ * handlers, and it finds static functions too, which the dynamic linker knows nothing of. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +117,8 @@ static bool covers(const ElfW(Sym) * symbol, uint64_t address) {
     return address == symbol->st_value || (address > symbol->st_value && address - symbol->st_value < symbol->st_size);
 }
 
-/* Where the name of the best symbol for the address starts in the table of names: a global one before a local one, which may be a name
- * that the compiler made up beside it. 0: there is none. */
+/* Where the name of the best symbol for the address starts in the table of names: a global one before a local one, which
+ * may be a name that the compiler made up beside it. 0: there is none. */
 static uint32_t find_symbol(int fd, const ElfW(Shdr) * table, uint64_t address) {
     ElfW(Sym) symbols[32];
     uint32_t local = 0;

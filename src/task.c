@@ -1,7 +1,7 @@
 /* task.c: submitting.
  *
- * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in the
- * group's record (line_submit), then the group is looked at once more, then the task is written and published:
+ * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in
+ * the group's record (line_submit), then the group is looked at once more, then the task is written and published:
  *
  *   Submitter                                  Closer (record_close), destroy (pool_drain)
  *     1. submitted + 1                           1. marks the id / closes the pool
@@ -12,8 +12,9 @@
  *     5. not biased: full fence (T4); biased: light fence (T3)
  *     6. reads who sleeps (park.c)
  *
- * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to the end
- * of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread changes it.
+ * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to
+ * the end of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread
+ * changes it.
  *
  * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
  * are not concerned.
@@ -60,8 +61,8 @@ static struct lane *lane_make(struct weft_worker *seat) {
     return lane;
 }
 
-/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is at hand
- * for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
+/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
+ * at hand for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *empty = NULL;
     struct lane *lane = load_rlx(&seat->lanes);
@@ -155,7 +156,8 @@ static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane 
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }
 
-/* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
+/* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers
+ * then. */
 INLINE int submit_publish(struct weft_worker *seat, struct lane *lane, bool leaves) {
     lane_publish(lane);
     if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane, leaves);
@@ -427,8 +429,8 @@ int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *
     return submit_any(pool, group, &job, TASK_OWN_BYTES);
 }
 
-/* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs what its
- * tasks submit. */
+/* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs
+ * what its tasks submit. */
 bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload) {
     const struct frame *frame = seat->frame;
     weft_pool *pool = seat->pool;

@@ -40,7 +40,8 @@ void guest_leave(struct weft_worker *seat);
 int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload);
 /* Inside a task: the same into that task's group. Runs nothing itself. false: no memory or no room; nothing happened. */
 bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload);
-/* Waits for the end of a group that nobody else has, whatever that takes. In a task other waits that would keep it from ending are refused. */
+/* Waits for the end of a group that nobody else has, whatever that takes. In a task other waits that would keep it from
+ * ending are refused. */
 void task_await_own(weft_pool *pool, weft_group *group);
 
 #endif

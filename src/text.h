@@ -24,7 +24,8 @@ void text_put_hex(struct text *text, uint64_t n);
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
 /* Right-aligned in `width` characters. */
 void text_put_column(struct text *text, uint64_t n, unsigned width);
-/* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a descriptor, or
+/* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a
+ * descriptor, or
  * -1 when that took not all. */
 int text_end(struct text *text);
 

@@ -58,7 +58,8 @@ static void put_us(struct timeline *line, const char *field, uint64_t ns) {
     text_put_decimal(&line->text, ns, 3);
 }
 
-/* Since the recording began. Each moment is rounded by itself, so that what ends when another begins does so in the file, too. */
+/* Since the recording began. Each moment is rounded by itself, so that what ends when another begins does so in the file,
+ * too. */
 static uint64_t moment_ns(const struct timeline *line, uint64_t ticks) {
     uint64_t span = ticks - line->since;
     return span / line->ticks_per_us * 1000 + span % line->ticks_per_us * 1000 / line->ticks_per_us;

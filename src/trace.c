@@ -5,8 +5,8 @@
  *   2. count = n + events + 1 (Q2)             2. the words (Q3)
  *                                              3. count again: below n + events? Then they are event n's
  *
- * The reader that has seen a word of event n + events (Q1, Q3) sees also what the writer did before: count = n + events. So 3
- * throws away what may be mixed; also the event that the writer is about to lose, for it cannot tell.
+ * The reader that has seen a word of event n + events (Q1, Q3) sees also what the writer did before: count = n + events.
+ * So 3 throws away what may be mixed; also the event that the writer is about to lose, for it cannot tell.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q1  trace_add: store word      release  Q3  an event is read that is half another's

@@ -1,11 +1,13 @@
 /* wait.c: waiting, cancelling, blocking.
  *
- * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what it waits
- * for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the group finished closes it,
- * sets the user's id to 0 and ends the record; the others see that, take the result from it, and the last one out frees it.
+ * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what
+ * it waits for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the
+ * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
+ * and the last one out frees it.
  *
- * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has seen all
- * completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it (task_undo).
+ * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has
+ * seen all completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it
+ * (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
@@ -174,8 +176,8 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_found;
 }
 
-/* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when no thread is left,
- * and then its thread is. */
+/* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when
+ * no thread is left, and then its thread is. */
 static bool wait_gives_up(struct wait *wait) {
     weft_pool *pool = wait->seat->pool;
     os_lock(&pool->lock);
@@ -186,8 +188,8 @@ static bool wait_gives_up(struct wait *wait) {
     return gives_up;
 }
 
-/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that must not runs in
- * an ordered pool, when nobody is left, whatever is next. */
+/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that
+ * must not runs in an ordered pool, when nobody is left, whatever is next. */
 static bool wait_turns_to_help(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     if (pool->ordered && !wait->must_end) return !wait_gives_up(wait);

@@ -1,8 +1,8 @@
 /* watchdog.c: names the task that runs too long. Layer 4.
  *
- * A thread of its own, for a pool may hang with all its threads: then none of them could look. It exists only in pools that asked
- * for it, sleeps but for four looks in each limit, and reads what the workers write anyway (observe.c: the clock before each task).
- * A task that goes on is named again after twice the time, and again after twice that. */
+ * A thread of its own, for a pool may hang with all its threads: then none of them could look. It exists only in pools
+ * that asked for it, sleeps but for four looks in each limit, and reads what the workers write anyway (observe.c: the
+ * clock before each task). A task that goes on is named again after twice the time, and again after twice that. */
 #include "observe.h"
 #include "probe.h"
 #include "text.h"

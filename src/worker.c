@@ -1,20 +1,20 @@
 /* worker.c: what workers do: find tasks, run them, sleep.
  *
- * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then becomes
- * the one scout and looks on for the pool's spin time, then parks (park.c).
+ * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then
+ * becomes the one scout and looks on for the pool's spin time, then parks (park.c).
  *
- * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more worker
- * dozes instead of parking (doze.c). Nothing is left lying: while claims of several are open, somebody is awake or dozing, and nobody
- * parks while an open claim has a rest that could be revoked.
+ * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
+ * worker dozes instead of parking (doze.c). Nothing is left lying: while claims of several are open, somebody is awake or
+ * dozing, and nobody parks while an open claim has a rest that could be revoked.
  *
- * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks
- * becomes biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends
- * the bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence, which
- * comes after the clearing, is yet to come, and will make the publication visible.
+ * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
+ * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
+ * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
+ * which comes after the clearing, is yet to come, and will make the publication visible.
  *
- * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between the
- * change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2), looks for
- * the change and only then sleeps on the event that it read.
+ * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
+ * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
+ * looks for the change and only then sleeps on the event that it read.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
@@ -397,8 +397,8 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     return sees;
 }
 
-/* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more workers
- * awake than CPUs: it would take one from those who run. */
+/* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more
+ * workers awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
 static enum scouting scout_look(struct weft_worker *seat, uint64_t start) {
     const weft_pool *pool = seat->pool;
@@ -441,8 +441,8 @@ static void give_pages_back(weft_pool *pool) {
     store_rlx(&pool->purged, 1);
 }
 
-/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to park, to give
- * pages back or to try a wake, which is then due. */
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
+ * park, to give pages back or to try a wake, which is then due. */
 static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_ns) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
@@ -490,9 +490,9 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     return false;
 }
 
-/* The last worker that can have a CPU to itself gets its waker's, when that goes to sleep. Often the system starts it behind another
- * worker instead, and leaves it there: so it keeps off their CPUs as the others keep off the waker's. The CPU to keep off: the present
- * one, should another be there. */
+/* The last worker that can have a CPU to itself gets its waker's, when that goes to sleep. Often the system starts it
+ * behind another worker instead, and leaves it there: so it keeps off their CPUs as the others keep off the waker's. The
+ * CPU to keep off: the present one, should another be there. */
 static uint32_t fellows_cpu(const struct weft_worker *seat) {
     const struct park *park = &seat->pool->park;
     uint32_t here = os_cpu();

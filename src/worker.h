@@ -247,8 +247,8 @@ INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_a
 /* What a worker or spare thread runs. `argument` is its seat. */
 void worker_main(void *argument);
 
-/* After something was published and a full fence: wakes whom that needs. A task: its lane, and its group's id for waits that may
- * help with it; an open claim: NULL and 0. */
+/* After something was published and a full fence: wakes whom that needs. A task: its lane, and its group's id for waits
+ * that may help with it; an open claim: NULL and 0. */
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
 INLINE bool worker_is_calm(const weft_pool *pool) { /* is there nobody to wake? */
     uint64_t glance = park_glance(&pool->park);
@@ -276,7 +276,8 @@ void worker_flush(struct weft_worker *seat);
 void frame_push(struct weft_worker *seat, struct frame *frame);
 void frame_pop(struct weft_worker *seat);
 
-/* After a change of the record's counts: wakes who waits for the sums to be equal, and starts what the group holds until then. */
+/* After a change of the record's counts: wakes who waits for the sums to be equal, and starts what the group holds until
+ * then. */
 void worker_settle(struct weft_worker *seat, struct record *record);
 /* Starts what the record holds, if its group has finished. */
 void worker_start_held(struct weft_worker *seat, struct record *record);

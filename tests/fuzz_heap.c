@@ -1,5 +1,6 @@
-/* fuzz_heap.c: blocks of all sizes by all calls, each checked against what it ought to be: contents, alignment, zeros, usable size,
- * errno. Threads hand blocks to each other, come and go with frees under way, and fork, while others trim, count and walk.
+/* fuzz_heap.c: blocks of all sizes by all calls, each checked against what it ought to be: contents, alignment, zeros,
+ * usable size, errno. Threads hand blocks to each other, come and go with frees under way, and fork, while others trim,
+ * count and walk.
  *
  *     fuzz SEED STEPS THREADS plain|checked   weft's own names; private heaps and changes of the configuration, too
  *     fuzz SEED STEPS THREADS SERVER          built with FUZZ_MALLOC: the C library's names, served by that file

@@ -1,4 +1,5 @@
-/* shortage.h: memory that fails at the Nth call, for tests linked with --wrap for os_alloc, os_map and weft_alloc (CMakeLists.txt). */
+/* shortage.h: memory that fails at the Nth call, for tests linked with --wrap for os_alloc, os_map and weft_alloc
+ * (CMakeLists.txt). */
 #ifndef WEFT_TESTS_SHORTAGE_H
 #define WEFT_TESTS_SHORTAGE_H
 

@@ -1,5 +1,5 @@
-/* test_crowd.c: how many workers a burst wakes; more workers than CPUs: brief tasks are left to as many as there are CPUs, and no task
- * that waits for another one is left alone. */
+/* test_crowd.c: how many workers a burst wakes; more workers than CPUs: brief tasks are left to as many as there are
+ * CPUs, and no task that waits for another one is left alone. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "worker.h"
@@ -44,8 +44,8 @@ static int meet(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Tasks that keep their workers until all that can are there: each of those must have been woken. One wake too many happens, where a
- * worker comes to a task while another is on its way to it; more would be a herd. */
+/* Tasks that keep their workers until all that can are there: each of those must have been woken. One wake too many
+ * happens, where a worker comes to a task while another is on its way to it; more would be a herd. */
 static void test_one_wake_for_each_task(void **state) {
     (void)state;
     enum { WORKERS = 4, BURSTS = 100 };
@@ -163,7 +163,8 @@ static void *keep_busy(void *argument) {
     return NULL;
 }
 
-/* A thread that waits with help has a CPU and makes heads move, but it runs nobody else's tasks: these need the sleeping worker. */
+/* A thread that waits with help has a CPU and makes heads move, but it runs nobody else's tasks: these need the sleeping
+ * worker. */
 static void errand_once(void) {
     weft_config config = config_of(weft_cpu_count() > 1 ? weft_cpu_count() : 2);
     struct errand errand = {.pool = make_pool_with(&config)};

@@ -42,7 +42,8 @@ static void submit_note(weft_pool *pool, weft_group *group, row *seen, int numbe
 
 enum { DUE = 8, URGENT = DUE, ORDINARY, KINDS };
 
-/* Groups with deadlines in mixed order, one urgent without, one ordinary; tasks of each in turn while the only worker is held up. */
+/* Groups with deadlines in mixed order, one urgent without, one ordinary; tasks of each in turn while the only worker is
+ * held up. */
 static void test_earliest_first(void **state) {
     (void)state;
     static const int ranks[DUE] = {5, 2, 7, 0, 3, 6, 1, 4};

@@ -267,7 +267,8 @@ static void test_all_workers_come(void **state) {
     end_pool(pool);
 }
 
-/* A join that waits helps below its own call: here the one worker's call stays until the joining thread has run a call below. */
+/* A join that waits helps below its own call: here the one worker's call stays until the joining thread has run a call
+ * below. */
 static void deep(weft_place *here, struct signal s) {
     struct signal sends = {NULL, s.wanted};
     sem_post(s.given);

@@ -1,5 +1,5 @@
-/* test_graph_waits.c: a run of a graph inside a task returns when its nodes have, whatever else waits: with no thread left, or where a
- * node waits for what the task itself keeps from beginning. */
+/* test_graph_waits.c: a run of a graph inside a task returns when its nodes have, whatever else waits: with no thread
+ * left, or where a node waits for what the task itself keeps from beginning. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 

@@ -1,5 +1,5 @@
-/* Checked mode: each mistake ends the process with a message that names it; what is right goes on as ever. Every case runs in a child,
- * since checked mode never ends. */
+/* Checked mode: each mistake ends the process with a message that names it; what is right goes on as ever. Every case
+ * runs in a child, since checked mode never ends. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

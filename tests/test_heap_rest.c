@@ -1,4 +1,5 @@
-/* What the heap keeps and what it gives back without being asked: while a thread works, when a pool idles; blocks of several slots. */
+/* What the heap keeps and what it gives back without being asked: while a thread works, when a pool idles; blocks of
+ * several slots. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -37,7 +38,8 @@ static void decay_after(int64_t ms) {
     REQUIRE(weft_heap_configure(&config) == WEFT_OK);
 }
 
-/* A thread that goes on with so little that its caches are never refilled and never overflow. It waits for the event, not for a time. */
+/* A thread that goes on with so little that its caches are never refilled and never overflow. It waits for the event, not
+ * for a time. */
 static void test_decay_while_working(void **state) {
     (void)state;
     weft_trim();

@@ -9,7 +9,8 @@ static weft_heap_counts counts_now(void) {
     return counts;
 }
 
-/* Blocks that shrank in place come back by their size, in the cache that aligned ones come from: those begin elsewhere in a page. */
+/* Blocks that shrank in place come back by their size, in the cache that aligned ones come from: those begin elsewhere in
+ * a page. */
 static void test_aligned_after_sized_free(void **state) {
     enum { BLOCKS = 30 };
     (void)state;

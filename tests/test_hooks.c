@@ -1,5 +1,5 @@
-/* test_hooks.c: what the hooks of adapters/hooks share, without the libraries: each job once, a slot for each thread, in order, and
- * nobody waits for a thread that does not come. The libraries themselves: hooks/. */
+/* test_hooks.c: what the hooks of adapters/hooks share, without the libraries: each job once, a slot for each thread, in
+ * order, and nobody waits for a thread that does not come. The libraries themselves: hooks/. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 

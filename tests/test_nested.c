@@ -78,7 +78,8 @@ static void test_nested_in_order(void **state) {
     }
 }
 
-/* A thread from outside that waits in a task that it runs itself sleeps with all its calls, and so is not taken for one that works. */
+/* A thread from outside that waits in a task that it runs itself sleeps with all its calls, and so is not taken for one
+ * that works. */
 typedef struct guest {
     weft_pool *pool;
     weft_group *awaited;

@@ -1,6 +1,6 @@
-/* test_random.c: pools of all kinds, whose tasks, bodies of loops, forked calls and nodes do at random what may be done there: submit,
- * wait in each way, fork, loop, run graphs, hold, cancel, boost, block. Each count is checked; what hangs runs into ctest's limit.
- * WEFT_TEST_SEED and WEFT_TEST_POOLS choose others; a failure prints its pool's seed. */
+/* test_random.c: pools of all kinds, whose tasks, bodies of loops, forked calls and nodes do at random what may be done
+ * there: submit, wait in each way, fork, loop, run graphs, hold, cancel, boost, block. Each count is checked; what hangs
+ * runs into ctest's limit. WEFT_TEST_SEED and WEFT_TEST_POOLS choose others; a failure prints its pool's seed. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 

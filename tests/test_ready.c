@@ -17,8 +17,8 @@ static uint64_t misses_of(const weft_pool *pool, uint32_t worker) {
     return load_rlx(&load_rlx(&pool->seats[worker])->expect_misses);
 }
 
-/* Asks for workers until the first of them has got up and looked out in vain. A moment that has passed before the worker comes to it
- * is ignored, so each time there is more time. */
+/* Asks for workers until the first of them has got up and looked out in vain. A moment that has passed before the worker
+ * comes to it is ignored, so each time there is more time. */
 static void ask(weft_pool *pool, uint32_t workers) {
     uint64_t misses = misses_of(pool, 0);
     for (uint64_t lead_ns = 1000000;; lead_ns *= 2) {
@@ -197,8 +197,8 @@ static void test_wake_costs(void **state) {
     weft_pool_destroy(&pool);
 }
 
-/* A pool of several workers that has nothing to do tries what wakes cost, after long and short sleeps, and then leaves it at that. Beats
- * it does not learn from that. */
+/* A pool of several workers that has nothing to do tries what wakes cost, after long and short sleeps, and then leaves it
+ * at that. Beats it does not learn from that. */
 static void test_trials(void **state) {
     (void)state;
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody tries");

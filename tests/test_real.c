@@ -1,4 +1,5 @@
-/* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once warm. */
+/* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once
+ * warm. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "pool.h"

@@ -1,5 +1,5 @@
-/* test_shared_pool.c: hosts' pools on the process's own, called in tasks of that pool, where there is no other thread to do their
- * jobs. Each case would hang, or write past what it has, if the adapters took their callers for strangers. */
+/* test_shared_pool.c: hosts' pools on the process's own, called in tasks of that pool, where there is no other thread to
+ * do their jobs. Each case would hang, or write past what it has, if the adapters took their callers for strangers. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 

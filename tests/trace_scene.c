@@ -1,5 +1,6 @@
-/* trace_scene.c: a pool that does a little of everything, recorded as the environment asks (WEFT_TRACE, WEFT_STATS). Prints how many
- * tasks it ran. What its files hold is checked by test_trace.py, what viewers make of them by timeline-view. */
+/* trace_scene.c: a pool that does a little of everything, recorded as the environment asks (WEFT_TRACE, WEFT_STATS).
+ * Prints how many tasks it ran. What its files hold is checked by test_trace.py, what viewers make of them by
+ * timeline-view. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
-/* drive_after.c: tasks that start when a group has finished, in a whole pool. What the first group's tasks wrote in plain memory
- * is there when they start; nobody sleeps for ever. */
+/* drive_after.c: tasks that start when a group has finished, in a whole pool. What the first group's tasks wrote in plain
+ * memory is there when they start; nobody sleeps for ever. */
 #include "explore.h"
 #include "weft.h"
 

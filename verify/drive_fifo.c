@@ -1,5 +1,5 @@
-/* drive_fifo.c: a thread of real-time priority comes upon another in the middle of something, on the only CPU. It must let that one go
- * on: by sleeping, or by os_yield. */
+/* drive_fifo.c: a thread of real-time priority comes upon another in the middle of something, on the only CPU. It must
+ * let that one go on: by sleeping, or by os_yield. */
 #include "explore.h"
 #include "pool.h"
 

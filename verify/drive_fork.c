@@ -150,7 +150,8 @@ static void open_row(void) {
 EXPLORE_DRIVER(fork_row, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* Rows where memory for entering, for the next span and for a helper's first may be refused, and may be there the next time. */
+/* Rows where memory for entering, for the next span and for a helper's first may be refused, and may be there the next
+ * time. */
 static void setup_poor(void) {
     configure(1, 0);
     while (weft_pool_create(&world.pool, &world.config) != WEFT_OK) EXPECT(world.pool == NULL);

@@ -341,8 +341,8 @@ static void two_orphans_check(void) {
 EXPLORE_DRIVER(heap_orphans_put, .about = "two put orphans at once", .setup = two_orphans_setup,
                .threads = {puts_first, puts_second}, .check = two_orphans_check);
 
-/* The only segment is full and still in the stack. One thread makes a second, another puts the first on top of it again, and a third
- * that began its walk at the first meets the second. */
+/* The only segment is full and still in the stack. One thread makes a second, another puts the first on top of it again,
+ * and a third that began its walk at the first meets the second. */
 static uint64_t walk_bits;
 static void walk_setup(void) {
     empty_setup();

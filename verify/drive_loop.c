@@ -210,7 +210,8 @@ static void parting_loop(void) {
 EXPLORE_DRIVER(loop_stranger, .about = "a caller helps with nothing but what it waits for", .setup = setup_strangers,
                .threads = {parting_loop}, .check = destroy, .must_see = 1);
 
-/* The pool ends while the caller, in whose stead a worker runs the loop, is on its way from submitting it to the wait for it. */
+/* The pool ends while the caller, in whose stead a worker runs the loop, is on its way from submitting it to the wait for
+ * it. */
 static int begun_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin, (void)end, (void)context, (void)self;
     store_rel(drive_loop_met, &nest.met[0], 1);

@@ -334,7 +334,8 @@ static void submit_blocking(void) {
 EXPLORE_DRIVER(pool_blocks, .about = "a spare stands in for a blocked worker", .setup = setup_blocking,
                .threads = {submit_blocking}, .check = all_run, .flags = EXPLORE_NO_RESCUE | EXPLORE_THREADS_FAIL);
 
-/* Claims of several, once their tasks were seen to be tiny: the rest of one whose task blocks or waits is another's to run. */
+/* Claims of several, once their tasks were seen to be tiny: the rest of one whose task blocks or waits is another's to
+ * run. */
 static void submit_offered(void) {
     batch(2);
     weft_group *group = group_new();

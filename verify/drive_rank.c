@@ -1,4 +1,5 @@
-/* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads play. */
+/* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
+ * play. */
 #include "explore.h"
 #include "pool.h"
 #include "rank.h"
@@ -138,8 +139,8 @@ static void check_taken(void) {
 EXPLORE_DRIVER(rank_take, .about = "two take the only slot", .setup = setup_taken, .threads = {take, take},
                .check = check_taken);
 
-/* A task in the only slot waits for a group whose task is published while a worker looks for work, which has no slot for it. The wait
- * needs none. */
+/* A task in the only slot waits for a group whose task is published while a worker looks for work, which has no slot for
+ * it. The wait needs none. */
 static weft_group awaited;
 static int waits(void *payload, weft_worker *self) {
     (void)payload;

@@ -1,5 +1,5 @@
-/* drive_spare.c: spares, where the threads that stand in for others are themselves held up: asleep in joins. A worker and a spare; the
- * task of the one forks a call that the other takes, and this needs a task that neither of them can run. */
+/* drive_spare.c: spares, where the threads that stand in for others are themselves held up: asleep in joins. A worker and
+ * a spare; the task of the one forks a call that the other takes, and this needs a task that neither of them can run. */
 #include "explore.h"
 #include "pool.h"
 

@@ -1,5 +1,5 @@
-/* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play: guests
- * that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
+/* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play:
+ * guests that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
 #include "explore.h"
 #include "find.h"
 #include "pool.h"
@@ -453,7 +453,8 @@ static void check_peak(void) {
 EXPLORE_DRIVER(task_peak, .about = "two sections at once", .setup = setup_two, .threads = {block_0, block_1},
                .check = check_peak);
 
-/* Tasks are brief, worker 1 dozes, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is free. */
+/* Tasks are brief, worker 1 dozes, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is
+ * free. */
 static void setup_crowd(void) {
     make(3, 0);
     store_rlx(&world.pool->brief, 1);

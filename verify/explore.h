@@ -40,8 +40,8 @@ uint32_t explore_pick(uint32_t n);
 void explore_observe(unsigned outcome);
 /* Lets other threads run for as long as they like. */
 void explore_step(void);
-/* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else does. It leaves
- * the CPU only when it sleeps, and to os_yield, never to os_pause. */
+/* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else
+ * does. It leaves the CPU only when it sleeps, and to os_yield, never to os_pause. */
 void explore_fifo(bool is_fifo);
 /* The index of the running coroutine; 0 runs setup and check. */
 unsigned explore_self(void);

@@ -2,8 +2,8 @@
  *
  *     blosc2_set_threads_callback(weft_blosc2_loop, pool);     before any other call of Blosc2
  *
- * and nthreads of the contexts as before. Compressed data is as long as with Blosc2's own threads and holds the same blocks; their
- * order in it is that in which threads came to end, with either. */
+ * and nthreads of the contexts as before. Compressed data is as long as with Blosc2's own threads and holds the same
+ * blocks; their order in it is that in which threads came to end, with either. */
 #ifndef WEFT_HOOKS_BLOSC2_H
 #define WEFT_HOOKS_BLOSC2_H
 

@@ -8,8 +8,8 @@
  *     graph = avfilter_graph_alloc();
  *     weft_ffmpeg_graph(graph, pool);
  *
- * Both take the `opaque` of what they serve. A graph then has no threads of its own; a codec's were started when it was opened
- * and sleep. Frame threads stay FFmpeg's. Jobs of VP7 and VP8 wait for later ones, so these stay FFmpeg's too. */
+ * Both take the `opaque` of what they serve. A graph then has no threads of its own; a codec's were started when it was
+ * opened and sleep. Frame threads stay FFmpeg's. Jobs of VP7 and VP8 wait for later ones, so these stay FFmpeg's too. */
 #ifndef WEFT_HOOKS_FFMPEG_H
 #define WEFT_HOOKS_FFMPEG_H
 
@@ -67,8 +67,8 @@ static inline int weft_ffmpeg_filter(AVFilterContext *filter, avfilter_action_fu
     return weft_ffmpeg_start(&ff, count, filter->graph->nb_threads);
 }
 
-/* 0; AVERROR(EINVAL): no slice threads are active; AVERROR(EBUSY): `opaque` is in use; AVERROR(ENOSYS): a codec that cannot be
- * served. Nothing has changed then: it runs on its own threads. */
+/* 0; AVERROR(EINVAL): no slice threads are active; AVERROR(EBUSY): `opaque` is in use; AVERROR(ENOSYS): a codec that
+ * cannot be served. Nothing has changed then: it runs on its own threads. */
 static inline int weft_ffmpeg_codec(AVCodecContext *codec, weft_pool *pool) {
     if (!(codec->active_thread_type & FF_THREAD_SLICE) || codec->thread_count < 2) return AVERROR(EINVAL);
     if (codec->opaque != NULL && codec->opaque != pool) return AVERROR(EBUSY);

@@ -1,9 +1,9 @@
 /* jobs.h: what the hooks share: a library's call for n jobs, on a weft pool.
  *
- * Each thread that takes part has a slot, a number below `slots` that no other has meanwhile, and takes the next job that nobody
- * has. So jobs start in rising order, a job may wait for lower ones, and never more than `slots` run at once. None may wait for a
- * higher one. The calling thread has slot 0 and needs nobody to come. The others are tasks, not a weft_for: one body cannot tell weft
- * how long its jobs take, when they are another library's each time. */
+ * Each thread that takes part has a slot, a number below `slots` that no other has meanwhile, and takes the next job that
+ * nobody has. So jobs start in rising order, a job may wait for lower ones, and never more than `slots` run at once. None
+ * may wait for a higher one. The calling thread has slot 0 and needs nobody to come. The others are tasks, not a
+ * weft_for: one body cannot tell weft how long its jobs take, when they are another library's each time. */
 #ifndef WEFT_HOOKS_JOBS_H
 #define WEFT_HOOKS_JOBS_H
 
@@ -36,8 +36,8 @@ static inline int hook_is_shared(const weft_pool *pool) {
     return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_ORDERED);
 }
 
-/* Runs every job once and returns when all have ended. Where the pool has no thread to give (the parent's, in a forked child; no
- * memory; ordered) they run here, one after the other. */
+/* Runs every job once and returns when all have ended. Where the pool has no thread to give (the parent's, in a forked
+ * child; no memory; ordered) they run here, one after the other. */
 static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
     weft_group group = WEFT_GROUP_INIT;
     hook_slot slot = {jobs, 0};

@@ -6,11 +6,12 @@
  *     ...
  *     weft_openblas_stop();
  *
- * with OPENBLAS_THREAD_TIMEOUT=4 in the environment before the program starts: some of LAPACK (dgetrf) hands jobs to OpenBLAS's own
- * threads all the same, and these would spin for tens of milliseconds after each; so they do not spin.
+ * with OPENBLAS_THREAD_TIMEOUT=4 in the environment before the program starts: some of LAPACK (dgetrf) hands jobs to
+ * OpenBLAS's own threads all the same, and these would spin for tens of milliseconds after each; so they do not spin.
  *
- * Jobs of one call wait for each other, spinning: fewer threads than jobs would hang. So they do not share a pool: they have as many
- * threads of their own as it takes, one call at a time, the calling thread among them. A forked child has OpenBLAS's.
+ * Jobs of one call wait for each other, spinning: fewer threads than jobs would hang. So they do not share a pool: they
+ * have as many threads of their own as it takes, one call at a time, the calling thread among them. A forked child has
+ * OpenBLAS's.
  *
  * Define WEFT_OPENBLAS_PREFIX(name) where the names have one, as in scipy_openblas32: scipy_##name. */
 #ifndef WEFT_HOOKS_OPENBLAS_H
@@ -25,8 +26,9 @@
 #define WEFT_OPENBLAS_PREFIX(name) name
 #endif
 
-/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of microseconds. Longer
- * gains nothing alone, and costs other threads of the process a tenth when four libraries compute at once. */
+/* How long a thread looks for the next call before it sleeps: a factorisation makes a call every few tens of
+ * microseconds. Longer gains nothing alone, and costs other threads of the process a tenth when four libraries compute at
+ * once. */
 #ifndef WEFT_OPENBLAS_SPIN_NS
 #define WEFT_OPENBLAS_SPIN_NS 50000
 #endif
@@ -95,8 +97,8 @@ static inline void weft_openblas_in_child(void) {
     pthread_mutex_unlock(&weft_openblas_turn);
 }
 
-/* `threads` as in openblas_set_num_threads, which it calls. WEFT_OK, or an error of weft_pool_create: OpenBLAS then keeps its own. While
- * OpenBLAS computes nothing. */
+/* `threads` as in openblas_set_num_threads, which it calls. WEFT_OK, or an error of weft_pool_create: OpenBLAS then keeps
+ * its own. While OpenBLAS computes nothing. */
 static inline int weft_openblas_start(int threads) {
     static int watches_forks;
     if (threads < 1) return WEFT_EINVAL;

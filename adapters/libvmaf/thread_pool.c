@@ -7,8 +7,8 @@
  *  - thread_data is one pointer for each thread and pool, NULL at first, freed in destroy after the last job (at once where more
  *    threads from outside run jobs than there are places for).
  *  - Destroy without wait drops what has not started. See thread_pool_weft.h for the choice.
- * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy has begun
- * returns -ECANCELED.
+ * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy
+ * has begun returns -ECANCELED.
  *
  * -DWEFT_VMAF_BOUNDED: enqueue blocks while n_threads jobs wait to start, as upstream's does; but no thread that could run them.
  * -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */

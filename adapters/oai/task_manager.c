@@ -1,9 +1,9 @@
 /* OpenAirInterface's task manager on weft; task_manager.h says what each function promises.
  *
- * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A manager with pinned
- * threads has threads of its own; others share the process's (view.h). Answers are futex words: a join sleeps at once after
- * a short look, and the task that completes the last one wakes it. A join in a task of weft's has another thread stand in; when there
- * is none left, it runs tasks of the manager that its thread has used last. */
+ * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A manager with
+ * pinned threads has threads of its own; others share the process's (view.h). Answers are futex words: a join sleeps at
+ * once after a short look, and the task that completes the last one wakes it. A join in a task of weft's has another
+ * thread stand in; when there is none left, it runs tasks of the manager that its thread has used last. */
 #define _GNU_SOURCE
 #include "task_manager.h"
 
@@ -85,8 +85,8 @@ static uint64_t soon_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + 1000000u;
 }
 
-/* Runs tasks of the manager that this thread has used last, for about a millisecond. false: it has none, or is gone, or the caller
- * is one of them. */
+/* Runs tasks of the manager that this thread has used last, for about a millisecond. false: it has none, or is gone, or
+ * the caller is one of them. */
 static bool managers_help(void) {
     pthread_mutex_lock(&managers.lock);
     struct task_manager_pool *pool = managers.first;

@@ -38,11 +38,12 @@ int init_task_manager_cores(task_manager_t *man, const int *core_id, size_t num_
 #define init_task_manager(...)                                                                                              \
     TASK_MANAGER_PICK(__VA_ARGS__, init_task_manager_cores, init_task_manager_threads, unused)(__VA_ARGS__)
 
-/* Ends the threads. Tasks that run finish; each that has not started goes to clean (may be NULL) once instead. Not from a task of this
- * manager: then nothing happens. man->pool is NULL after. */
+/* Ends the threads. Tasks that run finish; each that has not started goes to clean (may be NULL) once instead. Not from a
+ * task of this manager: then nothing happens. man->pool is NULL after. */
 void free_task_manager(task_manager_t *man, void (*clean)(task_t *task));
 
-/* Queues the task, which is copied. Tasks of one thread start in their order. When there is no memory it runs here and now. */
+/* Queues the task, which is copied. Tasks of one thread start in their order. When there is no memory it runs here and
+ * now. */
 void async_task_manager(task_manager_t *man, task_t task);
 
 /* Until every task has finished. From a task of this manager it returns at once. */
@@ -50,8 +51,8 @@ void wait_all_task_manager(task_manager_t *man);
 
 /* ---- answers ------------------------------------------------------------------------------------------------------ */
 
-/* What a task says at its end, and what somebody sleeps for until it has. Zeroed, it stands for one task; after init_task_ans
- * for as many as that said. It may go as soon as join has returned. */
+/* What a task says at its end, and what somebody sleeps for until it has. Zeroed, it stands for one task; after
+ * init_task_ans for as many as that said. It may go as soon as join has returned. */
 typedef struct {
     _Alignas(64) _Atomic uint32_t done; /* how many have completed; the highest bit: somebody sleeps */
     uint32_t jobs;                      /* 1 + the number of tasks, or 0 for one task */

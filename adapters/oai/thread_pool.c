@@ -1,7 +1,7 @@
 /* OpenAirInterface's older pool on weft; thread_pool.h says what each function promises.
  *
- * Messages wait in the pool's own FIFO, so that they start in their order and can be taken back; a weft task is only a permit to
- * process the oldest. */
+ * Messages wait in the pool's own FIFO, so that they start in their order and can be taken back; a weft task is only a
+ * permit to process the oldest. */
 #define _GNU_SOURCE
 #include "thread_pool.h"
 

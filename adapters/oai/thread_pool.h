@@ -1,7 +1,7 @@
 /* thread_pool.h: OpenAirInterface's older pool of threads and messages, on weft.
  *
- * A message goes to the pool with pushTpool, its function runs on a worker, then it goes to the queue it names, if any. A message
- * belongs to whoever has it: the caller, the pool, the response queue. Functions may be called from any thread. */
+ * A message goes to the pool with pushTpool, its function runs on a worker, then it goes to the queue it names, if any. A
+ * message belongs to whoever has it: the caller, the pool, the response queue. Functions may be called from any thread. */
 #ifndef WEFT_OAI_THREAD_POOL_H
 #define WEFT_OAI_THREAD_POOL_H
 
@@ -58,8 +58,8 @@ int abortNotifiedFIFO(notifiedFIFO_t *nf);
 
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
-/* params: one entry for each thread, separated by commas: a CPU number pins it, -1 leaves it where the system puts it; or "n": no
- * threads. 0, or -EINVAL for anything else, -ENOMEM, -EAGAIN: the pool then has no threads and works as for "n". */
+/* params: one entry for each thread, separated by commas: a CPU number pins it, -1 leaves it where the system puts it; or
+ * "n": no threads. 0, or -EINVAL for anything else, -ENOMEM, -EAGAIN: the pool then has no threads and works as for "n". */
 int initTpool(const char *params, tpool_t *pool, bool performanceMeas);
 #define initFloatingCoresTpool(n, pool, perf) initTpoolFloating(n, pool, perf)
 /* n threads on any CPU. */
@@ -68,9 +68,11 @@ int initTpoolFloating(int n, tpool_t *pool, bool performanceMeas);
 void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg);
 notifiedFIFO_elt_t *pullTpool(notifiedFIFO_t *responseFifo, tpool_t *t);
 notifiedFIFO_elt_t *tryPullTpool(notifiedFIFO_t *responseFifo, tpool_t *t);
-/* Deletes messages of that key that have not started; those that run go on, and are deleted instead of answered. How many. */
+/* Deletes messages of that key that have not started; those that run go on, and are deleted instead of answered. How
+ * many. */
 int abortTpoolJob(tpool_t *t, uint64_t key);
-/* Deletes what has not started, waits for what runs, ends the threads. How many were deleted. Not from a message's function. */
+/* Deletes what has not started, waits for what runs, ends the threads. How many were deleted. Not from a message's
+ * function. */
 int abortTpool(tpool_t *t);
 
 #endif

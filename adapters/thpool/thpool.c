@@ -8,8 +8,8 @@
  *  - thpool_destroy lets what runs finish and drops what has not started. It returns as soon as the last job has (the
  *    original polls its idle threads for a second).
  *  - thpool_num_threads_working counts the threads inside a job.
- * A wait or destroy in a job of the pool, for which the original never returns, returns at once and does nothing. A pool of no
- * threads gets one. -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */
+ * A wait or destroy in a job of the pool, for which the original never returns, returns at once and does nothing. A pool
+ * of no threads gets one. -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */
 #if __has_include(<cthreadpool/thpool.h>)
 #include <cthreadpool/thpool.h>
 #else

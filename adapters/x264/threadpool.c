@@ -29,7 +29,8 @@
 /* What a job that could not be queued returns: x264 takes a negative result for a failed encode. */
 #define RESULT_FAILED ((void *)(intptr_t)-1)
 
-/* Jobs are announced when they sleep at least every second time; frame threads' do once or more, those of slices one in ten. */
+/* Jobs are announced when they sleep at least every second time; frame threads' do once or more, those of slices one in
+ * ten. */
 enum { SLEEPS_ONE = 256, SLEEPS_MANY = SLEEPS_ONE / 2, SLEEPS_MAX = 8, SLEEPS_JOBS = 16 };
 
 enum job_state {
@@ -107,8 +108,8 @@ static long sleeps_so_far(void) {
     return usage.ru_nvcsw;
 }
 
-/* Runs the oldest job on this thread, with the lock given up meanwhile. `self`: NULL outside weft's workers. Returns what job_finish
- * does. */
+/* Runs the oldest job on this thread, with the lock given up meanwhile. `self`: NULL outside weft's workers. Returns what
+ * job_finish does. */
 static int job_run(x264_threadpool_t *pool, weft_worker *self) {
     pool_job *job = queue_pop(pool);
     int blocks = self && pool->sleeps >= SLEEPS_MANY && pool->slots > (int)weft_pool_workers(pool->workers.pool);

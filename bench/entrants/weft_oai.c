@@ -1,5 +1,5 @@
-/* weft behind OpenAirInterface's task manager, as its programs use it: W threads, each task completes its answer, the caller joins
- * the answers. */
+/* weft behind OpenAirInterface's task manager, as its programs use it: W threads, each task completes its answer, the
+ * caller joins the answers. */
 #include "../../adapters/oai/task_manager.h"
 #include "records.h"
 

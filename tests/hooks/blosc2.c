@@ -1,5 +1,5 @@
-/* blosc2.c: 4 MB of numbers compressed and decompressed. With its own threads, too, blocks lie in the compressed data in the order in
- * which they were done: compared are its size and what comes out again. */
+/* blosc2.c: 4 MB of numbers compressed and decompressed. With its own threads, too, blocks lie in the compressed data in
+ * the order in which they were done: compared are its size and what comes out again. */
 #include "hooks.h"
 
 #ifdef MISSING_BLOSC2

@@ -1,4 +1,5 @@
-/* ffmpeg.c: a picture blurred (AVFilterGraph.execute), then encoded in two formats (execute and execute2), one of them decoded. */
+/* ffmpeg.c: a picture blurred (AVFilterGraph.execute), then encoded in two formats (execute and execute2), one of them
+ * decoded. */
 #include "hooks.h"
 
 #ifdef MISSING_FFMPEG

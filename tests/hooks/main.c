@@ -92,8 +92,8 @@ static result work(unsigned mask, bool on_weft, const int *repeats) {
 
 static char *program;
 
-/* What runs the libraries' jobs. hooks/openblas.h asks for a setting that lets OpenBLAS's own threads sleep soon: with it alone, they are
- * the third, for what of a gain comes from there. */
+/* What runs the libraries' jobs. hooks/openblas.h asks for a setting that lets OpenBLAS's own threads sleep soon: with it
+ * alone, they are the third, for what of a gain comes from there. */
 enum side { OWN, WEFT, OWN_SLEEPY, SIDES };
 static const char *const side_names[SIDES] = {"own", "weft", "own, OPENBLAS_THREAD_TIMEOUT=4"};
 

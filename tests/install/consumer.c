@@ -1,4 +1,5 @@
-/* A program of a user, built in every way the README names. C99 and C++11, as strict as a user may be about casts and zeros. */
+/* A program of a user, built in every way the README names. C99 and C++11, as strict as a user may be about casts and
+ * zeros. */
 #include <stdio.h>
 #include <string.h>
 #include <weft.h>

@@ -1,6 +1,7 @@
-/* faults.c: mmap fails at the Nth call, or from the Nth on, for every N that the same work reaches. An allocation then returns NULL
- * with ENOMEM or has found memory elsewhere; what is live stays as it is, and later work goes well. A block can be made smaller
- * without any memory. munmap fails as it does where there are too many mappings, mremap as on Linux before 6.17. `faults SERVER`. */
+/* faults.c: mmap fails at the Nth call, or from the Nth on, for every N that the same work reaches. An allocation then
+ * returns NULL with ENOMEM or has found memory elsewhere; what is live stays as it is, and later work goes well. A block
+ * can be made smaller without any memory. munmap fails as it does where there are too many mappings, mremap as on Linux
+ * before 6.17. `faults SERVER`. */
 #include "server.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ static bool fails(void) {
     return fail_at != 0 && call >= fail_at && call <= fail_until;
 }
 
-/* The program's own mmap stands before the C library's, for the preloaded library too. Its six arguments travel as those of a
- * variadic function do on the machines that weft knows. */
+/* The program's own mmap stands before the C library's, for the preloaded library too. Its six arguments travel as those
+ * of a variadic function do on the machines that weft knows. */
 void *map_or_fail(void *address, size_t length, ...) __asm__("mmap");
 void *map_or_fail(void *address, size_t length, ...) {
     va_list more;

@@ -1,5 +1,5 @@
-/* front.c: a program with a malloc, realloc and free of its own in front of the C library's, by the names that are there for that. Its
- * other allocations come from who serves the process, and end in the program's free. `front SERVER`. */
+/* front.c: a program with a malloc, realloc and free of its own in front of the C library's, by the names that are there
+ * for that. Its other allocations come from who serves the process, and end in the program's free. `front SERVER`. */
 #include "server.h"
 
 void *__libc_malloc(size_t size);

@@ -1,5 +1,5 @@
-/* life.c: blocks in the odd moments of a process: before constructors, in destructors of threads and of the process, around fork,
- * with threads that come and go. `life SERVER CASE`. */
+/* life.c: blocks in the odd moments of a process: before constructors, in destructors of threads and of the process,
+ * around fork, with threads that come and go. `life SERVER CASE`. */
 #include "server.h"
 
 #include <errno.h>
@@ -103,8 +103,8 @@ static void thread_destructors(void) {
     REQUIRE(atomic_load(&destroyed) >= 200);
 }
 
-/* What the C library frees for a thread after all destructors (the values of its keys after the 32nd, texts of strerror) must
- * not cost the process a heap. */
+/* What the C library frees for a thread after all destructors (the values of its keys after the 32nd, texts of strerror)
+ * must not cost the process a heap. */
 static void *freed_after_destructors(void *keys) {
     void *block = nothing_but_keys(keys);
     REQUIRE(strlen(strerror(123456)) > 0);
@@ -189,7 +189,8 @@ static void fork_under_churn(void) {
 
 enum { THREADS = 100000, KEPT = 8 };
 
-/* Each thread frees what the one before it left behind, and leaves blocks that outlive it: frees are pending on it when it ends. */
+/* Each thread frees what the one before it left behind, and leaves blocks that outlive it: frees are pending on it when
+ * it ends. */
 struct relay {
     unsigned char *blocks[KEPT];
 };

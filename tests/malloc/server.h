@@ -1,5 +1,5 @@
-/* server.h: who serves malloc in this process. A library that cannot be preloaded is passed over in silence, and the test would be
- * one of the C library. */
+/* server.h: who serves malloc in this process. A library that cannot be preloaded is passed over in silence, and the test
+ * would be one of the C library. */
 #ifndef WEFT_TESTS_MALLOC_SERVER_H
 #define WEFT_TESTS_MALLOC_SERVER_H
 

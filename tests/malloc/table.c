@@ -1,5 +1,5 @@
-/* table.c: glibc's behaviour, case by case. The same program runs on glibc and on libweft-malloc.so with the same expectations;
- * it knows neither. Prints a line for each case that fails, and how many there were. */
+/* table.c: glibc's behaviour, case by case. The same program runs on glibc and on libweft-malloc.so with the same
+ * expectations; it knows neither. Prints a line for each case that fails, and how many there were. */
 #include "server.h"
 
 #include <errno.h>
