@@ -143,8 +143,8 @@ typedef struct weft_config {
     /* What the pool does, to be seen: see the end of this file. */
     const char *stats; /* file that gets the counters in destroy, as weft_stats_print; or NULL */
     const char *trace; /* file that gets a timeline in destroy, recorded from create on; or NULL */
-    size_t
-        trace_events; /* events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24 */
+    /* Events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24. */
+    size_t trace_events;
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
     void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
     /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most

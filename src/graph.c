@@ -293,8 +293,7 @@ int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
 /* What one walk leaves to another: the payload of a task, or of a forked call. */
 struct walk {
     weft_graph *graph;
-    uint32_t
-        first; /* the successors to arrive at, indices in graph->successors, when there is an end; else a node that is ready */
+    uint32_t first; /* the successors to arrive at, indices in graph->successors, when there is an end; else a ready node */
     uint32_t end;
 };
 _Static_assert(sizeof(struct walk) == TASK_OWN_BYTES && sizeof(struct walk) <= WEFT_FORK_BYTES, "a walk is a payload");
