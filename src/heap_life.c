@@ -36,19 +36,24 @@ struct heap *heaps_all(void) {
 }
 
 void heap_begin(struct heap *heap) {
-    void **place = heap->places;
     heap->budget = CACHE_BUDGET;
     bool is_open = !load_rlx(&heaps.checks);
     heap->head_mask = is_open ? ~SEGMENT_MASK : 0;
     for (unsigned i = 0; i < KINDS; i++) {
-        heap->base[i] = heap->limit[i] = place;
-        store_rlx(&heap->top[i], place);
-        if (i >= CACHED) continue;
-        heap->room[i] = is_open ? heap_room_start(i) : 0;
-        heap->limit[i] += heap->room[i];
-        place += 1 + class_info[i].cache_max + GATHER_MAX;
+        if (i < CACHED) heap->room[i] = is_open ? heap_room_start(i) : 0;
+        heap->limit[i] = heap->base[i] + (i < CACHED ? heap->room[i] : 0);
+        store_rlx(&heap->top[i], heap->base[i]);
     }
     heap_config_set(heap);
+}
+
+/* Where its caches lie: never changed, for other threads count what is in them. */
+static void caches_lay(struct heap *heap) {
+    void **place = heap->places;
+    for (unsigned i = 0; i < KINDS; i++) {
+        heap->base[i] = place;
+        if (i < CACHED) place += 1 + class_info[i].cache_max + GATHER_MAX;
+    }
 }
 
 struct heap *heap_make(void) {
@@ -60,6 +65,7 @@ struct heap *heap_make(void) {
         plain_write(&heap->inbox, sizeof heap->inbox); /* of what others reach, that is what they do not reach by H2 */
         memset(heap, 0, sizeof *heap);
     }
+    caches_lay(heap);
     heap_begin(heap);
     add_rlx(&heaps.count, 1);
     struct heap *newest = load_rlx(&heaps.all);

@@ -155,7 +155,7 @@ static void test_configuration(void **state) {
         assert_int_equal(percent_of(0, 50), WEFT_SPIN_NONE);
         return;
     }
-    assert_int_equal(percent_of(0, 0), 10);
+    assert_int_equal(percent_of(0, 0), 12);
     assert_int_equal(percent_of(0, 100), 100);
     assert_int_equal(percent_of(0, WEFT_SPIN_NONE), WEFT_SPIN_NONE);
     assert_int_equal(percent_of(WEFT_SPIN_NONE, 0), WEFT_SPIN_NONE);

@@ -82,12 +82,12 @@ static notifiedFIFO_elt_t *fifo_take(notifiedFIFO_t *nf) {
 void pushNotifiedFIFO(notifiedFIFO_t *nf, notifiedFIFO_elt_t *msg) {
     pthread_mutex_lock(&nf->lockF);
     bool ended = nf->abortFIFO;
-    if (!ended) fifo_append(nf, msg);
+    if (!ended) {
+        fifo_append(nf, msg);
+        pthread_cond_signal(&nf->notifF); /* with the lock: who pulls the message may end the FIFO */
+    }
     pthread_mutex_unlock(&nf->lockF);
-    if (ended)
-        delNotifiedFIFO_elt(msg);
-    else
-        pthread_cond_signal(&nf->notifF);
+    if (ended) delNotifiedFIFO_elt(msg);
 }
 
 notifiedFIFO_elt_t *pullNotifiedFIFO(notifiedFIFO_t *nf) {
