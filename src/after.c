@@ -4,6 +4,7 @@
  *   V1  hold: fence                       sc       G4  the last to complete does not see the held task, nor this thread the
  *                                                    completion: it never starts. Also T17: a waiter that could help with the
  *                                                    group sleeps
+ *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what those of the group wrote
  */
 #include "task.h"
 
@@ -94,7 +95,7 @@ static int hold(struct weft_worker *seat, struct record *record, uint64_t id, st
 
 /* The record of the group `after`, in a wait on it. NULL: it has finished. */
 static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id) {
-    *id = load_rlx(id_of(after));
+    *id = load_acq(V2, id_of(after));
     if (*id == 0) return NULL;
     struct record *record = record_at(&pool->groups, id_index(*id));
     return record != NULL && record_enter(&pool->groups, record, *id) ? record : NULL;

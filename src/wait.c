@@ -14,7 +14,9 @@
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4, R10  the last to complete, or who opens a loop, does not see the sleeper, nor the
  *                                                 sleeper that
- *   T22 wait_for: load id                acquire  T11 the record is not open yet
+ *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
+ *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote.
+ *                                                 survives order: the fence G11 stands before, for another reason
  *   T24 weft_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   N5  weft_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
@@ -57,7 +59,7 @@ static bool wait_accepts(const void *context, uint32_t index) {
 /* The finished group's end: true when this wait has ended it. */
 static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
-    store_rlx(id_of(wait->group), 0); /* only who closes the record takes its id away */
+    store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
     worker_wake_waiters(wait->seat->pool, wait->id);
     return true;

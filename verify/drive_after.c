@@ -1,6 +1,7 @@
 /* drive_after.c: tasks that start when a group has finished, in a whole pool. What the first group's tasks wrote in plain
  * memory is there when they start; nobody sleeps for ever. */
 #include "explore.h"
+#include "task.h"
 #include "weft.h"
 
 #include <string.h>
@@ -122,6 +123,19 @@ static int count_task(void *payload, weft_worker *self) {
     world.started++;
     return 0;
 }
+static void setup_begun_helping(void) {
+    setup();
+    EXPECT(submit_write() == WEFT_OK);
+}
+static void begin_hold_and_wait(void) {
+    EXPECT(weft_submit(world.pool, &world.then, count_task, NULL, 0) == WEFT_OK);
+    world.accepted++;
+    while (load_rlx(id_of(&world.first)) != 0) os_pause(); /* it has ended */
+    hold_and_wait();
+}
+EXPLORE_DRIVER(after_waiter_ran, .about = "the same; who waits may have run the task", .setup = setup_begun_helping,
+               .threads = {wait_for_first, begin_hold_and_wait}, .check = check);
+
 static void hold_counting(void) {
     const weft_after after = {&world.first, &world.then};
     EXPECT(weft_submit_after(world.pool, after, count_task, NULL, 0) == WEFT_OK);

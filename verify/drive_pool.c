@@ -157,6 +157,26 @@ static void check_shared(void) {
 EXPLORE_DRIVER(pool_waiters, .about = "two wait for one group while a third submits to it", .setup = setup_shared,
                .threads = {wait_shared, wait_shared, submit_shared}, .check = check_shared);
 
+/* Two wait for one group, the second perhaps when it has ended. */
+static uint32_t *shared_result;
+static void setup_result(void) {
+    setup_one();
+    shared_group = group_new();
+    shared_result = os_alloc(sizeof *shared_result);
+    submit(shared_group, task, shared_result);
+}
+static void wait_and_read(void) {
+    wait_shared();
+    plain_read(shared_result, sizeof *shared_result);
+    EXPECT(*shared_result != 0);
+}
+static void check_result(void) {
+    os_free(shared_result);
+    check_shared();
+}
+EXPLORE_DRIVER(pool_late_wait, .about = "two wait for one group and read what its task wrote", .setup = setup_result,
+               .threads = {wait_and_read, wait_and_read}, .check = check_result);
+
 /* Two give the group its id at once, a third waits for it, a fourth looks on. */
 static void setup_fresh(void) {
     setup_one();
@@ -293,7 +313,12 @@ static void submit_dependent(void) {
     EXPECT(weft_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
-EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one has run", .setup = setup_two_no_help,
+/* No task is tiny: for those another worker would doze, and see the last one only after its time. */
+static void setup_conserving(void) {
+    setup_two_no_help();
+    world.pool->tiny_ticks = 0;
+}
+EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one has run", .setup = setup_conserving,
                .threads = {submit_dependent}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
 /* As if there were one CPU and tasks were known to be brief: the second worker dozes, and gets up for nothing but this. */
