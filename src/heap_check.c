@@ -245,7 +245,7 @@ static void *mark_begin(void *p, size_t size) {
     struct block block = block_at(p);
     ASSERT(block.start == p && mark_state(load_rlx(block.mark)) != MARK_LIVE);
     unpoison(p, block.usable);
-    memset(block.start + size, CANARY_BYTE, canary_size(&block, size));
+    memset((char *)p + size, CANARY_BYTE, canary_size(&block, size));
     poison(p, block.usable);
     unpoison(p, size);
     store_rlx(block.mark, (uint64_t)size << MARK_BITS | MARK_LIVE);
