@@ -340,7 +340,8 @@ static void test_exits(void **state) {
     }
     weft_heap_counts after = counts_now();
     assert_int_equal(after.live_bytes, before.live_bytes);
-    assert_int_equal(after.mapped_bytes, before.mapped_bytes);
+    /* what 50 rounds leave would be 19 MB; decay may give a segment back at any time, and the next round maps it again */
+    assert_true(after.mapped_bytes <= before.mapped_bytes + ((uint64_t)4 << 20));
     assert_true(after.heaps == before.heaps);
 }
 
