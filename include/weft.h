@@ -764,9 +764,8 @@ WEFT_API int weft_heap_destroy(weft_heap **heap);
 
 /* How the heap works, for experiments and special needs. Everything zero means the default. */
 typedef struct weft_heap_config {
-    size_t struct_size; /* sizeof(weft_heap_config) */
-    int32_t
-        pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, they are scanned for */
+    size_t struct_size;    /* sizeof(weft_heap_config) */
+    int32_t pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, scanned for */
     int32_t pool_prefill;  /* slabs made ready at once when none is; 0: adaptive */
     uint32_t remote;       /* enum weft_heap_remote */
     int64_t decay_ms;      /* empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */

@@ -116,8 +116,8 @@ inline void check(int code, const char *what) {
     if (code != WEFT_OK) fail(code, what);
 }
 
-/// What tasks have thrown. Each exception gets a number for its task to return: weft's choice of the number to report is then the
-/// choice of the exception.
+/// What tasks have thrown. Each exception gets a number for its task to return: weft's choice of the number to report is
+/// then the choice of the exception.
 class failures {
   public:
     failures() = default;
@@ -127,12 +127,12 @@ class failures {
 
     /// Inside a catch clause of any thread.
     int keep() noexcept {
-        auto *mine = new (std::nothrow) failure{newest.load(std::memory_order_acquire), 0, std::current_exception()};
+        auto *mine = new (std::nothrow) failure{newest.load(std::memory_order_relaxed), 0, std::current_exception()};
         if (mine == nullptr) return WEFT_ENOMEM;
-        do {
-            mine->code = mine->next == nullptr ? INT_MIN : mine->next->code + 1;
-        } while (!newest.compare_exchange_weak(mine->next, mine, std::memory_order_acq_rel, std::memory_order_acquire));
-        return mine->code;
+        const int code = INT_MIN + static_cast<int>(count.fetch_add(1, std::memory_order_relaxed) % (1u << 30));
+        mine->code = code;
+        while (!newest.compare_exchange_weak(mine->next, mine, std::memory_order_release, std::memory_order_relaxed)) {}
+        return code;
     }
 
     /// The exception of that number, or NULL; forgets all.
@@ -147,8 +147,8 @@ class failures {
         return found;
     }
 
-    /// Throws the exception of that number if there is one. Returns the number otherwise. What was thrown is forgotten, unless
-    /// the number says that its tasks have not all ended: another wait asks for it then.
+    /// Throws the exception of that number if there is one. Returns the number otherwise. What was thrown is forgotten,
+    /// unless the number says that its tasks have not all ended: another wait asks for it then.
     int rethrow(int code) {
         if (!is_end(code)) return code;
         std::exception_ptr thrown = take(code);
@@ -178,6 +178,7 @@ class failures {
         std::exception_ptr what;
     };
     std::atomic<failure *> newest{nullptr};
+    std::atomic<unsigned> count{0};
 };
 
 // ---- callables as payloads ---------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ template <class F> struct task {
 /// Payloads are aligned to this.
 inline constexpr std::size_t payload_align = 16;
 
-/// A type that is not just bytes, as a weft_object. What has a greater alignment finds its place in a payload with room for it.
+/// A type that is not just bytes, as a weft_object. A greater alignment gets a payload with room to find its place in.
 template <class T> struct object {
     static constexpr std::size_t padding = alignof(T) > payload_align ? alignof(T) - payload_align : 0;
     static constexpr std::size_t size = sizeof(T) + padding;
@@ -281,9 +282,9 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 
 // ---- groups ------------------------------------------------------------------------------------------------------------
 
-/// What one waits for. The destructor waits, so tasks may refer to what was there before the group; errors that nobody waited
-/// for are dropped then. Must end before its pool. Any thread may submit; several may wait, and one of them gets the exception,
-/// the others a weft::error.
+/// What one waits for. The destructor waits, so tasks may refer to what was there before the group; errors that nobody
+/// waited for are dropped then. Must end before its pool. Any thread may submit; several may wait, and one of them gets the
+/// exception, the others a weft::error.
 class group {
   public:
     /// `flags`: as of a weft_group: WEFT_CANCEL_ON_ERROR, WEFT_URGENT, WEFT_BACKGROUND.
@@ -298,7 +299,7 @@ class group {
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
-    /// Queues f. Throws when weft_submit gives an error (WEFT_ECANCELED when the group is cancelled); f has been destroyed then.
+    /// Queues f. Throws the error of weft_submit (WEFT_ECANCELED when the group is cancelled); f has been destroyed then.
     template <class F> void submit(F &&f) {
         detail::check(detail::submit(home, &counted, &thrown, std::forward<F>(f)), "weft::group::submit");
     }
@@ -339,9 +340,9 @@ class group {
 
 namespace detail {
 
-/// What a future and its task share. The task lies in the queue of all; whoever comes first, a worker or the future's wait, begins
-/// it: the wait then calls it as a function. Only a wait for one that already runs elsewhere sleeps, or helps with what that
-/// one has submitted: this is what the group is for.
+/// What a future and its task share. The task lies in the queue of all; whoever comes first, a worker or the future's wait,
+/// begins it: the wait then calls it as a function. Only a wait for one that already runs elsewhere sleeps, or helps with
+/// what that one has submitted: this is what the group is for.
 class promise {
   public:
     promise(const promise &) = delete;
@@ -488,8 +489,9 @@ template <class T, class F> class promise_by final : public promise_of<T> {
 
 } // namespace detail
 
-/// The result of async, for one thread at a time. One allocation holds callable and result. Like std::async's, the destructor
-/// waits; in the callable itself it ends the program. In a forked child it leaves alone what a thread of the parent has begun.
+/// The result of async, for one thread at a time. One allocation holds callable and result. Like std::async's, the
+/// destructor waits; in the callable itself it ends the program. In a forked child it leaves alone what a thread of the
+/// parent has begun.
 template <class T> class [[nodiscard]] future {
   public:
     future() noexcept = default;
@@ -511,11 +513,11 @@ template <class T> class [[nodiscard]] future {
     /// get() and wait() would return at once.
     bool is_ready() const noexcept { return shared && shared->is_ready(); }
 
-    /// Until the callable has returned or thrown. One that no worker has begun is called here and now. Throws WEFT_ECANCELED when
-    /// the pool was aborted first, WEFT_EDEADLK from the callable itself, WEFT_EINVAL when not valid().
+    /// Until the callable has returned or thrown. One that no worker has begun is called here and now. Throws WEFT_ECANCELED
+    /// when the pool was aborted first, WEFT_EDEADLK from the callable itself, WEFT_EINVAL when not valid().
     void wait() { detail::check(wait_code(), "weft::future::wait"); }
 
-    /// Waits, then the result or what the callable threw. Once: the future is not valid() after either, nor after WEFT_ECANCELED.
+    /// Waits, then the result or what the callable threw. Once: it is not valid() after either, nor after WEFT_ECANCELED.
     T get() {
         int code = wait_code();
         if (code != WEFT_ECANCELED) detail::check(code, "weft::future::get");
@@ -534,7 +536,7 @@ template <class T> class [[nodiscard]] future {
     std::shared_ptr<promise> shared;
 };
 
-/// Queues f, which takes nothing, and returns its result as a future. From any thread. Throws when weft_submit gives an error.
+/// Queues f, which takes nothing, and returns its result as a future. From any thread. Throws the error of weft_submit.
 template <class F> future<std::invoke_result_t<std::decay_t<F>>> async(weft_pool *pool, F &&f) {
     using result = std::invoke_result_t<std::decay_t<F>>;
     auto made = std::make_shared<detail::promise_by<result, std::decay_t<F>>>(pool, std::forward<F>(f));

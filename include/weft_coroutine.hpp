@@ -160,9 +160,9 @@ template <class P> co_root *root_of(std::coroutine_handle<P> of) noexcept {
 
 } // namespace detail
 
-/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once: after that, or
-/// when this was moved from, awaiting throws WEFT_EINVAL. Destroyed with this; where it waits for a group just then, that ends
-/// the program.
+/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once: after that,
+/// or when this was moved from, awaiting throws WEFT_EINVAL. Destroyed with this; where it waits for a group just then, that
+/// ends the program.
 template <class T = void> class [[nodiscard]] co {
     static_assert(!std::is_reference_v<T>, "a coroutine returns a value; return a pointer instead");
 
@@ -279,8 +279,8 @@ class resumer {
 
 } // namespace detail
 
-/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine counts
-/// in its own group still, which must be of that pool: else WEFT_EINVAL.
+/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine
+/// counts in its own group still, which must be of that pool: else WEFT_EINVAL.
 class resume_on {
   public:
     explicit resume_on(group &where) noexcept : to(&where) {}
@@ -292,8 +292,8 @@ class resume_on {
 
 inline resume_on detail::co_promise::await_transform(const resume_on &to) noexcept { return to; }
 
-/// Begins the coroutine as a task of the group, which has not finished before the coroutine has. Throws when weft_submit gives an
-/// error; the coroutine is destroyed then.
+/// Begins the coroutine as a task of the group, which has not finished before the coroutine has. Throws when weft_submit
+/// gives an error; the coroutine is destroyed then.
 inline void spawn(group &where, co<> work) {
     detail::root_task root = detail::root_of_all(std::move(work));
     root.handle.promise().home = &where;

@@ -133,9 +133,9 @@ template <class I, class F> struct loop {
 
 } // namespace detail
 
-/// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range, as
-/// weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task.
-/// `grain`: indices at least in one piece; 0: weft chooses.
+/// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range,
+/// as weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task. `grain`:
+/// indices at least in one piece; 0: weft chooses.
 template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
     using index = std::common_type_t<B, E>;
     static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
@@ -179,8 +179,9 @@ template <class F> struct tile_loop {
 
 } // namespace detail
 
-/// Calls body(row, column) for each place of the range, tile by tile, or body(tile) for each weft_tile, as weft_for_tiles does. Throws what
-/// the first tile that failed has thrown; a body may also return an int, as a task. The grains are a tile's height and width.
+/// Calls body(row, column) for each place of the range, tile by tile, or body(tile) for each weft_tile, as weft_for_tiles
+/// does. Throws what the first tile that failed has thrown; a body may also return an int, as a task. The grains are a
+/// tile's height and width.
 template <class F> void parallel_for_tiles(weft_pool *pool, weft_range rows, weft_range columns, F &&body) {
     detail::tile_loop<std::remove_reference_t<F>> loop{std::addressof(body)};
     int code = weft_for_tiles(pool, {rows, columns}, loop.run, &loop);
@@ -249,10 +250,10 @@ template <class T, class Map, class Combine> class reducer {
 
 } // namespace detail
 
-/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in the tree of
-/// weft_reduce, which depends on the number of indices and the grain alone. So the result has the same bits whatever the number of
-/// workers, and as in C; `combine` need be associative as far as the caller cares. `none` for an empty range. Allocates room for
-/// the pieces' results. `grain`: indices in a piece; 0: 256 pieces at most.
+/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in
+/// the tree of weft_reduce, which depends on the number of indices and the grain alone. So the result has the same bits
+/// whatever the number of workers, and as in C; `combine` need be associative as far as the caller cares. `none` for an
+/// empty range. Allocates room for the pieces' results. `grain`: indices in a piece; 0: 256 pieces at most.
 template <class T, class Map, class Combine>
 T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine) {
     if (range.end < range.begin) detail::fail(WEFT_EINVAL, "weft::reduce");
@@ -266,7 +267,7 @@ T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine
 
 namespace detail {
 
-/// A merge sort whose passes are loops: runs are sorted, then pairs of runs merged, to and fro between the range and a buffer.
+/// A merge sort whose passes are loops: runs are sorted, then pairs of them merged, to and fro between range and buffer.
 template <class It, class Compare> class sorter {
     using value = typename std::iterator_traits<It>::value_type;
 
@@ -326,8 +327,8 @@ template <class It, class Compare> class sorter {
         return low;
     }
 
-    /// Merges each two neighbours of `width` runs. Each merge is cut to pieces, as many in each pass; where is found out before
-    /// anything moves.
+    /// Merges each two neighbours of `width` runs. Each merge is cut to pieces, as many in each pass; where is found out
+    /// before anything moves.
     template <class From, class To> void merge_all(From from, To to, std::size_t width) {
         const std::size_t pieces = 2 * width; // of a pair
         std::vector<std::size_t> cuts(runs + runs / pieces);
@@ -371,9 +372,10 @@ template <class It, class Compare> class sorter {
 
 } // namespace detail
 
-/// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the elements are
-/// valid and nothing more; when it contradicts itself, as `<` does among NaNs, their order is any. Allocates a buffer as large as the range, and in the parts as std::stable_sort does. A sort that is
-/// cancelled with the group of the calling task, or finds the pool closing, ends on the calling thread.
+/// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the
+/// elements are valid and nothing more; when it contradicts itself, as `<` does among NaNs, their order is any. Allocates a
+/// buffer as large as the range, and in the parts as std::stable_sort does. A sort that is cancelled with the group of the
+/// calling task, or finds the pool closing, ends on the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
         std::stable_sort(first, last, less);
@@ -383,7 +385,7 @@ template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It f
 
 // ---- graphs ------------------------------------------------------------------------------------------------------------
 
-/// Callables with an order between them: built once, run many times. See weft_graph in weft.h. Must not be running when it goes.
+/// Callables with an order between them: built once, run many times. As weft_graph in weft.h. Must not run when it goes.
 class graph {
   public:
     graph() { detail::check(weft_graph_create(&made), "weft::graph"); }
