@@ -28,7 +28,7 @@
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
  *   G11 record_close: fence              sc       G10, T17 see G10; also a waiter sleeps on the group that is being ended
  *   G13 record_open: store id            release  G17 see G17
- *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone
+ *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
  *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
@@ -162,7 +162,14 @@ int record_error(const struct record *record) {
     return kept == NOT_FAILED ? 0 : (int)((uint32_t)kept ^ 0x80000000u);
 }
 
-bool record_cancel(struct record *record, uint64_t id) { return cas_rlx(G14, &record->id, &id, id | ID_CANCELLED); }
+/* Also a group that is being closed: that may find tasks still to come. */
+bool record_cancel(struct record *record, uint64_t id) {
+    uint64_t open = id;
+    do {
+        if ((open & ~ID_CLOSING) != id) return false;
+    } while (!cas_rlx(G14, &record->id, &open, open | ID_CANCELLED));
+    return true;
+}
 
 /* ---- ending ------------------------------------------------------------------------------------------------------- */
 
@@ -187,7 +194,7 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     if (noted == FOREIGN_NONE || noted == seat + 1) return true;
     os_fence_heavy(G8);
     if (recheck(G15, record_is_finished(record), true)) return true;
-    store_rlx(&record->id, open);
+    and_rlx(&record->id, ~ID_CLOSING); /* it may have been cancelled meanwhile */
     return false;
 }
 

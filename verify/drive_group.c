@@ -354,6 +354,28 @@ static void cancel_check(void) {
 EXPLORE_DRIVER(group_cancel, .about = "cancelled while it ends", .setup = cancel_setup,
                .threads = {cancel, end_and_open_again}, .check = cancel_check, .must_see = 1);
 
+/* Who has submitted a task cancels its group before that runs, while a waiter is about to close it and finds that it is not
+ * finished after all. */
+static void stranger_cancels(void) {
+    uint64_t id = first_id;
+    uint64_t now;
+    while ((now = record_note_foreign(world.record, id, 3)) == (id | ID_CLOSING)) os_pause();
+    explore_observe(now == id);
+    if (now == id && submit(id, 3, 0, 0, false)) {
+        EXPECT(record_cancel(world.record, id));
+        EXPECT(!record_lets_run(world.record, 0));
+        run_task(0, 3);
+    }
+}
+static void wait_for_group(void) { wait(first_id, 0); }
+static void cancelled_check(void) {
+    wait(first_id, 0);
+    group_end();
+}
+EXPLORE_DRIVER(group_cancel_closing, .about = "cancelled by who submits while it is being closed", .setup = cancel_setup,
+               .threads = {stranger_cancels, wait_for_group}, .check = cancelled_check, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 3);
+
 static void fail_3(void) { record_fail(world.record, 3, 7); }
 static void fail_2(void) { record_fail(world.record, 2, 9); }
 static void fail_2_lower(void) { record_fail(world.record, 2, -8); }
