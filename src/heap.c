@@ -630,7 +630,8 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     while ((count = unspill(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
 }
 
-void heap_abandon(struct heap *heap) {
+bool heap_abandon(struct heap *heap) {
+    bool all = true;
     for (unsigned i = 0; i < CLASSES; i++) {
         struct bin *bin = &heap->bins[i];
         for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++) {
@@ -640,9 +641,12 @@ void heap_abandon(struct heap *heap) {
                 if (slab_abandon(slab, heap)) {
                     tier_set(bin, slab, TIER_NONE);
                     orphans_put(i, slab, slab);
+                } else {
+                    all = false;
                 }
                 slab = next;
             }
         }
     }
+    return all;
 }

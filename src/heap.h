@@ -98,7 +98,7 @@ struct heap {
     struct quarantine *quarantine; /* heap_check.c; NULL: none yet */
     ATOMIC(uint32_t) privacy;      /* enum privacy */
     struct slab *bigs;             /* a private heap's blocks over MEDIUM_MAX */
-    struct heap *visited;          /* while idle: in the list of who looks after it */
+    struct heap *visited;          /* while owing: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
     void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
@@ -206,7 +206,8 @@ INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
 struct heaps {
     ATOMIC(struct heap *) all; /* newest first */
     struct tagged idle;        /* of ended threads, with all they had */
-    struct tagged bare;        /* of ended threads, with what could not be taken from them */
+    struct tagged owing;       /* of ended threads, with slabs that could not be taken: others were freeing to them */
+    struct tagged bare;        /* of ended threads, with nothing */
     struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
@@ -311,7 +312,7 @@ void heap_collect(struct heap *heap);
 void heap_kind_tidy(struct heap *heap, unsigned kind);
 uint32_t heap_adopt(struct heap *heap, unsigned kind);
 void heap_lru_drop(struct heap *heap);
-/* The heap's slabs become orphans, all but those that others are freeing to right now. */
-void heap_abandon(struct heap *heap);
+/* The heap's slabs become orphans, all but those that others are freeing to right now. Returns whether it has none left. */
+bool heap_abandon(struct heap *heap);
 
 #endif

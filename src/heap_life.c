@@ -2,9 +2,10 @@
  *
  * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes
  * it from there, and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes
- * memory that is nobody's; so does each turn of decay. Frees of slabs that a stripped heap could not give up, since
- * others were freeing to them, reach its inbox; stripping it again, at a turn of decay, a trim, or by the next thread,
- * finds them.
+ * memory that is nobody's; so does each turn of decay. Stripped of all it had, a heap is bare. One that could not give up
+ * slabs, since others were freeing to them, is owing: the frees reach its inbox, and stripping it again, at a turn of
+ * decay, a trim, or by the next thread, finds them. Nobody takes bare heaps but threads that begin, so those do not make
+ * new ones while the others are looked after.
  *
  * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the
  * thread when all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one
@@ -95,6 +96,7 @@ struct heap *heap_get(void) {
     os_self *self = os_self_get();
     if (LIKELY(self->heap != os_no_heap)) return self->heap;
     struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) heap = tagged_pop(&heaps.owing, IDLE_LINK);
     if (heap == NULL) heap = tagged_pop(&heaps.bare, IDLE_LINK);
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
@@ -134,29 +136,28 @@ void heap_tidy(struct heap *heap) {
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
-    heap_abandon(heap);
+    tagged_push(heap_abandon(heap) ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
 bool heap_strip_one(void) {
     struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
     if (heap == NULL) return false;
     strip(heap);
-    tagged_push(&heaps.bare, heap, IDLE_LINK);
     return true;
 }
 
-/* Also those stripped before. */
+/* Those of threads that end meanwhile may be left to the next time. */
 static void strip_all(void) {
     struct heap *first = NULL, *heap;
-    while ((heap = tagged_pop(&heaps.idle, IDLE_LINK)) != NULL || (heap = tagged_pop(&heaps.bare, IDLE_LINK)) != NULL) {
-        strip(heap);
+    while ((heap = tagged_pop(&heaps.owing, IDLE_LINK)) != NULL) {
         heap->visited = first;
         first = heap;
     }
+    for (uint32_t left = load_rlx(&heaps.count); left > 0 && heap_strip_one(); left--) {}
     while (first != NULL) {
         heap = first;
         first = heap->visited;
-        tagged_push(&heaps.bare, heap, IDLE_LINK);
+        strip(heap);
     }
 }
 

@@ -99,6 +99,20 @@ EXPLORE_DRIVER(heap_trim, .about = "memory is given back meanwhile", .setup = se
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
 
+/* Two threads at a time need two heaps, however often the idle ones are looked after. */
+static void setup_two_heaps(void) {
+    setup();
+    for (int i = 0; i < 2; i++) tagged_push(&heaps.bare, heap_make(), offsetof(struct heap, idle_link));
+}
+static void trims_twice(void) {
+    heap_trim();
+    heap_trim();
+}
+static void begins(void) { end_block(make_block(100), 100); }
+static void check_two_heaps(void) { EXPECT(load_rlx(&heaps.count) == 2); }
+EXPLORE_DRIVER(heap_two, .about = "a thread begins while ended threads' heaps are looked after", .setup = setup_two_heaps,
+               .threads = {trims_twice, begins}, .check = check_two_heaps);
+
 /* A private heap, whose owner goes on while another thread frees its blocks. */
 static void setup_private(void) {
     setup();
