@@ -33,7 +33,9 @@
  *   C7  claim_open: store state             release  C6  see C6
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
  *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
- *   C10 claim_revoke: CAS OFFERED to TAKEN  relaxed  C11 split: runner and thief both take the rest
+ *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
+ *                                                    opened its next claim; split: runner and thief both take the rest.
+ *                                                    survives order: as J23, in the explorer no load comes after a later store
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
  */
 #include "claim.h"
@@ -104,7 +106,7 @@ bool claim_revoke(struct claim *claim, bool force, struct piece *piece) {
     piece->stride = piece->segment == NULL ? 1 : shape_stride(load_rlx(&piece->segment->shape));
     if (kind_of(state) == CLAIM_OFFERED) {
         piece->begin = bound_of(state);
-        return cas_rlx(C10, &claim->state, &state, state_after(state, CLAIM_TAKEN, piece->begin));
+        return cas_rel(C10, &claim->state, &state, state_after(state, CLAIM_TAKEN, piece->begin));
     }
     if (load_rlx(&claim->started) >= piece->end) return false;
     uint64_t wanted = state_after(state, CLAIM_WANTED, 0);

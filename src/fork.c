@@ -30,7 +30,8 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J1  fork_take: load offer           acquire  J2  the argument is not there yet, nor the function
  *   J2  fork_offer: store offer         release  J1  see J1
- *   J3  fork_take: CAS offer            relaxed  J9  split: two run the call
+ *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
+ *                                                function runs; split: two run the call. survives order: as J23
  *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
@@ -280,7 +281,7 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
     if (!filter_accepts(hunt->filter, span_of(place))) return false;
     call->place = place;
     call->fn = load_rlx(&other->forks.offered_fn);
-    if (!hunt_is_on(hunt) || !cas_rlx(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
+    if (!hunt_is_on(hunt) || !cas_rel(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
     uint64_t state = load_rlx(&place->state);
     store_rlx(&place->state, state_taken(hunt->seat, hunt->span, state));
     if (park_glance(&other->pool->park) != 0) fork_ask(other);
