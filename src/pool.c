@@ -10,7 +10,7 @@
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
- *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean
+ *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean, or to the right one with a wrong context
  *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
  *   P14 pool_stand_in: fence           sc       P15, D10 a section opens while the last worker falls asleep in a join: no spare comes
@@ -398,8 +398,6 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     real_configure(pool);
     pool->fork_count = os_fork_count();
-    store_rlx(&pool->clean, config->clean);
-    store_rlx(&pool->clean_context, config->context);
     store_rlx(&pool->extras, config->queue_max != 0 ? EXTRA_BOUNDED : 0);
 }
 
@@ -585,8 +583,9 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     if (pool_is_inside(pool)) return WEFT_EDEADLK;
     *handle = NULL;
     if (aborts) {
-        store_rlx(&pool->clean, clean);
-        store_rlx(&pool->clean_context, context);
+        plain_write(&pool->abort_clean, sizeof pool->abort_clean);
+        pool->abort_clean.fn = clean;
+        pool->abort_clean.context = context;
         store_rel(P8, &pool->aborted, 1);
     }
     pool_drain(pool);

@@ -27,7 +27,7 @@
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
- *   D17 cell_drop: load aborted             acquire  P8   a payload goes to the wrong clean
+ *   D17 payload_clean: load aborted         acquire  P8   see P8
  */
 #include "costs.h"
 #include "doze.h"
@@ -136,15 +136,23 @@ static size_t cell_size(const struct cell *cell, uint64_t meta) {
     return meta_kind(meta) == CELL_HEAP ? ((const size_t *)(const void *)cell->payload)[1] : meta_bytes(meta);
 }
 
+static void payload_clean(const weft_pool *pool, void *payload, size_t size) {
+    weft_clean_fn clean = pool->config.clean;
+    void *context = pool->config.context;
+    if (load_acq(D17, &pool->aborted)) {
+        plain_read(&pool->abort_clean, sizeof pool->abort_clean);
+        clean = pool->abort_clean.fn;
+        context = pool->abort_clean.context;
+    }
+    if (clean != NULL) clean(payload, size, context);
+}
+
 static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
-    weft_pool *pool = seat->pool;
-    (void)load_acq(D17, &pool->aborted);
-    weft_clean_fn clean = load_rlx(&pool->clean);
     void *payload = cell_payload(cell, meta);
     if (meta_kind(meta) == CELL_OBJECT)
         (void)cell->fn(payload, NULL);
-    else if (clean != NULL)
-        clean(payload, payload == NULL ? 0 : cell_size(cell, meta), load_rlx(&pool->clean_context));
+    else
+        payload_clean(seat->pool, payload, payload == NULL ? 0 : cell_size(cell, meta));
     count_up(&seat->tasks_dropped, 1);
 }
 

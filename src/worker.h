@@ -207,8 +207,10 @@ struct weft_pool {
     int stats_file; /* as trace.file */
     os_mutex lock;  /* seats, spares */
     weft_config config;
-    ATOMIC(weft_clean_fn) clean; /* and its context: abort replaces them before it cancels */
-    ATOMIC(void *) clean_context;
+    struct {
+        weft_clean_fn fn;
+        void *context;
+    } abort_clean; /* in place of config.clean; written before `aborted` */
     ATOMIC(uint32_t) aborted;
     weft_pool *registry_next; /* pool.c */
     uint16_t *shared;         /* what CPUs share, as os_topology has it; NULL: it makes no difference */

@@ -276,6 +276,24 @@ static void submit_three_and_leave(void) {
 EXPLORE_DRIVER(pool_abort, .about = "aborted with tasks queued", .setup = setup_one, .threads = {submit_three_and_leave},
                .check = abort_check);
 
+/* A worker drops what was cancelled while the pool is aborted: a payload goes to the one clean or the other, each with its
+ * own context. */
+static void submit_cancel_and_leave(void) {
+    submit(NULL, task, NULL);
+    submit(NULL, task, NULL);
+    EXPECT(weft_cancel(world.pool, NULL) == WEFT_OK);
+}
+static void abort_cancelled_check(void) {
+    memset(aborted, 0, sizeof aborted);
+    EXPECT(weft_pool_abort(&world.pool, clean_aborted, aborted) == WEFT_OK);
+    for (uint32_t i = 0; i < world.submitted; i++) {
+        EXPECT(world.run[i] + aborted[i] + world.cleaned[i] == 1);
+        explore_observe(aborted[i]);
+    }
+}
+EXPLORE_DRIVER(pool_abort_cancelled, .about = "aborted while a worker drops cancelled tasks", .setup = setup_one_no_help,
+               .threads = {submit_cancel_and_leave}, .check = abort_cancelled_check, .must_see = 3);
+
 /* A task waits for a group of its own. */
 static int task_waits(void *payload, weft_worker *self) {
     int error = task(payload, self);
