@@ -140,6 +140,7 @@ void fill_tail(Row &row, const std::vector<Reply> &warm) {
     row.tail_ns = per_task(warm, tail);
     for (const auto &reply : warm) {
         double ns = per_task({reply}, tail);
+        row.round_tail_ns.push_back(ns);
         row.tail_min = row.tail_min ? std::min(*row.tail_min, ns) : ns;
         row.tail_max = row.tail_max ? std::max(*row.tail_max, ns) : ns;
     }
@@ -150,6 +151,7 @@ void fill_times(Row &row, const std::vector<Reply> &warm) {
     row.ns = per_task(warm, wall);
     for (const auto &reply : warm) {
         double ns = per_task({reply}, wall);
+        row.round_ns.push_back(ns);
         row.ns_min = row.ns_min ? std::min(*row.ns_min, ns) : ns;
         row.ns_max = row.ns_max ? std::max(*row.ns_max, ns) : ns;
     }
@@ -321,34 +323,11 @@ std::vector<Row> heat_tail(const std::vector<Row> &rows, const Heat &heat) {
         row.ns_min = row.tail_min;
         row.ns_max = row.tail_max;
         row.first_ns = row.tail_first;
+        row.round_ns = row.round_tail_ns;
         tail.push_back(row);
     }
     relate(tail, heat);
     return tail;
-}
-
-// The fastest row that `wanted` holds for; nullptr: none.
-template <class Wanted> static const Row *fastest(const std::vector<Row> &rows, Wanted wanted) {
-    const Row *best = nullptr;
-    for (const auto &row : rows) {
-        if (!row.error.empty() || !row.ns || !wanted(row)) continue;
-        if (best == nullptr || *row.score() < *best->score()) best = &row;
-    }
-    return best;
-}
-
-std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
-    const Row *ours = fastest(rows, [](const Row &row) { return row.is_ours(); });
-    const Row *peer = fastest(rows, [](const Row &row) { return row.is_peer(); });
-    const Row *outside = fastest(rows, [](const Row &row) { return row.is_peer() && row.is_outside(); });
-    if (ours == nullptr || peer == nullptr) return std::nullopt;
-    Standing standing = {
-        ours->workload, ours->name, ours->workers, ours->pool, peer->pool, *ours->score() / *peer->score(), "", {}};
-    if (outside != nullptr) {
-        standing.best_outside_peer = outside->pool;
-        standing.outside_ratio = *ours->score() / *outside->score();
-    }
-    return standing;
 }
 
 unsigned spin_calibrate() {

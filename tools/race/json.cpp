@@ -77,22 +77,24 @@ ordered_json machine_json(const Machine &machine) {
 }
 
 ordered_json summary_json(const Results &results) {
-    ordered_json json = {{"first", 0}, {"rows", results.standings.size()}, {"loses", ordered_json::array()}};
+    int first = 0;
+    ordered_json level = ordered_json::array(), loses = ordered_json::array();
     for (const auto &standing : results.standings) {
-        if (standing.first()) {
-            json["first"] = json["first"].get<int>() + 1;
-            continue;
-        }
-        json["loses"].push_back({{"workload", standing.workload},
-                                 {"case", standing.name},
-                                 {"workers", standing.workers},
-                                 {"pool", standing.ours},
-                                 {"best_peer", standing.best_peer},
-                                 {"ratio", standing.ratio},
-                                 {"best_outside_peer", standing.best_outside_peer},
-                                 {"outside_ratio", number(standing.outside_ratio)}});
+        first += standing.first() ? 1 : 0;
+        if (standing.first()) continue;
+        (standing.loses() ? loses : level)
+            .push_back({{"workload", standing.workload},
+                        {"case", standing.name},
+                        {"workers", standing.workers},
+                        {"pool", standing.ours},
+                        {"best_peer", standing.best_peer},
+                        {"ratio", standing.paired.ratio},
+                        {"ratio_low", standing.paired.low},
+                        {"ratio_high", standing.paired.high},
+                        {"best_outside_peer", standing.best_outside_peer},
+                        {"outside_ratio", number(standing.outside_ratio)}});
     }
-    return json;
+    return {{"rows", results.standings.size()}, {"first", first}, {"level", level}, {"loses", loses}};
 }
 
 } // namespace

@@ -11,7 +11,6 @@ namespace {
 
 constexpr uint64_t million = 1u << 20;
 constexpr uint64_t ms = 1000000;
-constexpr unsigned rounds_default = 7;
 
 const std::vector<CaseSet> &task_sets() {
     static const std::vector<CaseSet> sets = {
@@ -19,19 +18,19 @@ const std::vector<CaseSet> &task_sets() {
          "500,000 jobs with an int, from one outside thread; a counter per worker, and one shared by all",
          {"int", "shared-counter"},
          500000,
-         50 * ms},
+         24 * ms},
         {"payload",
          "the same with payloads of 4 to 1024 bytes",
          {"4", "64", "416", "48", "328", "1024"},
          500000,
-         25 * ms,
+         12 * ms,
          3},
-        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 80 * ms, 0, "task", 500, 2000},
+        {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 40 * ms, 0, "task", 500, 2000},
         {"fib19x1-3",
          "the coliseum: 2^20 tasks of one to three times fib(19)",
          {"independent"},
          million,
-         80 * ms,
+         40 * ms,
          0,
          "task",
          500,
@@ -40,18 +39,18 @@ const std::vector<CaseSet> &task_sets() {
          "the coliseum: 2^20 tasks of fib(17) to fib(19)",
          {"independent"},
          million,
-         80 * ms,
+         40 * ms,
          0,
          "task",
          500,
          2000},
-        {"handoff", "one producer, one consumer", {"spinning", "blocking"}, 4000000, 100 * ms},
-        {"frame", "4096 children of one root per frame", {"4096-children"}, million, 50 * ms},
+        {"handoff", "one producer, one consumer", {"spinning", "blocking"}, 4000000, 48 * ms},
+        {"frame", "4096 children of one root per frame", {"4096-children"}, million, 24 * ms},
         {"x264-shape",
          "the five steps of a sliced encoder's frame; its tails outlive the call",
          {"sliced"},
          512,
-         40 * ms,
+         20 * ms,
          0,
          "task",
          1,
@@ -65,19 +64,20 @@ const std::vector<CaseSet> &task_sets() {
          1,
          "slot",
          40,
-         200},
+         200,
+         7},
     };
     return sets;
 }
 
 const std::vector<CaseSet> &pattern_sets() {
     static const std::vector<CaseSet> sets = {
-        {"fib", "fib(38), a fork per call", {"forked"}, 126491971, 50 * ms, 0, "call", 200000, 50000},
+        {"fib", "fib(38), a fork per call", {"forked"}, 126491971, 24 * ms, 0, "call", 200000, 50000},
         {"nqueens",
          "the ways to put 13 queens, a fork per placement",
          {"forked"},
          4674890,
-         40 * ms,
+         20 * ms,
          0,
          "node",
          50000,
@@ -86,22 +86,22 @@ const std::vector<CaseSet> &pattern_sets() {
          "unbalanced trees of 4 million nodes, a fork per child",
          {"geometric", "binomial"},
          4540473,
-         40 * ms,
+         20 * ms,
          0,
          "node",
          50000,
          50000},
-        {"loop-empty64", "64 indices with nothing to do", {"hot"}, 200000, 15 * ms, 0, "region", 500, 2000},
+        {"loop-empty64", "64 indices with nothing to do", {"hot"}, 200000, 8 * ms, 0, "region", 500, 2000},
         {"loop-spin64",
          "64 indices of 0.4 us; the second case with another program's busy thread on one of the CPUs",
          {"hot", "stranger"},
          20000,
-         30 * ms,
+         15 * ms,
          0,
          "region",
          200,
          1000},
-        {"loop-axpy", "y += x, 2^20 doubles", {"hot"}, 4000, 40 * ms, 0, "region", 50, 200},
+        {"loop-axpy", "y += x, 2^20 doubles", {"hot"}, 4000, 20 * ms, 0, "region", 50, 200},
         {"loop-cold",
          "loop-spin64 after 1 ms asleep: 50th and 99th percentile",
          {"p50"},
@@ -110,12 +110,13 @@ const std::vector<CaseSet> &pattern_sets() {
          0,
          "region",
          20,
-         100},
+         100,
+         7},
         {"graph",
          "4096 nodes, a wavefront and a random order, 0.4 us each or none",
          {"wavefront", "dag", "wavefront-empty", "dag-empty"},
          million,
-         20 * ms,
+         10 * ms,
          0,
          "node",
          16384,
@@ -235,7 +236,7 @@ Heat heat_make(const CaseSet &set, const std::string &name, unsigned workers, co
     heat.workload = set.workload;
     heat.name = name;
     heat.workers = workers;
-    heat.rounds = options.rounds != 0 ? options.rounds : rounds_default;
+    heat.rounds = options.rounds != 0 ? options.rounds : set.rounds;
     heat.tasks = options.tasks != 0 ? options.tasks : set.tasks;
     heat.budget_ns = options.full || options.tasks != 0 ? 0 : set.quick_budget_ns;
     heat.what = set.what;

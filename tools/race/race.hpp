@@ -61,6 +61,7 @@ struct CaseSet {
     const char *what = "task";   // a task is: "call", "node", "region", "slot"
     uint64_t pilot_tasks = 2000; // enough to estimate the time of one
     uint64_t count_tasks = 0;    // enough for the counting run; 0: by the time of one
+    unsigned rounds = 15;        // in the quick profile as well
 };
 
 // One case at one worker count: everything in it is interleaved.
@@ -106,6 +107,7 @@ struct Row {
     std::string error; // empty: the figures hold
     Figure ns, ns_min, ns_max, first_ns;
     Figure tail_ns, tail_min, tail_max, tail_first; // the 99th percentile, where single times are taken
+    std::vector<double> round_ns, round_tail_ns;    // of the warmed rounds, in their order
     Figure serial_ratio;                            // to the serial time
     Figure idle_ms;                                 // CPU time of two seconds without work
     Figure user_ns, system_ns;
@@ -129,17 +131,24 @@ struct Row {
     bool counts_caller() const { return (flags & ENTRANT_CALLER_RUNS) != 0; }
 };
 
-// Where weft stands in one heat.
+// One pool's times over another's, round by round: the median, and where it lies with 95 % confidence.
+struct Paired {
+    double ratio, low, high;
+};
+
+// Where weft stands in one heat: the faster of its entrants beside the peer that it does worst against.
 struct Standing {
     std::string workload;
     std::string name;
     unsigned workers;
     std::string ours;
     std::string best_peer;
-    double ratio;
+    Paired paired;
     std::string best_outside_peer; // of those that take jobs from any thread
     Figure outside_ratio;
-    bool first() const { return ratio <= 1.01; }
+    bool first() const { return paired.high < 1; }
+    bool loses() const { return paired.low > 1; }
+    const char *verdict() const { return first() ? "first" : loses() ? "LOSES" : "level"; }
 };
 
 struct Results {
@@ -199,7 +208,7 @@ void slot_scaling_print(const Results &results);
 void x264_run(const Options &options, Results &results);
 
 // `others`: the bystanders' share of the CPUs meanwhile.
-void table_print(const Heat &heat, const std::vector<Row> &rows, double others);
+void table_print(const Heat &heat, const std::vector<Row> &rows, double others, const std::optional<Standing> &standing);
 void summary_print(const Results &results, const Plan &plan, bool counted);
 void list_print(const std::vector<Entrant> &entrants);
 // Throw std::runtime_error when the file cannot be written.

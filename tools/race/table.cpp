@@ -41,11 +41,10 @@ std::vector<Row> by_time(std::vector<Row> rows) {
 }
 
 // What stands behind the row: weft's verdict, or that the row is no contender.
-const char *remark(const Row &row, bool best_of_ours) {
+std::string remark(const Row &row, const std::optional<Standing> &standing) {
     if (row.pool == "serial") return "baseline";
     if (row.is_control()) return "ceiling";
-    if (!row.is_ours() || !row.ratio || !best_of_ours) return "";
-    return *row.ratio <= 1.01 ? "<- first" : "<- LOSES";
+    return standing && row.pool == standing->ours ? std::string("<- ") + standing->verdict() : "";
 }
 
 struct Column {
@@ -102,7 +101,7 @@ void titles_print(const std::vector<Column> &columns, const std::string &what) {
     printf("\n");
 }
 
-void row_print(const Row &row, const std::vector<Column> &columns, bool best_of_ours) {
+void row_print(const Row &row, const std::vector<Column> &columns, const std::optional<Standing> &standing) {
     if (!row.error.empty()) {
         printf("  %-19s ERROR: %s\n", row.pool.c_str(), row.error.c_str());
         return;
@@ -110,7 +109,7 @@ void row_print(const Row &row, const std::vector<Column> &columns, bool best_of_
     std::string name = row.pool + (row.counts_caller() && row.pool != "serial" ? " *" : "") + (row.is_outside() ? "" : " i");
     printf("  %-19s", name.c_str());
     for (const auto &column : columns) printf(" %*s", column.width, column.cell(row).c_str());
-    printf("  %s\n", remark(row, best_of_ours));
+    printf("  %s\n", remark(row, standing).c_str());
 }
 
 void hardware_print(const Row &row) {
@@ -127,7 +126,7 @@ void hardware_print(const Row &row) {
 
 } // namespace
 
-void table_print(const Heat &heat, const std::vector<Row> &rows, double others) {
+void table_print(const Heat &heat, const std::vector<Row> &rows, double others, const std::optional<Standing> &standing) {
     if (rows.empty()) return;
     std::vector<Row> sorted = by_time(rows);
     uint64_t tasks = 0;
@@ -142,11 +141,7 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others) 
         printf("  p50, p99, p99.9: over ceil(13 / n) + ceil(12 / n) times a task alone, n = min(W, CPUs); late: longer than "
                "0.5 ms\n");
     titles_print(columns, heat.what);
-    bool first = true; // of weft's rows
-    for (const auto &row : sorted) {
-        row_print(row, columns, first && row.is_ours());
-        first = first && !row.is_ours();
-    }
+    for (const auto &row : sorted) row_print(row, columns, standing);
     for (const auto &row : rows) hardware_print(row);
     if (heat.workload == "handoff") {
         for (const auto &row : sorted) {
@@ -156,37 +151,49 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others) 
     fflush(stdout);
 }
 
-void summary_print(const Results &results, const Plan &plan, bool counted) {
-    size_t first = 0, errors = 0, uncounted = 0;
-    std::string losses;
-    for (const auto &standing : results.standings) {
-        first += standing.first() ? 1 : 0;
-        if (standing.first()) continue;
-        char text[256];
-        snprintf(text, sizeof text, "\n  %s, %s, %u workers: %.2f x %s", standing.workload.c_str(), standing.name.c_str(),
-                 standing.workers, standing.ratio, standing.best_peer.c_str());
-        losses += text;
-        if (!standing.outside_ratio || standing.best_outside_peer == standing.best_peer) continue;
-        snprintf(text, sizeof text, "; %.2f x %s, the best that takes jobs from any thread", *standing.outside_ratio,
-                 standing.best_outside_peer.c_str());
-        losses += text;
+static void standing_print(const Standing &standing) {
+    printf("  %s, %s, %u workers: %.2f (%.2f to %.2f) x %s", standing.workload.c_str(), standing.name.c_str(),
+           standing.workers, standing.paired.ratio, standing.paired.low, standing.paired.high, standing.best_peer.c_str());
+    if (standing.outside_ratio && standing.best_outside_peer != standing.best_peer) {
+        printf("; %.2f x %s, the best that takes jobs from any thread", *standing.outside_ratio,
+               standing.best_outside_peer.c_str());
     }
+    printf("\n");
+}
+
+static void standings_print(const std::vector<Standing> &standings) {
+    if (standings.empty()) return;
+    auto count = [&](auto is) { return std::count_if(standings.begin(), standings.end(), is); };
+    auto first = count([](const Standing &s) { return s.first(); }),
+         lost = count([](const Standing &s) { return s.loses(); });
+    auto rows = static_cast<long>(standings.size());
+    printf("weft first in %ld of %ld rows, level in %ld, behind in %ld\n", long{first}, rows, rows - first - lost,
+           long{lost});
+    for (bool loses : {false, true}) {
+        if ((loses ? lost : rows - first - lost) != 0) printf(loses ? "behind:\n" : "level, as far as these rounds tell:\n");
+        for (const auto &standing : standings)
+            if (!standing.first() && standing.loses() == loses) standing_print(standing);
+    }
+}
+
+void summary_print(const Results &results, const Plan &plan, bool counted) {
+    size_t errors = 0, uncounted = 0, disturbed = 0;
     for (const auto &row : results.rows) {
         errors += row.error.empty() || row.error == "interrupted" ? 0 : 1;
+        disturbed += row.others && *row.others > 0.1 ? 1 : 0;
         uncounted += row.error.empty() && !row.futex_calls && counted && !results.interrupted ? 1 : 0;
     }
     printf("\n");
     for (const auto &[who, why] : plan.skipped) printf("not in the race: %s: %s\n", who.c_str(), why.c_str());
     if (uncounted != 0) printf("%zu rows could not be counted: no ptrace or seccomp here, or not in time\n", uncounted);
+    if (disturbed != 0)
+        printf("in %zu of %zu rows other programs used more than a tenth of the CPUs\n", disturbed, results.rows.size());
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
     if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
     if (!results.x264_standing.empty()) printf("x264: %s\n", results.x264_standing.c_str());
     slot_scaling_print(results);
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
-    if (!results.standings.empty()) {
-        printf("weft first in %zu of %zu rows%s%s\n", first, results.standings.size(),
-               losses.empty() ? "" : "; loses:", losses.c_str());
-    }
+    standings_print(results.standings);
     fflush(stdout);
 }
 
