@@ -141,8 +141,8 @@ typedef struct weft_config {
     weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
     void *context;                 /* passed to start, stop, clean and watchdog */
     /* What the pool does, to be seen: see the end of this file. */
-    const char *stats; /* file that gets the counters in destroy, as weft_stats_print; or NULL */
-    const char *trace; /* file that gets a timeline in destroy, recorded from create on; or NULL */
+    const char *stats; /* file to which destroy adds the counters, as weft_stats_print; or NULL */
+    const char *trace; /* file that is a timeline after destroy, recorded from create on; or NULL */
     /* Events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24. */
     size_t trace_events;
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */

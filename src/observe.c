@@ -161,15 +161,15 @@ int weft_trace_save(const weft_pool *pool, const char *path) {
 
 #define TRACE_EVENTS_DEFAULT 65536u
 
-/* Makes the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
-static int file_open(weft_pool *pool, const char **path, int *file) {
+/* Opens the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
+static int file_open(weft_pool *pool, const char **path, int (*open_file)(const char *), int *file) {
     if (*path == NULL) return WEFT_OK;
     size_t bytes = strlen(*path) + 1;
     char *kept = store_get(&pool->store, bytes);
     if (kept == NULL) return WEFT_ENOMEM;
     memcpy(kept, *path, bytes);
     *path = kept;
-    *file = os_create(kept) + 1;
+    *file = open_file(kept) + 1;
     return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 
@@ -183,8 +183,8 @@ int observe_start(weft_pool *pool) {
     if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
-    int error = file_open(pool, &config->trace, &pool->trace.file);
-    if (error == WEFT_OK) error = file_open(pool, &config->stats, &pool->stats_file);
+    int error = file_open(pool, &config->trace, os_create, &pool->trace.file);
+    if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &pool->stats_file);
     if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
     if (error == WEFT_OK) return WEFT_OK;
@@ -195,7 +195,10 @@ int observe_start(weft_pool *pool) {
 
 void observe_end(weft_pool *pool) {
     watchdog_end(pool);
-    if (pool->trace.file > 0) weft_trace_write(pool, pool->trace.file - 1);
+    if (pool->trace.file > 0) {
+        os_empty(pool->trace.file - 1); /* another pool may have written to it since */
+        weft_trace_write(pool, pool->trace.file - 1);
+    }
     if (pool->stats_file > 0) weft_stats_print(pool, pool->stats_file - 1);
     file_close(&pool->trace.file);
     file_close(&pool->stats_file);

@@ -45,6 +45,10 @@ void os_free(void *memory);
 bool os_write(int fd, const void *data, size_t bytes);
 /* Makes the file, empty, or empties it. Its descriptor, or -1. */
 int os_create(const char *path);
+/* Makes the file, or opens it to write behind what it has. */
+int os_append(const char *path);
+/* Cuts a file that can be cut to nothing. */
+void os_empty(int fd);
 void os_close(int fd);
 
 /* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the

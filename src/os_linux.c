@@ -148,11 +148,20 @@ bool os_write(int fd, const void *data, size_t bytes) {
     return bytes == 0;
 }
 
-int os_create(const char *path) {
+static int open_to_write(const char *path, int how) {
     int saved = errno;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
     errno = saved;
     return fd;
+}
+
+int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
+
+int os_append(const char *path) { return open_to_write(path, O_APPEND); }
+
+void os_empty(int fd) {
+    int saved = errno;
+    if (ftruncate(fd, 0) != 0) errno = saved; /* a terminal or a pipe */
 }
 
 void os_close(int fd) {

@@ -236,6 +236,34 @@ static void test_config(void **state) {
     unlink(counters);
 }
 
+/* A program with several pools, all configured from one environment, that also writes to the file itself. */
+static void test_one_file(void **state) {
+    (void)state;
+    char counters[64];
+    snprintf(counters, sizeof counters, "%s.txt", path);
+    FILE *log = fopen(counters, "w");
+    assert_non_null(log);
+    fputs("the program's own line\n", log);
+    assert_int_equal(fclose(log), 0);
+    weft_config config = config_of(1);
+    config.trace = path;
+    config.stats = counters;
+    weft_pool *much = make_pool_with(&config), *little = make_pool_with(&config);
+    run_leaves(much, 33);
+    run_leaves(little, 5);
+    end_pool(much);
+    end_pool(little);
+    char *text = text_of(path);
+    assert_int_equal(count_of(text, "\"name\":\"traced_leaf\""), 5);
+    assert_int_equal(count_of(text, "\"traceEvents\""), 1);
+    free(text);
+    text = text_of(counters);
+    assert_int_equal(strncmp(text, "the program's own line\nweft pool", 32), 0);
+    assert_int_equal(count_of(text, "counters of 1 worker"), 2);
+    free(text);
+    unlink(counters);
+}
+
 static void test_bad_arguments(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1), *none = NULL;
@@ -290,9 +318,10 @@ int main(int argc, char **argv) {
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task), cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
-        cmocka_unit_test(test_config),     cmocka_unit_test(test_bad_arguments),    cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_every_task),   cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
+        cmocka_unit_test(test_config),       cmocka_unit_test(test_one_file),         cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_forked_child),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
