@@ -2,6 +2,7 @@
  *
  * The environment is read once, when the library is loaded. Blocks are served before that, too, by the defaults. */
 #include "malloc_internal.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,52 +15,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- text, without stdio ------------------------------------------------------------------------------------------ */
+/* ---- the counts in words ------------------------------------------------------------------------------------------ */
 
-#define TEXT_BYTES (1u << 17)
-
-static struct {
-    atomic_flag busy; /* of `bytes` and `used` */
-    size_t used;
-    char bytes[TEXT_BYTES];
-} text = {.busy = ATOMIC_FLAG_INIT};
-
-static void put(const char *words) {
-    size_t length = strlen(words), room = TEXT_BYTES - text.used;
-    if (length > room) length = room;
-    memcpy(text.bytes + text.used, words, length);
-    text.used += length;
-}
-
-/* Right-aligned. */
-static void put_number(uint64_t value, unsigned width) {
-    char digits[32];
-    size_t at = sizeof digits - 1;
-    digits[at] = 0;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    for (size_t length = sizeof digits - 1 - at; length < width && at > 0; length++) digits[--at] = ' ';
-    put(digits + at);
-}
+#define TEXT_BYTES (1u << 17) /* written at once: other processes may append to the same file */
 
 /* With two digits after the point. */
-static void put_ratio(double value, unsigned width) {
+static void put_ratio(struct text *text, double value) {
     uint64_t hundredths = (uint64_t)(value * 100 + 0.5);
-    char digits[4] = {'.', (char)('0' + hundredths / 10 % 10), (char)('0' + hundredths % 10), 0};
-    put_number(hundredths / 100, width - 3);
-    put(digits);
+    text_put(text, "  ");
+    text_put_column(text, hundredths / 100, 12);
+    text_put_char(text, '.');
+    text_put_number(text, hundredths / 10 % 10);
+    text_put_number(text, hundredths % 10);
 }
 
 static double share(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : (double)part / (double)whole; }
 
-static void put_line(const char *name, uint64_t value) {
-    put("  ");
-    put_number(value, 15);
-    put("  ");
-    put(name);
-    put("\n");
+static void put_line(struct text *text, const char *name, uint64_t value) {
+    text_put(text, "  ");
+    text_put_column(text, value, 15);
+    text_put(text, "  ");
+    text_put(text, name);
+    text_put(text, "\n");
 }
 
 /* The slabs that refills took, by source. */
@@ -68,100 +45,89 @@ static uint64_t slabs_taken(const weft_heap_counts *counts) {
            counts->from_system;
 }
 
-static void put_totals(const weft_heap_counts *counts) {
-    put_line("allocations", counts->allocs);
-    put_line("frees", counts->frees);
-    put_line("of them served by a thread's cache", counts->hits);
-    put_line("misses, each a refill", counts->misses);
-    put_line("slabs from the warm pool", counts->from_pool);
-    put_line("slabs from the thread's others with room", counts->from_list);
-    put_line("slabs from the thread's empty ones (LRU)", counts->from_lru);
-    put_line("slabs from threads that ended", counts->from_orphans);
-    put_line("slabs from the depot", counts->from_depot);
-    put_line("slabs from the system", counts->from_system);
-    put_line("slabs prefilled", counts->prefilled);
-    put_line("pushes into a warm pool", counts->pushes);
-    put_line("slabs that left it (tier)", counts->tier_drops);
-    put_line("slabs emptied and kept (LRU in)", counts->lru_in);
-    put_line("of them used again (LRU out)", counts->lru_out);
-    put_line("blocks of fresh memory (cold)", counts->cold);
-    put_line("cache overflows", counts->flushes);
-    put_line("blocks sent home to another thread", counts->remote_frees);
-    put_line("messages they went in", counts->remote_sends);
-    put_line("purges", counts->purges);
-    put_line("page faults of the process", counts->page_faults);
-    put_line("bytes mapped", counts->mapped_bytes);
-    put_line("bytes resident", counts->resident_bytes);
-    put_line("bytes live", counts->live_bytes);
-    put_line("blocks over 2 MiB in the place of a freed one", counts->reused);
-    put_line("bytes in such places", counts->kept_bytes);
-    put_line("heaps of threads", counts->heaps);
+static void put_totals(struct text *text, const weft_heap_counts *counts) {
+    put_line(text, "allocations", counts->allocs);
+    put_line(text, "frees", counts->frees);
+    put_line(text, "of them served by a thread's cache", counts->hits);
+    put_line(text, "misses, each a refill", counts->misses);
+    put_line(text, "slabs from the warm pool", counts->from_pool);
+    put_line(text, "slabs from the thread's others with room", counts->from_list);
+    put_line(text, "slabs from the thread's empty ones (LRU)", counts->from_lru);
+    put_line(text, "slabs from threads that ended", counts->from_orphans);
+    put_line(text, "slabs from the depot", counts->from_depot);
+    put_line(text, "slabs from the system", counts->from_system);
+    put_line(text, "slabs prefilled", counts->prefilled);
+    put_line(text, "pushes into a warm pool", counts->pushes);
+    put_line(text, "slabs that left it (tier)", counts->tier_drops);
+    put_line(text, "slabs emptied and kept (LRU in)", counts->lru_in);
+    put_line(text, "of them used again (LRU out)", counts->lru_out);
+    put_line(text, "blocks of fresh memory (cold)", counts->cold);
+    put_line(text, "cache overflows", counts->flushes);
+    put_line(text, "blocks sent home to another thread", counts->remote_frees);
+    put_line(text, "messages they went in", counts->remote_sends);
+    put_line(text, "purges", counts->purges);
+    put_line(text, "page faults of the process", counts->page_faults);
+    put_line(text, "bytes mapped", counts->mapped_bytes);
+    put_line(text, "bytes resident", counts->resident_bytes);
+    put_line(text, "bytes live", counts->live_bytes);
+    put_line(text, "blocks over 2 MiB in the place of a freed one", counts->reused);
+    put_line(text, "bytes in such places", counts->kept_bytes);
+    put_line(text, "heaps of threads", counts->heaps);
 }
 
-static void put_ratios(const weft_heap_counts *counts) {
-    put("  ");
-    put_ratio(100 * share(counts->from_pool, slabs_taken(counts)), 15);
-    put("  % of slabs taken came from the warm pool\n  ");
-    put_ratio(100 * share(counts->misses, counts->allocs), 15);
-    put("  % of allocations refill\n  ");
-    put_ratio(share(counts->refill_ns, counts->refills_timed), 15);
-    put("  ns per refill\n  ");
-    put_ratio(share(counts->find_ns, counts->finds_timed), 15);
-    put("  ns to find a slab\n");
+static void put_ratios(struct text *text, const weft_heap_counts *counts) {
+    put_ratio(text, 100 * share(counts->from_pool, slabs_taken(counts)));
+    text_put(text, "  % of slabs taken came from the warm pool\n");
+    put_ratio(text, 100 * share(counts->misses, counts->allocs));
+    text_put(text, "  % of allocations refill\n");
+    put_ratio(text, share(counts->refill_ns, counts->refills_timed));
+    text_put(text, "  ns per refill\n");
+    put_ratio(text, share(counts->find_ns, counts->finds_timed));
+    text_put(text, "  ns to find a slab\n");
 }
 
-static void put_class(unsigned index) {
+static void put_class(struct text *text, unsigned index) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     size_t block_size;
     if (weft_heap_class_stats(index, &block_size, &counts) != WEFT_OK || counts.allocs == 0) return;
-    put_number(block_size, 10);
-    put_number(counts.allocs, 14);
-    put_number(counts.misses, 11);
-    put_number(counts.from_pool, 10);
-    put_number(counts.from_list, 10);
-    put_number(counts.from_lru, 10);
-    put_number(counts.from_orphans + counts.from_depot, 10);
-    put_number(counts.from_system, 10);
-    put_number(counts.prefilled, 10);
-    put_number(counts.remote_frees, 12);
-    put_number(counts.live_bytes, 14);
-    put("\n");
+    text_put_column(text, block_size, 10);
+    text_put_column(text, counts.allocs, 14);
+    text_put_column(text, counts.misses, 11);
+    text_put_column(text, counts.from_pool, 10);
+    text_put_column(text, counts.from_list, 10);
+    text_put_column(text, counts.from_lru, 10);
+    text_put_column(text, counts.from_orphans + counts.from_depot, 10);
+    text_put_column(text, counts.from_system, 10);
+    text_put_column(text, counts.prefilled, 10);
+    text_put_column(text, counts.remote_frees, 12);
+    text_put_column(text, counts.live_bytes, 14);
+    text_put(text, "\n");
 }
 
-static void put_text(void) {
+static size_t put_text(char *to, size_t size) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
-    if (weft_heap_stats(&counts) != WEFT_OK) return;
-    put("weft heap, process ");
-    put_number((uint64_t)getpid(), 0);
-    put("\n");
-    put_totals(&counts);
-    put_ratios(&counts);
-    put("     block   allocations     misses      pool      list       LRU     depot    system   prefill      remote    "
-        "live bytes\n");
-    for (unsigned i = 0; i < counts.classes; i++) put_class(i);
-}
-
-static void put_json(void) {
-    int length = weft_heap_json(text.bytes, TEXT_BYTES - 1);
-    if (length < 0) return;
-    text.used = (size_t)length < TEXT_BYTES - 2 ? (size_t)length : TEXT_BYTES - 2;
+    if (weft_heap_stats(&counts) != WEFT_OK) return 0;
+    struct text all = {.to = to, .size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
+    text_put(text, "weft heap, process ");
+    text_put_number(text, (uint64_t)getpid());
+    text_put(text, "\n");
+    put_totals(text, &counts);
+    put_ratios(text, &counts);
+    text_put(text,
+             "     block   allocations     misses      pool      list       LRU     depot    system   prefill      remote"
+             "    live bytes\n");
+    for (unsigned i = 0; i < counts.classes; i++) put_class(text, i);
+    return (size_t)text_end(text);
 }
 
 void report_write(enum report_form form, int fd) {
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static char bytes[TEXT_BYTES];
     int saved = errno;
-    if (!atomic_flag_test_and_set(&text.busy)) {
-        text.used = 0;
-        if (form == REPORT_JSON)
-            put_json();
-        else
-            put_text();
-        for (size_t at = 0; at < text.used;) {
-            ssize_t n = write(fd, text.bytes + at, text.used - at);
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) break;
-            at += (size_t)n;
-        }
-        atomic_flag_clear(&text.busy);
+    if (!atomic_flag_test_and_set(&busy)) {
+        size_t length = form == REPORT_JSON ? (size_t)weft_heap_json(bytes, sizeof bytes) : put_text(bytes, sizeof bytes);
+        (void)os_write(fd, bytes, min_u64(length, sizeof bytes - 1));
+        atomic_flag_clear(&busy);
     }
     errno = saved;
 }
@@ -216,11 +182,14 @@ static void on_signal(int number) {
 }
 
 static void complain(const char *name, const char *value) {
-    const char *words[] = {"weft: ", name, "=", value, " is not understood and has no effect\n"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        ssize_t n = write(STDERR_FILENO, words[i], strlen(words[i]));
-        (void)n;
-    }
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
+    text_put(&text, "weft: ");
+    text_put(&text, name);
+    text_put(&text, "=");
+    text_put(&text, value);
+    text_put(&text, " is not understood and has no effect\n");
+    text_end(&text);
 }
 
 static bool is(const char *value, const char *word) { return strcmp(value, word) == 0; }

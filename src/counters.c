@@ -112,14 +112,6 @@ int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts 
 
 static const char *const kind_names[] = {"none", "worker", "spare", "outside"};
 
-static void put_field(struct text *text, const char *name, uint64_t n) {
-    text_put_char(text, '"');
-    text_put(text, name);
-    text_put(text, "\": ");
-    text_put_number(text, n);
-    text_put(text, ", ");
-}
-
 static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
     text_put(text, "\"wake_ns_log2\": [");
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
@@ -130,11 +122,11 @@ static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]
 }
 
 static void put_thread(struct text *text, const weft_worker_counts *c) {
-    put_field(text, "index", c->index);
+    text_put_field(text, "index", c->index);
     text_put(text, "\"kind\": \"");
     text_put(text, kind_names[c->kind]);
     text_put(text, "\", ");
-#define PUT(name) put_field(text, #name, c->name);
+#define PUT(name) text_put_field(text, #name, c->name);
     COUNTERS(PUT)
     put_wakes(text, c->wake_ns);
 }

@@ -3,6 +3,7 @@
 
 #include "heap.h"
 #include "kept.h"
+#include "text.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
 void *heap_alloc_quick(size_t size) { return heap_alloc_cached(size); }
@@ -222,48 +223,19 @@ int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
 
-struct text {
-    char *to;
-    size_t size, length;
-};
-
-static void put_text(struct text *text, const char *from) {
-    for (; *from != 0; from++, text->length++)
-        if (text->length + 1 < text->size) text->to[text->length] = *from;
-}
-
-static void put_number(struct text *text, uint64_t n) {
-    char digits[21];
-    size_t at = sizeof digits;
-    digits[--at] = 0;
-    do {
-        digits[--at] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n != 0);
-    put_text(text, digits + at);
-}
-
-static void put_field(struct text *text, const char *name, uint64_t n) {
-    put_text(text, "\"");
-    put_text(text, name);
-    put_text(text, "\": ");
-    put_number(text, n);
-    put_text(text, ", ");
-}
-
-#define PUT(name) put_field(text, #name, c->name)
+#define PUT(name) text_put_field(text, #name, c->name)
 
 static void put_counts(struct text *text, const weft_heap_counts *c) {
     PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_pool), PUT(from_list), PUT(from_lru), PUT(from_orphans);
     PUT(from_depot), PUT(from_system), PUT(prefilled), PUT(pushes), PUT(tier_drops), PUT(lru_in), PUT(lru_out), PUT(cold);
     PUT(flushes), PUT(remote_frees), PUT(remote_sends), PUT(live_bytes);
-    put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);
+    text_put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);
     uint64_t slabs = c->from_pool + c->from_list + c->from_lru + c->from_orphans + c->from_depot + c->from_system;
-    put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool * 100 / slabs);
+    text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool * 100 / slabs);
     PUT(refills_timed), PUT(finds_timed);
-    put_field(text, "find_ns", c->finds_timed == 0 ? 0 : c->find_ns / c->finds_timed);
-    put_text(text, "\"refill_ns\": ");
-    put_number(text, c->refills_timed == 0 ? 0 : c->refill_ns / c->refills_timed);
+    text_put_field(text, "find_ns", c->finds_timed == 0 ? 0 : c->find_ns / c->finds_timed);
+    text_put(text, "\"refill_ns\": ");
+    text_put_number(text, c->refills_timed == 0 ? 0 : c->refill_ns / c->refills_timed);
 }
 
 static void put_classes(struct text *text) {
@@ -272,28 +244,28 @@ static void put_classes(struct text *text) {
         weft_heap_counts c;
         counts_class(&c, i);
         if (c.allocs == 0 && c.frees == 0) continue;
-        put_text(text, before);
-        put_text(text, "{");
-        put_field(text, "block_size", class_info[i].size);
+        text_put(text, before);
+        text_put(text, "{");
+        text_put_field(text, "block_size", class_info[i].size);
         put_counts(text, &c);
-        put_text(text, "}");
+        text_put(text, "}");
         before = ",\n  ";
     }
 }
 
 int weft_heap_json(char *to, size_t size) {
     if (to == NULL && size != 0) return WEFT_EINVAL;
-    struct text all = {to, size, 0}, *text = &all;
+    struct text all = {.size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
+    all.to = to;
     weft_heap_counts sum, *c = &sum;
     counts_all(&sum);
-    put_text(text, "{");
+    text_put(text, "{");
     PUT(heaps), PUT(purges), PUT(page_faults), PUT(mapped_bytes), PUT(resident_bytes), PUT(kept_bytes), PUT(reused);
     put_counts(text, c);
-    put_text(text, ",\n \"classes\": [");
+    text_put(text, ",\n \"classes\": [");
     put_classes(text);
-    put_text(text, "]}\n");
-    if (size > 0) to[all.length < size ? all.length : size - 1] = 0;
-    return (int)all.length;
+    text_put(text, "]}\n");
+    return text_end(text);
 }
 
 /* ---- walk --------------------------------------------------------------------------------------------------------- */

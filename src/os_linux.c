@@ -21,7 +21,7 @@
  * O4  os_fence_heavy_slow, fence  seq_cst  every os_fence_light  without membarrier each side could miss the other's store
  */
 #define _GNU_SOURCE
-#include "os.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -558,26 +558,17 @@ void os_init(void) {
 }
 
 #if defined(WEFT_CHECKED)
-static void panic_write(const char *text) {
-    ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written;
-}
-
 void weft_panic(const char *what, const char *file, int line) {
-    char digits[12];
-    size_t at = sizeof digits;
-    digits[--at] = 0;
-    do {
-        digits[--at] = (char)('0' + line % 10);
-        line /= 10;
-    } while (line != 0 && at != 0);
-    panic_write("weft: assertion failed: ");
-    panic_write(what);
-    panic_write(" at ");
-    panic_write(file);
-    panic_write(":");
-    panic_write(digits + at);
-    panic_write("\n");
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
+    text_put(&text, "weft: assertion failed: ");
+    text_put(&text, what);
+    text_put(&text, " at ");
+    text_put(&text, file);
+    text_put(&text, ":");
+    text_put_number(&text, (uint64_t)line);
+    text_put(&text, "\n");
+    text_end(&text);
     abort();
 }
 #endif

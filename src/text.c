@@ -55,6 +55,14 @@ void text_put_column(struct text *text, uint64_t n, unsigned width) {
     text_put(text, from);
 }
 
+void text_put_field(struct text *text, const char *name, uint64_t n) {
+    text_put_char(text, '"');
+    text_put(text, name);
+    text_put(text, "\": ");
+    text_put_number(text, n);
+    text_put(text, ", ");
+}
+
 int text_end(struct text *text) {
     if (text->fd == TEXT_TO_MEMORY) {
         if (text->size > 0) text->to[min_u64(text->length, text->size - 1)] = 0;

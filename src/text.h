@@ -24,9 +24,10 @@ void text_put_hex(struct text *text, uint64_t n);
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
 /* Right-aligned in `width` characters. */
 void text_put_column(struct text *text, uint64_t n, unsigned width);
+/* A number in an object of JSON that does not end with it: "name": n, and a blank. */
+void text_put_field(struct text *text, const char *name, uint64_t n);
 /* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a
- * descriptor, or
- * -1 when that took not all. */
+ * descriptor, or -1 when that took not all. */
 int text_end(struct text *text);
 
 #endif
