@@ -66,6 +66,14 @@ unsigned os_cpuset_count(const os_cpuset *set) {
     return count;
 }
 
+uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number) {
+    uint32_t count = os_cpuset_count(set);
+    uint32_t left = count == 0 ? 0 : number % count;
+    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++)
+        if (os_cpuset_has(set, cpu) && left-- == 0) return cpu;
+    return OS_NO_CPU;
+}
+
 /* A kernel built for more CPUs than OS_CPUS_MAX refuses a mask of that size. */
 #define MASK_SIZE_MAX ((size_t)1 << 16)
 

@@ -30,7 +30,7 @@ static bool is_flat(const uint16_t *shared, const os_cpuset *set, uint32_t cpus)
     uint32_t first = OS_NO_CPU;
     uint32_t seen = 0;
     for (uint32_t cpu = 0; cpu < cpus; cpu++) {
-        if ((set->bits[cpu / 64] >> cpu % 64 & 1) == 0) continue;
+        if (!os_cpuset_has(set, cpu)) continue;
         if (first == OS_NO_CPU) first = cpu;
         uint32_t distance = near_distance(shared, first, cpu);
         if (distance != 0 && seen != 0 && distance != seen) return false;
@@ -47,7 +47,7 @@ void near_configure(weft_pool *pool) {
         set = pool->cpus;
     else if (!os_cpuset_current(&set))
         return;
-    while (cpus > 0 && (set.bits[(cpus - 1) / 64] >> (cpus - 1) % 64 & 1) == 0) cpus--;
+    while (cpus > 0 && !os_cpuset_has(&set, cpus - 1)) cpus--;
     uint16_t *shared = store_get(&pool->store, (size_t)cpus * OS_NEAR_LEVELS * sizeof *shared);
     if (shared == NULL || !os_topology(shared, cpus, "") || is_flat(shared, &set, cpus)) return;
     pool->shared_cpus = cpus;

@@ -228,6 +228,7 @@ uint64_t os_fork_count(void);
 /* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */
 
 #define OS_CPUS_MAX 4096
+#define OS_NO_CPU UINT32_MAX
 typedef struct os_cpuset {
     uint64_t bits[OS_CPUS_MAX / 64];
 } os_cpuset;
@@ -237,11 +238,13 @@ bool os_cpuset_parse(os_cpuset *set, const char *text);
 /* The CPUs the calling thread may use; false when the system does not say. */
 bool os_cpuset_current(os_cpuset *set);
 unsigned os_cpuset_count(const os_cpuset *set);
+INLINE bool os_cpuset_has(const os_cpuset *set, uint32_t cpu) { return (set->bits[cpu / 64] >> cpu % 64 & 1) != 0; }
+/* The set's CPU of that number, counted round; OS_NO_CPU: it is empty. */
+uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number);
 /* Makes them the CPUs that the calling thread may use. false: the system does not let it, nothing changed. */
 bool os_cpuset_apply(const os_cpuset *set);
 /* The CPU that the calling thread runs on just now; OS_NO_CPU when the system does not say. */
 uint32_t os_cpu(void);
-#define OS_NO_CPU UINT32_MAX
 /* What two CPUs may share (topology.c). */
 enum os_near { OS_NEAR_CORE, OS_NEAR_L2, OS_NEAR_L3, OS_NEAR_NODE, OS_NEAR_LEVELS };
 /* Writes OS_NEAR_LEVELS numbers for each CPU below `cpus`: the lowest CPU that it shares each with; itself where nobody

@@ -35,14 +35,9 @@ static void widen(struct placing *place) {
 
 void place_pin(struct placing *place, uint32_t index) {
     if (!os_cpuset_current(&place->before)) return;
-    uint32_t left = index % (uint32_t)max_u64(os_cpuset_count(&place->before), 1);
+    uint32_t cpu = os_cpuset_nth(&place->before, index);
     memset(&place->less, 0, sizeof place->less);
-    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++) {
-        uint64_t bit = place->before.bits[cpu / 64] & UINT64_C(1) << cpu % 64;
-        if (bit == 0 || left-- > 0) continue;
-        place->less.bits[cpu / 64] = bit;
-        break;
-    }
+    if (cpu != OS_NO_CPU) place->less.bits[cpu / 64] = UINT64_C(1) << cpu % 64;
     place->is_narrowed = os_cpuset_apply(&place->less);
 }
 

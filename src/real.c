@@ -81,24 +81,15 @@ NOINLINE uint64_t real_spin_left_slow(struct weft_worker *seat) {
 
 /* ---- what a thread asks for --------------------------------------------------------------------------------------- */
 
-static uint32_t cpu_of(const weft_pool *pool, uint32_t index) {
-    uint32_t count = os_cpuset_count(&pool->cpus);
-    if (count == 0) return OS_NO_CPU; /* the system would not tell */
-    uint32_t left = index % count;
-    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++)
-        if ((pool->cpus.bits[cpu / 64] >> cpu % 64 & 1) != 0 && left-- == 0) return cpu;
-    return OS_NO_CPU;
-}
-
 static void bind(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if ((pool->config.flags & WEFT_BIND) == 0) return;
     if (seat->index >=
-        pool->workers_max) { /* a spare has the one CPU of the worker that started it, unless that was refused, too */
+        pool->workers_max) { /* a spare has the one CPU of the worker that started it, unless that was refused */
         if (os_cpuset_count(&pool->cpus) > 0) (void)os_cpuset_apply(&pool->cpus);
         return;
     }
-    int error = os_cpu_bind(cpu_of(pool, seat->index));
+    int error = os_cpu_bind(os_cpuset_nth(&pool->cpus, seat->index));
     if (error == 0) return;
     store_rlx(&pool->real.bind_error, error);
     add_rlx(&pool->real.bind_refused, 1);

@@ -38,15 +38,13 @@ static uint16_t *shared_of(const struct reading *in, uint32_t cpu, enum os_near 
     return &in->shared[cpu * OS_NEAR_LEVELS + level];
 }
 
-static bool is_in(const os_cpuset *set, uint32_t cpu) { return (set->bits[cpu / 64] >> cpu % 64 & 1) != 0; }
-
 /* The CPUs of the list in the file at in->path share something. */
 static void note_list(struct reading *in, enum os_near level) {
     os_cpuset set;
     uint32_t lowest = OS_NO_CPU;
     if (!read_text(in->path, in->text) || !os_cpuset_parse(&set, in->text)) return;
     for (uint32_t cpu = 0; cpu < in->cpus; cpu++) {
-        if (!is_in(&set, cpu)) continue;
+        if (!os_cpuset_has(&set, cpu)) continue;
         if (lowest == OS_NO_CPU) lowest = cpu;
         *shared_of(in, cpu, level) = (uint16_t)lowest;
     }
@@ -69,7 +67,7 @@ static void read_nodes(struct reading *in) {
     snprintf(in->path, sizeof in->path, "%s/sys/devices/system/node/online", in->root);
     if (!read_text(in->path, in->text) || !os_cpuset_parse(&nodes, in->text)) return;
     for (unsigned node = 0; node < NODES_MAX; node++) {
-        if (!is_in(&nodes, node)) continue;
+        if (!os_cpuset_has(&nodes, node)) continue;
         snprintf(in->path, sizeof in->path, "%s/sys/devices/system/node/node%u/cpulist", in->root, node);
         note_list(in, OS_NEAR_NODE);
     }

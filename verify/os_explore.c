@@ -225,6 +225,10 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
     return false;
 }
 uint32_t os_cpu(void) { return R.current->id % 2; }
+uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number) {
+    (void)set;
+    return number % 2;
+}
 unsigned os_cpuset_count(const os_cpuset *set) { return (unsigned)__builtin_popcountll(set->bits[0]); }
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
     (void)proc_cgroup, (void)mountinfo, (void)root;
