@@ -101,6 +101,23 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
     return record != NULL && record_enter(&pool->groups, record, *id) ? record : NULL;
 }
 
+/* The task will start when the wait on the group `id` ends. On error nothing happened. */
+static int submit_held(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
+                       const struct after_task *task) {
+    struct groups *groups = &seat->pool->groups;
+    struct held *held = held_get(groups);
+    if (held == NULL) return WEFT_ENOMEM;
+    held->start = start;
+    if (!held_fill(held, task)) {
+        held_put(groups, held);
+        return WEFT_ENOMEM;
+    }
+    int error = held_count(seat, group, held);
+    if (error == WEFT_OK) error = hold(seat, record, id, held);
+    if (error != WEFT_OK) held_drop(groups, held);
+    return error;
+}
+
 static int submit_after(weft_pool *pool, weft_after groups, const struct after_task *task) {
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
@@ -114,16 +131,7 @@ static int submit_after(weft_pool *pool, weft_after groups, const struct after_t
     if (record == NULL) {
         error = submit_at_once(pool, groups.group, task);
     } else {
-        struct held *held = held_get(&pool->groups);
-        error = WEFT_ENOMEM;
-        if (held != NULL) {
-            held->start = start;
-            bool is_filled = held_fill(held, task);
-            if (is_filled) error = held_count(seat, groups.group, held);
-            if (error == WEFT_OK) error = hold(seat, record, id, held);
-            if (error != WEFT_OK && is_filled) held_drop(&pool->groups, held);
-            if (!is_filled) held_put(&pool->groups, held);
-        }
+        error = submit_held(seat, record, id, groups.group, task);
         if (error != WEFT_OK) record_leave(&pool->groups, record);
     }
     guest_leave(seat);

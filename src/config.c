@@ -24,21 +24,51 @@ const char *weft_strerror(int error) {
 
 unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
-/* The number in the variable, if it is set. false: it is set to something else than a number from `least` to `most`. */
-static bool env_number(const char *name, int64_t least, int64_t most, int64_t *number) {
-    const char *text = getenv(name);
-    if (text == NULL) return true;
+/* ---- from the environment ----------------------------------------------------------------------------------------- */
+
+/* A whole number, perhaps negative. */
+static bool number_parse(const char *text, int64_t *number) {
     bool is_negative = *text == '-';
-    int64_t value = 0;
     const char *digit = text + is_negative;
+    *number = 0;
     if (*digit == 0) return false;
     for (; *digit != 0; digit++) {
-        if (*digit < '0' || *digit > '9' || value > (INT64_MAX - 9) / 10) return false;
-        value = value * 10 + (*digit - '0');
+        if (*digit < '0' || *digit > '9' || *number > (INT64_MAX - 9) / 10) return false;
+        *number = *number * 10 + (*digit - '0');
     }
-    if (is_negative) value = -value;
-    if (value < least || value > most) return false;
-    *number = value;
+    if (is_negative) *number = -*number;
+    return true;
+}
+
+/* Fields that are numbers. */
+static const struct setting {
+    const char *name;
+    size_t offset, bytes;
+    int64_t least, most;
+} settings[] = {
+#define SETTING(name, field, least, most)                                                                                   \
+    { name, offsetof(weft_config, field), sizeof((weft_config *)0)->field, least, most }
+    SETTING("WEFT_WORKERS", workers, 0, WEFT_WORKERS_MAX),
+    SETTING("WEFT_SPARES", spares, 0, WEFT_WORKERS_MAX),
+    SETTING("WEFT_SPIN_NS", spin_ns, WEFT_SPIN_NONE, 1000000000),
+    SETTING("WEFT_STACK_SIZE", stack_size, 0, INT64_MAX),
+    SETTING("WEFT_QUEUE_MAX", queue_max, 0, INT64_MAX),
+    SETTING("WEFT_TRACE_EVENTS", trace_events, 0, (int64_t)TRACE_EVENTS_MAX),
+    SETTING("WEFT_WATCHDOG_NS", watchdog_ns, 0, INT64_MAX),
+    SETTING("WEFT_EXPECT_PERCENT", expect_percent, WEFT_SPIN_NONE, 100),
+    SETTING("WEFT_BACKGROUND_MAX", background_max, 0, WEFT_WORKERS_MAX),
+#undef SETTING
+};
+
+/* false: its variable is set to something else than a number in its range. */
+static bool setting_apply(const struct setting *setting, weft_config *config) {
+    const char *text = getenv(setting->name);
+    if (text == NULL) return true;
+    int64_t number;
+    if (!number_parse(text, &number) || number < setting->least || number > setting->most) return false;
+    int32_t narrow = (int32_t)number; /* its range fits */
+    bool is_narrow = setting->bytes == sizeof narrow;
+    memcpy((char *)config + setting->offset, is_narrow ? (const void *)&narrow : &number, setting->bytes);
     return true;
 }
 
@@ -46,36 +76,13 @@ int weft_config_from_env(weft_config *config) {
     if (config == NULL || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
     weft_config whole = {0}; /* an older caller's ends before the newer fields */
     memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
-    int64_t workers = whole.workers;
-    int64_t spares = whole.spares;
-    int64_t stack_size = (int64_t)whole.stack_size;
-    int64_t queue_max = (int64_t)whole.queue_max;
-    int64_t trace_events = (int64_t)whole.trace_events;
-    int64_t watchdog_ns = (int64_t)whole.watchdog_ns;
-    int64_t background_max = whole.background_max;
-    int64_t expect_percent = whole.expect_percent;
-    const char *cpus = getenv("WEFT_CPUS");
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (!setting_apply(&settings[i], &whole)) return WEFT_EINVAL;
     const char *policy = getenv("WEFT_POLICY");
+    if (policy != NULL && !real_policy_parse(&whole, policy)) return WEFT_EINVAL;
+    const char *cpus = getenv("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return WEFT_EINVAL;
-    if (policy != NULL && !real_policy_parse(&whole, policy)) return WEFT_EINVAL;
-    if (!env_number("WEFT_WORKERS", 0, WEFT_WORKERS_MAX, &workers) ||
-        !env_number("WEFT_SPARES", 0, WEFT_WORKERS_MAX, &spares) ||
-        !env_number("WEFT_SPIN_NS", WEFT_SPIN_NONE, 1000000000, &whole.spin_ns) ||
-        !env_number("WEFT_TRACE_EVENTS", 0, (int64_t)TRACE_EVENTS_MAX, &trace_events) ||
-        !env_number("WEFT_WATCHDOG_NS", 0, INT64_MAX, &watchdog_ns) ||
-        !env_number("WEFT_BACKGROUND_MAX", 0, WEFT_WORKERS_MAX, &background_max) ||
-        !env_number("WEFT_EXPECT_PERCENT", WEFT_SPIN_NONE, 100, &expect_percent) ||
-        !env_number("WEFT_STACK_SIZE", 0, INT64_MAX, &stack_size) || !env_number("WEFT_QUEUE_MAX", 0, INT64_MAX, &queue_max))
-        return WEFT_EINVAL;
-    whole.workers = (uint32_t)workers;
-    whole.spares = (uint32_t)spares;
-    whole.stack_size = (size_t)stack_size;
-    whole.queue_max = (uint64_t)queue_max;
-    whole.background_max = (uint32_t)background_max;
-    whole.expect_percent = (int32_t)expect_percent;
-    whole.trace_events = (size_t)trace_events;
-    whole.watchdog_ns = (uint64_t)watchdog_ns;
     if (cpus != NULL) whole.cpus = cpus;
     if (getenv("WEFT_STATS") != NULL) whole.stats = getenv("WEFT_STATS");
     if (getenv("WEFT_TRACE") != NULL) whole.trace = getenv("WEFT_TRACE");

@@ -78,30 +78,34 @@ static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter 
     return false;
 }
 
+/* Lane, its owner and its group's record of the task that is due first. NULL: none. */
+static struct lane *due_first(const weft_pool *pool, const struct weft_worker **owner, uint32_t *record) {
+    struct lane *first = NULL;
+    uint64_t earliest = UINT64_MAX;
+    uint32_t seats = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < seats; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
+            uint32_t its_record;
+            uint64_t deadline_ns = rank_deadline_ns(pool, lane, &its_record);
+            if (deadline_ns >= earliest) continue;
+            earliest = deadline_ns;
+            first = lane;
+            *owner = other;
+            *record = its_record;
+        }
+    }
+    return first;
+}
+
 #define DUE_TRIES 8u /* each time another thread was faster */
 
-/* The task that is due first. */
 static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
-    weft_pool *pool = seat->pool;
     for (unsigned i = 0; i < DUE_TRIES; i++) {
-        const struct weft_worker *owner = NULL;
-        uint64_t earliest = UINT64_MAX;
-        uint32_t record = 0;
-        uint32_t seats = load_rlx(&pool->seat_count);
-        for (uint32_t j = 0; j < seats; j++) {
-            const struct weft_worker *other = worker_seat(pool, j);
-            for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL;
-                 lane = load_rlx(&lane->next)) {
-                uint32_t its_record;
-                uint64_t deadline_ns = rank_deadline_ns(pool, lane, &its_record);
-                if (deadline_ns >= earliest) continue;
-                earliest = deadline_ns;
-                record = its_record;
-                owner = other;
-                find->lane = lane;
-            }
-        }
-        if (owner == NULL) return false;
+        const struct weft_worker *owner;
+        uint32_t record;
+        find->lane = due_first(seat->pool, &owner, &record);
+        if (find->lane == NULL) return false;
         find->tasks = lane_claim(find->lane, 1, rank_is_record, &record, &find->piece);
         if (find->tasks == 0) continue;
         find_note(seat, owner, find->lane);
