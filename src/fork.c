@@ -102,8 +102,7 @@ void fork_wake_joins(const weft_pool *pool) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL || !load_rlx(&seat->forks.sleeps)) continue;
-        add_rlx(&seat->wait_event, 1);
-        os_wake(&seat->wait_event, INT32_MAX);
+        event_raise(&seat->wait_event);
     }
 }
 

@@ -36,14 +36,7 @@ static void join_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
             has_help = fork_find_below(seat, here, true, &help);
         }
     }
-    if (!has_help) {
-        uint64_t start = trace_begin(seat);
-        count_up(&seat->parks, 1);
-        pool_hold_up(seat);
-        os_wait(&seat->wait_event, event, 0);
-        pool_let_go(seat);
-        trace_end(seat, TRACE_WAIT, start, 0);
-    }
+    if (!has_help) pool_sleep(seat, event, 0);
     store_rlx(&seat->forks.sleeps, 0);
     add_rlx(&pool->park.word[0].helpers, -(uint32_t)helps);
     state = load_rlx(&here->state);

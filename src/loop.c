@@ -418,14 +418,7 @@ static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     fence_sc(R21);
     if (helps) forks_ask_firmly(seat->pool, &(struct fork_filter){.inside = loop_holds, .context = loop});
     if (recheck(R22, helps, false)) has_help = loop_find_inside(loop, true, help);
-    if (!has_help) {
-        uint64_t slept = trace_begin(seat);
-        count_up(&seat->parks, 1);
-        pool_hold_up(seat);
-        os_wait(&seat->wait_event, event, 0);
-        pool_let_go(seat);
-        trace_end(seat, TRACE_WAIT, slept, 0);
-    }
+    if (!has_help) pool_sleep(seat, event, 0);
     store_rlx(&seat->wait_helps, 0);
     add_rlx(&seat->pool->park.word[0].helpers, -(uint32_t)helps);
     return has_help;

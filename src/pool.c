@@ -14,7 +14,7 @@
  *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
  *   P14 pool_stand_in: fence           sc       P15, D10 a section opens while the last worker falls asleep in a join: no spare comes
- *   P15 pool_hold_up: fence            sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
+ *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
 #include "pool.h"
@@ -165,6 +165,14 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
     return seat;
 }
 
+/* The thread's seat in that pool, or NULL. */
+static struct weft_worker *seat_of(const os_self *self, const weft_pool *pool) {
+    if (self->pool_id == pool->id) return self->worker;
+    for (const struct place *place = self->places; place != NULL; place = place->next)
+        if (place->pool_id == pool->id) return place->seat;
+    return NULL;
+}
+
 struct weft_worker *seat_find(weft_pool *pool, int *error) {
     os_self *self = os_self_get();
     if (LIKELY(self->pool_id == pool->id)) return self->worker;
@@ -172,9 +180,7 @@ struct weft_worker *seat_find(weft_pool *pool, int *error) {
         *error = WEFT_EFORK;
         return NULL;
     }
-    struct weft_worker *seat = NULL;
-    for (struct place *place = self->places; place != NULL && seat == NULL; place = place->next)
-        if (place->pool_id == pool->id) seat = place->seat;
+    struct weft_worker *seat = seat_of(self, pool);
     if (seat == NULL) seat = seat_enter(pool, self, error);
     if (seat == NULL) return NULL;
     if (self->is_worker) return seat;
@@ -240,10 +246,8 @@ bool pool_call_spares(weft_pool *pool) {
     uint32_t wanted = pool_spares_wanted(pool);
     uint32_t made = load_rlx(&pool->spares_made);
     if (made < wanted) made = pool_add_spares(pool);
-    for (uint32_t i = 0; i < made && i < wanted; i++) {
-        add_rlx(&pool->park.slots[pool->workers_max + i].event, 1); /* after P14 or P15 */
-        os_wake(&pool->park.slots[pool->workers_max + i].event, 1);
-    }
+    for (uint32_t i = 0; i < made && i < wanted; i++)
+        event_raise(&pool->park.slots[pool->workers_max + i].event); /* after P14 or P15 */
     return wanted <= made;
 }
 
@@ -258,7 +262,7 @@ bool pool_stand_in(weft_pool *pool) {
 
 void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
 
-void pool_hold_up(const struct weft_worker *seat) {
+static void hold_up(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if (!seat->is_worker) add_rlx(&pool->guests_asleep, seat->guest_calls);
     if (!seat->is_worker || seat->blocking > 0) return;
@@ -268,9 +272,18 @@ void pool_hold_up(const struct weft_worker *seat) {
     worker_wake_stranded(pool);
 }
 
-void pool_let_go(const struct weft_worker *seat) {
+static void let_go(const struct weft_worker *seat) {
     if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, 0u - seat->guest_calls);
     if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
+}
+
+void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns) {
+    uint64_t start = trace_begin(seat);
+    count_up(&seat->parks, 1);
+    hold_up(seat);
+    os_wait(&seat->wait_event, event, deadline_ns);
+    let_go(seat);
+    trace_end(seat, TRACE_WAIT, start, 0);
 }
 
 static void pool_await_start(weft_pool *pool) {
@@ -303,10 +316,7 @@ static void pool_join(weft_pool *pool) {
 static void pool_stop(weft_pool *pool) {
     store_rlx(&pool->exits, 1);
     fence_sc(P6);
-    for (uint32_t i = 0; i < pool->park.workers; i++) {
-        add_rlx(&pool->park.slots[i].event, 1);
-        os_wake(&pool->park.slots[i].event, INT32_MAX);
-    }
+    for (uint32_t i = 0; i < pool->park.workers; i++) event_raise(&pool->park.slots[i].event);
     while (park_wake(&pool->park)) {}
     pool_join(pool);
 }
@@ -355,11 +365,40 @@ static uint32_t pool_place_cpus(const weft_pool *pool) {
     return os_cpuset_current(&current) ? os_cpuset_count(&current) : pool->cpu_count;
 }
 
+static void configure_threads(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    pool->cpu_count = os_cpu_count();
+    if (config->cpus != NULL) pool->cpu_count = (uint32_t)min_u64(pool->cpu_count, os_cpuset_count(&pool->cpus));
+    if (config->workers == 0) config->workers = (uint32_t)min_u64(pool->cpu_count, WEFT_WORKERS_MAX);
+    if (config->spares == 0) config->spares = config->workers;
+    if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
+    if (config->stack_size == 0) config->stack_size = os_stack_size();
+    pool->place_cpus = pool_place_cpus(pool);
+    pool->workers_max = config->workers;
+    pool->background_max = config->background_max;
+    store_rlx(&pool->workers, config->workers);
+}
+
+static void configure_times(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    pool->spin_adapts = config->spin_ns == 0;
+    if (pool->spin_adapts) config->spin_ns = SPIN_NS_DEFAULT;
+    if (pool->place_cpus == 1 && config->cpus == NULL)
+        config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
+    if (config->expect_percent == 0)
+        config->expect_percent = config->spin_ns == WEFT_SPIN_NONE ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
+    if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
+    pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;
+    pool->ticks_per_us = os_ticks_per_us();
+    pool->patience_ticks = PATIENCE_NS * pool->ticks_per_us / 1000;
+    pool->tiny_ticks = TINY_NS * pool->ticks_per_us / 1000;
+    pool->brief_ticks = BRIEF_NS * pool->ticks_per_us / 1000;
+}
+
 /* Replaces every default. */
 static void pool_configure(weft_pool *pool, const weft_config *wish) {
     weft_config *config = &pool->config;
-    memcpy(config, wish, wish->struct_size);
-    config->struct_size = sizeof *config;
+    *config = *wish;
     text_copy(pool->name, 12, config->name == NULL ? "weft" : config->name);
     config->name = pool->name;
     if (config->cpus != NULL) {
@@ -367,34 +406,12 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
         text_copy(pool->cpus_text, sizeof pool->cpus_text, config->cpus);
         config->cpus = pool->cpus_text;
     }
-    pool->cpu_count = os_cpu_count();
-    if (config->cpus != NULL) pool->cpu_count = (uint32_t)min_u64(pool->cpu_count, os_cpuset_count(&pool->cpus));
-    if (config->workers == 0) config->workers = pool->cpu_count;
-    config->workers = (uint32_t)min_u64(config->workers, WEFT_WORKERS_MAX);
-    if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
-    pool->background_max = config->background_max;
-    if (config->spares == 0) config->spares = config->workers;
-    if (config->stack_size == 0) config->stack_size = os_stack_size();
-    bool adapts = config->spin_ns == 0;
-    if (adapts) config->spin_ns = SPIN_NS_DEFAULT;
-    pool->place_cpus = pool_place_cpus(pool);
-    if (pool->place_cpus == 1 && config->cpus == NULL)
-        config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
-    pool->workers_max = config->workers;
-    store_rlx(&pool->workers, config->workers);
+    configure_threads(pool);
+    configure_times(pool);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
     pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->place_cpus > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
-    uint64_t spin_ns = config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns;
-    pool->spin_adapts = adapts;
-    if (config->expect_percent == 0) config->expect_percent = spin_ns == 0 ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
-    if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
-    pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;
-    pool->ticks_per_us = os_ticks_per_us();
-    pool->patience_ticks = PATIENCE_NS * os_ticks_per_us() / 1000;
-    pool->tiny_ticks = TINY_NS * os_ticks_per_us() / 1000;
-    pool->brief_ticks = BRIEF_NS * os_ticks_per_us() / 1000;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     real_configure(pool);
     pool->fork_count = os_fork_count();
@@ -524,8 +541,7 @@ static void pool_await_leavers(weft_pool *pool) {
 static void pool_drain(weft_pool *pool) {
     store_rlx(&pool->closed, 1);
     os_fence_heavy(P4);
-    add_rlx(&pool->room, 1);
-    os_wake(&pool->room, INT32_MAX);
+    event_raise(&pool->room);
     do { /* a guest's loop may have submitted */
         for (;;) {
             uint32_t event = load_acq(P2, &pool->drained);
@@ -546,10 +562,7 @@ static void pool_free_data(weft_pool *pool) {
 
 /* Is the caller running a task of this pool? */
 static bool pool_is_inside(weft_pool *pool) {
-    const os_self *self = os_self_get();
-    const struct weft_worker *seat = self->pool_id == pool->id ? self->worker : NULL;
-    for (const struct place *place = self->places; place != NULL && seat == NULL; place = place->next)
-        if (place->pool_id == pool->id) seat = place->seat;
+    const struct weft_worker *seat = seat_of(os_self_get(), pool);
     return seat != NULL && (seat->is_worker || seat->frame != NULL);
 }
 

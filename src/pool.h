@@ -18,10 +18,9 @@ uint32_t pool_spares_wanted(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
-/* Around a sleep in a join, a loop or a wait. It holds up a worker or a spare that is in no section; threads from outside
- * are counted apart. */
-void pool_hold_up(const struct weft_worker *seat);
-void pool_let_go(const struct weft_worker *seat);
+/* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
+ * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
+void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);
 /* Is a worker or a spare neither in a section nor held up? */
 bool pool_has_runner(const weft_pool *pool);
 /* Starts and wakes the spares that are wanted. Whether there are as many. Any thread. */

@@ -123,14 +123,7 @@ static void wait_sleep(struct wait *wait) {
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
         has_found = helps && !has_piece && wait_find(wait, true, &found);
-        if (!has_piece && !has_found) {
-            uint64_t start = trace_begin(seat);
-            count_up(&seat->parks, 1);
-            pool_hold_up(seat);
-            os_wait(&seat->wait_event, event, wait->deadline_ns);
-            pool_let_go(seat);
-            trace_end(seat, TRACE_WAIT, start, 0);
-        }
+        if (!has_piece && !has_found) pool_sleep(seat, event, wait->deadline_ns);
     }
     store_rlx(&seat->wait_id, 0);
     if (helps) {

@@ -97,8 +97,7 @@ void worker_settle(struct weft_worker *seat, struct record *record) {
     if (wakes && id != 0) worker_wake_waiters(pool, id);
     if (wakes && load_rlx(&record->held) != NULL) worker_start_held(seat, record);
     if (LIKELY(!load_rlx(&pool->closed))) return;
-    add_rlx(&pool->drained, 1);
-    os_wake(&pool->drained, INT32_MAX);
+    event_raise(&pool->drained);
 }
 
 void worker_flush(struct weft_worker *seat) {
@@ -159,9 +158,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
 NOINLINE void worker_leave_queue(weft_pool *pool) {
     add_rlx(&pool->queued, UINT64_MAX);
     fence_sc(D13);
-    if (load_rlx(&pool->room_wanted) == 0) return;
-    add_rlx(&pool->room, 1);
-    os_wake(&pool->room, INT32_MAX);
+    if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
 }
 
 /* worker_run_cell without its counting of tasks_run: returns 1 when the task ran, 0 when it was dropped. */
@@ -288,8 +285,7 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
         if (helps == 0) continue;
         if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
             continue;
-        add_rlx(&waiter->wait_event, 1);
-        os_wake(&waiter->wait_event, INT32_MAX);
+        event_raise(&waiter->wait_event);
     }
 }
 
@@ -298,8 +294,7 @@ static void wake_waits(weft_pool *pool, bool stranded) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || (stranded && load_rlx(&waiter->wait_helps) != 0)) continue;
-        add_rlx(&waiter->wait_event, 1);
-        os_wake(&waiter->wait_event, INT32_MAX);
+        event_raise(&waiter->wait_event);
     }
 }
 
@@ -311,8 +306,7 @@ void worker_wake_waiters(weft_pool *pool, uint64_t id) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
-        add_rlx(&waiter->wait_event, 1);
-        os_wake(&waiter->wait_event, INT32_MAX);
+        event_raise(&waiter->wait_event);
     }
 }
 

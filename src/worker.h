@@ -295,6 +295,12 @@ void worker_wake_waits(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait for that group. */
 void worker_wake_waiters(weft_pool *pool, uint64_t id);
 
+/* An event has come (worker.c): who sleeps on it looks again. */
+INLINE void event_raise(os_word *event) {
+    add_rlx(event, 1);
+    os_wake(event, INT32_MAX);
+}
+
 /* Adds to a counter that only the caller's thread writes. */
 #define count_up(counter, n) store_rlx(counter, load_rlx(counter) + (n))
 
