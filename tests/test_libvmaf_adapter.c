@@ -196,10 +196,10 @@ static void test_thread_data_side_by_side(void **state) {
     (void)state;
     VmafThreadPool *pool = make(2);
     gate g[2];
-    slot_seen seen[2] = {{&g[0], NULL}, {&g[1], NULL}}, *pointers[2] = {&seen[0], &seen[1]};
+    slot_seen seen[2] = {{&g[0], NULL}, {&g[1], NULL}}, *where[2] = {&seen[0], &seen[1]};
     for (int i = 0; i < 2; i++) {
         gate_init(&g[i]);
-        assert_int_equal(vmaf_thread_pool_enqueue(pool, slot_job, &pointers[i], sizeof pointers[i]), 0);
+        assert_int_equal(vmaf_thread_pool_enqueue(pool, slot_job, &where[i], sizeof where[i]), 0);
     }
     for (int i = 0; i < 2; i++) await(&g[i].entered);
     assert_ptr_not_equal(seen[0].slot, seen[1].slot);
