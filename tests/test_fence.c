@@ -1,24 +1,12 @@
 /* test_fence.c: both kinds of fence, and what a thread and a forked child know of themselves, as os.h promises them. */
 #define _GNU_SOURCE
-#include "help.h"
-#include "os.h"
+#include "os_help.h"
 
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/membarrier.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-
-static const os_thread_options plain;
-
-static os_thread start(void (*entry)(void *), void *argument) {
-    os_thread thread = {0};
-    REQUIRE(os_thread_start(&thread, &plain, entry, argument) == 0);
-    return thread;
-}
 
 /* ---- fences ------------------------------------------------------------------------------------------------------- */
 
@@ -73,7 +61,7 @@ static void heavy_side(dekker *d) {
 static int dekker_failures(void) {
     static dekker d;
     memset(&d, 0, sizeof d);
-    os_thread thread = start(light_side, &d);
+    os_thread thread = start_thread(light_side, &d);
     heavy_side(&d);
     os_thread_join(thread);
     int failures = 0;
@@ -125,23 +113,11 @@ static void test_fence_by_environment(void **state) {
     assert_int_equal(in_child(exec_with_fence, "other"), 0);
 }
 
-/* From now on membarrier fails in this process. */
-static bool forbid_membarrier(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 static int fence_after_filter(void *argument) {
     (void)argument;
     os_init();
     REQUIRE(os_fence_is_asymmetric());
-    if (!forbid_membarrier()) return 77;
+    if (!forbid_call(SYS_membarrier, ANY_SECOND, EPERM)) return 77;
     REQUIRE(membarrier_now() == -1);
     errno = EDOM;
     REQUIRE(dekker_failures() == 0);
@@ -229,13 +205,13 @@ static void test_watch(void **state) {
     (void)state;
     assert_int_equal(pthread_key_create(&other_key, other_key_ends), 0);
     watched once = {.again = false}, again = {.again = true};
-    os_thread_join(start(watch_and_end, &once));
+    os_thread_join(start_thread(watch_and_end, &once));
     assert_int_equal(once.exits, 1);
     /* Destructors of other libraries may use weft after on_exit: it then comes once more. */
-    os_thread_join(start(watch_and_end, &again));
+    os_thread_join(start_thread(watch_and_end, &again));
     assert_true(again.exits >= 1 && again.key_ended != 0);
     assert_true(again.last_exit > again.key_ended);
-    os_thread_join(start(do_nothing, NULL));
+    os_thread_join(start_thread(do_nothing, NULL));
     assert_int_equal(once.exits, 1);
     pthread_key_delete(other_key);
 }

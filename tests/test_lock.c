@@ -1,23 +1,11 @@
 /* test_lock.c: os_mutex hands its holder the priority of who waits for it, and works without the kernel's help. */
 #define _GNU_SOURCE
-#include "help.h"
-#include "os.h"
+#include "os_help.h"
 
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
-#include <sys/prctl.h>
-
-static const os_thread_options plain;
-
-static os_thread start(void (*entry)(void *), void *argument) {
-    os_thread thread = {0};
-    REQUIRE(os_thread_start(&thread, &plain, entry, argument) == 0);
-    return thread;
-}
 
 /* As the kernel runs the calling thread now: below 0 is real time. */
 static long priority_now(void) {
@@ -70,9 +58,9 @@ static void test_holder_inherits(void **state) {
     (void)state;
     if (in_child(can_be_fifo, NULL) != 0) SKIP("no right to SCHED_FIFO");
     contest c = {.holds = {0}};
-    os_thread low = start(hold_until_boosted, &c);
+    os_thread low = start_thread(hold_until_boosted, &c);
     while (load_acq(T1, &c.holds) == 0) os_yield();
-    os_thread high = start(lock_as_fifo, &c);
+    os_thread high = start_thread(lock_as_fifo, &c);
     os_thread_join(high);
     os_thread_join(low);
     assert_int_equal(load_rlx(&c.mutex.word), 0);
@@ -102,19 +90,10 @@ static void lock_often(void *argument) {
 
 static int lock_without_kernel(void *nothing) {
     (void)nothing;
-    struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {sizeof program / sizeof program[0], program};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) return 77;
+    if (!forbid_call(SYS_futex, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, ENOSYS)) return 77;
     counted c = {.count = 0};
     os_thread threads[LOCKERS];
-    for (int i = 0; i < LOCKERS; i++) threads[i] = start(lock_often, &c);
+    for (int i = 0; i < LOCKERS; i++) threads[i] = start_thread(lock_often, &c);
     for (int i = 0; i < LOCKERS; i++) os_thread_join(threads[i]);
     REQUIRE(c.count == (uint64_t)LOCKERS * LOCK_ROUNDS);
     REQUIRE(load_rlx(&c.mutex.word) == 0);

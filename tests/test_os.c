@@ -1,7 +1,6 @@
 /* test_os.c: memory, threads, sleeping and time as os.h promises them. Fences and identity: test_fence.c. */
 #define _GNU_SOURCE
-#include "help.h"
-#include "os.h"
+#include "os_help.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +16,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
-
-static const os_thread_options plain;
-
-static os_thread start(void (*entry)(void *), void *argument) {
-    os_thread thread = {0};
-    REQUIRE(os_thread_start(&thread, &plain, entry, argument) == 0);
-    return thread;
-}
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -327,7 +318,7 @@ static void wake_sleepers(bool each) {
     for (int i = 0; i < SLEEPERS; i++) {
         sleepers[i].word = &word;
         sleepers[i].returned = &returned;
-        threads[i] = start(sleep_once, &sleepers[i]);
+        threads[i] = start_thread(sleep_once, &sleepers[i]);
         visible = visible && await_sleep(&sleepers[i]);
     }
     for (uint32_t woken = 1; visible && woken <= SLEEPERS; woken = each ? woken + 1 : SLEEPERS + 1) {
@@ -369,7 +360,7 @@ static void wait_under_signals(uint64_t deadline_ns) {
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
     os_word word = {0}, returned = {0};
     sleeper s = {.word = &word, .returned = &returned, .signals = true, .deadline_ns = deadline_ns};
-    os_thread thread = start(sleep_once, &s);
+    os_thread thread = start_thread(sleep_once, &s);
     while (load_acq(T1, &s.tid) == 0) os_yield();
     while (load_acq(T2, &returned) == 0) {
         pthread_kill(s.handle, SIGUSR1);
@@ -411,7 +402,7 @@ static void test_mutex(void **state) {
     (void)state;
     counted c = {.count = 0};
     os_thread threads[LOCKERS];
-    for (int i = 0; i < LOCKERS; i++) threads[i] = start(lock_often, &c);
+    for (int i = 0; i < LOCKERS; i++) threads[i] = start_thread(lock_often, &c);
     for (int i = 0; i < LOCKERS; i++) os_thread_join(threads[i]);
     assert_int_equal(c.count, LOCKERS * LOCK_ROUNDS);
     assert_int_equal(load_rlx(&c.mutex.word), 0);
@@ -428,7 +419,7 @@ static void test_mutex_announces_sleepers(void **state) {
     os_mutex mutex = {{0}};
     os_lock(&mutex);
     assert_int_equal(load_rlx(&mutex.word), gettid());
-    os_thread thread = start(lock_once, &mutex);
+    os_thread thread = start_thread(lock_once, &mutex);
     while ((load_rlx(&mutex.word) & FUTEX_WAITERS) == 0) os_yield();
     os_unlock(&mutex);
     os_thread_join(thread);
@@ -445,7 +436,7 @@ static void test_join_in_forked_child(void **state) {
     os_init();
     os_word word = {0}, returned = {0};
     sleeper s = {.word = &word, .returned = &returned};
-    os_thread thread = start(sleep_once, &s);
+    os_thread thread = start_thread(sleep_once, &s);
     assert_int_equal(in_child(join_parents_thread, &thread), 0);
     store_rlx(&word, 1u);
     while (load_acq(T2, &returned) == 0) os_wake(&word, 1);

@@ -1,16 +1,12 @@
 /* test_ready.c: workers that get up ahead of work: how it is asked for, and that they do. When is up to the machine. */
 #define _GNU_SOURCE
-#include "help.h"
+#include "pool_help.h"
 #include "worker.h"
 
 static weft_pool *pool_of(uint32_t workers, int32_t expect_percent) {
-    weft_config config;
-    weft_config_init(&config);
-    config.workers = workers;
+    weft_config config = config_of(workers);
     config.expect_percent = expect_percent;
-    weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
-    return pool;
+    return make_pool_with(&config);
 }
 
 static uint64_t misses_of(const weft_pool *pool, uint32_t worker) {
@@ -36,7 +32,7 @@ static void test_refusals(void **state) {
     weft_pool *pool = pool_of(1, 0);
     assert_int_equal(weft_expect(NULL, 1, 1), WEFT_EINVAL);
     assert_int_equal(weft_expect(pool, 0, 1), WEFT_EINVAL);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* Those asked for get up, look out in vain, and sleep again; the others sleep on. */
@@ -47,7 +43,7 @@ static void test_by_hand(void **state) {
     for (int i = 0; i < 5; i++) ask(pool, 1);
     assert_int_equal(misses_of(pool, 1), 0);
     assert_int_equal(misses_of(pool, 2), 0);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 static void test_more_than_there_are(void **state) {
@@ -55,7 +51,7 @@ static void test_more_than_there_are(void **state) {
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
     weft_pool *pool = pool_of(1, 0);
     ask(pool, UINT32_MAX);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* A moment that is replaced before it comes, or taken back, concerns nobody. */
@@ -69,7 +65,7 @@ static void test_taken_back(void **state) {
     assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
     assert_int_equal(weft_expect(pool, 1, 1), WEFT_OK); /* long ago */
     assert_int_equal(weft_expect(pool, 1, UINT64_MAX), WEFT_OK);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* The next call replaces the one before, also for those whom it does not ask for. */
@@ -84,12 +80,7 @@ static void test_fewer(void **state) {
     assert_int_equal(weft_expect(pool, 3, later_ns), WEFT_OK);
     assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) assert_int_equal(park_told(&pool->park, i), 0);
-    weft_pool_destroy(&pool);
-}
-
-static int nothing(void *payload, weft_worker *self) {
-    (void)payload, (void)self;
-    return 0;
+    end_pool(pool);
 }
 
 /* Told again and again while they work and sleep. */
@@ -98,11 +89,11 @@ static void test_told_at_all_times(void **state) {
     weft_pool *pool = pool_of(2, 100);
     for (int i = 0; i < 2000; i++) {
         weft_group group = WEFT_GROUP_INIT;
-        for (int k = 0; k < i % 7; k++) assert_int_equal(weft_submit(pool, &group, nothing, NULL, 0), WEFT_OK);
+        for (int k = 0; k < i % 7; k++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
         assert_int_equal(weft_expect(pool, 1 + (uint32_t)i % 2, os_now_ns() + (uint64_t)(i % 13) * 20000), WEFT_OK);
         assert_int_equal(weft_wait(pool, &group), WEFT_OK);
     }
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 static int32_t percent_of(int64_t spin_ns, int32_t wish) {
@@ -110,10 +101,9 @@ static int32_t percent_of(int64_t spin_ns, int32_t wish) {
     weft_config_init(&config);
     config.spin_ns = spin_ns;
     config.expect_percent = wish;
-    weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    weft_pool *pool = make_pool_with(&config);
     assert_int_equal(weft_pool_config(pool, &config), WEFT_OK);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
     return config.expect_percent;
 }
 
@@ -128,13 +118,10 @@ static void test_spent(void **state) {
     enum { MOMENTS = 20, PARKS_EACH = 6 };
     (void)state;
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
-    weft_config config;
-    weft_config_init(&config);
-    config.workers = 1;
+    weft_config config = config_of(1);
     config.spin_ns = 10000; /* nothing is tried */
     config.start = get_up_early;
-    weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    weft_pool *pool = make_pool_with(&config);
     store_rlx(&pool->real.window_ticks, UINT64_MAX);
     usleep(1000);
     struct weft_worker *seat = load_rlx(&pool->seats[0]);
@@ -146,7 +133,7 @@ static void test_spent(void **state) {
     uint64_t parks = load_rlx(&seat->parks) - before;
     print_message("%u moments told to one that may not spin: it parked %u times\n", (unsigned)MOMENTS, (unsigned)parks);
     assert_true(parks <= MOMENTS * PARKS_EACH);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 static void test_configuration(void **state) {
@@ -170,13 +157,10 @@ static int brief(void *payload, weft_worker *self) {
 /* What wakes cost is learned from the pool's own. */
 static void test_wake_costs(void **state) {
     (void)state;
-    weft_config config;
-    weft_config_init(&config);
-    config.workers = 1;
+    weft_config config = config_of(1);
     config.flags = WEFT_NO_HELP;
     config.expect_percent = WEFT_SPIN_NONE;
-    weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    weft_pool *pool = make_pool_with(&config);
     weft_wake_costs costs = {.struct_size = 0};
     assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_EINVAL);
     assert_int_equal(weft_pool_wake_costs(pool, NULL), WEFT_EINVAL);
@@ -194,7 +178,7 @@ static void test_wake_costs(void **state) {
     }
     assert_true(costs.send_ns > 0);
     assert_true(costs.spin_ns <= 50000);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* A pool of several workers that has nothing to do tries what wakes cost, after long and short sleeps, and then leaves it
@@ -211,20 +195,17 @@ static void test_trials(void **state) {
                   (unsigned)costs.run_ns[0], (unsigned)costs.run_ns[1], (unsigned)costs.run_ns[2],
                   (unsigned)costs.run_here_ns, (unsigned)costs.spin_ns);
     for (uint32_t i = 0; i < 3; i++) assert_int_equal(load_rlx(&pool->seats[i])->expect.gap_count, 0);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* Whoever sets the spin time by hand has no use for trials. */
 static void test_no_trials(void **state) {
     (void)state;
-    weft_config config;
-    weft_config_init(&config);
-    config.workers = 3;
+    weft_config config = config_of(3);
     config.spin_ns = 1000;
-    weft_pool *pool = NULL;
-    assert_int_equal(weft_pool_create(&pool, &config), WEFT_OK);
+    weft_pool *pool = make_pool_with(&config);
     assert_int_equal(load_rlx(&pool->trials), 0);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 static int turns(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -251,7 +232,7 @@ static void test_loops(void **state) {
         assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
         assert_true(park_told(&pool->park, 0) == told_ns);
     }
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 /* Whoever wants none gets none, asked by hand or not. */
@@ -262,12 +243,12 @@ static void test_off(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         assert_int_equal(weft_expect(pool, 1, os_now_ns() + 1000000), WEFT_OK);
         usleep(2000);
-        assert_int_equal(weft_submit(pool, &group, nothing, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
         assert_int_equal(weft_wait(pool, &group), WEFT_OK);
     }
     assert_int_equal(misses_of(pool, 0), 0);
     assert_int_equal(load_rlx(&load_rlx(&pool->seats[0])->expect_hits), 0);
-    weft_pool_destroy(&pool);
+    end_pool(pool);
 }
 
 int main(void) {

@@ -1,13 +1,11 @@
 /* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once
  * warm. */
 #define _GNU_SOURCE
+#include "os_help.h"
 #include "pool_help.h"
 #include "pool.h"
 #include "real.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -135,13 +133,8 @@ static int in_section(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* A spare gets what the workers got. */
-static void test_spare(void **state) {
-    (void)state;
-    sight sights[3] = {{.seen = 0}};
-    weft_config config = config_of(1);
-    config.policy = WEFT_FIFO;
-    config.priority = 1;
+/* One worker's task opens a section, so that a spare comes; both look around. */
+static weft_pool *pool_with_spare(weft_config config, sight *sights) {
     config.start = look_around;
     config.context = sights;
     weft_pool *pool = make_pool_with(&config);
@@ -152,7 +145,18 @@ static void test_spare(void **state) {
     await(&g.entered);
     while (atomic_load(&sights[1].seen) == 0) nap();
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    return pool;
+}
+
+/* A spare gets what the workers got. */
+static void test_spare(void **state) {
+    (void)state;
+    sight sights[3] = {{.seen = 0}};
+    weft_config config = config_of(1);
+    config.policy = WEFT_FIFO;
+    config.priority = 1;
+    weft_pool *pool = pool_with_spare(config, sights);
     assert_int_equal(sights[1].policy, sights[0].policy);
     assert_int_equal(outcome_of(pool).policy_refused, sights[0].policy == SCHED_FIFO ? 0 : 2);
     end_pool(pool);
@@ -162,11 +166,15 @@ static void test_spare(void **state) {
 
 #define NOBODY 65534
 
+static bool drop_privileges(void) {
+    const struct rlimit none = {0, 0};
+    return setrlimit(RLIMIT_RTPRIO, &none) == 0 && setrlimit(RLIMIT_MEMLOCK, &none) == 0 &&
+           (geteuid() != 0 || (setgid(NOBODY) == 0 && setuid(NOBODY) == 0));
+}
+
 static int ask_as_nobody(void *nothing) {
     (void)nothing;
-    const struct rlimit none = {0, 0};
-    if (setrlimit(RLIMIT_RTPRIO, &none) != 0 || setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 77;
-    if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 77;
+    if (!drop_privileges()) return 77;
     weft_config config = config_of(2);
     config.policy = WEFT_RR;
     config.priority = 99;
@@ -228,17 +236,7 @@ static void see_bound_spare(const char *cpus, const cpu_set_t *own) {
     weft_config config = config_of(1);
     config.flags = WEFT_BIND;
     config.cpus = cpus;
-    config.start = look_around;
-    config.context = sights;
-    weft_pool *pool = make_pool_with(&config);
-    gate g, *where = &g;
-    weft_group group = WEFT_GROUP_INIT;
-    gate_init(&g);
-    REQUIRE(weft_submit(pool, &group, in_section, &where, sizeof where) == WEFT_OK);
-    await(&g.entered);
-    while (atomic_load(&sights[1].seen) == 0) nap();
-    gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    weft_pool *pool = pool_with_spare(config, sights);
     assert_int_equal(sights[0].cpus, 1);
     assert_int_equal(sights[1].cpus, CPU_COUNT(own));
     assert_int_equal(outcome_of(pool).bind_refused, 0);
@@ -261,14 +259,7 @@ static void test_bound_spare(void **state) {
 
 static int bind_untold(void *nothing) {
     (void)nothing;
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_getaffinity, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 77;
+    if (!forbid_call(SYS_sched_getaffinity, ANY_SECOND, EPERM)) return 77;
     weft_config config = config_of(2);
     config.flags = WEFT_BIND;
     weft_pool *pool = make_pool_with(&config);
@@ -402,9 +393,7 @@ static void test_spin_budget_of_ages(void **state) {
 /* All that is refused leaves ordinary workers. */
 static int spin_as_nobody(void *nothing) {
     (void)nothing;
-    const struct rlimit none = {0, 0};
-    if (setrlimit(RLIMIT_RTPRIO, &none) != 0) return 77;
-    if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 77;
+    if (!drop_privileges()) return 77;
     weft_config config = config_of(2);
     config.policy = WEFT_DEADLINE;
     config.runtime_ns = 80000;
@@ -504,42 +493,31 @@ static void refuses(weft_config config) {
 
 static void test_contradictions(void **state) {
     (void)state;
-    weft_config deadline = config_of(1);
+    const weft_config ordinary = config_of(1);
+    weft_config fifo = ordinary, deadline = ordinary;
+    fifo.policy = WEFT_FIFO;
+    fifo.priority = 1;
     deadline.policy = WEFT_DEADLINE;
     deadline.runtime_ns = 1000000;
     deadline.period_ns = 10000000;
-    weft_config wish = deadline;
-    wish.cpus = "0";
-    refuses(wish);
-    wish = deadline;
-    wish.flags = WEFT_BIND;
-    refuses(wish);
-    wish = deadline;
-    wish.deadline_ns = 500000;
-    refuses(wish);
-    wish = deadline;
-    wish.deadline_ns = 20000000;
-    refuses(wish);
-    wish = deadline;
-    wish.priority = 1;
-    refuses(wish);
-    wish = deadline;
-    wish.runtime_ns = 0;
-    refuses(wish);
-    wish = config_of(1);
-    wish.priority = 1;
-    refuses(wish);
-    wish.policy = WEFT_FIFO;
-    wish.priority = 0;
-    refuses(wish);
-    wish.priority = 100;
-    refuses(wish);
-    wish.priority = 1;
-    wish.period_ns = 1;
-    refuses(wish);
-    wish = config_of(1);
-    wish.policy = WEFT_DEADLINE + 1;
-    refuses(wish);
+#define REFUSED(base, ...)                                                                                                  \
+    do {                                                                                                                    \
+        weft_config wish = base;                                                                                            \
+        __VA_ARGS__;                                                                                                        \
+        refuses(wish);                                                                                                      \
+    } while (0)
+    REFUSED(deadline, wish.cpus = "0");
+    REFUSED(deadline, wish.flags = WEFT_BIND);
+    REFUSED(deadline, wish.deadline_ns = 500000);
+    REFUSED(deadline, wish.deadline_ns = 20000000);
+    REFUSED(deadline, wish.priority = 1);
+    REFUSED(deadline, wish.runtime_ns = 0);
+    REFUSED(ordinary, wish.priority = 1);
+    REFUSED(ordinary, wish.policy = WEFT_DEADLINE + 1);
+    REFUSED(fifo, wish.priority = 0);
+    REFUSED(fifo, wish.priority = 100);
+    REFUSED(fifo, wish.period_ns = 1);
+#undef REFUSED
 }
 
 static void told(const char *text, int error, uint32_t policy) {
