@@ -24,6 +24,12 @@ void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
     return __real_os_map_aligned(bytes, alignment);
 }
 
+/* -1: nothing is given back unless it is asked for, however slow the machine. 0: as ever. */
+static void decay_after(int64_t ms) {
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = ms};
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
 /* ---- blocks that know what they hold ------------------------------------------------------------------------------ */
 
 static uint32_t next_random(uint32_t *state) {
@@ -348,6 +354,7 @@ static void test_exits(void **state) {
 /* The main thread gets at the memory of those that have ended. */
 static void test_adopted_by_main(void **state) {
     (void)state;
+    decay_after(-1); /* whose turns adopt, too */
     weft_trim();
     run_thread(leave_blocks);
     for (int i = 0; i < LEFT; i += 2) weft_free(left_blocks[i]);
@@ -358,6 +365,7 @@ static void test_adopted_by_main(void **state) {
     assert_true(after.from_orphans > before.from_orphans);
     for (int i = 0; i < LEFT; i++) weft_free(blocks[i]);
     for (int i = 1; i < LEFT; i += 2) weft_free(left_blocks[i]);
+    decay_after(0);
 }
 
 /* ThreadSanitizer forgets a thread in the last round of destructors: none of ours may come so late there. */
@@ -424,6 +432,7 @@ static void test_trim(void **state) {
     enum { COUNT = 40000 };
     void **blocks = calloc(COUNT, sizeof *blocks);
     assert_non_null(blocks);
+    decay_after(-1);
     weft_trim();
     weft_heap_counts before = counts_now();
     for (int i = 0; i < COUNT; i++) {
@@ -439,6 +448,7 @@ static void test_trim(void **state) {
     assert_true(is_painted(p, 600, 0));
     weft_free(p);
     free(blocks);
+    decay_after(0);
 }
 
 /* ---- counts, walk, JSON ------------------------------------------------------------------------------------------- */

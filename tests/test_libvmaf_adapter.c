@@ -132,7 +132,7 @@ static void test_no_allocation(void **state) {
         gate g[2];
         for (int i = 0; i < 2; i++) occupy(&g[i], pool);
         for (int i = 0; i < 400; i++) assert_int_equal(vmaf_thread_pool_enqueue(pool, pointer_job, s, sizes[i % 4]), 0);
-        if (round > 0) assert_int_equal(mallinfo2().uordblks, before);
+        if (round > 0) assert_true(mallinfo2().uordblks <= before);
         for (int i = 0; i < 2; i++) gate_open(&g[i]);
         assert_int_equal(vmaf_thread_pool_wait(pool), 0);
     }
