@@ -214,7 +214,7 @@ static void in_thread(struct fuzzer *f, long steps) {
 }
 
 static void child(struct fuzzer *f) {
-    alarm(100);
+    alarm(600);
     f->is_alone = true;
     for (int i = 0; i < OWN; i += 2)
         if (f->own[i].p != NULL) drop(f, &f->own[i]);

@@ -107,7 +107,7 @@ def contents(root):
 
 
 def doctor(*options):
-    done = subprocess.run([WEFT, "doctor", *options], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([WEFT, "doctor", *options], capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -163,7 +163,7 @@ def script(root):
 
     def run(*words, expect=0):
         done = subprocess.run(["sh", "-c", text, file, *words], env={**os.environ, "ROOT": root}, capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=600, check=False)
         check(done.returncode == expect, f"{words}: status {done.returncode}: {done.stderr}")
         return contents(root)
 

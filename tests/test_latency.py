@@ -24,7 +24,7 @@ def latency(*options, extra=()):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "latency.json")
         command = [WEFT, "latency", "--json", file, *options, *(word.format(folder=folder) for word in extra)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         files = {name: open(os.path.join(folder, name), encoding="utf-8").read() for name in os.listdir(folder)}
         result = json.loads(files["latency.json"]) if "latency.json" in files else None
         return done.returncode, result, done.stdout, done.stderr, files
@@ -108,7 +108,7 @@ def plot():
 
 
 def listing():
-    done = subprocess.run([WEFT, "latency", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([WEFT, "latency", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=600, check=False)
     check(done.returncode == 0, f"status {done.returncode}")
     for name in (*(f"weft/{mode}" for mode in WEFT_MODES), "static-spin/spinning", "fifo-oai/parked", "liar/parked"):
         check(f"  {name} " in done.stdout, f"{name} is listed")
@@ -151,7 +151,7 @@ def wrong_options():
         check(errors.strip(), f"{options}: says what is wrong")
         check(result is None, f"{options}: writes nothing")
     command = [WEFT, "latency", "--seconds", "0.01", "--pool", "recycled", "--json", "/nonexistent/file"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     check(done.returncode == 2 and done.stdout == "" and "/nonexistent/file" in done.stderr, f"no such folder: {done.returncode}, {done.stderr}")
 
 
@@ -162,7 +162,7 @@ def interrupt():
             if "histogram" in line:
                 break
         running.send_signal(signal.SIGINT)
-        output = running.communicate(timeout=120)[0]
+        output = running.communicate(timeout=600)[0]
         check(running.returncode == 130, f"status {running.returncode}")
     check("interrupted" in output, "it says that it was interrupted")
 

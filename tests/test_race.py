@@ -23,7 +23,7 @@ def race(*options):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "race.json")
         command = [WEFT, "race", "--json", file, *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         result = None
         if os.path.exists(file):
             with open(file, encoding="utf-8") as text:
@@ -119,7 +119,7 @@ def pattern_liar():
 
 
 def listing():
-    done = subprocess.run([WEFT, "race", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([WEFT, "race", "--list", "--peer", LIAR], capture_output=True, text=True, timeout=600, check=False)
     check(done.returncode == 0, f"status {done.returncode}")
     for word in (*PATTERNS, "submit", "slot", "x264", "coliseum", "patterns"):
         check(f"\n  {word} " in done.stdout, f"{word} is listed")
@@ -198,7 +198,7 @@ def wrong_options():
 
 
 def command(*words, **options):
-    return subprocess.run([WEFT, *words], capture_output="stdout" not in options, text=True, timeout=60, check=False, **options)
+    return subprocess.run([WEFT, *words], capture_output="stdout" not in options, text=True, timeout=600, check=False, **options)
 
 
 def outputs():
@@ -208,7 +208,7 @@ def outputs():
     for words in (("doctor", "--script"), ("race", "--list"), ("--help",), ("idle", "--workers", "1", "--seconds", "0")):
         with open("/dev/full", "w", encoding="utf-8") as full:
             check(command(*words, stdout=full).returncode == 1, f"{words}: a script, a list that is not whole")
-        closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", WEFT, *words], capture_output=True, timeout=60, check=False)
+        closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", WEFT, *words], capture_output=True, timeout=600, check=False)
         check(closed.returncode == 1, f"{words}: standard output is closed: {closed}")
     done = command("nonsense")
     check(done.returncode == 2 and "nonsense" in done.stderr, f"{done}")
@@ -224,7 +224,7 @@ def reader_leaves():
         running.stdout.readline()
         running.stdout.close()
         errors = running.stderr.read()
-        check(running.wait(timeout=60) == 1 and "standard output" in errors, f"status {running.returncode}: {errors}")
+        check(running.wait(timeout=600) == 1 and "standard output" in errors, f"status {running.returncode}: {errors}")
 
 
 def children_of(pid):
@@ -239,7 +239,7 @@ def interrupt():
         while not children_of(running.pid):
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
-        output = running.communicate(timeout=120)[0]
+        output = running.communicate(timeout=600)[0]
         check(running.returncode == 130, f"status {running.returncode}")
     check("interrupted" in output, "it says that it was interrupted")
 

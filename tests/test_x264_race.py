@@ -55,7 +55,7 @@ class Arguments(unittest.TestCase):
         for options in (["--rounds", "0"], ["--rounds", "-1"], ["--threads", "0"], ["--mode", "none"], ["--clip", "/nonexistent"],
                         ["--json", "/nonexistent/file"], ["--json", "/"], ["--work", "/dev/null/folder"]):
             done = subprocess.run([sys.executable, program, "--library", __file__, *options], capture_output=True, text=True,
-                                  timeout=60, check=False)
+                                  timeout=600, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), f"{options}: {done}")
             self.assertIn("error: ", done.stderr)
             self.assertNotIn("setting up", done.stderr)

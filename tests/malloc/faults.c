@@ -158,7 +158,7 @@ static unsigned everything(void) {
 
 /* In a child: the work with the fault, then again without. Exit status 0 well, 1 well and an allocation failed. */
 static void one_fault(long at, long until) {
-    alarm(60);
+    alarm(600);
     calls = 0;
     fail_at = at;
     fail_until = until;
@@ -195,7 +195,7 @@ static void in_child(void (*run)(void)) {
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
-        alarm(60);
+        alarm(600);
         run();
         _exit(0);
     }

@@ -160,7 +160,7 @@ static void *child_thread(void *block) {
 /* What a child does with what its parent's threads held when it was made. */
 static void child(unsigned char *from_parent) {
     void *block;
-    alarm(60); /* a lock that nobody will open ends the child, and its parent sees how */
+    alarm(600); /* a lock that nobody will open ends the child, and its parent sees how */
     for (size_t size = 1; size < 2000000; size = size * 2 + 1) freed(filled(size, 11), size, 11);
     freed(from_parent, 500, 12);
     in_thread(child_thread, filled(700, 9), &block);
