@@ -2,6 +2,7 @@
 """The race's promises: the shape of its JSON, that a lying pool is found out, that wrong options end with status 2.
 
 Usage: test_race.py WEFT LIAR.so ALLOC_LIAR.so. No figure's size is checked."""
+import fcntl
 import json
 import os
 import signal
@@ -220,9 +221,12 @@ def reader_leaves():
     """`weft race | head`: it does not go on for nobody."""
     words = [WEFT, "race", "--workload", "fib19", "--tasks", "300", "--rounds", "1", "--workers", ",".join(["2"] * 300), "--pool",
              "recycled", "--no-count"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        running.stdout.readline()
-        running.stdout.close()
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)  # less than the table: it cannot be done before the reader leaves
+    with subprocess.Popen(words, stdout=writes, stderr=subprocess.PIPE, text=True) as running:
+        os.close(writes)
+        os.read(reads, 1)
+        os.close(reads)
         errors = running.stderr.read()
         check(running.wait(timeout=600) == 1 and "standard output" in errors, f"status {running.returncode}: {errors}")
 
