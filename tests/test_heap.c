@@ -425,32 +425,6 @@ static void test_no_keys(void **state) {
     assert_int_equal(counts_now().heaps, made);
 }
 
-/* ---- giving back -------------------------------------------------------------------------------------------------- */
-
-static void test_trim(void **state) {
-    (void)state;
-    enum { COUNT = 40000 };
-    void **blocks = calloc(COUNT, sizeof *blocks);
-    assert_non_null(blocks);
-    decay_after(-1);
-    weft_trim();
-    weft_heap_counts before = counts_now();
-    for (int i = 0; i < COUNT; i++) {
-        blocks[i] = weft_alloc(600);
-        paint(blocks[i], 600, 1);
-    }
-    /* not resident_bytes: the system may have taken pages away meanwhile */
-    assert_true(counts_now().mapped_bytes >= before.live_bytes + (size_t)COUNT * 600);
-    for (int i = 0; i < COUNT; i++) weft_free(blocks[i]);
-    assert_true(weft_trim() >= (size_t)COUNT * 600 / 2);
-    assert_true(counts_now().resident_bytes <= before.resident_bytes + 300000);
-    void *p = weft_alloc_zeroed(1, 600);
-    assert_true(is_painted(p, 600, 0));
-    weft_free(p);
-    free(blocks);
-    decay_after(0);
-}
-
 /* ---- counts, walk, JSON ------------------------------------------------------------------------------------------- */
 
 static void test_counts(void **state) {
@@ -694,7 +668,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_exits),
         cmocka_unit_test(test_adopted_by_main),
         cmocka_unit_test(test_destructors),
-        cmocka_unit_test(test_trim),
         cmocka_unit_test(test_no_keys),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_class_counts),

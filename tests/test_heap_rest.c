@@ -1,5 +1,5 @@
-/* What the heap keeps and what it gives back without being asked: while a thread works, when a pool idles; blocks of
- * several slots. */
+/* What the heap keeps and what it gives back, asked or not: while a thread works, when a pool idles; blocks of several
+ * slots. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -36,6 +36,30 @@ static void make_and_free_many(void) {
 static void decay_after(int64_t ms) {
     weft_heap_config config = {.struct_size = sizeof config, .decay_ms = ms};
     REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
+static void test_trim(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    void **blocks = calloc(COUNT, sizeof *blocks);
+    assert_non_null(blocks);
+    decay_after(-1);
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = weft_alloc(600);
+        memset(blocks[i], 1, 600);
+    }
+    /* not resident_bytes: the system may have taken pages away meanwhile */
+    assert_true(counts_now().mapped_bytes >= before.live_bytes + (size_t)COUNT * 600);
+    for (int i = 0; i < COUNT; i++) weft_free(blocks[i]);
+    assert_true(weft_trim() >= (size_t)COUNT * 600 / 2);
+    assert_true(counts_now().resident_bytes <= before.resident_bytes + 300000);
+    unsigned char *p = weft_alloc_zeroed(1, 600);
+    for (int i = 0; i < 600; i++) assert_int_equal(p[i], 0);
+    weft_free(p);
+    free(blocks);
+    decay_after(0);
 }
 
 /* A thread that goes on with so little that its caches are never refilled and never overflow. It waits for the event, not
@@ -343,6 +367,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_bounded),
         cmocka_unit_test(test_frames_decay),
         cmocka_unit_test(test_frames_of_threads),
+        cmocka_unit_test(test_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

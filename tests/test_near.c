@@ -185,7 +185,7 @@ static void test_near_first(void **state) {
     uint16_t near[WORKERS] = {0, 3, 1, 2};
     struct weft_worker *hunter = load_rlx(&s.pool->seats[0]);
     if (hunter->near == NULL) assert_null(s.pool->shared); /* no difference on this machine */
-    hunter->near = near; /* it stands in its task */
+    hunter->near = near;                                   /* it stands in its task */
     s.pool->shared = NULL; /* so that it keeps that order, should it be moved to another CPU */
     for (int i = 0; i < WORKERS; i++) sem_post(&s.submit[i]);
     for (int i = 0; i < WORKERS; i++) await(&s.submitted);
