@@ -528,8 +528,7 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 #define WEFT_FORK_BYTES 48u
 
 typedef struct weft_place weft_place;
-typedef void (*weft_fork_fn)(weft_place *here,
-                             void *payload); /* reads the argument in the payload and writes the result there */
+typedef void (*weft_fork_fn)(weft_place *here, void *payload); /* the payload holds the argument, then the result */
 
 /* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside
  * tasks, bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for
@@ -585,32 +584,41 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here);
 
 /* What follows is weft's own. It is compiled into programs, so a change is a new layout: weft_enter_layout refuses unknown
  * ones. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
-#define WEFT_FORK_LAYOUT 1u
+#define WEFT_FORK_LAYOUT 2u
+
+/* clang can be told that a call leaves its caller's registers alone: functions that fork then save none before they know
+ * that they will. gcc saves them beside the call. */
+#if defined(__clang__) && defined(__x86_64__)
+#define WEFT_FORK_KEEPS __attribute__((preserve_most))
+#define WEFT_FORK_SLOW static inline __attribute__((always_inline))
+#else
+#define WEFT_FORK_KEEPS
+#define WEFT_FORK_SLOW static __attribute__((noinline, cold, unused))
+#endif
+#define WEFT_FORK_WORD(type)                                                                                                \
+    struct {                                                                                                                \
+        type raw;                                                                                                           \
+    }
 
 struct weft_place {
-    struct {
-        weft_fork_fn raw;
-    } fn; /* NULL: free */
-    struct {
-        uint64_t raw;
-    } state; /* 0: nobody else knows of it */
+    WEFT_FORK_WORD(weft_fork_fn) fn; /* NULL: free */
+    WEFT_FORK_WORD(uint64_t) state;  /* 0: nobody else knows of it */
     unsigned char payload[WEFT_FORK_BYTES];
 } __attribute__((aligned(64)));
-
+struct weft_forker {
+    void (*slow)(weft_place *here) WEFT_FORK_KEEPS; /* what forks at other places call */
+    weft_place *deeper;                             /* their next place, then */
+};
 struct weft_span {
-    struct {
-        weft_place *raw;
-    } limit; /* forks at places below it need not look further */
+    WEFT_FORK_WORD(weft_place *) limit; /* forks at places below it need not look further */
+    struct weft_forker *forker;         /* the thread's */
 };
 
 WEFT_API int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout);
-WEFT_API weft_place *weft_fork_slow(weft_place *here) __attribute__((cold));
 WEFT_API int weft_join_slow(weft_place *here, const void *argument, size_t size) __attribute__((cold));
-
 static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT); }
 
-#ifndef WEFT_ACCESS
-#define WEFT_ACCESS
+#ifndef WEFT_FORK_SPAN
 #define WEFT_FORK_SPAN 16384u /* places stand in spans aligned to this; the first place of one is its head */
 #define weft_store_rel(tag, a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELEASE)
 #define weft_store_rlx(a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELAXED)
@@ -618,38 +626,18 @@ static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_e
 #define weft_fence_light(tag) __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #endif
 
-#if defined(__cplusplus)
-#define WEFT_CAST(type, value) reinterpret_cast<type>(value)
-#define WEFT_NULL nullptr
-#else
-#define WEFT_CAST(type, value) ((type)(value))
-#define WEFT_NULL NULL
-#endif
-
-/* The payload has been written. Returns the next place. */
-static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
-    const uintptr_t inside = WEFT_FORK_SPAN - 1;
-    struct weft_span *span = WEFT_CAST(struct weft_span *, WEFT_CAST(uintptr_t, here) & ~inside);
-    weft_store_rel(J44, &here->fn, fn);
-    weft_fence_light(J43);
-    if (__builtin_expect(here >= weft_load_rlx(&span->limit), 0)) return weft_fork_slow(here);
-    return here + 1;
-}
-
-/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
- * been run, and the result is in the payload. */
-static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
-    weft_store_rlx(&here->fn, WEFT_NULL);
-    weft_fence_light(J8);
-    if (__builtin_expect(weft_load_rlx(&here->state) != 0, 0)) return 1;
-    return 0;
-}
-
 /* Structures are copied as what they are: the compiler writes their members one by one into the payload. Through memory, a
  * processor would wait until each has arrived there: it cannot forward several small stores to one large load. */
 #if defined(__cplusplus)
+#define WEFT_CAST(type, value) reinterpret_cast<type>(value)
+#define WEFT_NULL nullptr
+#define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
 #define WEFT_FORK_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
 #else
+#define WEFT_CAST(type, value) ((type)(value))
+#define WEFT_NULL NULL
+#define WEFT_FORK_CHECK(type)                                                                                               \
+    __extension__ _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
 #define WEFT_FORK_COPY(type, to, from)                                                                                      \
     do {                                                                                                                    \
         typedef type weft_copied __attribute__((aligned(16))); /* that much the payload has */                              \
@@ -660,12 +648,30 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
     } while (0)
 #endif
 
-#if defined(__cplusplus)
-#define WEFT_FORK_CHECK(type) static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
-#else
-#define WEFT_FORK_CHECK(type)                                                                                               \
-    __extension__ _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
-#endif
+static inline __attribute__((always_inline)) struct weft_span *weft_place_span(weft_place *here) {
+    return WEFT_CAST(struct weft_span *, WEFT_CAST(uintptr_t, here) / WEFT_FORK_SPAN * WEFT_FORK_SPAN);
+}
+WEFT_FORK_SLOW weft_place *weft_place_ask(weft_place *here) {
+    struct weft_forker *forker = weft_place_span(here)->forker;
+    forker->slow(here);
+    return forker->deeper;
+}
+
+/* The payload has been written. Returns the next place. */
+static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
+    weft_store_rel(J44, &here->fn, fn);
+    weft_fence_light(J43);
+    if (__builtin_expect(here < weft_load_rlx(&weft_place_span(here)->limit), 1)) return here + 1;
+    return weft_place_ask(here);
+}
+
+/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
+ * been run, and the result is in the payload. */
+static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
+    weft_store_rlx(&here->fn, WEFT_NULL);
+    weft_fence_light(J8);
+    return __builtin_expect(weft_load_rlx(&here->state) != 0, 0) ? 1 : 0;
+}
 
 #define WEFT_FORK_PUSH(name, argument_type)                                                                                 \
     WEFT_FORK_CHECK(argument_type)                                                                                          \

@@ -150,13 +150,14 @@ static void fork_respond(struct fork_span *span) {
     fork_notify(seat, id);
 }
 
-weft_place *weft_fork_slow(weft_place *here) {
+static NOINLINE void fork_at_limit(weft_place *here) {
     struct fork_span *span = span_of(here);
     bool is_asked = load_rlx(&span->limit) == NULL;
     weft_place *deeper = here == span_last(span) ? span_leave(span) : here + 1;
     if (is_asked) fork_respond(span_of(deeper));
-    return deeper;
+    span->seat->forker.deeper = deeper;
 }
+void fork_slow(weft_place *here) { fork_at_limit(here); }
 
 weft_place *fork_answer(weft_place *first, weft_place *here) {
     struct fork_span *span = span_of(here);

@@ -39,6 +39,7 @@ static struct fork_span *span_next(struct fork_span *span) {
 static struct fork_span *first_span(struct weft_worker *seat) {
     struct fork_span *span = load_rlx(&seat->forks.first);
     if (span != NULL) return span;
+    seat->forker.slow = fork_slow;
     span = span_make(seat, 0);
     if (span != NULL) store_rlx(&seat->forks.first, span);
     return span;

@@ -14,7 +14,7 @@
 
 struct fork_span {
     ATOMIC(weft_place *) limit; /* as in weft_span: the span's last place, NULL when asked */
-    struct weft_worker *seat;
+    struct weft_worker *seat;   /* begins with the forker */
     ATOMIC(struct fork_span *) next;
     struct fork_span *outer;       /* of a region's first span: where the thread forked before */
     uint64_t base;                 /* position of place 0 */
@@ -39,6 +39,9 @@ enum place_kind { PLACE_IDLE = 0, PLACE_OFFERED = 1 << 2, PLACE_WANTED = 2 << 2,
 #define OFFER_PLACE ((UINT64_C(1) << 42) - 1)
 
 _Static_assert(sizeof(weft_place) == CACHE_LINE && sizeof(struct fork_span) <= sizeof(weft_place), "a head fits in a place");
+_Static_assert(offsetof(struct fork_span, seat) == offsetof(struct weft_span, forker) &&
+                   offsetof(struct weft_worker, forker) == 0,
+               "a seat is a forker");
 _Static_assert(sizeof(struct frame) <= sizeof(weft_place) && SEATS_MAX <= 1 << 12,
                "a frame fits in a place, a seat in a state");
 
@@ -60,6 +63,13 @@ INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
 
 /* Nobody has asked the span's thread. */
 INLINE void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is_guarded ? NULL : span_last(span)); }
+
+/* weft_forker.slow. Programs compiled with clang rely on its keeping their registers. */
+#if defined(__x86_64__) && !defined(__clang__)
+void fork_slow(weft_place *here) __attribute__((target("general-regs-only"), no_caller_saved_registers));
+#else
+void fork_slow(weft_place *here) WEFT_FORK_KEEPS;
+#endif
 
 /* The span where the seat's next region will begin. NULL: no memory. */
 struct fork_span *region_span(struct weft_worker *seat);

@@ -45,6 +45,7 @@ enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
 
 /* Only the seat's own thread touches a field, unless it says otherwise. */
 struct weft_worker {
+    struct weft_forker forker; /* first: spans point to it */
     weft_pool *pool;
     uint32_t index;
     bool is_worker;          /* a worker or a spare, not a thread from outside */
