@@ -18,7 +18,8 @@
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
 #define PERIOD_MAX 1000000000u /* ns */
 #define MULTIPLE_MAX 8u        /* periods in a gap */
-#define MISSED_MAX 4u          /* in a row */
+#define VAIN_MAX 4u            /* looks in a row; beats that passed while nobody looked tell nothing, */
+#define MISSED_MAX 64u         /* until they are so many */
 #define SKIPS_MAX 4u           /* then the period has become longer */
 #define STRAYS_MAX 6u          /* a stray counts two, a beat that may be late one; a beat in its place takes one off */
 #define TRIAL_MIN 2u
@@ -28,8 +29,8 @@
 #define LEAD_MIN 10000u  /* ns */
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
-#define EARLY_PART 50u        /* of the period: being earlier on average costs more than it brings, */
-#define EARLY_MOST_MIN 45000u /* ns: provided that it is that much; */
+#define EARLY_PART 40u        /* of the period: being earlier on average costs more than it brings, */
+#define EARLY_MOST_MIN 55000u /* ns: provided that it is that much; */
 #define EARLY_MOST_MAX 90000u
 #define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
@@ -188,6 +189,7 @@ static void compare(struct expect *expect, uint64_t when, bool was_ready) {
 
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready) {
     if (when <= expect->last) return;
+    expect->vain = 0;
     if (expect->last != 0) expect->gaps[expect->gap_count++ % EXPECT_KEPT] = when - expect->last;
     if (is_told_beat(expect, when)) {
         adapt(expect, when, expect->told, was_ready);
@@ -220,11 +222,14 @@ static uint64_t learned_beat(struct expect *expect, uint64_t now) {
     if (expect->period == 0) return 0;
     uint64_t begun = next_beat(expect, 0) + expect->hold;
     uint64_t passed = now > begun ? (now - begun) / expect->period : 0;
-    bool stops = expect->missed < MISSED_MAX && passed >= MISSED_MAX;
-    if (stops && expect->trial > 0) distrust(expect);
-    if (stops) expect->trial = expect->trial_next - 1; /* the next beat is one already */
     if (passed > expect->missed) expect->missed = passed;
-    if (expect->missed >= MISSED_MAX || expect->trial > 0) return 0;
+    bool was_paused = expect->is_paused;
+    expect->is_paused = expect->vain >= VAIN_MAX || expect->missed >= MISSED_MAX;
+    if (expect->is_paused && !was_paused) {
+        if (expect->trial > 0) distrust(expect);
+        expect->trial = expect->trial_next - 1; /* the next beat is one already */
+    }
+    if (expect->is_paused || expect->trial > 0) return 0;
     uint64_t beat = next_beat(expect, expect->missed + 1);
     uint64_t jumped = expect->last + expect->period;
     return expect->is_stray && jumped + expect->hold > now ? min_u64(beat, jumped) : beat;
@@ -263,5 +268,6 @@ void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
     uint64_t over = max_u64(expect->planned + HOLD_MAX, woke); /* after that it was stopped, not looking */
     expect->spent += min_u64(now, over) - woke;
     expect->woke = woke;
+    expect->vain++; /* if the beat came, that is told next */
     if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

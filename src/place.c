@@ -47,17 +47,23 @@ void place_before_sleep(struct placing *place, bool has_room) {
     place->is_narrowed = narrow(place);
 }
 
-void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from) {
+bool place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from) {
     bool was_narrowed = place->is_narrowed;
     place->is_narrowed = false;
     if (was_narrowed) widen(place);
-    if (woken_from >= OS_CPUS_MAX || !has_room) return;
+    if (woken_from >= OS_CPUS_MAX || !has_room) return false;
     place->cpu = woken_from;
-    if (was_narrowed || place->turns > 0) return;
-    if (os_cpu() == woken_from) {
+    bool is_there = os_cpu() == woken_from;
+    if (was_narrowed || place->turns > 0) return is_there;
+    if (is_there) {
         place->turns_new = (uint32_t)min_u64(max_u64(UINT64_C(2) * place->turns_new, TURNS_MIN), TURNS_MAX);
         place->turns = place->turns_new;
     } else {
         place->turns_new /= 2;
     }
+    return is_there;
+}
+
+void place_leave(struct placing *place) {
+    if (narrow(place)) widen(place);
 }

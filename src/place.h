@@ -20,7 +20,9 @@ void place_before_sleep(struct placing *place, bool has_room);
 /* Instead: it is to run on one CPU, another one for the next index. */
 void place_pin(struct placing *place, uint32_t index);
 /* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU:
- * nobody did. */
-void place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
+ * nobody did. Is it on that CPU, though there is room elsewhere? */
+bool place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
+/* Then it goes elsewhere at once: who has time for that. */
+void place_leave(struct placing *place);
 
 #endif

@@ -530,7 +530,9 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
                            (is_first && workers_awake(pool) < pool->place_cpus) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
-    place_after_sleep(&seat->place, (is_first && has_room(pool)) || is_last, from);
+    bool is_there = place_after_sleep(&seat->place, (is_first && has_room(pool)) || is_last, from);
+    /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
+    if (is_there && is_first && !was_woken && seat->plan.wake != 0) place_leave(&seat->place);
     store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }

@@ -239,6 +239,21 @@ static void test_stopped(void **state) {
     assert_in_range(self.ready, 90, 100);
 }
 
+/* A worker that gets no CPU for some periods, or works on, has not seen that the beats went on: it gets up for the next. */
+static void test_unseen_beats(void **state) {
+    (void)state;
+    struct sleeper self = sleeper_make(0, 0);
+    uint64_t at = steady(&self, START, 500 * US, 100);
+    forget_counts(&self);
+    for (uint32_t i = 1; i <= 50; i++) {
+        uint32_t unseen = i % 10 * 3;
+        self.now = max_u64(self.now, at + unseen * (500 * US) + 60 * US);
+        at = steady(&self, at + unseen * (500 * US), 500 * US, 5);
+    }
+    print_message("unseen beats: ready %u of 250\n", self.ready);
+    assert_in_range(self.ready, 245, 250);
+}
+
 /* Beats at any time, each of them told. */
 static void test_told(void **state) {
     (void)state;
@@ -317,6 +332,7 @@ int main(void) {
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_very_late_beats),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_unseen_beats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

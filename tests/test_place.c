@@ -13,6 +13,7 @@ static struct {
     bool refuses;   /* changes of the affinity */
     uint32_t cpu;   /* where everybody runs */
     os_cpuset mask; /* the thread's affinity */
+    uint64_t least; /* CPUs that it had at any time */
     ATOMIC(uint32_t) applied;
 } machine;
 
@@ -32,6 +33,7 @@ bool __wrap_os_cpuset_apply(const os_cpuset *set) {
     add_rlx(&machine.applied, 1);
     if (!machine.is_fake) return __real_os_cpuset_apply(set);
     if (!machine.refuses) machine.mask = *set;
+    machine.least &= machine.mask.bits[0];
     return !machine.refuses;
 }
 
@@ -40,7 +42,7 @@ uint32_t __wrap_os_cpu(void) { return machine.cpu; }
 static void fake(uint64_t cpus) {
     memset(&machine, 0, sizeof machine);
     machine.is_fake = true;
-    machine.mask.bits[0] = cpus;
+    machine.mask.bits[0] = machine.least = cpus;
 }
 
 static uint64_t sleep_once(struct placing *place, uint32_t woken_from) {
@@ -101,6 +103,30 @@ static void test_no_room(void **state) {
     place_before_sleep(&place, false);
     assert_int_equal(machine.mask.bits[0], 0x3);
     place_after_sleep(&place, false, 0);
+}
+
+static void test_it_leaves_at_once(void **state) {
+    (void)state;
+    struct placing place = {0};
+    fake(0x3);
+    machine.cpu = 1;
+    assert_false(place_after_sleep(&place, true, 0));
+    assert_false(place_after_sleep(&place, false, 1));
+    assert_int_equal(load_rlx(&machine.applied), 0);
+    assert_true(place_after_sleep(&place, true, 1));
+    place_leave(&place);
+    assert_int_equal(machine.least, 0x1);
+    assert_int_equal(machine.mask.bits[0], 0x3);
+    place_before_sleep(&place, true); /* narrowed, and yet there: the other thread has moved */
+    machine.cpu = 0;
+    assert_true(place_after_sleep(&place, true, 0));
+    machine.least = 0x3;
+    place_leave(&place);
+    assert_int_equal(machine.least, 0x2);
+    assert_int_equal(machine.mask.bits[0], 0x3);
+    machine.mask.bits[0] = 0x1; /* no other is left */
+    place_leave(&place);
+    assert_int_equal(machine.mask.bits[0], 0x1);
 }
 
 static void test_the_only_cpu_stays(void **state) {
@@ -193,6 +219,7 @@ int main(void) {
         cmocka_unit_test(test_woken_on_the_wakers_cpu_keeps_off_it),
         cmocka_unit_test(test_the_system_gets_another_chance),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_it_leaves_at_once),
         cmocka_unit_test(test_the_only_cpu_stays),
         cmocka_unit_test(test_a_refusal),
         cmocka_unit_test(test_somebody_else_changes_the_affinity),
