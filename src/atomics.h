@@ -35,29 +35,18 @@
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define cas_rel(tag, a, expected, v)                                                                                        \
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-#define cas_acq_rel(tag, a, expected, v)                                                                                    \
-    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
-#define cas_sc(tag, a, expected, v)                                                                                         \
-    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /* Read-modify-writes; each returns the value before. */
 #define add_rlx(a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define add_acq(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQUIRE)
 #define add_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELEASE)
 #define add_acq_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQ_REL)
-#define add_sc(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define or_rlx(a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define or_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELEASE)
-#define or_acq_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_ACQ_REL)
-#define or_sc(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define and_rlx(a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_RELAXED)
 #define and_acq(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQUIRE)
-#define and_acq_rel(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQ_REL)
-#define and_sc(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 #define xchg_acq(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQUIRE)
 #define xchg_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_RELEASE)
-#define xchg_acq_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQ_REL)
-#define xchg_sc(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_SEQ_CST)
 
 /* A count of which one thread is the only writer: + 1. Others may load it. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
