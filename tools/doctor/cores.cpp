@@ -45,15 +45,11 @@ std::string cache_text(const Topology &topology, hwloc_obj_type_t type, const ch
 }
 
 Finding caches(const Topology &topology) {
-    Finding found;
-    found.item = "cores";
+    Finding found("cores", "", "CPUs of one core share it: a job beside another takes longer than alone");
     found.now = std::to_string(topology.count(HWLOC_OBJ_CORE)) + " cores, " + std::to_string(topology.count(HWLOC_OBJ_PU)) +
                 " CPUs" + cache_text(topology, HWLOC_OBJ_L2CACHE, "L2") + cache_text(topology, HWLOC_OBJ_L3CACHE, "L3") +
                 ", " + std::to_string(topology.count(HWLOC_OBJ_NUMANODE)) + " memory nodes";
-    found.verdict = Verdict::good;
-    if (topology.count(HWLOC_OBJ_PU) <= topology.count(HWLOC_OBJ_CORE)) return found;
-    found.verdict = Verdict::given;
-    found.cost = "CPUs of one core share it: a job beside another takes longer than alone";
+    found.verdict = topology.count(HWLOC_OBJ_PU) <= topology.count(HWLOC_OBJ_CORE) ? Verdict::good : Verdict::given;
     return found;
 }
 
@@ -65,12 +61,10 @@ std::string set_text(hwloc_const_cpuset_t set) {
 }
 
 Finding kinds(const Topology &topology) {
-    Finding found;
-    found.item = "kinds of cores";
     int count = hwloc_cpukinds_get_nr(topology.handle, 0);
-    found.now = count <= 1 ? "one" : "";
+    Finding found("kinds of cores", count <= 1 ? "one" : "",
+                  "what runs on the slow ones ends last, and a join waits for it");
     found.verdict = count <= 1 ? Verdict::good : Verdict::given;
-    found.cost = "what runs on the slow ones ends last, and a join waits for it";
     std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> set(hwloc_bitmap_alloc(), hwloc_bitmap_free);
     for (int kind = count - 1; kind >= 0 && count > 1 && set; kind--) { // the fastest comes last
         if (hwloc_cpukinds_get_info(topology.handle, static_cast<unsigned>(kind), set.get(), nullptr, nullptr, nullptr, 0) !=
@@ -88,19 +82,13 @@ Finding kinds(const Topology &topology) {
 std::vector<Finding> findings_cores(const DoctorOptions &options) {
     Topology topology(options.root);
     if (topology.is_there && topology.count(HWLOC_OBJ_PU) > 0) return {caches(topology), kinds(topology)};
-    Finding found;
-    found.item = "cores";
-    found.now = "hwloc finds none";
-    return {found};
+    return {Finding("cores", "hwloc finds none")};
 }
 
 #else
 
 std::vector<Finding> findings_cores(const DoctorOptions &) {
-    Finding found;
-    found.item = "cores";
-    found.now = "this command was built without hwloc (package libhwloc-dev)";
-    return {found};
+    return {Finding("cores", "this command was built without hwloc (package libhwloc-dev)")};
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct DoctorOptions {
@@ -28,11 +29,20 @@ enum class Verdict {
 struct Finding {
     std::string item;
     std::string now;
+    std::string cost; // of it as it is
     Verdict verdict = Verdict::unknown;
-    std::string cost;              // of it as it is
     std::string command;           // for a shell; may be empty
     std::vector<Setting> settings; // what the script writes
     std::string boot;              // a kernel parameter that the script adds
+
+    Finding(std::string what, std::string as_it_is, std::string its_cost = "")
+        : item(std::move(what)), now(std::move(as_it_is)), cost(std::move(its_cost)) {}
+    void judge(bool is_good) { verdict = is_good ? Verdict::good : Verdict::costs; }
+    // Another value in one file changes it.
+    void change(const std::string &path, const std::string &wanted, const std::string &before) {
+        settings.push_back({path, wanted, before});
+        command = "echo " + wanted + " > " + path;
+    }
 };
 
 // The files under a root.

@@ -17,16 +17,10 @@ std::vector<std::string> configuration(const Tree &tree) {
 }
 
 Finding option(const std::vector<std::string> &config, const std::string &name, const std::string &cost) {
-    Finding found;
-    found.item = name;
-    found.cost = cost;
-    if (config.empty()) {
-        found.now = "this kernel's configuration is not told";
-        return found;
-    }
+    if (config.empty()) return {name, "this kernel's configuration is not told", cost};
     bool there = std::find(config.begin(), config.end(), name + "=y") != config.end();
-    found.now = there ? "built in" : "not built in";
-    found.verdict = there ? Verdict::good : Verdict::costs;
+    Finding found(name, there ? "built in" : "not built in", cost);
+    found.judge(there);
     if (!there) found.command = "a kernel built with " + name + "=y";
     return found;
 }
@@ -54,10 +48,7 @@ std::string if_built(const Finding &option, const std::string &wanted) {
 }
 
 Finding boot_list(const std::string &name, const std::string &now, const std::string &wanted, const std::string &cost) {
-    Finding found;
-    found.item = name;
-    found.now = now.empty() ? "no CPU" : "CPUs " + now;
-    found.cost = cost;
+    Finding found(name, now.empty() ? "no CPU" : "CPUs " + now, cost);
     found.verdict = !now.empty() ? Verdict::good : wanted.empty() ? Verdict::given : Verdict::costs;
     if (found.verdict == Verdict::costs) {
         found.boot = name + "=" + wanted;
@@ -91,11 +82,8 @@ std::vector<Finding> findings_kernel(const Tree &tree) {
         boot_list("rcu_nocbs", parameter(tree, "rcu_nocbs").value_or(""), nocb,
                   "the kernel's deferred frees run on the CPUs of the jobs"),
     };
-    Finding poll;
-    poll.item = "rcu_nocb_poll";
     bool polls = parameter(tree, "rcu_nocb_poll").has_value();
-    poll.now = polls ? "on" : "off";
-    poll.cost = "a CPU of the jobs wakes the kernel's thread for deferred frees";
+    Finding poll("rcu_nocb_poll", polls ? "on" : "off", "a CPU of the jobs wakes the kernel's thread for deferred frees");
     poll.verdict = polls ? Verdict::good : nocb.empty() ? Verdict::given : Verdict::costs;
     if (poll.verdict == Verdict::costs) {
         poll.boot = "rcu_nocb_poll";

@@ -20,14 +20,11 @@ std::optional<std::string> limit(const Tree &tree, const std::string &name) {
 }
 
 Finding limit_finding(const Tree &tree, const std::string &name, const std::string &keyword, const std::string &cost) {
-    Finding found;
-    found.item = name;
     std::optional<std::string> now = limit(tree, name);
-    found.now = now.value_or("the kernel does not tell");
-    found.cost = cost;
+    Finding found(name, now.value_or("the kernel does not tell"), cost);
     if (!now) return found;
     bool enough = keyword == "rtprio" ? *now != "0" : *now == "unlimited";
-    found.verdict = enough ? Verdict::good : Verdict::costs;
+    found.judge(enough);
     if (!enough)
         found.command = "echo \"$USER - " + keyword + (keyword == "rtprio" ? " 95" : " unlimited") +
                         "\" >> /etc/security/limits.d/weft.conf";
@@ -78,15 +75,13 @@ void tighten(Tightest &all, const Tree &tree, const std::string &mount, bool is_
 }
 
 Finding quota(const Tree &tree) {
-    Finding found;
-    found.item = "CPU quota";
-    found.cost = "when it is used up every thread stands still until the next period (100 ms each, by default)";
+    Finding found("CPU quota", "none",
+                  "when it is used up every thread stands still until the next period (100 ms each, by default)");
     Tightest all;
     tighten(all, tree, "/sys/fs/cgroup", true);
     tighten(all, tree, "/sys/fs/cgroup/unified", true);
     tighten(all, tree, "/sys/fs/cgroup/cpu", false);
-    found.now = "none";
-    found.verdict = all.cpus ? Verdict::costs : Verdict::good;
+    found.judge(!all.cpus);
     if (!all.cpus) return found;
     char text[48];
     snprintf(text, sizeof text, "%.2f CPUs", *all.cpus);
@@ -96,8 +91,7 @@ Finding quota(const Tree &tree) {
 }
 
 Finding affinity(const Tree &tree) {
-    Finding found;
-    found.item = "CPUs";
+    Finding found("CPUs", "", "this process may not use the others");
     size_t online = cpu_list(tree.line("/sys/devices/system/cpu/online").value_or("")).size();
     for (const auto &line : tree.lines("/proc/self/status")) {
         if (line.compare(0, 18, "Cpus_allowed_list:") != 0) continue;
@@ -105,7 +99,6 @@ Finding affinity(const Tree &tree) {
         found.now = std::to_string(own) + " of " + std::to_string(online);
         found.verdict = own >= online ? Verdict::good : Verdict::given;
     }
-    found.cost = "this process may not use the others";
     return found;
 }
 

@@ -10,17 +10,12 @@ namespace {
 
 // A file that should hold one value.
 Finding single(const Tree &tree, const std::string &path, const std::string &wanted, const std::string &cost) {
-    Finding found;
-    found.item = path.substr(path.find("/sys/") + 5);
-    std::replace(found.item.begin(), found.item.end(), '/', '.');
-    found.cost = cost;
     std::optional<std::string> now = tree.line(path);
-    found.now = now.value_or("this kernel has none");
+    Finding found(path.substr(path.find("/sys/") + 5), now.value_or("this kernel has none"), cost);
+    std::replace(found.item.begin(), found.item.end(), '/', '.');
     if (!now) return found;
-    found.verdict = *now == wanted ? Verdict::good : Verdict::costs;
-    if (*now == wanted) return found;
-    found.settings.push_back({path, wanted, *now});
-    found.command = "echo " + wanted + " > " + path;
+    found.judge(*now == wanted);
+    if (*now != wanted) found.change(path, wanted, *now);
     return found;
 }
 
@@ -29,9 +24,7 @@ bool beyond_first(const std::vector<unsigned> &cpus) {
 }
 
 Finding interrupts(const Tree &tree) {
-    Finding found;
-    found.item = "interrupts";
-    found.cost = "a job stands still while a device is served";
+    Finding found("interrupts", "", "a job stands still while a device is served");
     std::vector<std::string> files = tree.glob("/proc/irq/*/smp_affinity_list");
     for (const auto &file : files) {
         std::string now = tree.line(file).value_or("");
@@ -39,32 +32,26 @@ Finding interrupts(const Tree &tree) {
     }
     found.now =
         std::to_string(found.settings.size()) + " of " + std::to_string(files.size()) + " may come to other CPUs than 0";
-    if (!files.empty()) found.verdict = found.settings.empty() ? Verdict::good : Verdict::costs;
+    if (!files.empty()) found.judge(found.settings.empty());
     if (!found.settings.empty()) found.command = "for f in /proc/irq/*/smp_affinity_list; do echo 0 > $f; done";
     return found;
 }
 
 // A mask of CPUs in hexadecimal, as the kernel writes it for its work queues.
 Finding workqueues(const Tree &tree, const std::string &item, const std::string &path) {
-    Finding found;
-    found.item = item;
-    found.cost = "the kernel's own work takes turns with the jobs on their CPUs";
     std::optional<std::string> now = tree.line(path);
-    found.now = now ? "CPU mask " + *now : "this kernel does not tell";
+    Finding found(item, now ? "CPU mask " + *now : "this kernel does not tell",
+                  "the kernel's own work takes turns with the jobs on their CPUs");
     if (!now) return found;
     std::string digits = *now;
     digits.erase(0, digits.find_first_not_of("0,"));
-    found.verdict = digits == "1" ? Verdict::good : Verdict::costs;
-    if (digits == "1") return found;
-    found.settings.push_back({path, "1", *now});
-    found.command = "echo 1 > " + path;
+    found.judge(digits == "1");
+    if (digits != "1") found.change(path, "1", *now);
     return found;
 }
 
 // Of each process, the CPUs it may use.
 Finding programs(const Tree &tree) {
-    Finding found;
-    found.item = "other programs";
     size_t all = 0, beyond = 0;
     for (const auto &file : tree.glob("/proc/[0-9]*/status")) {
         bool is_program = false;
@@ -77,17 +64,16 @@ Finding programs(const Tree &tree) {
         all++;
         beyond += beyond_first(cpu_list(cpus)) ? 1 : 0;
     }
-    found.now = std::to_string(beyond) + " of " + std::to_string(all) + " may use other CPUs than 0";
-    found.cost = "a job waits until such a program sleeps or its time slice ends (3 ms, by default)";
-    found.verdict = all == 0 ? Verdict::unknown : beyond == 0 ? Verdict::good : Verdict::costs;
+    Finding found("other programs", std::to_string(beyond) + " of " + std::to_string(all) + " may use other CPUs than 0",
+                  "a job waits until such a program sleeps or its time slice ends (3 ms, by default)");
+    if (all != 0) found.judge(beyond == 0);
     if (beyond != 0)
         found.command = "for p in /proc/[0-9]*; do taskset -acp 0 ${p#/proc/}; done   (not in the script: it has no undo)";
     return found;
 }
 
 Finding steal(const Tree &tree) {
-    Finding found;
-    found.item = "steal time";
+    Finding found("steal time", "", "the host ran something else on these CPUs: a job stands still and cannot know");
     std::istringstream words(tree.line("/proc/stat").value_or(""));
     std::string word;
     double all = 0, value = 0, stolen = 0;
@@ -101,7 +87,6 @@ Finding steal(const Tree &tree) {
     snprintf(text, sizeof text, "%.2f %% since the start", 100 * stolen / all);
     found.now = text;
     found.verdict = stolen == 0 ? Verdict::good : Verdict::given;
-    found.cost = "the host ran something else on these CPUs: a job stands still and cannot know";
     return found;
 }
 
