@@ -29,7 +29,9 @@
 
 struct heaps heaps;
 
-_Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *), "as os_no_heap");
+_Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
+                   offsetof(struct heap, allocs) == sizeof os_no_heap,
+               "as os_no_heap");
 
 INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
     store_rlx(&bin->count[what], load_rlx(&bin->count[what]) + n);
@@ -96,8 +98,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     struct bin *bin = &heap->bins[slab->kind];
     tier_set(bin, slab, TIER_NONE);
     store_rlx(&slab->state, 0); /* nobody's: any thread may take it from here on, and scan must not see it as the heap's */
-    heap->watches = true;
-    heap->turn_emptied = load_rlx(&heaps.turns);
+    heap_watch_begin(heap);
     if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
         heap_slot_free(slab);
         purge_poke();
@@ -284,6 +285,7 @@ void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
     if (class_info[kind].size > TINY_MAX) heap->budget += ((int64_t)heap->room[kind] - blocks) * class_info[kind].size;
     heap->room[kind] = blocks;
     heap->limit[kind] = heap->base[kind] + blocks;
+    heap_watch(heap, kind);
 }
 
 void heap_config_set(struct heap *heap) {
@@ -489,7 +491,6 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
-    heap_watch(heap, kind);
 }
 
 static void push(struct heap *heap, unsigned kind, void *p) {
@@ -550,6 +551,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     /* After a change of the policy there may be more in it than it is to hold. */
     while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
     push(heap, kind, p);
+    heap_watch(heap, kind);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
 }
 
@@ -575,8 +577,21 @@ static void free_large(void *p, unsigned kind) {
     heap_watch_large(heap_mine());
 }
 
+/* The short way of a free that meets a limit of watching, which need not look at the clock. */
+INLINE bool push_unseen(void *p) {
+    struct heap *heap = heap_mine();
+    if (heap->unseen == 0) return false;
+    intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
+    if (head <= 0) return false;
+    unsigned kind = load_rlx(&((struct segment *)head)->kinds[slot_of(p)]);
+    if (cache_count(heap, kind) >= heap->room[kind]) return false;
+    heap->unseen--;
+    push(heap, kind, p);
+    return true;
+}
+
 void heap_free_slow(void *p) {
-    if (p == NULL) return;
+    if (p == NULL || push_unseen(p)) return;
     if (UNLIKELY(load_rlx(&heaps.checks))) {
         check_free(p, SIZE_ANY);
         return;

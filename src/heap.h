@@ -71,11 +71,12 @@ struct cache_places {
 
 struct heap {
     /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
-     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first three stand
+     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first four stand
      * as in os_no_heap. Written by the thread alone; statistics look at top and allocs. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
+    uint64_t unseen;     /* frees that meet a limit of watching, to the next look at the clock */
     ATOMIC(uint64_t) allocs[KINDS];
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
@@ -84,11 +85,8 @@ struct heap {
     uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
     uint32_t turn_emptied;       /* the turn of decay at which a slab emptied the last time */
     bool watches;
-    uint64_t watchable;    /* kinds that overflowed meanwhile */
-    uint32_t watched;      /* the kind */
-    uint32_t visits;       /* frees that watching saw */
-    uint32_t watched_fill; /* of the cache at the last of them */
-    uint32_t watched_row;  /* of them, each with one block more in the cache than the one before */
+    uint32_t watched;   /* the kind */
+    uint64_t looked_ns; /* the last one */
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -244,12 +242,16 @@ uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
 
-/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of one cache is its limit, so
- * that frees which reach it again take the long way and the thread looks at the clock. */
-/* After the cache overflowed. */
+/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of a cache is its limit, so that
+ * frees which reach it again take the long way and the thread looks at the clock. */
+/* A slab emptied. */
+void heap_watch_begin(struct heap *heap);
+/* After the cache overflowed, or its room changed. */
 void heap_watch(struct heap *heap, unsigned kind);
 /* After a large block was freed; heap: the caller's, or os_no_heap. */
 void heap_watch_large(struct heap *heap);
+/* After a look at the clock; is_calm: the one before was not just now. */
+void heap_watch_looked(struct heap *heap, bool is_calm);
 /* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
 bool heap_free_watched(struct heap *heap, unsigned kind);
 

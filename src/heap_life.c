@@ -19,7 +19,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
  *   H2  heaps_all: load all      acquire  H1      see H1
- *   H3  heap_decay: CAS next     relaxed  -       survives split: two threads do the same work, which is harmless
+ *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
  */
 #include <string.h>
 
@@ -28,6 +28,7 @@
 
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
+#define CALM_NS 1000000        /* since the last look at the clock: the thread does little */
 #define LAST_EXIT 2u           /* after so many it borrows */
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
@@ -227,16 +228,20 @@ void heap_decay_turn(struct heap *heap) {
     heap_abandon(heap);
 }
 
-void heap_decay(struct heap *heap) {
-    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
-    if (wanted_ms < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
-    uint64_t period_ns = heap_decay_period_ns();
-    uint64_t now_ns = os_now_ns();
+static void turn_if_due(struct heap *heap, uint64_t now_ns) {
+    uint64_t period_ns = heap_decay_period_ns(), next_ns = load_rlx(&heaps.next_decay_ns);
     if (now_ns >= heap->next_rest_ns) {
         if (heap->next_rest_ns != 0) rest_caches(heap);
         heap->next_rest_ns = now_ns + period_ns;
     }
-    uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
     if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
     if (next_ns != 0) decay_turn(heap);
+}
+
+void heap_decay(struct heap *heap) {
+    if (load_rlx(&heaps.decay_ms) < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
+    uint64_t now_ns = os_now_ns(), last_ns = heap->looked_ns;
+    heap->looked_ns = now_ns;
+    turn_if_due(heap, now_ns);
+    heap_watch_looked(heap, now_ns - last_ns >= CALM_NS);
 }

@@ -145,7 +145,6 @@ int weft_heap_destroy(weft_heap **handle) {
     heap_lru_drop(heap);
     purge_poke();
     heap->watches = false;
-    heap->watchable = 0;
     tagged_push(&heaps.ended, heap, offsetof(struct heap, idle_link));
     return WEFT_OK;
 }

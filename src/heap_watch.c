@@ -1,72 +1,78 @@
-/* heap_watch.c: a thread that goes on with little looks at the clock. Layer 2. */
+/* heap_watch.c: a thread that goes on with little looks at the clock. Layer 2.
+ *
+ * Frees that meet a cache's limit are the only ones seen here, so a kind is watched by a limit at its cache's fill: the next
+ * free that reaches the fill again is seen. All kinds are watched when slabs begin to empty, when a large block is freed,
+ * and at each look at the clock that finds the thread calm: it has not looked for a while. While it is calm each free seen
+ * is a look. While it is busy one in so many is, and a kind seen then is watched no more, but for one: of those seen, the
+ * kind of which most was allocated. So a busy thread is slowed by one kind only, and one that goes on with little is found
+ * calm after a few frees of that kind, or of any that it used little before. */
 #include "heap.h"
 
-#define WATCHED_FREES 4u /* to a look at the clock */
-#define WATCHED_ROW 8u   /* that many in a row, with no allocation between: the thread does not go on with little */
-#define WATCH_TURNS 3u   /* of decay, after a slab emptied or a large block was freed */
+#define BUSY_FREES 8u  /* seen, to a look at the clock */
+#define WATCH_TURNS 3u /* of decay, after a slab emptied or a large block was freed */
 
 static void limit_to_fill(struct heap *heap, unsigned kind) {
     uint32_t fill = cache_count(heap, kind);
     heap->limit[kind] = heap->base[kind] + min_u64(fill > 0 ? fill - 1 : 0, heap->room[kind]);
 }
 
-static void watch_kind(struct heap *heap, unsigned kind) {
-    heap->watched = kind;
-    heap->watched_row = 0;
-    limit_to_fill(heap, kind);
+static void watch_no_more(struct heap *heap, unsigned kind) { heap->limit[kind] = heap->base[kind] + heap->room[kind]; }
+
+static void watch_all(struct heap *heap) {
+    for (unsigned i = 0; i < CLASSES; i++) limit_to_fill(heap, i);
 }
 
-static void watch_end(struct heap *heap) {
-    heap->watches = false;
-    heap->watchable = 0;
+static bool is_over(const struct heap *heap) {
+    return load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS || load_rlx(&heaps.decay_ms) < 0 ||
+           load_rlx(&heap->privacy) != PRIVACY_NONE;
+}
+
+static bool is_used_more(const struct heap *heap, unsigned kind, unsigned other) {
+    return load_rlx(&heap->allocs[kind]) > load_rlx(&heap->allocs[other]);
+}
+
+void heap_watch_begin(struct heap *heap) {
+    heap->turn_emptied = load_rlx(&heaps.turns);
+    if (heap->watches) return;
+    heap->watches = true;
+    heap->unseen = 0;
+    watch_all(heap);
 }
 
 void heap_watch(struct heap *heap, unsigned kind) {
     if (LIKELY(!heap->watches)) return;
-    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) {
-        watch_end(heap);
-        return;
-    }
-    if (heap->watchable == 0 || kind == heap->watched) watch_kind(heap, kind);
-    heap->watchable |= UINT64_C(1) << kind;
+    if (is_used_more(heap, kind, heap->watched)) heap->watched = kind;
+    if (kind == heap->watched) limit_to_fill(heap, kind);
 }
 
-/* The first cache that is as full again as now is watched. */
 void heap_watch_large(struct heap *heap) {
     if (heap == (void *)os_no_heap) return;
-    heap->turn_emptied = load_rlx(&heaps.turns);
-    heap->watches = true;
-    heap->watchable = 0;
-    for (unsigned i = 0; i < CLASSES; i++) limit_to_fill(heap, i);
+    heap_watch_begin(heap);
+    watch_all(heap);
     heap_decay(heap);
 }
 
-/* So many frees in a row are no little work that goes on: another cache is watched, or this one less closely. */
-static void watch_another(struct heap *heap, unsigned kind) {
-    uint64_t others = heap->watchable & ~(UINT64_C(1) << kind), later = others & UINT64_MAX << kind;
-    heap->limit[kind] = heap->base[kind] + heap->room[kind];
-    if (others != 0)
-        watch_kind(heap, (unsigned)__builtin_ctzll(later != 0 ? later : others));
-    else
-        heap->limit[kind] = heap->base[kind] + min_u64(cache_count(heap, kind) + 2 * WATCHED_ROW, heap->room[kind]);
+void heap_watch_looked(struct heap *heap, bool is_calm) {
+    heap->unseen = is_calm ? 0 : BUSY_FREES - 1;
+    if (is_calm && heap->watches) watch_all(heap);
+}
+
+static void look(struct heap *heap, unsigned kind) {
+    heap_decay(heap);
+    if (heap->unseen == 0 || kind == heap->watched) return;
+    unsigned other = is_used_more(heap, kind, heap->watched) ? heap->watched : kind;
+    if (other != kind) heap->watched = kind;
+    watch_no_more(heap, other);
 }
 
 bool heap_free_watched(struct heap *heap, unsigned kind) {
-    uint32_t fill = cache_count(heap, kind);
-    if (heap->room[kind] <= fill) return false;
-    if (heap->watches && heap->watchable == 0) {
-        heap->watchable = UINT64_C(1) << kind;
-        watch_kind(heap, kind);
-    }
-    if (kind != heap->watched || !heap->watches) {
-        heap->limit[kind] = heap->base[kind] + heap->room[kind];
-        return true;
-    }
-    heap->watched_row = fill == heap->watched_fill + 1 ? heap->watched_row + 1 : 0;
-    heap->watched_fill = fill;
-    if (heap->watched_row >= WATCHED_ROW) watch_another(heap, kind);
-    if (++heap->visits % WATCHED_FREES != 0) return true;
-    heap_decay(heap);
-    if (load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS) watch_end(heap);
+    if (heap->room[kind] <= cache_count(heap, kind)) return false;
+    if (heap->watches && is_over(heap)) heap->watches = false;
+    if (!heap->watches)
+        watch_no_more(heap, kind);
+    else if (heap->unseen > 0)
+        heap->unseen--;
+    else
+        look(heap, kind);
     return true;
 }

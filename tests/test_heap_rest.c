@@ -33,6 +33,12 @@ static void make_and_free_many(void) {
     for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
 }
 
+/* 16 to 1024. */
+static size_t next_size(uint32_t *random) {
+    *random = *random * 1664525 + 1013904223;
+    return 16 + (*random >> 8) % 1009;
+}
+
 static void decay_after(int64_t ms) {
     weft_heap_config config = {.struct_size = sizeof config, .decay_ms = ms};
     REQUIRE(weft_heap_configure(&config) == WEFT_OK);
@@ -79,6 +85,29 @@ static void test_decay_while_working(void **state) {
         pause_ms(1);
     }
     assert_int_equal(misses, 0);
+    decay_after(0);
+}
+
+/* After blocks of all small sizes were freed the thread goes on with two of any of them at a time. A round lasts a
+ * millisecond or more, so a hundred are two turns of decay; in the others the kind that is watched comes up. */
+static void test_decay_with_any_size(void **state) {
+    (void)state;
+    enum { ROUNDS = 1000 };
+    static void *blocks[MANY];
+    uint32_t random = 1;
+    weft_trim();
+    decay_after(100);
+    uint64_t empty = counts_now().resident_bytes;
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = memset(weft_alloc(next_size(&random)), 1, 16)) != NULL);
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+    int rounds = 0;
+    for (; rounds < ROUNDS && counts_now().resident_bytes > empty + UINT64_C(100) * MANY; rounds++) {
+        void *one = weft_alloc(next_size(&random)), *two = weft_alloc(next_size(&random));
+        weft_free(one);
+        weft_free(two);
+        pause_ms(1);
+    }
+    assert_in_range(rounds, 0, ROUNDS - 1);
     decay_after(0);
 }
 
@@ -359,6 +388,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_purge_thread),
         cmocka_unit_test(test_purge_ended),
         cmocka_unit_test(test_decay_while_working),
+        cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
         cmocka_unit_test(test_frames_used_again),
