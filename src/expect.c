@@ -18,7 +18,7 @@
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
 #define PERIOD_MAX 1000000000u /* ns */
 #define MULTIPLE_MAX 8u        /* periods in a gap */
-#define VAIN_MAX 4u            /* looks in a row; beats that passed while nobody looked tell nothing, */
+#define VAIN_MAX 3u            /* looks in a row; beats that passed while nobody looked tell nothing, */
 #define MISSED_MAX 64u         /* until they are so many */
 #define SKIPS_MAX 4u           /* then the period has become longer */
 #define STRAYS_MAX 6u          /* a stray counts two, a beat that may be late one; a beat in its place takes one off */
@@ -34,7 +34,7 @@
 #define EARLY_MOST_MAX 90000u
 #define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
-#define HOLD_USUAL 100000u /* ns: it costs little, for most beats come */
+#define HOLD_USUAL 150000u /* ns: it costs little, for most beats come */
 #define HOLD_MAX 300000u
 #define HOLD_TOLD 200000u             /* ns: weft.h says so */
 #define REACH_TOLD 400000u            /* ns: a beat farther from the moment told is another */
