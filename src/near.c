@@ -25,16 +25,16 @@ void near_sort(const uint16_t *shared, const uint32_t *cpus, uint16_t *order, ui
         }
 }
 
-/* Are all CPUs of the set, but the same one, as far from each other? */
+/* Are all CPUs of the set as far from each other? At each level they share all together, or each is alone. */
 static bool is_flat(const uint16_t *shared, const os_cpuset *set, uint32_t cpus) {
-    uint32_t first = OS_NO_CPU;
-    uint32_t seen = 0;
-    for (uint32_t cpu = 0; cpu < cpus; cpu++) {
-        if (!os_cpuset_has(set, cpu)) continue;
-        if (first == OS_NO_CPU) first = cpu;
-        uint32_t distance = near_distance(shared, first, cpu);
-        if (distance != 0 && seen != 0 && distance != seen) return false;
-        if (distance != 0) seen = distance;
+    for (uint32_t level = 0; level < OS_NEAR_LEVELS; level++) {
+        os_cpuset groups = {{0}};
+        for (uint32_t cpu = 0; cpu < cpus; cpu++) {
+            uint32_t group = shared[cpu * OS_NEAR_LEVELS + level];
+            if (os_cpuset_has(set, cpu)) groups.bits[group / 64] |= UINT64_C(1) << group % 64;
+        }
+        uint32_t count = os_cpuset_count(&groups);
+        if (count != 1 && count != os_cpuset_count(set)) return false;
     }
     return true;
 }

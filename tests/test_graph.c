@@ -564,55 +564,64 @@ static void test_null(void **state) {
     end_pool(pool);
 }
 
+/* Again, should it be out of memory, and with memory if it stays away. */
+#define DESPITE_SHORTAGE(and_after, call)                                                                                   \
+    for (int error; (error = (call)) != WEFT_OK;) {                                                                         \
+        REQUIRE(error == WEFT_ENOMEM);                                                                                      \
+        if (and_after) shortage_end();                                                                                      \
+    }
+
+/* A graph that could not be built does not run. */
+static int build_or_refuse(weft_pool *pool, weft_graph *graph) {
+    int error = weft_graph_build(graph, NULL);
+    if (error != WEFT_OK) REQUIRE(weft_graph_run(pool, graph) == WEFT_EINVAL);
+    return error;
+}
+
+/* One node before 299, made and run while memory fails. Whether it did. */
+static bool run_short(weft_pool *pool, unsigned at, bool and_after) {
+    struct scene *scene = calloc(1, sizeof *scene);
+    REQUIRE(scene != NULL);
+    shortage_begin(at, and_after);
+    if (weft_graph_create(&scene->graph) != WEFT_OK) {
+        REQUIRE(scene->graph == NULL);
+        shortage_end();
+        REQUIRE(weft_graph_create(&scene->graph) == WEFT_OK);
+    }
+    scene->count = 300;
+    for (uint32_t i = 0; i < scene->count; i++) {
+        scene->items[i] = (struct item){.scene = scene, .index = i};
+        DESPITE_SHORTAGE(and_after, weft_graph_add(scene->graph, &scene->nodes[i], item_fn, &scene->items[i]));
+        if (i > 0) DESPITE_SHORTAGE(and_after, weft_graph_edge(scene->graph, scene->nodes[0], scene->nodes[i]));
+    }
+    DESPITE_SHORTAGE(and_after, build_or_refuse(pool, scene->graph));
+    for (int run = 0; run < 3; run++) {
+        int error = scene_run(scene, pool);
+        REQUIRE(error == WEFT_OK || error == WEFT_ENOMEM);
+        if (error == WEFT_OK) check_all_ran(scene);
+    }
+    bool struck = shortage_end();
+    REQUIRE(scene_run(scene, pool) == WEFT_OK);
+    check_all_ran(scene);
+    scene_end(scene);
+    return struck;
+}
+
 /* Memory fails at the Nth call, and from the Nth on. A call either works or says so and can be made again; a run works, for
- * it finds another way. */
+ * it finds another way, also where the queue is full. */
 static void test_shortage(void **state) {
     (void)state;
-    for (int and_after = 0; and_after < 2; and_after++) {
-        for (unsigned at = 1;; at++) {
-            weft_pool *pool = make_pool(1);
-            struct scene *scene = calloc(1, sizeof *scene);
-            REQUIRE(scene != NULL);
-            shortage_begin(at, and_after != 0);
-            if (weft_graph_create(&scene->graph) != WEFT_OK) {
-                REQUIRE(scene->graph == NULL);
-                shortage_end();
-                REQUIRE(weft_graph_create(&scene->graph) == WEFT_OK);
-            }
-            scene->count = 300;
-            for (uint32_t i = 0; i < scene->count; i++) {
-                scene->items[i] = (struct item){.scene = scene, .index = i};
-                int error;
-                while ((error = weft_graph_add(scene->graph, &scene->nodes[i], item_fn, &scene->items[i])) != WEFT_OK) {
-                    REQUIRE(error == WEFT_ENOMEM);
-                    if (and_after) shortage_end();
-                }
-                if (i == 0) continue;
-                while ((error = weft_graph_edge(scene->graph, scene->nodes[0], scene->nodes[i])) != WEFT_OK) {
-                    REQUIRE(error == WEFT_ENOMEM);
-                    if (and_after) shortage_end();
-                }
-            }
-            int error;
-            while ((error = weft_graph_build(scene->graph, NULL)) != WEFT_OK) {
-                REQUIRE(error == WEFT_ENOMEM);
-                REQUIRE(weft_graph_run(pool, scene->graph) == WEFT_EINVAL);
-                if (and_after) shortage_end();
-            }
-            for (int run = 0; run < 3; run++) {
-                error = scene_run(scene, pool);
-                REQUIRE(error == WEFT_OK || error == WEFT_ENOMEM);
-                if (error == WEFT_OK) check_all_ran(scene);
-            }
-            bool struck = shortage_end();
-            REQUIRE(scene_run(scene, pool) == WEFT_OK);
-            check_all_ran(scene);
-            scene_end(scene);
+    for (int kind = 0; kind < 4; kind++) {
+        weft_config config = config_of(1);
+        config.queue_max = (uint64_t)kind / 2;
+        unsigned at = 0;
+        bool struck = true;
+        while (struck) {
+            weft_pool *pool = make_pool_with(&config);
+            struck = run_short(pool, ++at, kind % 2 != 0);
             end_pool(pool);
-            if (struck) continue;
-            assert_true(at > 15); /* the wrapper was in the way */
-            break;
         }
+        assert_true(at > 15); /* the wrapper was in the way */
     }
 }
 

@@ -95,11 +95,54 @@ static void test_this_machine(void **state) {
     (void)state;
     enum { HERE = 64 };
     uint16_t shared[HERE * OS_NEAR_LEVELS];
-    assert_true(os_topology(shared, HERE, ""));
+    assert_true(os_topology(shared, HERE, "/"));
     for (uint32_t i = 0; i < HERE; i++) {
         assert_int_equal(near_distance(shared, i, i), 0);
         for (uint32_t j = 0; j < HERE; j++) assert_int_equal(near_distance(shared, i, j), near_distance(shared, j, i));
     }
+}
+
+/* ---- where it makes a difference -------------------------------------------------------------------------------------- */
+
+/* The pool's look at this machine is at the made-up one. */
+bool __real_os_topology(uint16_t *shared, uint32_t cpus, const char *from);
+bool __wrap_os_topology(uint16_t *shared, uint32_t cpus, const char *from);
+bool __wrap_os_topology(uint16_t *shared, uint32_t cpus, const char *from) {
+    return __real_os_topology(shared, cpus, from[0] == 0 ? root : from);
+}
+
+static void configure(uint64_t cpus, uint32_t workers, uint32_t shared_cpus) {
+    weft_pool pool = {.workers_max = workers, .cpus = {{cpus}}, .config = {.cpus = "as in .cpus"}};
+    pool.cpu_count = os_cpuset_count(&pool.cpus);
+    near_configure(&pool);
+    assert_int_equal(pool.shared_cpus, shared_cpus);
+    assert_true((pool.shared != NULL) == (shared_cpus != 0));
+    if (shared_cpus > 8) assert_int_equal(near_distance(pool.shared, 0, 8), OS_NEAR_CORE + 1);
+    store_end(&pool.store);
+}
+
+static void test_where_it_matters(void **state) {
+    (void)state;
+    configure(0x0303, 4, 10);      /* two cores */
+    configure(0xffff, 8, CPUS);    /* all */
+    configure(0x0051, 3, 7);       /* one alone in its node: the others are near to each other, not to it */
+    configure(0x0055, 4, 7);       /* two in each of two nodes */
+    configure(0x0011 | 0x2, 3, 5); /* two with an L3, one elsewhere */
+    configure(0x0303, 2, 0);       /* two workers */
+    configure(0x0101, 4, 0);       /* two CPUs */
+    configure(0x000f, 4, 4);       /* two L3 */
+}
+
+/* Where all are as far from each other there is no order. */
+static void test_flat(void **state) {
+    (void)state;
+    char path[sizeof root];
+    memcpy(path, root, sizeof root);
+    strcpy(root, "/nowhere");
+    configure(0x000f, 4, 0);
+    configure(0xff0f, 4, 0);
+    memcpy(root, path, sizeof root);
+    configure(0x0f0f, 4, 12);
 }
 
 /* ---- order -------------------------------------------------------------------------------------------------------- */
@@ -234,9 +277,9 @@ static void test_moved(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances), cmocka_unit_test(test_unknown_machine), cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_every_seat_once), cmocka_unit_test(test_near_first),
-        cmocka_unit_test(test_moved),
+        cmocka_unit_test(test_distances), cmocka_unit_test(test_unknown_machine),  cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_every_seat_once),  cmocka_unit_test(test_near_first),
+        cmocka_unit_test(test_moved),     cmocka_unit_test(test_where_it_matters), cmocka_unit_test(test_flat),
     };
     choose_cases(argc, argv);
     return cmocka_run_group_tests(tests, begin_machine, end_machine);
