@@ -177,6 +177,9 @@ static inline int weft_config_init(weft_config *config) {
  * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A value that does not parse: WEFT_EINVAL, *config as
  * before. Texts point into the environment. No other thread may change that meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
+/* What makes weft_pool_create or weft_config_from_env return WEFT_EINVAL, files aside: the first field of *config (NULL: the
+ * defaults) that is wrong, or else the first variable of the environment: "stack_size", "WEFT_CPUS". NULL: nothing. */
+WEFT_API const char *weft_config_wrong(const weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
  * zero; returns the length it would have without a limit, or WEFT_EINVAL for NULL config, or for NULL text with a size. */
@@ -227,8 +230,7 @@ typedef struct weft_real_time {
     uint64_t unlocked_bytes; /* there, but may be paged out */
 } weft_real_time;
 
-/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK or
- * WEFT_EINVAL. */
+/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK, WEFT_EINVAL. */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
@@ -262,8 +264,7 @@ typedef struct weft_group {
  * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
  * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
-/* Once its deadline (weft_deadline) has passed, what a worker comes upon of it does not run, nor anything after: as
- * weft_cancel. */
+/* Once its deadline (weft_deadline) has passed, what a worker comes upon does not run, nor anything after: as weft_cancel. */
 #define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
@@ -333,7 +334,7 @@ WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payl
 /* How a wait helps, weft_wait_until's `help`. */
 enum weft_help {
     WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it, and helps with what these loop and fork */
-    WEFT_HELP_ANY = 1,   /* runs any task of the pool, and so on */
+    WEFT_HELP_ANY = 1,   /* runs any task of the pool: where tasks wait so, they run on top of each other without a bound */
     WEFT_HELP_NONE = 2   /* runs none */
 };
 
@@ -838,8 +839,7 @@ typedef struct weft_heap_counts {
     uint64_t kept_bytes;     /* in such places now: at most 64 MiB, or a quarter of what live ones hold */
 } weft_heap_counts;
 
-/* Fills *counts up to its struct_size: the sums over all threads and classes. Reads every page's state: slow. WEFT_OK or
- * WEFT_EINVAL. */
+/* Fills *counts up to its struct_size: sums over all threads and classes. Reads every page's state: slow. WEFT_OK, _EINVAL. */
 WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
 /* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */

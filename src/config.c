@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool.h"
 #include "real.h"
 
 #define TEXT_OF(x) TEXT(x)
@@ -72,22 +73,34 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
     return true;
 }
 
+/* The name of the first variable that is wrong, *config in pieces then; or NULL. */
+static const char *env_apply(weft_config *config) {
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (!setting_apply(&settings[i], config)) return settings[i].name;
+    const char *policy = getenv("WEFT_POLICY");
+    if (policy != NULL && !real_policy_parse(config, policy)) return "WEFT_POLICY";
+    const char *cpus = getenv("WEFT_CPUS");
+    os_cpuset set;
+    if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return "WEFT_CPUS";
+    if (cpus != NULL) config->cpus = cpus;
+    if (getenv("WEFT_STATS") != NULL) config->stats = getenv("WEFT_STATS");
+    if (getenv("WEFT_TRACE") != NULL) config->trace = getenv("WEFT_TRACE");
+    return NULL;
+}
+
 int weft_config_from_env(weft_config *config) {
     if (config == NULL || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
     weft_config whole = {0}; /* an older caller's ends before the newer fields */
     memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        if (!setting_apply(&settings[i], &whole)) return WEFT_EINVAL;
-    const char *policy = getenv("WEFT_POLICY");
-    if (policy != NULL && !real_policy_parse(&whole, policy)) return WEFT_EINVAL;
-    const char *cpus = getenv("WEFT_CPUS");
-    os_cpuset set;
-    if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return WEFT_EINVAL;
-    if (cpus != NULL) whole.cpus = cpus;
-    if (getenv("WEFT_STATS") != NULL) whole.stats = getenv("WEFT_STATS");
-    if (getenv("WEFT_TRACE") != NULL) whole.trace = getenv("WEFT_TRACE");
+    if (env_apply(&whole) != NULL) return WEFT_EINVAL;
     memcpy(config, &whole, min_u64(config->struct_size, sizeof whole));
     return WEFT_OK;
+}
+
+const char *weft_config_wrong(const weft_config *config) {
+    weft_config whole;
+    const char *field = config_read(&whole, config);
+    return field != NULL ? field : env_apply(&whole);
 }
 
 int weft_config_format(const weft_config *config, char *text, size_t size) {

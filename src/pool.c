@@ -325,17 +325,25 @@ static void pool_stop(weft_pool *pool) {
 
 #define CONFIG_FLAGS (WEFT_ORDERED | WEFT_NO_HELP | WEFT_NO_PLACING | WEFT_BIND | WEFT_LOCK)
 
-static int config_check(const weft_config *config) {
-    if (config->trace_events > TRACE_EVENTS_MAX || config->watchdog_ns > INT64_MAX) return WEFT_EINVAL;
-    if (config->background_max > WEFT_WORKERS_MAX) return WEFT_EINVAL;
-    if (config->workers > WEFT_WORKERS_MAX || config->spares > WEFT_WORKERS_MAX) return WEFT_EINVAL;
-    if (config->stack_size != 0 && (config->stack_size < 16384 || config->stack_size > (SIZE_MAX >> 1))) return WEFT_EINVAL;
-    if (config->spin_ns < WEFT_SPIN_NONE || config->spin_ns > INT64_C(1000000000)) return WEFT_EINVAL;
-    if ((config->flags & ~CONFIG_FLAGS) != 0 || config->full > WEFT_FULL_ERROR || !real_is_sound(config)) return WEFT_EINVAL;
-    if (config->expect_percent < WEFT_SPIN_NONE || config->expect_percent > 100) return WEFT_EINVAL;
+const char *config_read(weft_config *whole, const weft_config *config) {
+    *whole = (weft_config){.struct_size = sizeof *whole};
+    if (config == NULL) return NULL;
+    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof *whole) return "struct_size";
+    memcpy(whole, config, config->struct_size); /* an older caller's is shorter */
+    whole->struct_size = sizeof *whole;
     os_cpuset cpus;
-    if (config->cpus != NULL && !os_cpuset_parse(&cpus, config->cpus)) return WEFT_EINVAL;
-    return WEFT_OK;
+    if (whole->workers > WEFT_WORKERS_MAX) return "workers";
+    if (whole->spares > WEFT_WORKERS_MAX) return "spares";
+    if (whole->cpus != NULL && !os_cpuset_parse(&cpus, whole->cpus)) return "cpus";
+    if (whole->stack_size != 0 && (whole->stack_size < 16384 || whole->stack_size > SIZE_MAX / 2)) return "stack_size";
+    if (whole->spin_ns < WEFT_SPIN_NONE || whole->spin_ns > INT64_C(1000000000)) return "spin_ns";
+    if ((whole->flags & ~CONFIG_FLAGS) != 0) return "flags";
+    if (whole->full > WEFT_FULL_ERROR) return "full";
+    if (whole->trace_events > TRACE_EVENTS_MAX) return "trace_events";
+    if (whole->watchdog_ns > INT64_MAX) return "watchdog_ns";
+    if (whole->expect_percent < WEFT_SPIN_NONE || whole->expect_percent > 100) return "expect_percent";
+    if (whole->background_max > WEFT_WORKERS_MAX) return "background_max";
+    return real_is_sound(whole) ? NULL : "policy";
 }
 
 #define SPIN_NS_DEFAULT 50000
@@ -457,16 +465,12 @@ weft_pool *pool_make(const weft_config *config) {
 int weft_pool_create(weft_pool **pool, const weft_config *config) {
     if (pool == NULL) return WEFT_EINVAL;
     *pool = NULL;
-    weft_config wish = {.struct_size = sizeof wish};
-    if (config != NULL && (config->struct_size < sizeof(size_t) || config->struct_size > sizeof wish)) return WEFT_EINVAL;
-    if (config != NULL) memcpy(&wish, config, config->struct_size); /* an older caller's is shorter */
-    wish.struct_size = sizeof wish;
-    int error = config_check(&wish);
-    if (error != WEFT_OK) return error;
+    weft_config wish;
+    if (config_read(&wish, config) != NULL) return WEFT_EINVAL;
     os_init();
     weft_pool *made = pool_make(&wish);
     if (made == NULL) return WEFT_ENOMEM;
-    error = observe_start(made);
+    int error = observe_start(made);
     if (error == WEFT_OK) pool_start(made);
     if (error == WEFT_OK && load_rlx(&made->workers) == 0) error = WEFT_EAGAIN;
     if (error != WEFT_OK) {

@@ -8,6 +8,8 @@
  * the thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);
 
+/* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
+const char *config_read(weft_config *whole, const weft_config *config);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 

@@ -81,9 +81,11 @@ static void test_config_from_bad_env(void **state) {
             int error = weft_config_from_env(&config);
             if (error != WEFT_EINVAL) fail_msg("%s=\"%s\" gave %d", variables[v], bad_numbers[i], error);
             assert_memory_equal(&config, &before, sizeof config);
+            assert_string_equal(weft_config_wrong(&config), variables[v]);
         }
     }
     environment_clear();
+    assert_null(weft_config_wrong(NULL));
 }
 
 static void test_config_format(void **state) {

@@ -111,19 +111,20 @@ static void test_stats_size(void **state) {
 
 /* ---- configurations ----------------------------------------------------------------------------------------------- */
 
-static void refuse(const weft_config *config, const char *what) {
+static void refuse(const weft_config *config, const char *field, const char *what) {
     int local = 0;
     weft_pool *pool = (weft_pool *)&local; /* anything but NULL */
     int error = weft_pool_create(&pool, config);
     if (error != WEFT_EINVAL) fail_msg("%s: %d", what, error);
     assert_null(pool);
+    assert_string_equal(weft_config_wrong(config), field);
 }
 
 #define REFUSE(field, value)                                                                                                \
     do {                                                                                                                    \
         weft_config config = config_of(2);                                                                                  \
         config.field = (value);                                                                                             \
-        refuse(&config, #field " = " #value);                                                                               \
+        refuse(&config, #field, #field " = " #value);                                                                       \
     } while (0)
 
 static void test_config_refused(void **state) {
@@ -159,7 +160,7 @@ static void test_config_zero(void **state) {
     (void)state;
     weft_config config;
     memset(&config, 0, sizeof config);
-    refuse(&config, "struct_size 0");
+    refuse(&config, "struct_size", "struct_size 0");
     config.struct_size = sizeof config; /* "Set struct_size, or start from weft_config_init" */
     weft_pool *pool = make_pool_with(&config);
     assert_int_equal(weft_pool_workers(pool), weft_cpu_count());
