@@ -586,6 +586,33 @@ static void test_shortage(void **state) {
     }
 }
 
+/* More held tasks than a new pool's lanes have room for start when there is no memory: each runs all the same. */
+static void test_started_without_memory(void **state) {
+    enum { HELD = 10000 };
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP; /* nobody runs a task before all have started */
+    weft_pool *pool = make_pool_with(&config);
+    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    atomic_uint counter = 0;
+    struct {
+        atomic_uint *counter;
+        char rest[104]; /* four cells each */
+    } payload = {&counter, {0}};
+    gate g;
+    gate_occupy(&g, pool, &first);
+    for (int i = 0; i < HELD; i++)
+        assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &payload, sizeof payload),
+                         WEFT_OK);
+    shortage_begin(1, true);
+    gate_open(&g);
+    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+    assert_true(shortage_end()); /* the lane was to grow */
+    assert_int_equal(atomic_load(&counter), HELD);
+    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -607,6 +634,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_pool_ends),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_started_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
