@@ -79,14 +79,16 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_s
 }
 
 /* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread;
- * to others it is a guess. */
-static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter) {
+ * to others it is a guess. `force`: one that may be taken unasked: not at the last place of a span that has no next, where
+ * a fork may be refused (span_leave). Where there has been one it never is again. */
+static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter, bool force) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
     if (current == NULL || load_rlx(&seat->in_background)) return NULL;
     struct fork_span *span = load_rlx(&seat->forks.first);
     while (span != NULL) {
         bool is_wanted = filter_accepts(filter, span);
-        for (size_t i = SPAN_FIRST; is_wanted && i < SPAN_PLACES; i++) {
+        size_t end = force && load_rlx(&span->next) == NULL ? SPAN_PLACES - 1 : SPAN_PLACES;
+        for (size_t i = SPAN_FIRST; is_wanted && i < end; i++) {
             weft_place *place = span_place(span, i);
             if (load_rlx(&place->fn) == NULL) break;
             if (kind_of(load_rlx(&place->state)) == PLACE_IDLE && span->base + i >= from) return place;
@@ -125,7 +127,7 @@ static void fork_notify(struct weft_worker *seat, uint64_t id) {
 static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = &seat->forks;
     uint64_t offer = load_rlx(&forks->offer);
-    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0, NULL) : NULL;
+    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0, NULL, false) : NULL;
     if (place == NULL) return 0;
     uint64_t state = load_rlx(&place->state);
     if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED))
@@ -163,7 +165,7 @@ weft_place *fork_answer(weft_place *first, weft_place *here) {
     struct fork_span *span = span_of(here);
     const struct forks *forks = &span->seat->forks;
     if (offered(load_rlx(&forks->offer)) != NULL) return here;
-    if (fork_oldest(span->seat, 0, NULL) != NULL) {
+    if (fork_oldest(span->seat, 0, NULL, false) != NULL) {
         fork_respond(span);
         return here;
     }
@@ -230,7 +232,8 @@ bool forks_are_open(const weft_pool *pool, bool force) {
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL) continue;
-        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0, NULL) != NULL)) return true;
+        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0, NULL, true) != NULL))
+            return true;
     }
     return false;
 }
@@ -290,8 +293,8 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
 
 /* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
 static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
-    weft_place *place = fork_oldest(other, hunt->from, hunt->filter);
-    if (place == NULL || place == span_last(span_of(place)) || !hunt_is_on(hunt)) return false;
+    weft_place *place = fork_oldest(other, hunt->from, hunt->filter, true);
+    if (place == NULL || !hunt_is_on(hunt)) return false;
     uint64_t state = load_rlx(&place->state);
     uint64_t taken = state_taken(hunt->seat, hunt->span, state);
     uint64_t wanted = (taken & ~STATE_KIND) | PLACE_WANTED;
