@@ -5,6 +5,7 @@
  *     thread.c  model threads: ready, asleep, deadlock
  *     model.c   the memory model
  *     race.c    plain accesses, memory blocks and their lifetime
+ *     plain.c   what the compiler tells of plain accesses
  *     trace.c   the record of the last steps
  *     explore.c command line, the loop over schedules */
 #ifndef WEFT_EXPLORE_ENGINE_H
@@ -99,6 +100,8 @@ typedef struct run {
     int32_t priority_floor;
     uint64_t now_ns, tick_ns;
     bool asymmetric;
+    bool stacks;      /* a thread's accesses of its own stack count, too */
+    const void *code; /* of the plain access being checked, when the compiler announced it; else NULL */
     struct view *sc; /* the order of the sequentially consistent operations */
 } run;
 
@@ -158,6 +161,7 @@ void race_init(void);
 void race_begin(void);
 struct line *race_line(uintptr_t address);
 void race_atomic(const struct location *l, bool write);
+void race_plain(const void *pointer, size_t size, bool write);
 void *block_new(size_t bytes, size_t alignment);
 void block_free(void *memory, size_t bytes); /* bytes 0: not told */
 void block_purge(void *memory, size_t bytes);

@@ -295,6 +295,7 @@ static int usage(void) {
           "    --mutant TAG[/KIND]        weakens one tag\n"
           "    --trace                    prints every step\n"
           "    --coverage                 prints how often each tagged operation ran\n"
+          "    --stacks                   checks also what threads do on their own stacks (slow)\n"
           "    --quiet                    prints failures only\n",
           stderr);
     return 2;
@@ -360,6 +361,7 @@ static bool set_option(const char *name, const char *value) {
 
 static bool set_switch(const char *name) {
     if (strcmp(name, "--trace") == 0) return options.trace = true;
+    if (strcmp(name, "--stacks") == 0) return R.stacks = true;
     if (strcmp(name, "--quiet") == 0) return options.quiet = true;
     if (strcmp(name, "--coverage") == 0) return options.coverage = true;
     return false;

@@ -56,7 +56,10 @@ void race_begin(void) {
     P.line_count = 0;
     P.block_count = 0;
     P.used = 0;
+    R.code = NULL;
 }
+
+extern const char __executable_start; /* the linker's */
 
 /* ---- who knows what ----------------------------------------------------------------------------------------------- */
 
@@ -76,7 +79,10 @@ void block_name(uintptr_t address, char *text, size_t size) {
 __attribute__((noreturn)) static void fail_at(const char *what, uintptr_t address, uint32_t other) {
     char name[64];
     block_name(address, name, sizeof name);
-    explore_fail("%s: T%u at %s, against T%u", what, R.current->id, name, other);
+    char code[64] = "";
+    if (R.code != NULL) /* for addr2line -e */
+        snprintf(code, sizeof code, ", code at %#zx", (size_t)((uintptr_t)R.code - (uintptr_t)&__executable_start));
+    explore_fail("%s: T%u at %s, against T%u%s", what, R.current->id, name, other, code);
 }
 
 static struct block *block_of(uintptr_t address) {
@@ -168,11 +174,9 @@ static void check_locations(struct line *l, uintptr_t begin, uintptr_t end, bool
     }
 }
 
-void explore_plain(const void *pointer, size_t size, bool write, const char *file, int line_number) {
+void race_plain(const void *pointer, size_t size, bool write) {
     uintptr_t address = (uintptr_t)pointer, end = address + size;
     struct line *l = NULL;
-    trace_step(write ? "plain write" : "plain read", NULL, address, size, (uint64_t)line_number);
-    (void)file;
     while (address < end) {
         if (l == NULL || address % CACHE_LINE == 0) {
             l = race_line(address);
@@ -186,6 +190,12 @@ void explore_plain(const void *pointer, size_t size, bool write, const char *fil
         access_granule(l, address, mask, write);
         address = next;
     }
+}
+
+void explore_plain(const void *pointer, size_t size, bool write, const char *file, int line_number) {
+    trace_step(write ? "plain write" : "plain read", NULL, (uintptr_t)pointer, size, (uint64_t)line_number);
+    (void)file;
+    race_plain(pointer, size, write);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------- */
