@@ -102,7 +102,7 @@ typedef struct run {
     bool asymmetric;
     bool stacks;      /* a thread's accesses of its own stack count, too */
     const void *code; /* of the plain access being checked, when the compiler announced it; else NULL */
-    struct view *sc; /* the order of the sequentially consistent operations */
+    struct view *sc;  /* the order of the sequentially consistent operations */
 } run;
 
 extern run R;

@@ -21,9 +21,7 @@ static void access_plain(const void *memory, size_t size, bool write, const void
     CALL(unaligned_write##size, size, true)
 #define CALL_RANGE(name, write)                                                                                             \
     void __tsan_##name##_range(void *memory, size_t size);                                                                  \
-    void __tsan_##name##_range(void *memory, size_t size) {                                                                 \
-        access_plain(memory, size, write, __builtin_return_address(0));                                                     \
-    }
+    void __tsan_##name##_range(void *memory, size_t size) { access_plain(memory, size, write, __builtin_return_address(0)); }
 CALLS(1)
 CALLS(2)
 CALLS(4)
