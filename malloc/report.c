@@ -107,7 +107,8 @@ static void put_class(struct text *text, unsigned index) {
 static size_t put_text(char *to, size_t size) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     if (weft_heap_stats(&counts) != WEFT_OK) return 0;
-    struct text all = {.to = to, .size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
+    struct text all = {.size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
+    all.to = to;
     text_put(text, "weft heap, process ");
     text_put_number(text, (uint64_t)getpid());
     text_put(text, "\n");
