@@ -263,7 +263,7 @@ static void print_sites(bool hits) {
 
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
-enum { DRIVERS_MAX = 256 };
+enum { DRIVERS_MAX = 512 };
 
 static const explore_driver *drivers[DRIVERS_MAX];
 static size_t driver_count;
@@ -273,8 +273,13 @@ static int by_name(const void *a, const void *b) {
 }
 
 static void find_drivers(void) {
-    for (const explore_driver *const *at = __start_explore_drivers; at < __stop_explore_drivers; at++)
-        if (driver_count < DRIVERS_MAX) drivers[driver_count++] = *at;
+    for (const explore_driver *const *at = __start_explore_drivers; at < __stop_explore_drivers; at++) {
+        if (driver_count == DRIVERS_MAX) {
+            fputs("explore: more drivers than DRIVERS_MAX\n", stderr);
+            exit(2);
+        }
+        drivers[driver_count++] = *at;
+    }
     qsort(drivers, driver_count, sizeof drivers[0], by_name);
 }
 
