@@ -132,7 +132,7 @@ static void test_spent(void **state) {
     }
     uint64_t parks = load_rlx(&seat->parks) - before;
     print_message("%u moments told to one that may not spin: it parked %u times\n", (unsigned)MOMENTS, (unsigned)parks);
-    assert_true(parks <= MOMENTS * PARKS_EACH);
+    assert_true(parks <= (uint64_t)MOMENTS * PARKS_EACH);
     end_pool(pool);
 }
 

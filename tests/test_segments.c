@@ -16,7 +16,7 @@ static void shuffle(struct segment **segments, unsigned seed) {
 
 static bool is_zero(const struct segment *segment) {
     const unsigned char *bytes = (const unsigned char *)segment->cells;
-    for (size_t i = 0; i < SEGMENT_CELLS * CELL_BYTES; i++)
+    for (size_t i = 0; i < (size_t)SEGMENT_CELLS * CELL_BYTES; i++)
         if (bytes[i] != 0) return false;
     return true;
 }
@@ -25,7 +25,7 @@ static bool is_zero(const struct segment *segment) {
 static void purge_beside(struct pile *pile, struct segment **segments, unsigned in_use, unsigned seed) {
     shuffle(segments, seed);
     for (unsigned i = 0; i < SEGMENTS; i++) {
-        memset(segments[i]->cells, 0xa5, SEGMENT_CELLS * CELL_BYTES);
+        memset(segments[i]->cells, 0xa5, (size_t)SEGMENT_CELLS * CELL_BYTES);
         segments[i]->purged = false; /* as a lane takes it */
     }
     for (unsigned i = in_use; i < SEGMENTS; i++) pile_put(pile, segments[i]);
