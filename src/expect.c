@@ -11,8 +11,8 @@
  *
  * Two beats in a row that do not fit the grid but each other move it there: the pattern has jumped.
  *
- * Stopping: after a few beats in a row that did not come nobody gets up until some have come again. After too many that
- * fit nothing the pattern is forgotten. */
+ * Stopping: after a few looks in vain in a row nobody gets up until some beats have come again. What passed while nobody
+ * looked tells nothing. After too many beats that fit nothing the pattern is forgotten. */
 #include "expect.h"
 
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
