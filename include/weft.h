@@ -198,7 +198,7 @@ WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
  * WEFT_EINVAL for NULL or an already NULL *pool; WEFT_EDEADLK from a task of this pool (nothing happens); WEFT_EFORK in a
  * forked child, where the pool's memory is released without touching the parent's threads. From its start on, weft_submit
  * from outside returns WEFT_ESHUTDOWN. A submission whose task led to the call may still be under way in its thread: destroy
- * waits for it. No outside call on this pool may begin after it returned. Blocks. */
+ * waits for it. When it returns, no other call from outside may be under way, or follow. Blocks. */
 WEFT_API int weft_pool_destroy(weft_pool **pool);
 
 /* As destroy, but tasks that have not started never run: each payload goes to `clean` (may be NULL) once, with `context`, on
