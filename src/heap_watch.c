@@ -3,8 +3,8 @@
  * Frees that meet a cache's limit are the only ones seen here, so a kind is watched by a limit at its cache's fill: the next
  * free that reaches the fill again is seen. All kinds are watched when slabs begin to empty, when a large block is freed,
  * and at each look at the clock that finds the thread calm: it has not looked for a while. While it is calm each free seen
- * is a look. While it is busy one in so many is, and a kind seen then is watched no more, but for one: of those seen, the
- * kind of which most was allocated. So a busy thread is slowed by one kind only, and one that goes on with little is found
+ * is a look. While it is busy one in so many is, and the kind seen then is watched in place of the one before; so is one whose
+ * cache overflows, if more of it was allocated. So a busy thread is slowed by one kind only, and one that goes on with little is found
  * calm after a few frees of that kind, or of any that it used little before. */
 #include "heap.h"
 
@@ -48,8 +48,8 @@ void heap_watch(struct heap *heap, unsigned kind) {
 void heap_watch_large(struct heap *heap) {
     if (heap == (void *)os_no_heap) return;
     heap_watch_begin(heap);
-    watch_all(heap);
     heap_decay(heap);
+    watch_all(heap);
 }
 
 void heap_watch_looked(struct heap *heap, bool is_calm) {
@@ -60,9 +60,8 @@ void heap_watch_looked(struct heap *heap, bool is_calm) {
 static void look(struct heap *heap, unsigned kind) {
     heap_decay(heap);
     if (heap->unseen == 0 || kind == heap->watched) return;
-    unsigned other = is_used_more(heap, kind, heap->watched) ? heap->watched : kind;
-    if (other != kind) heap->watched = kind;
-    watch_no_more(heap, other);
+    watch_no_more(heap, heap->watched);
+    heap->watched = kind;
 }
 
 bool heap_free_watched(struct heap *heap, unsigned kind) {
