@@ -385,6 +385,7 @@ static void test_purge_ended(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames_decay),
         cmocka_unit_test(test_purge_thread),
         cmocka_unit_test(test_purge_ended),
         cmocka_unit_test(test_decay_while_working),
@@ -395,7 +396,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_that_do_not_fit),
         cmocka_unit_test(test_frames_zeroed),
         cmocka_unit_test(test_frames_bounded),
-        cmocka_unit_test(test_frames_decay),
         cmocka_unit_test(test_frames_of_threads),
         cmocka_unit_test(test_trim),
     };
