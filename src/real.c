@@ -84,8 +84,8 @@ NOINLINE uint64_t real_spin_left_slow(struct weft_worker *seat) {
 static void bind(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if ((pool->config.flags & WEFT_BIND) == 0) return;
-    if (seat->index >=
-        pool->workers_max) { /* a spare has the one CPU of the worker that started it, unless that was refused */
+    bool is_spare = seat->index >= pool->workers_max;
+    if (is_spare) { /* it has the one CPU of the worker that started it, unless that was refused */
         if (os_cpuset_count(&pool->cpus) > 0) (void)os_cpuset_apply(&pool->cpus);
         return;
     }
