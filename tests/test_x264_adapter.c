@@ -277,6 +277,36 @@ static void a_wait_runs_its_job_when_it_is_next(void **state) {
     x264_threadpool_delete(pool);
 }
 
+/* As many jobs as workers at most: the worker is about to begin the job, and the caller has other things to do. */
+static void a_wait_leaves_its_job_to_a_free_worker(void **state) {
+    (void)state;
+    int arg;
+    x264_threadpool_t *pool = pool_on_one_cpu(1);
+    for (int i = 0; i < 200; i++) {
+        atomic_store(&started.count, 0);
+        x264_threadpool_run(pool, note_start, &arg);
+        assert_ptr_equal(x264_threadpool_wait(pool, &arg), &arg);
+        assert_false(pthread_equal(started.thread[0], pthread_self()));
+    }
+    x264_threadpool_delete(pool);
+}
+
+static void *run_in_other_pool(void *other) {
+    int arg;
+    x264_threadpool_run(other, return_arg, &arg);
+    return x264_threadpool_wait(other, &arg) == &arg ? other : NULL;
+}
+
+/* The two pools share the one worker, on which the wait is: only it can run the job. A hang is the failure. */
+static void a_wait_on_a_worker_runs_its_job(void **state) {
+    (void)state;
+    x264_threadpool_t *pool = pool_on_one_cpu(1), *other = pool_on_one_cpu(1);
+    x264_threadpool_run(pool, run_in_other_pool, other);
+    assert_ptr_equal(x264_threadpool_wait(pool, other), other);
+    x264_threadpool_delete(other);
+    x264_threadpool_delete(pool);
+}
+
 static void a_wait_runs_no_other_job(void **state) {
     (void)state;
     int args[2];
@@ -491,6 +521,8 @@ int main(void) {
         cmocka_unit_test(a_job_that_cannot_be_queued_fails),
         cmocka_unit_test(jobs_start_in_order_whoever_runs_them),
         cmocka_unit_test(a_wait_runs_its_job_when_it_is_next),
+        cmocka_unit_test(a_wait_leaves_its_job_to_a_free_worker),
+        cmocka_unit_test(a_wait_on_a_worker_runs_its_job),
         cmocka_unit_test(a_wait_runs_no_other_job),
         cmocka_unit_test(blocking_jobs_never_hang),
         cmocka_unit_test(blocking_jobs_never_hang_with_one_worker),

@@ -5,7 +5,9 @@
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
  *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: all
  *    pools of the encoder are views of the process's pool, which has no more than there are CPUs (view.h).
- *  - Run never runs the job itself. Wait does when the job waited for is the next to start: the caller would only sleep.
+ *  - Run never runs the job itself. Wait does when the job waited for is the next to start, but only where a pool has more
+ *    jobs than threads and CPUs to run them: else a worker is about to take it, and the caller has other work soon, which
+ *    would have to wait for a whole frame. On one of weft's workers wait always does.
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
  *  - Delete drops what has not started, also with jobs that nobody waited for.
@@ -59,6 +61,7 @@ struct x264_threadpool_t {
     pool_job *youngest;
     int sleeps; /* of a job, in parts of SLEEPS_ONE, averaged over about the last SLEEPS_JOBS */
     int slots;
+    int is_crowded; /* more slots than run at once */
     pool_job job[];
 };
 
@@ -161,6 +164,8 @@ int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
         pool_free(pool);
         return -1;
     }
+    unsigned workers = weft_pool_workers(pool->workers.pool), cpus = weft_cpu_count();
+    pool->is_crowded = threads > (int)(workers < cpus ? workers : cpus);
     *p_pool = pool;
     return 0;
 }
@@ -208,7 +213,7 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
     pthread_mutex_lock(&pool->lock);
     while (!(job = job_find(pool, arg))) pthread_cond_wait(&pool->job_added, &pool->lock);
     job->awaited = 1;
-    if (job == pool->oldest) job_run(pool, NULL);
+    if (job == pool->oldest && (pool->is_crowded || weft_worker_here())) job_run(pool, NULL);
     while (job->state != JOB_FINISHED) pthread_cond_wait(&job->finished, &pool->lock);
     void *result = job->result;
     job->awaited = 0;
