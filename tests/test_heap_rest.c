@@ -183,7 +183,7 @@ static void test_frames_used_again(void **state) {
     assert_int_equal(after.frees - before.frees, 100);
     assert_int_equal(after.reused - before.reused, 98); /* all but the first two */
     assert_int_equal(after.live_bytes, before.live_bytes);
-    assert_true(after.kept_bytes <= 3 * (FRAME + 131072));
+    assert_true(after.kept_bytes <= 3 * ((uint64_t)FRAME + 131072));
     assert_true(weft_trim() >= after.kept_bytes);
     assert_int_equal(counts_now().kept_bytes, 0);
     assert_true(counts_now().mapped_bytes <= before.mapped_bytes);
@@ -197,7 +197,7 @@ static void test_frames_that_do_not_fit(void **state) {
     decay_after(-1);
     weft_free(frame_make(FRAME));
     uint64_t reused = counts_now().reused;
-    unsigned char *small = frame_make(FRAME / 10 * 8), *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
+    unsigned char *small = frame_make((size_t)FRAME / 10 * 8), *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
     REQUIRE(aligned != NULL && ((uintptr_t)aligned & (((size_t)8 << 20) - 1)) == 0);
     assert_int_equal(counts_now().reused, reused);
     weft_free(aligned); /* 9 MiB from its head on */

@@ -85,14 +85,20 @@ Turn turn_make(const Entrant &entrant, const Heat &heat, unsigned iterations_per
     return turn;
 }
 
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    size_t middle = values.size() / 2;
+    return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
 // Allocators do the same work: what a task takes depends on how many there are. The middle one's budget decides.
 void same_tasks(std::vector<Turn> &turns, const Heat &heat) {
     std::vector<double> estimates;
     for (const auto &turn : turns)
         if (turn.row.error.empty()) estimates.push_back(turn.estimate_ns);
     if (estimates.empty()) return;
-    std::nth_element(estimates.begin(), estimates.begin() + estimates.size() / 2, estimates.end());
-    for (auto &turn : turns) turn.tasks = affordable_tasks(estimates[estimates.size() / 2], heat);
+    const double middle = median(estimates);
+    for (auto &turn : turns) turn.tasks = affordable_tasks(middle, heat);
 }
 
 void start(Turn &turn) {
@@ -119,12 +125,6 @@ void progress(const Heat &heat, const std::string &what) {
     std::string line = "[" + heat.position + "] " + heat.workload + " " + heat.name + ", " + std::to_string(heat.workers) +
                        " workers: " + what;
     fprintf(stderr, "\r\033[K%.*s", 118, line.c_str());
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    size_t middle = values.size() / 2;
-    return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // The median over the warmed rounds of a value per task.
