@@ -15,7 +15,11 @@ endif()
 find_package(Threads REQUIRED)
 
 add_library(weft_flags INTERFACE)
-target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>)
+if(PROJECT_IS_TOP_LEVEL)
+    target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>)
+else()
+    target_compile_options(weft_flags INTERFACE -Wno-error) # another project's -Werror is about its own sources
+endif()
 if(WEFT_WERROR)
     target_compile_options(weft_flags INTERFACE -Werror)
 endif()

@@ -1,12 +1,15 @@
 # The library: one set of objects, a shared and a static form of it. Tests link the objects, so that they reach internals.
 
 add_library(weft_objects OBJECT ${WEFT_SOURCES})
-set_target_properties(weft_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+# Its files are compiled one by one to machine code, whatever a surrounding project has chosen: they share static names, and
+# what becomes of weft_static below is not for a linker's plugin.
+set_target_properties(weft_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden UNITY_BUILD OFF
+                      COMPILE_WARNING_AS_ERROR OFF) # WEFT_WERROR is
 target_include_directories(weft_objects PUBLIC ${PROJECT_SOURCE_DIR}/include)
 # Internal headers answer to quotes alone: a header of libc with the same name stays libc's.
 target_compile_options(weft_objects PUBLIC "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(weft_objects PUBLIC Threads::Threads PRIVATE weft_flags)
-target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition)
+target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition -fno-lto)
 if(WEFT_CHECKED)
     target_compile_definitions(weft_objects PUBLIC WEFT_CHECKED)
 endif()
@@ -36,6 +39,9 @@ foreach(form weft_shared weft_static)
     target_include_directories(${form} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
 endforeach()
 target_link_libraries(weft_static INTERFACE Threads::Threads)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT WEFT_INSTALL)
+    set_target_properties(weft_objects weft_shared weft_static PROPERTIES EXCLUDE_FROM_ALL ON) # only what is linked is built
+endif()
 
 add_library(weft::weft_static ALIAS weft_static)
 if(BUILD_SHARED_LIBS)

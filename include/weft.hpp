@@ -333,7 +333,7 @@ class group {
     friend struct detail::group_parts;
     weft_pool *home;
     weft_group counted;
-    detail::failures thrown;
+    detail::failures thrown{};
 };
 
 // ---- futures -----------------------------------------------------------------------------------------------------------
@@ -360,8 +360,10 @@ class promise {
         case here: return WEFT_EDEADLK;
         case dropped: return WEFT_ECANCELED;
         case elsewhere: return weft_wait(home, &group);
-        default: return WEFT_OK;
+        case queued:
+        case done: break;
         }
+        return WEFT_OK;
     }
 
     bool is_ready() const noexcept {
@@ -412,7 +414,7 @@ class promise {
     weft_pool *home;
     weft_group group = WEFT_GROUP_INIT;
     std::atomic<state> begun{queued};
-    std::exception_ptr thrown;
+    std::exception_ptr thrown{};
 };
 
 /// The queue's share of a promise.
@@ -593,7 +595,7 @@ class pool {
         loose.emplace(made);
     }
     weft_pool *made = nullptr;
-    std::optional<group> loose;
+    std::optional<group> loose{};
 };
 
 } // namespace WEFT_WAYS

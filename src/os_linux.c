@@ -291,12 +291,25 @@ static int create_with_stack(thread_record *record, pthread_attr_t *attr, size_t
     return error;
 }
 
+static int create_with_cpus(thread_record *record, pthread_attr_t *attr, const os_thread_options *options) {
+    if (options->cpus == NULL) return create_with_stack(record, attr, options->stack_size);
+#if defined(__GLIBC__)
+    int error = pthread_attr_setaffinity_np(attr, sizeof(os_cpuset), options->cpus);
+    return error != 0 ? error : create_with_stack(record, attr, options->stack_size);
+#else /* musl: no attribute for it, so the thread inherits what its creator has for the moment */
+    os_cpuset before;
+    if (!os_cpuset_current(&before) || !os_cpuset_apply(options->cpus)) return EINVAL;
+    int error = create_with_stack(record, attr, options->stack_size);
+    os_cpuset_apply(&before);
+    return error;
+#endif
+}
+
 static int create_with_options(thread_record *record, const os_thread_options *options) {
     pthread_attr_t attr;
     int error = pthread_attr_init(&attr);
     if (error != 0) return error;
-    if (options->cpus != NULL) error = pthread_attr_setaffinity_np(&attr, sizeof(os_cpuset), options->cpus);
-    if (error == 0) error = create_with_stack(record, &attr, options->stack_size);
+    error = create_with_cpus(record, &attr, options);
     pthread_attr_destroy(&attr);
     return error;
 }
