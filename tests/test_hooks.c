@@ -49,6 +49,18 @@ static void test_each_job_once(void **state) {
     }
 }
 
+/* A library that is set to more threads than the pool has asks for no more helpers than can come. */
+static void test_no_more_than_workers(void **state) {
+    (void)state;
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+        weft_pool *pool = make_pool(workers);
+        const uint64_t before = stats_of(pool).tasks_run;
+        run_counted(pool, JOBS_MAX, SLOTS_MAX, false);
+        assert_true(stats_of(pool).tasks_run - before <= workers - 1);
+        end_pool(pool);
+    }
+}
+
 /* A job may wait for lower ones, whatever the number of threads. */
 static void test_in_order(void **state) {
     (void)state;
@@ -167,9 +179,11 @@ static void test_callbacks(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_job_once), cmocka_unit_test(test_in_order),  cmocka_unit_test(test_in_tasks),
-        cmocka_unit_test(test_nested),        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_ordered),
-        cmocka_unit_test(test_forked_child),  cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_each_job_once), cmocka_unit_test(test_no_more_than_workers),
+        cmocka_unit_test(test_in_order),      cmocka_unit_test(test_in_tasks),
+        cmocka_unit_test(test_nested),        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_ordered),       cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_callbacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static inline void weft_blosc2_run(const hook_jobs *jobs, size_t index, unsigned
 /* For blosc2_set_threads_callback; `pool` is a weft_pool. */
 static inline void weft_blosc2_loop(void *pool, void (*work)(void *), int count, size_t size, void *data) {
     weft_blosc2_jobs blosc = {{weft_blosc2_run, count > 0 ? (size_t)count : 0, 0}, work, (char *)data, size};
-    hook_run((weft_pool *)pool, &blosc.jobs, weft_pool_workers((weft_pool *)pool));
+    hook_run((weft_pool *)pool, &blosc.jobs, blosc.jobs.count);
 }
 
 #endif

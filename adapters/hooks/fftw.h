@@ -27,7 +27,7 @@ static inline void weft_fftw_run(const hook_jobs *jobs, size_t index, unsigned s
 /* For fftw_threads_set_callback; `pool` is a weft_pool. */
 static inline void weft_fftw_loop(void *(*work)(char *), char *data, size_t size, int count, void *pool) {
     weft_fftw_jobs fftw = {{weft_fftw_run, count > 0 ? (size_t)count : 0, 0}, work, data, size};
-    hook_run((weft_pool *)pool, &fftw.jobs, weft_pool_workers((weft_pool *)pool));
+    hook_run((weft_pool *)pool, &fftw.jobs, fftw.jobs.count);
 }
 
 #endif

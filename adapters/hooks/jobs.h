@@ -36,13 +36,15 @@ static inline int hook_is_shared(const weft_pool *pool) {
     return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_ORDERED);
 }
 
-/* Runs every job once and returns when all have ended. Where the pool has no thread to give (the parent's, in a forked
- * child; no memory; ordered) they run here, one after the other. */
+/* Runs every job once, on `slots` threads at most and no more than the pool has, and returns when all have ended. Where the
+ * pool has no thread to give (the parent's, in a forked child; no memory; ordered) they run here, one after the other. */
 static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
+    const size_t workers = weft_pool_workers(pool);
     weft_group group = WEFT_GROUP_INIT;
     hook_slot slot = {jobs, 0};
     jobs->next = 0;
     if (slots > jobs->count) slots = jobs->count;
+    if (slots > workers) slots = workers;
     if (slots > 1 && hook_is_shared(pool))
         while (++slot.slot < slots && weft_submit(pool, &group, hook_take, &slot, sizeof slot) == WEFT_OK) {}
     slot.slot = 0;
