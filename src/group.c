@@ -10,10 +10,14 @@
  * sums for itself. Of two that complete at once, at least one sees the other's count, and the waiter is woken.
  *
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
- * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and takes its count back if not. The
+ * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
  * noted (G9) when they first turn to the group: the groups's own tasks are no strangers, for they run only while it is
  * unfinished.
+ *
+ * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
+ * begin where its line stood at its first submission to the group; those of threads that share one, where it stood when
+ * the group began: there each would have another beginning from one submission to the next.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   G1  line_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
@@ -111,6 +115,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);
     store_rlx(&record->foreign, FOREIGN_NONE);
+    store_rlx(&record->shared_first, load_rlx(&record->line[groups->lines - 1].submitted));
     if ((flags & WEFT_BACKGROUND) != 0) add_rlx(&groups->background, 1);
     if ((flags & WEFT_URGENT) != 0) record_boost(groups, record, id);
     store_rel(G13, &record->id, id);
@@ -118,6 +123,16 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
 }
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
+
+uint64_t line_first(struct record *record, uint32_t seat, uint64_t id) {
+    struct line *line = line_of(record, seat);
+    if (line_is_shared(record, seat)) return load_rlx(&record->shared_first);
+    if (load_rlx(&line->id) != id) {
+        store_rlx(&line->first, load_rlx(&line->submitted));
+        store_rlx(&line->id, id);
+    }
+    return load_rlx(&line->first);
+}
 
 void line_complete(struct line *line, bool is_shared, uint64_t tasks) {
     if (UNLIKELY(is_shared)) {

@@ -27,7 +27,7 @@ INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) 
 struct line {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
-    ATOMIC(uint64_t) id;    /* the group that `first` is of */
+    ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared line, so the next */
     ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
 };
 
@@ -54,6 +54,7 @@ struct record {
     ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
     ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
     ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
+    ATOMIC(uint64_t) shared_first; /* `submitted` of the shared line when the group began */
     uint64_t walk;                 /* held.c's, under the lock */
     struct record *walk_next;
     ALIGNED(CACHE_LINE) struct line line[];
@@ -96,13 +97,15 @@ INLINE struct line *line_of(struct record *record, uint32_t seat) {
     return &record->line[line_is_shared(record, seat) ? load_rlx(&record->lines) - 1 : seat];
 }
 
-/* Counts `tasks` about to be published; UINT64_MAX takes one back. Returns the count before, of this line. */
+/* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this line. */
 INLINE uint64_t line_submit(struct line *line, bool is_shared, uint64_t tasks) {
     if (UNLIKELY(is_shared)) return add_rlx(&line->submitted, tasks);
     uint64_t before = load_rlx(&line->submitted);
     store_rlx(&line->submitted, before + tasks);
     return before;
 }
+/* Where the numbers of the group's tasks begin that the seat counts in its line. By who has learnt the id by acquiring. */
+uint64_t line_first(struct record *record, uint32_t seat, uint64_t id);
 /* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
 void line_complete(struct line *line, bool is_shared, uint64_t tasks);
 

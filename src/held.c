@@ -4,7 +4,7 @@
  * awaits keeps it in a list under one lock: holding is rare, and so no thread reads the list while it changes.
  *
  *   Holder                                       Whoever changes the counts (worker_settle)
- *     1. waits on the record (record_enter)        1. completed + 1, or submitted - 1
+ *     1. waits on the record (record_enter)        1. completed + 1
  *     2. adds to the list, under the lock          2. fence (G4)
  *     3. fence (V1 in after.c)                     3. somebody waits, and the sums are equal?
  *     4. are the sums equal?                       4. a list there? takes it, under the lock

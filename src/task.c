@@ -7,7 +7,7 @@
  *     1. submitted + 1                           1. marks the id / closes the pool
  *     2. light fence (T2)                        2. heavy fence (G8, P4)
  *     3. the id and the pool still open?         3. sums again
- *        no: submitted - 1, starts again
+ *        no: completed + 1, starts again
  *     4. writes the task, publishes (L6)
  *     5. not biased: full fence (T4); biased: light fence (T3)
  *     6. reads who sleeps (park.c)
@@ -46,7 +46,7 @@
 #define GROUP_FLAGS (WEFT_CANCEL_ON_ERROR | WEFT_URGENT | WEFT_BACKGROUND | WEFT_DROP_LATE)
 
 void task_undo(struct weft_worker *seat, struct record *record) {
-    line_submit(line_of(record, seat->index), line_is_shared(record, seat->index), UINT64_MAX);
+    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), 1);
     worker_settle(seat, record); /* somebody may have gone to sleep for this count */
 }
 
@@ -73,13 +73,8 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     if (lane == NULL) return NULL;
     lane->group_id = id;
     lane->record = record;
-    struct line *line = line_of(record, seat->index);
-    if (load_rlx(&line->id) != id) {
-        store_rlx(&line->first, load_rlx(&line->submitted));
-        store_rlx(&line->id, id);
-    }
-    lane->line = line;
-    lane->first = load_rlx(&line->first);
+    lane->line = line_of(record, seat->index);
+    lane->first = line_first(record, seat->index, id);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
     bool is_plain = seat->pool->config.queue_max == 0 && !line_is_shared(record, seat->index);

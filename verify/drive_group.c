@@ -59,7 +59,7 @@ static bool submit(uint64_t id, uint32_t seat, uint32_t task, uint32_t worker, b
     os_fence_light(drive_group_count);
     if ((load_rlx(&record->id) & ~ID_CANCELLED) != id) {
         /* A waiter may have gone to sleep for this count: taking it back is like completing. */
-        line_submit(line_of(record, seat), shared, UINT64_MAX);
+        line_complete(line_of(record, seat), shared, 1);
         if (record_must_wake(record)) wake_waiters();
         return false;
     }

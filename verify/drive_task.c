@@ -96,6 +96,37 @@ EXPLORE_DRIVER(task_late_two, .about = "the same, two end the group", .setup = s
 EXPLORE_DRIVER(task_bind, .about = "two submit to a new group at once", .setup = setup_one,
                .threads = {submit_task, submit_task}, .check = check_group);
 
+/* Threads that count in one line: of a thread's tasks that fail the first gives the error, whatever the others count, and
+ * take back because they are late for the group before. */
+static void setup_shared(void) {
+    setup_one();
+    world.pool->groups.lines = 1;
+}
+static void setup_shared_open(void) {
+    setup_shared();
+    submit_task();
+}
+static int task_fails(void *payload, weft_worker *self) {
+    (void)self;
+    return *(int *)payload;
+}
+static void submit_failing(void) {
+    for (int code = 3; code > 0; code--)
+        EXPECT(weft_submit(world.pool, &world.group, task_fails, &code, sizeof code) == WEFT_OK);
+}
+static void wait_and_fail(void) {
+    wait_group();
+    submit_failing();
+}
+static void check_first(void) {
+    EXPECT(weft_wait(world.pool, &world.group) == 3);
+    end();
+}
+EXPLORE_DRIVER(task_numbers, .about = "tasks of two threads that share a line; one's fail", .setup = setup_shared,
+               .threads = {submit_failing, submit_two}, .check = check_first);
+EXPLORE_DRIVER(task_numbers_late, .about = "the same, the other begins with a group that ends", .setup = setup_shared_open,
+               .threads = {wait_and_fail, submit_two}, .check = check_first);
+
 /* A group is cancelled by one who has only seen its id. */
 static void cancel(void) { EXPECT(weft_cancel(world.pool, &world.group) == WEFT_OK); }
 static void submit_or_not(void) {
