@@ -58,6 +58,9 @@
 /* A full fence: orders flags only, payload always travels by release and acquire. */
 #define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* For the compiler alone. */
+#define fence_compiler() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 /* A condition read again after a fence, which closes a race; a mutant reads it as `otherwise`, the answer that lets the race
  * happen. */
 #define recheck(tag, condition, otherwise) (condition)

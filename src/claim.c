@@ -34,8 +34,7 @@
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
  *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
  *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
- *                                                    opened its next claim; split: runner and thief both take the rest.
- *                                                    survives order: as J23, in the explorer no load comes after a later store
+ *                                                    opened its next claim; split: runner and thief both take the rest
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
  */
 #include "claim.h"

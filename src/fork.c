@@ -31,7 +31,7 @@
  *   J1  fork_take: load offer           acquire  J2  the argument is not there yet, nor the function
  *   J2  fork_offer: store offer         release  J1  see J1
  *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
- *                                                function runs; split: two run the call. survives order: as J23
+ *                                                function runs; split: two run the call
  *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
  *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
  *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
@@ -46,7 +46,7 @@
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J17 fork_current: load current, x2      acquire  J16 see J16
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
- *   J24 fork_done: wait_event + 1       release  J23 see J23. survives order: as J23
+ *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
  *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for

@@ -5,8 +5,7 @@
  *   J10 weft_join_slow: CAS WANTED      relaxed  J6  see J6
  *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
- *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event. survives order: it holds the load before J25, and
- *                                                in the explorer no load comes after a later store
+ *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event: the load would come after J25
  *   J25 join_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
  *   J28 join_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
  *                                                J5, full fences; ThreadSanitizer knows none

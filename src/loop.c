@@ -38,8 +38,8 @@
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
  *   R14 loop_shut: load door          acquire  R9  see R8
- *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event. survives order: as J23
- *   R16 loop_help: event + 1          release  R15 see R15. survives order: as J23
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
+ *   R16 loop_help: event + 1          release  R15 see R15
  *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier use
  *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
  *   R22 loop_rest: looks              -        R10 see R21

@@ -3,7 +3,8 @@
  * os_linux.c serves it in ordinary builds; the schedule explorer serves the same functions with mocks (verify/os_explore.c),
  * so nothing above this layer calls libc or the kernel for memory pages, threads, sleeping, time or "who am I" by itself.
  *
- * No function sets errno on purpose; results are stated at each. */
+ * No function sets errno on purpose; results are stated at each.
+ */
 #ifndef WEFT_OS_H
 #define WEFT_OS_H
 
@@ -151,18 +152,26 @@ INLINE void os_take_turns(uint32_t *turn) {
  * light side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's
  * loads after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels,
  * WEFT_FENCE=full in the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
+typedef ATOMIC(bool) os_flag;
+extern os_flag os_fence_asymmetric; /* cleared for good should membarrier stop working: fence.c */
+#define FENCE_LIGHT(tag) (LIKELY(load_rlx(&os_fence_asymmetric)) ? fence_compiler() : fence_sc(tag))
+void os_fence_heavy_slow(void);
 #if defined(WEFT_EXPLORE)
 bool os_fence_is_asymmetric(void); /* os_fence_light and os_fence_heavy: explore_atomics.h */
 #else
-typedef ATOMIC(bool) os_flag;
-extern os_flag os_fence_asymmetric; /* written by os_init, and cleared for good should membarrier stop working */
 INLINE bool os_fence_is_asymmetric(void) { return load_rlx(&os_fence_asymmetric); }
-#define os_fence_light(tag)                                                                                                 \
-    (LIKELY(load_rlx(&os_fence_asymmetric)) ? __atomic_signal_fence(__ATOMIC_SEQ_CST)                                       \
-                                            : __atomic_thread_fence(__ATOMIC_SEQ_CST))
+#define os_fence_light(tag) FENCE_LIGHT(tag)
 #define os_fence_heavy(tag) os_fence_heavy_slow()
-void os_fence_heavy_slow(void);
 #endif
+/* fence.c's: a full fence in every thread of the process; false: there is none. */
+bool os_barrier(void);
+/* Waits far longer than any store stays in a processor's buffer, or any thread takes to see another's store. */
+#if !defined(WEFT_EXPLORE)
+#define os_settle_heavy(tag) os_settle_now()
+void os_settle_now(void);
+#endif
+/* The barrier works. */
+void fence_begin(void);
 
 /* Finds out what the machine has. Called by each pool's creation; cheap after the first. */
 void os_init(void);

@@ -2,10 +2,9 @@
  *
  * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it.
  *
- * The asymmetric fence needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the environment (read
- * by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child of fork()
- * inherits the registration with the address space. A membarrier that worked and then fails (a seccomp filter installed
- * late) leaves light fences under way that order nothing: see fence_degrade.
+ * The asymmetric fence (fence.c) needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the
+ * environment (read by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child
+ * of fork() inherits the registration with the address space.
  *
  * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it
  * with ordinary ones. Without contention the kernel is not asked. With it, the kernel changes the word, by
@@ -18,7 +17,6 @@
  * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
  * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
  * O6  os_lock_slow, cas  acquire  O3  as O1, without the kernel
- * O4  os_fence_heavy_slow, fence  seq_cst  every os_fence_light  without membarrier each side could miss the other's store
  */
 #define _GNU_SOURCE
 #include "text.h"
@@ -454,38 +452,22 @@ void os_unlock(os_mutex *mutex) {
 
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
 
-os_flag os_fence_asymmetric;
+#define SETTLE_NS 10000000
 
-/* Whether heavy fences still try membarrier. Cleared later than os_fence_asymmetric, see fence_degrade. */
-static os_flag membarrier_used;
-
-/* Far longer than any store waits in a processor's buffer, or any thread takes to see another's store. */
-#define DEGRADE_NS 10000000
-
-/* membarrier worked and works no more. Light fences become full ones first; those that read the flag before that are
- * compiler barriers only, but after DEGRADE_NS whatever they ordered has long become visible. Heavy fences that find
- * membarrier failing meanwhile each wait themselves; those that find membarrier_used cleared meet full fences on the other
- * side. */
-static NOINLINE void fence_degrade(void) {
-    store_rlx(&os_fence_asymmetric, false);
-    struct timespec left = {0, DEGRADE_NS};
+void os_settle_now(void) {
+    int saved = errno;
+    struct timespec left = {0, SETTLE_NS};
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
-    store_rlx(&membarrier_used, false);
+    errno = saved;
 }
 
 static long membarrier_call(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-void os_fence_heavy_slow(void) {
+bool os_barrier(void) {
     int saved = errno;
-    if (LIKELY(load_rlx(&membarrier_used))) {
-        if (LIKELY(membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)) {
-            errno = saved;
-            return;
-        }
-        fence_degrade();
-    }
-    fence_sc(O4);
+    bool works = membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
     errno = saved;
+    return works;
 }
 
 static void fence_init(void) {
@@ -495,9 +477,7 @@ static void fence_init(void) {
     if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
     if (membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return;
     /* A filter may let the registration through and not the barrier itself. */
-    if (membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) return;
-    store_rlx(&membarrier_used, true);
-    store_rlx(&os_fence_asymmetric, true);
+    if (os_barrier()) fence_begin();
 }
 
 /* ---- time --------------------------------------------------------------------------------------------------------- */

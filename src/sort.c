@@ -12,11 +12,13 @@
 
 #include <string.h>
 
-#define RUN 8u            /* items that are sorted by insertion */
-#define PIECE_ITEMS 8192u /* at most */
-#define PIECES_WANTED 8u  /* where pieces have PIECE_ITEMS_MIN items still */
+#define RUN 8u /* items that are sorted by insertion */
+#ifndef PIECE_ITEMS_MIN
 #define PIECE_ITEMS_MIN 512u
 #define CHUNK_ITEMS 16384u
+#endif
+#define PIECE_ITEMS 8192u /* at most */
+#define PIECES_WANTED 8u  /* where pieces have PIECE_ITEMS_MIN items still */
 #define SMALL_BYTES 2048u /* that need no allocation */
 
 struct sort {

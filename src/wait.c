@@ -15,8 +15,8 @@
  *   T17 wait_sleep: fence                sc       G4, R10  the last to complete, or who opens a loop, does not see the sleeper, nor the
  *                                                 sleeper that
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
- *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote.
- *                                                 survives order: the fence G11 stands before, for another reason
+ *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
+ *                                                 were submitted and run while it was being ended
  *   T24 weft_boost: load id              acquire  T11 the record is not open yet
  *   T23 weft_cancel: load id             acquire  T11 the record is not open yet
  *   N5  weft_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now

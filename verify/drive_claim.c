@@ -23,11 +23,14 @@ static void claim_setup(void) {
     if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
 }
 
+/* Each claim ends elsewhere. */
+static uint32_t tasks_of(size_t round) { return TASKS + 1 + (uint32_t)round - ROUNDS; }
+
 static void run_now(size_t round, uint32_t slot) { EXPECT(++world.run[round][slot] == 1); }
 
 static void run_slot(const struct segment *segment, uint32_t slot) {
     size_t round = (size_t)(segment - world.segment);
-    EXPECT(round < ROUNDS && slot >= 1 && slot <= TASKS);
+    EXPECT(round < ROUNDS && slot >= 1 && slot <= tasks_of(round));
     plain_read(&world.payload[round][slot], sizeof(uint32_t));
     EXPECT(world.payload[round][slot] == slot);
     EXPECT(++world.run[round][slot] == 1);
@@ -35,8 +38,8 @@ static void run_slot(const struct segment *segment, uint32_t slot) {
 
 /* The runner's life of a claim, with a blocking section inside the task of slot `blocks` (0: none). */
 static void run_claim(uint32_t round, uint32_t blocks) {
-    struct piece piece = {&world.segment[round], 1, 1 + TASKS, 1};
-    for (uint32_t slot = 1; slot <= TASKS; slot++) {
+    struct piece piece = {&world.segment[round], 1, 1 + tasks_of(round), 1};
+    for (uint32_t slot = 1; slot <= tasks_of(round); slot++) {
         plain_write(&world.payload[round][slot], sizeof(uint32_t));
         world.payload[round][slot] = slot;
     }
@@ -63,6 +66,7 @@ static void runner_once(void) { run_claim(0, 0); }
 static void steal(bool force) {
     struct piece piece;
     if (!claim_has_rest(&world.claim) || !claim_revoke(&world.claim, force, &piece)) return;
+    explore_step(); /* the claim may be another by now */
     EXPECT(piece.begin < piece.end && piece.stride == 1);
     for (uint32_t slot = piece.begin; slot < piece.end; slot++) run_slot(piece.segment, slot);
     piece_done(&piece);
@@ -101,14 +105,14 @@ EXPLORE_DRIVER(claim_again, .about = "a thief late by a whole claim", .setup = c
                .threads = {runner_again, thief_again}, .check = again_check);
 
 static void check_round(uint32_t round) {
-    for (uint32_t slot = 1; slot <= TASKS; slot++) EXPECT(world.run[round][slot] == 1);
+    for (uint32_t slot = 1; slot <= tasks_of(round); slot++) EXPECT(world.run[round][slot] == 1);
     uint32_t slot = 1;
-    while (slot <= TASKS) {
+    while (slot <= tasks_of(round)) {
         uint32_t cells = load_rlx(&world.segment[round].done[slot]);
         EXPECT(cells > 0);
         slot += cells;
     }
-    EXPECT(slot == TASKS + 1);
+    EXPECT(slot == tasks_of(round) + 1);
 }
 static void all_run(void) {
     for (uint32_t round = 0; round < ROUNDS; round++) check_round(round);

@@ -125,6 +125,31 @@ static void run_other(void) { run_what_is_asked_for(1); }
 EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
                .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
 
+/* ---- two calls offered one after the other: each is run by its own function -------------------------------------- */
+
+static uint32_t twice(weft_place *here, uint32_t number) {
+    (void)here;
+    world.run++;
+    return 2 * number + 10;
+}
+WEFT_FORK(twice, uint32_t, uint32_t)
+static void enter_asked(void) {
+    make(0);
+    world.pool->patience_ticks = UINT64_MAX;
+    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    forks_ask(world.pool, NULL);
+}
+static void offer_two(void) {
+    world.place[1] = leaf_fork(world.place[0], &world.argument[0]);
+    for (int i = 0; i < 4; i++) explore_step();
+    twice_fork(world.place[1], &world.argument[1]);
+    for (int i = 0; i < 4; i++) explore_step();
+    EXPECT(twice_join(world.place[1], &world.argument[1]) == 10);
+    EXPECT(leaf_join(world.place[0], &world.argument[0]) == 1);
+}
+EXPLORE_DRIVER(late_offer, .about = "a call is taken while the next is offered", .setup = enter_asked,
+               .threads = {offer_two, run_one, run_other}, .check = leave);
+
 /* ---- a join that helps below its call: what the taker does after that call is a stranger's ---------------------------- */
 
 static uint32_t others(weft_place *here, uint32_t number) {

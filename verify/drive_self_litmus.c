@@ -1,6 +1,6 @@
 /* drive_self_litmus.c: more litmus tests of the memory model, of three threads and more, of read-modify-writes and release
  * sequences, of the asymmetric fence and the futex. As in drive_self.c what C11 forbids must never appear, and what it allows
- * must, but for load buffering. */
+ * must. */
 #include "explore.h"
 
 static ATOMIC(uint32_t) x, y, z;
@@ -33,7 +33,7 @@ static void x_is_1_rel(void) { store_rel(self_x_rel, &x, 1); }
 static void x_is_1_sc(void) { store_sc(self_x_sc, &x, 1); }
 static void y_is_1_sc(void) { store_sc(self_y_sc, &y, 1); }
 
-/* ---- load buffering: allowed, but no load of the model comes after a later store ---------------------------------- */
+/* ---- load buffering: a load that reads a later store, where the driver asks for it -------------------------------- */
 
 static void lb_left(void) {
     r1 = load_rlx(&x);
@@ -44,7 +44,77 @@ static void lb_right(void) {
     store_rlx(&x, 1);
 }
 static void lb_check(void) { NEVER(r1 == 1 && r2 == 1); }
-FORBIDDEN(lb, "load buffering: a limit of the model", lb_check, lb_left, lb_right);
+FORBIDDEN(lb, "load buffering, not asked for", lb_check, lb_left, lb_right);
+
+#define LATE(name, text, ...) LITMUS(lb_##name, text, __VA_ARGS__), .flags = EXPLORE_BUFFERING
+#define LATE_FORBIDDEN(name, text, end, ...) LATE(name, text, __VA_ARGS__), .check = end, .must_see = BIT(0))
+#define LATE_ALLOWED(name, text, end, ...) LATE(name, text, __VA_ARGS__), .check = end, .must_see = BIT(0) | BIT(1))
+
+static void lb_left_copies(void) {
+    r1 = load_rlx(&x);
+    store_rlx(&y, r1);
+}
+static void lb_right_copies(void) {
+    r2 = load_rlx(&y);
+    store_rlx(&x, r2);
+}
+static void lb_left_if(void) {
+    r1 = load_rlx(&x);
+    if (r1 == 0) store_rlx(&y, 1);
+}
+static void lb_left_twice(void) {
+    r1 = load_rlx(&x);
+    r3 = load_rlx(&x);
+    store_rlx(&y, 1);
+}
+static void lb_left_rel(void) {
+    r1 = load_rlx(&x);
+    store_rel(self_lb_rel, &y, 1);
+}
+static void lb_left_acq(void) {
+    r1 = load_acq(self_lb_acq, &x);
+    store_rlx(&y, 1);
+}
+static void lb_right_acq(void) {
+    r2 = load_acq(self_lb_acq, &y);
+    store_rlx(&x, 1);
+}
+static void lb_right_rel(void) {
+    r2 = load_rlx(&y);
+    store_rel(self_lb_rel, &x, 1);
+}
+static void lb_left_fence(void) {
+    r1 = load_rlx(&x);
+    fence_sc(self_lb_fence);
+    store_rlx(&y, 1);
+}
+static void lb_right_fence(void) {
+    r2 = load_rlx(&y);
+    fence_sc(self_lb_fence);
+    store_rlx(&x, 1);
+}
+static void lb_left_light(void) {
+    r1 = load_rlx(&x);
+    os_fence_light(self_lb_light);
+    store_rlx(&y, 1);
+}
+static void lb_right_heavy(void) {
+    r2 = load_rlx(&y);
+    os_fence_heavy(self_lb_heavy);
+    store_rlx(&x, 1);
+}
+static void lb_may(void) { MAY(r1 == 1 && r2 == 1); }
+static void lb_never_back(void) { NEVER(r1 == 1 && r3 == 0); }
+LATE_ALLOWED(late, "both loads", lb_may, lb_left, lb_right);
+LATE_ALLOWED(late_copy, "one thread stores what it has read", lb_may, lb_left, lb_right_copies);
+LATE_FORBIDDEN(thin_air, "both do", lb_check, lb_left_copies, lb_right_copies);
+LATE_FORBIDDEN(if, "whether it stores depends on what it has read", lb_check, lb_left_if, lb_right);
+LATE_FORBIDDEN(twice, "a location is not read backwards", lb_never_back, lb_left_twice, lb_right);
+LATE_FORBIDDEN(rel, "no load comes after a release that is acquired", lb_check, lb_left_rel, lb_right_acq);
+LATE_FORBIDDEN(acq, "an acquiring load of what is released comes first", lb_check, lb_left_acq, lb_right_rel);
+LATE_ALLOWED(fence_one, "a fence holds its own thread's loads alone", lb_may, lb_left_fence, lb_right);
+LATE_FORBIDDEN(fence, "no load comes after a fence", lb_check, lb_left_fence, lb_right_fence);
+LATE_FORBIDDEN(light, "nor after another's heavy one", lb_check, lb_left_light, lb_right_heavy);
 
 /* ---- three threads ------------------------------------------------------------------------------------------------ */
 

@@ -17,6 +17,7 @@ static struct {
     uint32_t cleaned[TASKS_MAX];
     os_word second_run;
     ATOMIC(uint32_t) seen;
+    uint32_t result; /* plain */
 } world;
 
 static void clean(void *payload, size_t size, void *context) {
@@ -231,6 +232,37 @@ static void destroy_when_seen(void) {
 }
 EXPLORE_DRIVER(task_guest, .about = "destroyed while a guest leaves its wait", .setup = setup_one,
                .threads = {submit_and_wait, destroy_when_seen}, .flags = EXPLORE_NO_RESCUE);
+
+/* A task is submitted, and run by a worker, while another waiter ends the group: who finds it ended sees what that wrote. */
+static int task_writes(void *payload, weft_worker *self) {
+    plain_write(&world.result, sizeof world.result);
+    world.result = 1;
+    return task(payload, self);
+}
+static bool run_found(struct weft_worker *seat) {
+    struct piece piece;
+    if (!find_help(seat, NULL, NULL, &piece)) return false;
+    worker_run_help(seat, &piece);
+    return true;
+}
+static void setup_finished(void) {
+    setup_open();
+    EXPECT(run_found(outside()));
+}
+static void wait_idly(void) { EXPECT(weft_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
+static void submit_wait_read(void) {
+    submit(&world.group, task_writes);
+    wait_idly();
+    plain_read(&world.result, sizeof world.result);
+    EXPECT(world.result == 1);
+}
+static void run_next(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    while (!run_found(load_rlx(&world.pool->seats[0]))) os_pause();
+}
+EXPLORE_DRIVER(task_end_seen, .about = "a task is submitted and run while another ends its group", .setup = setup_finished,
+               .threads = {wait_idly, submit_wait_read, run_next}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- claims of several -------------------------------------------------------------------------------------------- */
 

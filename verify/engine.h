@@ -4,6 +4,7 @@
  *     choose.c  every decision a schedule consists of: at random, by priorities, depth first
  *     thread.c  model threads: ready, asleep, deadlock
  *     model.c   the memory model
+ *     foretell.c loads that read what is stored later
  *     race.c    plain accesses, memory blocks and their lifetime
  *     plain.c   what the compiler tells of plain accesses
  *     trace.c   the record of the last steps
@@ -27,6 +28,7 @@ enum {
 /* What a thread, or the message of a store, knows. */
 struct view {
     int32_t clock[THREADS_MAX]; /* happens-before: the last known epoch of each thread */
+    uint64_t born;              /* of a message: foretell_loads */
     uint32_t n;                 /* times in use; the others are 0 */
     int32_t time[];             /* by location: the oldest store that may still be read */
 };
@@ -99,7 +101,7 @@ typedef struct run {
     uint32_t change_points[8];
     int32_t priority_floor;
     uint64_t now_ns, tick_ns;
-    bool asymmetric;
+    bool asymmetric, barrier_is_lost;
     bool stacks;      /* a thread's accesses of its own stack count, too */
     const void *code; /* of the plain access being checked, when the compiler announced it; else NULL */
     struct view *sc;  /* the order of the sequentially consistent operations */
@@ -138,6 +140,22 @@ void model_sc_fence(struct thread *self);
 void model_zero(uint32_t index); /* a store of 0, by os_purge */
 struct location *model_location(uint32_t index);
 void model_forget(struct location *l);
+/* The thread has read that store, and has it in its view. */
+void model_raise(struct thread *self, uint32_t index, const struct write *w, enum explore_order order);
+
+/* foretell.c */
+enum foretell { FORETELL_OFF, FORETELL_LOOK, FORETELL_TELL };
+void foretell_begin(enum foretell phase); /* TELL: the schedule in which the last LOOK has found a pair, once more */
+bool foretell_has_pair(void);
+bool foretell_holds(void);
+uint64_t foretell_loads(void); /* of the schedule so far */
+/* A load has chosen to read that value: what it returns. */
+uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order order, uint64_t value);
+/* The running thread has stored. */
+void foretell_store(uint32_t index, const struct write *w, bool is_newest);
+/* The thread's loads of that location, or all its loads, must have been performed by now. */
+void foretell_touch(const struct thread *self, uint32_t index);
+void foretell_close(const struct thread *self);
 
 /* race.c */
 struct granule {

@@ -18,7 +18,7 @@ enum { SEEN_MIN = 1 << 16, MUST_SEE_MIN = 10000, FAILURE_STEPS = 60 };
 static struct {
     uint64_t schedules, seed, at_least;
     enum mode mode;
-    bool trace, quiet, coverage;
+    bool trace, quiet, coverage, buffering;
     uint32_t steps;
     const char *drivers[64];
     uint32_t driver_count;
@@ -91,7 +91,7 @@ static void catch_crashes(void) {
 
 void explore_observe(unsigned outcome) { R.observed |= 1u << outcome; }
 
-static void run_schedule(const explore_driver *driver, uint64_t seed) {
+static void run_once(const explore_driver *driver, uint64_t seed, enum foretell phase) {
     R.driver = driver;
     R.seed = seed;
     R.steps = 0;
@@ -103,17 +103,39 @@ static void run_schedule(const explore_driver *driver, uint64_t seed) {
     race_begin();
     os_begin();
     trace_begin();
+    foretell_begin(phase);
     choose_begin(seed, options.mode);
     run_mix(R.asymmetric);
     if (sigsetjmp(crash_return, 1) == 0) thread_run_schedule();
 }
 
+/* With buffering the same once more, if there is a load that could have read a later store. true: that is the one that
+ * counts. */
+static bool run_schedule(const explore_driver *driver, uint64_t seed) {
+    bool buffers = (options.buffering || (driver->flags & EXPLORE_BUFFERING) != 0) && options.mode != MODE_DFS;
+    bool traces = R.trace;
+    uint32_t observed = R.observed;
+    R.trace = traces && !buffers;
+    run_once(driver, seed, buffers ? FORETELL_LOOK : FORETELL_OFF);
+    R.trace = traces;
+    if (!buffers || R.failed || !foretell_has_pair()) return false;
+    uint32_t seen_first = R.observed;
+    uint64_t hash = R.hash;
+    R.observed = observed;
+    run_once(driver, seed, FORETELL_TELL);
+    if (foretell_holds()) return true;
+    R.failed = false;
+    R.observed = seen_first;
+    R.hash = hash;
+    return false;
+}
+
 /* ---- the loop over schedules -------------------------------------------------------------------------------------- */
 
 typedef struct outcome {
-    uint64_t schedules, steps, seed;
+    uint64_t schedules, buffered, steps, seed;
     uint32_t observed;
-    bool failed, exhausted;
+    bool failed, exhausted, was_buffered;
 } outcome;
 
 static void explore_schedules(const explore_driver *driver, outcome *out) {
@@ -121,11 +143,12 @@ static void explore_schedules(const explore_driver *driver, outcome *out) {
     uint64_t seed = options.mode == MODE_DFS ? 1 : options.seed;
     for (; out->schedules < options.schedules; seed++) {
         R.trace = options.trace && skip == 0;
-        run_schedule(driver, seed);
+        out->was_buffered = run_schedule(driver, seed);
         if (skip > 0) {
             skip--;
         } else {
             out->schedules++;
+            out->buffered += out->was_buffered;
             out->steps += R.steps;
             out->seed = seed;
             out->observed |= R.observed;
@@ -143,8 +166,8 @@ static void explore_schedules(const explore_driver *driver, outcome *out) {
 static void print_failure(const explore_driver *driver, const outcome *out) {
     if (!options.trace) trace_print(FAILURE_STEPS);
     printf("%s: FAILED in schedule %llu: %s\n", driver->name, (unsigned long long)out->schedules, R.failure);
-    printf("    replay: explore %s --seed %llu --mode %s --schedules 1 --trace\n", driver->name,
-           (unsigned long long)out->seed, mode_names[options.mode]);
+    printf("    replay: explore %s --seed %llu --mode %s --schedules 1 --trace%s\n", driver->name,
+           (unsigned long long)out->seed, mode_names[options.mode], out->was_buffered ? " --buffering" : "");
 }
 
 /* Whether the driver did what it is for. */
@@ -193,6 +216,8 @@ static bool explore_driver_run(const explore_driver *driver) {
                (unsigned long long)out.schedules, seen.count,
                out.schedules == 0 ? 0.0 : (double)out.steps / (double)out.schedules, now_s() - start_s,
                out.exhausted ? " (all there are)" : "");
+    if (!options.quiet && options.buffering)
+        printf("    %llu with a load that read a later store\n", (unsigned long long)out.buffered);
     return judge(driver, &out);
 }
 
@@ -300,6 +325,7 @@ static int usage(void) {
           "    --mutant TAG[/KIND]        weakens one tag\n"
           "    --trace                    prints every step\n"
           "    --coverage                 prints how often each tagged operation ran\n"
+          "    --buffering                lets loads read stores that run later (twice the time)\n"
           "    --stacks                   checks also what threads do on their own stacks (slow)\n"
           "    --quiet                    prints failures only\n",
           stderr);
@@ -367,6 +393,7 @@ static bool set_option(const char *name, const char *value) {
 static bool set_switch(const char *name) {
     if (strcmp(name, "--trace") == 0) return options.trace = true;
     if (strcmp(name, "--stacks") == 0) return R.stacks = true;
+    if (strcmp(name, "--buffering") == 0) return options.buffering = true;
     if (strcmp(name, "--quiet") == 0) return options.quiet = true;
     if (strcmp(name, "--coverage") == 0) return options.coverage = true;
     return false;

@@ -11,12 +11,14 @@
 #define EXPLORE_DRIVER_THREADS 8
 
 /* explore_driver.flags */
-#define EXPLORE_MUST_FAIL 1u     /* a seeded fault: the run passes when a schedule fails */
-#define EXPLORE_NO_RESCUE 2u     /* a sleep that only its deadline ends, with nothing else to run, is a lost wake-up */
-#define EXPLORE_THREADS_FAIL 4u  /* os_thread_start may fail */
-#define EXPLORE_MEMORY_FAILS 8u  /* os_map and os_alloc may fail */
-#define EXPLORE_ALWAYS_FULL 16u  /* os_fence_light and os_fence_heavy are always full fences */
-#define EXPLORE_ALWAYS_LIGHT 32u /* they are always the asymmetric pair */
+#define EXPLORE_MUST_FAIL 1u       /* a seeded fault: the run passes when a schedule fails */
+#define EXPLORE_NO_RESCUE 2u       /* a sleep that only its deadline ends, with nothing else to run, is a lost wake-up */
+#define EXPLORE_THREADS_FAIL 4u    /* os_thread_start may fail */
+#define EXPLORE_MEMORY_FAILS 8u    /* os_map and os_alloc may fail */
+#define EXPLORE_ALWAYS_FULL 16u    /* os_fence_light and os_fence_heavy are always full fences */
+#define EXPLORE_ALWAYS_LIGHT 32u   /* they are always the asymmetric pair */
+#define EXPLORE_BARRIER_FAILS 128u /* os_barrier may stop working, for good */
+#define EXPLORE_BUFFERING 64u      /* as with --buffering: a load may read a store that runs later */
 
 typedef struct explore_driver {
     const char *name;

@@ -95,6 +95,10 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define fence_rel(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_REL))
 #define fence_sc(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_SC))
 
+#define fence_compiler() ((void)0)
+/* The time that it waits has done to every thread what a heavy fence does. */
+#define os_settle_heavy(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_HEAVY, EXPLORE_SC))
+
 /* os.h's asymmetric pair. */
 #define os_fence_light(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_LIGHT, EXPLORE_SC))
 #define os_fence_heavy(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_HEAVY, EXPLORE_SC))

@@ -7,7 +7,8 @@
  * The order of sequentially consistent operations is that in which they run: fences join one common view in both directions,
  * loads and stores only their own location's entry in it, as C11 has it (a sequentially consistent store is no fence).
  *
- * What cannot happen here although C11 allows it: a load that reads a store that runs later (load buffering). */
+ * What cannot happen here although C11 allows it is a load that reads a store that runs later; with --buffering
+ * foretell.c sees to that. */
 #include "engine.h"
 
 #include <stdio.h>
@@ -70,10 +71,12 @@ const struct view *view_copy(const struct view *from) {
     void *copy = M.arena + M.used;
     M.used += bytes;
     memcpy(copy, from, sizeof *from + from->n * sizeof from->time[0]);
+    ((struct view *)copy)->born = foretell_loads();
     return copy;
 }
 
 const struct view *model_release(struct thread *self) {
+    foretell_close(self);
     const struct view *copy = view_copy(self->now);
     self->now->clock[self->id]++;
     return copy;
@@ -187,10 +190,16 @@ static struct write *choose_write(struct thread *self, uint32_t index, bool sc, 
 
 static void read_write(struct thread *self, uint32_t index, const struct write *w, enum explore_order order) {
     struct location *l = &M.locations[index];
+    foretell_touch(self, index);
     view_raise(self->now, index, w->time);
     acquire(self, w->message, order);
     if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
     l->touched[self->id] = self->now->clock[self->id];
+}
+
+void model_raise(struct thread *self, uint32_t index, const struct write *w, enum explore_order order) {
+    view_raise(self->now, index, w->time);
+    acquire(self, w->message, order);
 }
 
 static struct write *append(struct location *l) {
@@ -221,6 +230,7 @@ static void put(struct thread *self, uint32_t index, struct write *w, uint64_t v
     struct location *l = &M.locations[index];
     w->value = value;
     w->thread = (uint8_t)self->id;
+    foretell_touch(self, index);
     l->touched[self->id] = l->written[self->id] = self->now->clock[self->id];
     view_raise(self->now, index, w->time);
     if (order == EXPLORE_SC) view_raise(R.sc, index, w->time);
@@ -251,8 +261,10 @@ void *explore_load(explore_site *site, const void *address, size_t size, void *r
     race_atomic(&M.locations[index], false);
     const struct write *w = choose_write(self, index, site->order == EXPLORE_SC, NULL);
     note("load", site, index, w, NULL);
-    memcpy(result, &w->value, size);
+    uint64_t value = w->value;
     read_write(self, index, w, site->order);
+    value = foretell_load(self, index, site->order, value);
+    memcpy(result, &value, size);
     return result;
 }
 
@@ -271,6 +283,7 @@ void explore_store(explore_site *site, void *address, size_t size, const void *v
     w->change = false;
     put(self, index, w, bits, site->order);
     note("store", site, index, w, NULL);
+    foretell_store(index, w, w == newest_of(l));
 }
 
 /* The index of the store that a read-modify-write reads: the newest, or at times an older one that is followed by a plain
@@ -310,6 +323,7 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
         w->change = false;
         put(self, index, w, value, site->order);
         note("split", site, index, w, &before);
+        foretell_store(index, w, true);
         return;
     }
     struct write *w = append_change(l, at);
@@ -317,6 +331,7 @@ static void change(struct thread *self, explore_site *site, uint32_t index, uint
     put(self, index, w, value, site->order);
     w->message = join_messages(w->message, inherited);
     note("change", site, index, w, &before);
+    foretell_store(index, w, w == newest_of(l));
 }
 
 bool explore_cas(explore_site *site, void *address, size_t size, void *expected, const void *value) {
@@ -367,6 +382,7 @@ void *explore_change(explore_site *site, void *address, size_t size, const void 
 
 uint64_t model_newest(const void *address, size_t size) {
     struct thread *self = R.current;
+    foretell_close(self);
     uint32_t index = locate(address, size);
     struct location *l = &M.locations[index];
     race_atomic(l, false);
@@ -395,6 +411,7 @@ void model_sc_fence(struct thread *self) {
 /* The part of a heavy fence that happens to another thread, wherever it stands: it orders what that thread stores and loads,
  * but nothing that only a fence written in its code could order is taken as synchronised. */
 static void fence_other(struct thread *other) {
+    foretell_close(other);
     view_join(other->now, other->pending, false);
     view_join(other->now, R.sc, false);
     view_join(R.sc, other->now, false);
@@ -429,6 +446,7 @@ void explore_fence(explore_site *site) {
     } else if (site->order == EXPLORE_SC) {
         model_sc_fence(self);
     } else {
+        foretell_close(self);
         if (site->order & EXPLORE_ACQ) view_join(self->now, self->pending, true);
         if (site->order & EXPLORE_REL) self->released = model_release(self);
     }

@@ -21,6 +21,7 @@ extern char __start_explore_state[], __stop_explore_state[];
 void os_begin(void) {
     memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
+    R.barrier_is_lost = false;
     R.now_ns = 1000000;
 }
 
@@ -176,6 +177,11 @@ void os_yield(void) {
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
 bool os_fence_is_asymmetric(void) { return R.asymmetric; }
+bool os_barrier(void) {
+    if (R.barrier_is_lost || fails(EXPLORE_BARRIER_FAILS)) R.barrier_is_lost = true;
+    if (!R.barrier_is_lost) os_fence_heavy(explore_barrier);
+    return !R.barrier_is_lost;
+}
 void os_init(void) {}
 
 bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data != NULL || bytes == 0); }
