@@ -12,6 +12,10 @@ if((CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS
     message(FATAL_ERROR "weft needs gcc 11 or clang 14, or later")
 endif()
 
+if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+    message(FATAL_ERROR "weft needs a 64-bit system")
+endif()
+
 find_package(Threads REQUIRED)
 
 add_library(weft_flags INTERFACE)
