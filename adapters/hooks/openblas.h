@@ -11,7 +11,7 @@
  *
  * Jobs of one call wait for each other, spinning: fewer threads than jobs would hang. So they do not share a pool: they
  * have as many threads of their own as it takes, one call at a time, the calling thread among them. A forked child has
- * OpenBLAS's.
+ * OpenBLAS's; a fork waits for the call under way.
  *
  * Define WEFT_OPENBLAS_PREFIX(name) where the names have one, as in scipy_openblas32: scipy_##name. */
 #ifndef WEFT_HOOKS_OPENBLAS_H
