@@ -52,26 +52,36 @@ bool tagged_is_empty(const struct tagged *stack);
 /* Takes the topmost; NULL: it is empty. */
 void *tagged_pop(struct tagged *stack, size_t link_at);
 
-/* What a slot holds while it is a slab. The owner is a heap; free + used == blocks of the class. */
+/* Words of bits that a descriptor has room for: those of larger blocks' slabs. The others lie further off in the head. */
+#define FREE_NEAR 3u
+#ifndef REMOTE_NEAR
+#define REMOTE_NEAR 5u
+#endif
+typedef ATOMIC(uint64_t) remote_word; /* blocks freed by other threads and not collected yet */
+
+/* What a slot holds while it is a slab. The owner is a heap; room + used == blocks of the class. Blocks below `carved` are free
+ * if their bit is set; the others have never been handed out and their bits are clear, so that bits which nobody needed yet
+ * are not in memory. Most refills touch the first line alone, most remote frees the second. */
 struct slab {
     /* written by the owner alone */
     struct slab *next, *prev; /* in the list of its tier */
+    uint64_t *free;           /* a bit for each block: near_free, or in far_free; NULL: never used */
     ATOMIC(uint32_t) used;    /* blocks handed out to caches and users */
-    uint32_t room;            /* blocks free: bits in `free` */
-    uint32_t first_word;      /* no bit is set in the words before */
-    uint32_t fresh;           /* blocks never used since the pages came from the system, at most */
-    uint8_t kind;             /* the class */
+    uint32_t room;            /* blocks free */
+    uint16_t first_word;      /* no bit is set in the words before */
+    uint16_t carved;
+    bool fresh;   /* nobody used the blocks from `carved` on since their pages came from the system */
+    uint8_t kind; /* the class */
     uint8_t tier;
     ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */
-    ATOMIC(uint32_t) run_slots;   /* of a run's first slot */
+    uint64_t near_free[FREE_NEAR];
     /* written by everybody */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
     ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */
-    ALIGNED(CACHE_LINE) uint64_t free[SLAB_WORDS_MAX];
-};
-
-struct remote_bits {
-    ATOMIC(uint64_t) words[SLAB_WORDS_MAX];
+    remote_word near_remote[REMOTE_NEAR];
+    /* written while nobody has blocks of the slot */
+    ATOMIC(uint32_t) run_slots; /* of a run's first slot */
+    uint16_t far_at, far_words; /* the slot's own in far_free and far_remote, kept for whatever it is next */
 };
 
 struct mapping; /* heap.h */
@@ -81,6 +91,11 @@ typedef ATOMIC(uint64_t) block_mark;
 struct marks {
     block_mark of[SEGMENT_SLOTS][SLAB_BLOCKS_MAX];
 };
+
+/* A slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the head's. */
+#define LINE_WORDS (CACHE_LINE / 8u)
+#define FAR_LINES ((SLAB_WORDS_MAX + LINE_WORDS - 1) / LINE_WORDS)
+#define FAR_WORDS ((SEGMENT_SLOTS - 1) * (2 * FAR_LINES - 1) * LINE_WORDS)
 
 struct ALIGNED(CACHE_LINE) segment {
     ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
@@ -97,9 +112,10 @@ struct ALIGNED(CACHE_LINE) segment {
     ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
     ATOMIC(bool) huge;                         /* asked for huge pages */
     ATOMIC(struct marks *) marks;              /* NULL: no block of it was checked */
+    ATOMIC(uint32_t) far_used;                 /* words handed out of the next two */
     struct slab slabs[SEGMENT_SLOTS];
-    /* Blocks freed by other threads and not collected yet; apart, since many slabs never see any. */
-    struct remote_bits remote[SEGMENT_SLOTS];
+    uint64_t far_free[FAR_WORDS];
+    remote_word far_remote[FAR_WORDS]; /* apart, since many slabs never see a remote free */
 };
 
 #define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))

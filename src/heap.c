@@ -338,7 +338,7 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
         if (slab == NULL) break;
         ASSERT(slab_owner(slab) == heap && slab->kind == kind && slab->room > 0);
         slab_prefetch(slab->next);
-        count_in(bin, COUNT_COLD, min_u64(slab->fresh, min_u64(slab->room, want - got)));
+        count_in(bin, COUNT_COLD, slab_cold(slab, want - got));
         got += slab_carve(slab, slots + got, want - got);
         if (slab->room > 0) continue;
         if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
@@ -410,6 +410,8 @@ void *heap_take_one(struct heap *heap, unsigned kind) {
 
 /* Sends blocks of one slab home. */
 static void send_home(struct bin *bin, struct slab *slab, void *const *blocks, uint32_t count) {
+    unsigned kind = slab_kind_of(slab, load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]));
+    blocks_write(kind, blocks, count, &bin->lines_spared);
     slab_send(slab, blocks, count);
     count_in(bin, COUNT_REMOTE_FREES, count);
     count_in(bin, COUNT_REMOTE_SENDS, 1);

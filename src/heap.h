@@ -54,6 +54,7 @@ struct bin {
     uint32_t prefill;
     uint64_t allocs_when_full; /* allocations when the cache was full the last time */
     uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
+    uint16_t lines_spared;     /* of blocks that go home: blocks_write */
     void *spill; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
@@ -104,6 +105,7 @@ struct heap {
 /* Whose a heap is: a thread's; a private one, alive or not. */
 enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
 #define HEAP_SLOTS ((unsigned)((sizeof(struct heap) + SLOT_BYTES - 1) / SLOT_BYTES))
+_Static_assert(SLOT_SHIFT != 16 || HEAP_SLOTS == 1, "one slot is always found, two side by side may not be");
 
 INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
 

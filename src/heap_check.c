@@ -397,7 +397,7 @@ static bool segment_begin(struct segment *segment) {
         if (!marks_make(segment)) return false;
         const struct slab *slab = &segment->slabs[slot];
         for (unsigned i = 0; i < class_info[kind].blocks; i++)
-            if (kind >= CLASSES || (slab->free[i / 64] >> i % 64 & 1) == 0) mark_old(segment, slot, i);
+            if (kind >= CLASSES || !slab_is_free(slab, i)) mark_old(segment, slot, i);
     }
     return true;
 }

@@ -19,7 +19,7 @@ struct weft_heap {
     struct heap heap;
 };
 
-_Static_assert(offsetof(struct segment, remote) + 2 * sizeof(struct remote_bits) <= SLOT_BYTES,
+_Static_assert(offsetof(struct segment, slabs) + 2 * sizeof(struct slab) <= SLOT_BYTES,
                "the head of a mapping holds the second slot's slab");
 
 static bool is_live(const weft_heap *heap) { return heap != NULL && load_rlx(&heap->heap.privacy) == PRIVACY_LIVE; }
@@ -45,14 +45,7 @@ void *private_large(struct heap *heap, size_t size) {
     void *p = size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
     if (p == NULL) return NULL;
     struct slab *slab = slab_of(p);
-    slab->kind = kind_of(p) == KIND_DIRECT ? KIND_DIRECT : KIND_RUN;
-    slab->tier = TIER_NONE;
-    slab->room = slab->first_word = 0;
-    slab->free[0] = 0;
-    store_rlx(&slab->used, 1);
-    store_rlx(&slab->private_kind, slab->kind);
-    store_rlx(&slab->state, (uint64_t)(uintptr_t)heap);
-    store_rlx(&segment_of(p)->kinds[slot_of(p)], KIND_PRIVATE);
+    slab_init_large(slab, kind_of(p) == KIND_DIRECT ? KIND_DIRECT : KIND_RUN, heap);
     slab->prev = NULL;
     slab->next = heap->bigs;
     if (heap->bigs != NULL) heap->bigs->prev = slab;
@@ -83,7 +76,11 @@ void *weft_heap_alloc(weft_heap *owner, size_t size) {
     return block;
 }
 
-void private_free(void *p) { slab_send(slab_of(p), &p, 1); }
+void private_free(void *p) {
+    unsigned kind = load_rlx(&slab_of(p)->private_kind);
+    if (kind < CLASSES) blocks_write(kind, &p, 1, &(uint16_t){0});
+    slab_send(slab_of(p), &p, 1);
+}
 
 int weft_heap_free(weft_heap *owner, void *p) {
     if (!is_live(owner)) return WEFT_EINVAL;

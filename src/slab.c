@@ -38,10 +38,16 @@
  *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
  *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
  */
+#include <string.h>
+
 #include "slab.h"
 
 #define HOT_SHARE 16
-#define LINES_SENT ((size_t)8) /* of a block, at most */
+#define LINES_SENT 8u                       /* of a block, at most */
+#define LOOKED_AT 16u                       /* one block in so many, or two */
+#define UNUSED UINT64_C(0x10e77ab1eb10c4ed) /* at a line's start */
+#define LINE_SPARED 256u
+#define LEARNS 16
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 /* Lines that a slot has room for before its blocks, at most a page; a power of two. */
 #define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
@@ -87,15 +93,36 @@ unsigned class_aligned(size_t alignment, size_t size) {
 
 static uint32_t words_of(unsigned kind) { return (class_info[kind].blocks + 63) / 64; }
 
+/* Room for so many words, which slots of a segment may make at once. */
+static void far_make(struct slab *slab, uint32_t words) {
+    if (words <= slab->far_words) return;
+    uint32_t room = LINE_WORDS;
+    while (room < words) room *= 2;
+    slab->far_at = (uint16_t)add_rlx(&segment_of(slab)->far_used, room);
+    slab->far_words = (uint16_t)room;
+}
+
+/* No bit is set, nothing carved. */
+static void bits_begin(struct slab *slab, uint32_t words) {
+    if (slab->free != NULL) {
+        size_t bytes = (slab->carved + 63u) / 64 * sizeof *slab->free;
+        plain_write(slab->free, bytes);
+        memset(slab->free, 0, bytes);
+    }
+    slab->free = slab->near_free;
+    if (words > FREE_NEAR) {
+        far_make(slab, words);
+        slab->free = &segment_of(slab)->far_free[slab->far_at];
+    }
+    slab->carved = slab->first_word = 0;
+}
+
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh) {
-    uint32_t blocks = class_info[kind].blocks;
-    plain_write(slab, offsetof(struct slab, run_slots));
-    for (uint32_t i = 0; i < blocks / 64; i++) slab->free[i] = UINT64_MAX;
-    if (blocks % 64 != 0) slab->free[blocks / 64] = (UINT64_C(1) << blocks % 64) - 1;
+    plain_write(slab, offsetof(struct slab, near_free));
+    bits_begin(slab, words_of(kind));
     slab->kind = (uint8_t)kind;
-    slab->room = blocks;
-    slab->first_word = 0;
-    slab->fresh = fresh ? blocks : 0;
+    slab->room = class_info[kind].blocks;
+    slab->fresh = fresh;
     slab->tier = TIER_NONE;
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
@@ -103,48 +130,95 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh)
     poison(slab_start(slab), SLOT_BYTES);
 }
 
-uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
-    if (count > slab->room) count = slab->room;
-    if (count == 0) return 0;
+void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner) {
+    bits_begin(slab, 1);
+    slab->kind = (uint8_t)kind;
+    slab->tier = TIER_NONE;
+    slab->room = 0;
+    slab->carved = 1;
+    store_rlx(&slab->used, 1);
+    store_rlx(&slab->private_kind, slab->kind);
+    store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
+    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+}
+
+/* So many blocks that were freed, below slots_end. */
+static void **carve_freed(struct slab *slab, char *start, void **slots_end, uint32_t count) {
     size_t size = class_info[slab->kind].size;
-    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
-    void **out = slots + count;
+    void **out = slots_end, **slots = slots_end - count;
     uint32_t word = slab->first_word;
+    uint64_t *free = slab->free;
     while (out != slots) {
-        uint64_t bits = slab->free[word];
+        uint64_t bits = free[word];
         char *base = start + (size_t)word * 64 * size;
         while (bits != 0 && out != slots) {
             *--out = base + (size_t)__builtin_ctzll(bits) * size;
             bits &= bits - 1;
         }
-        slab->free[word] = bits;
+        free[word] = bits;
         if (bits == 0) word++;
     }
-    slab->first_word = word;
+    slab->first_word = (uint16_t)word;
+    return out;
+}
+
+uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
+    if (count > slab->room) count = slab->room;
+    size_t size = class_info[slab->kind].size;
+    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
+    uint32_t freed = slab->room - (class_info[slab->kind].blocks - slab->carved);
+    void **out = slots + count;
+    if (freed > 0) out = carve_freed(slab, start, out, (uint32_t)min_u64(count, freed));
+    for (char *block = start + slab->carved * size; out != slots; block += size) *--out = block;
+    if (count > freed) slab->carved = (uint16_t)(slab->carved + count - freed);
     slab->room -= count;
-    slab->fresh -= (uint32_t)min_u64(slab->fresh, count);
     store_rlx(&slab->used, load_rlx(&slab->used) + count);
     return count;
 }
 
 /* ---- remote frees ------------------------------------------------------------------------------------------------- */
 
-/* Writes into the first lines of blocks. A line that one processor wrote and another only read is in both's caches, and
- * the next write waits until the other has given it up; one write after another, since stores become visible in order.
- * Who sends a block home writes first, all blocks of a message together: the line is then in one cache alone, and moves
- * from there at once. */
-static void write_lines(void *const *blocks, uint32_t count, size_t size) {
-    size_t bytes = min_u64(size, LINES_SENT * CACHE_LINE);
+/* Writes into a block's first lines, before it goes home. A line that one processor wrote and another only read is in both's
+ * caches, and the next write waits until the other has given it up; one write after another, since stores become visible in
+ * order. Who sends blocks home writes first, all blocks of a message together: the line is then in one cache alone, and
+ * moves from there at once. */
+static void write_lines(char *block, uint32_t lines) {
+    const uint64_t unused = UNUSED;
+    for (uint32_t i = 0; i < lines; i++) memcpy(block + (size_t)i * CACHE_LINE, &unused, sizeof unused);
+}
+
+/* The lines from the first on that the block's users have written, the first always. All, if it was never sent. */
+static uint32_t lines_used(const char *block, uint32_t lines) {
+    for (uint64_t word; lines > 1; lines--) {
+        memcpy(&word, block + (size_t)(lines - 1) * CACHE_LINE, sizeof word);
+        if (word != UNUSED) break;
+    }
+    return lines;
+}
+
+static void learn(uint16_t *spared, uint32_t unused) {
+    *spared = (uint16_t)(*spared + ((int32_t)(unused * LINE_SPARED) - *spared) / LEARNS);
+}
+
+void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared) {
 #if defined(WEFT_POISONS)
-    bytes = 0;
+    if (count != 0) return;
 #endif
-    for (uint32_t i = 0; i < count; i++)
-        for (size_t at = 0; at < bytes; at += CACHE_LINE) ((char *)blocks[i])[at] = 0;
+    uint32_t size = class_info[kind].size, most = (uint32_t)min_u64((size + CACHE_LINE - 1) / CACHE_LINE, LINES_SENT);
+    uint32_t few = most - (uint32_t)min_u64((*spared + LINE_SPARED / LEARNS) / LINE_SPARED, most - 1);
+    unsigned shift = 32u - (unsigned)__builtin_clz(size - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_sample = most > 1 && (slot_offset(blocks[i]) >> shift) % LOOKED_AT == 0;
+        if (is_sample) learn(spared, most - lines_used(blocks[i], most));
+        write_lines(blocks[i], is_sample ? most : few);
+    }
 }
 
 struct inbox *heap_inbox(struct heap *heap); /* heap.c */
 
-static struct remote_bits *remote_of(const struct slab *slab) { return &segment_of(slab)->remote[slab_slot(slab)]; }
+static remote_word *remote_of(struct slab *slab, unsigned kind) {
+    return words_of(kind) <= REMOTE_NEAR ? slab->near_remote : &segment_of(slab)->far_remote[slab->far_at];
+}
 
 static void inbox_push(struct inbox *inbox, struct slab *slab) {
     struct slab *first = load_rlx(&inbox->first);
@@ -163,8 +237,7 @@ static void announce(struct heap *owner, struct slab *slab) {
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
     if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
-    struct remote_bits *remote = remote_of(slab);
-    write_lines(blocks, count, class_info[kind].size);
+    remote_word *remote = remote_of(slab, kind);
     uint64_t before = add_acq(B1, &slab->state, count);
     if ((before & PENDING_MASK) == 0) announce(state_owner(before), slab);
     for (uint32_t i = 0; i < count;) {
@@ -174,7 +247,7 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
             bits |= UINT64_C(1) << (index & 63u);
             if (++i == count) break;
         }
-        or_rel(B3, &remote->words[word], bits);
+        or_rel(B3, &remote[word], bits);
     }
 }
 
@@ -196,14 +269,14 @@ struct slab *inbox_next(struct slab *slab) {
 
 uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     uint32_t got = 0;
-    uint32_t words = words_of(slab->kind);
-    struct remote_bits *remote = remote_of(slab);
+    uint32_t words = (slab->carved + 63u) / 64;
+    remote_word *remote = remote_of(slab, slab->kind);
     for (uint32_t i = 0; i < words; i++) {
-        if (load_rlx(&remote->words[i]) == 0) continue;
-        uint64_t bits = xchg_acq(B6, &remote->words[i], 0);
+        if (load_rlx(&remote[i]) == 0) continue;
+        uint64_t bits = xchg_acq(B6, &remote[i], 0);
         ASSERT((slab->free[i] & bits) == 0);
         slab->free[i] |= bits;
-        if (i < slab->first_word) slab->first_word = i;
+        if (i < slab->first_word) slab->first_word = (uint16_t)i;
         got += (uint32_t)__builtin_popcountll(bits);
     }
     slab->room += got;

@@ -75,7 +75,18 @@ struct inbox {
 
 /* Makes an empty slab of the caller's a slab of that class, all of it free. `fresh`: its pages are untouched. Owner. */
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh);
-/* Moves at most `count` free blocks to slots[0], slots[1], ..., the highest address first. Returns how many. Owner. */
+/* Makes it a slab of one large block, which is in use. Owner. */
+void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner);
+INLINE bool slab_is_free(const struct slab *slab, uint32_t index) {
+    return index >= slab->carved || (slab->free[index / 64] >> index % 64 & 1) != 0;
+}
+/* Of the next `count` blocks to be carved, those never used since their pages came from the system. */
+INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
+    uint32_t never = class_info[slab->kind].blocks - slab->carved, freed = slab->room - never;
+    return !slab->fresh || count <= freed ? 0 : (uint32_t)min_u64(count - freed, never);
+}
+/* Moves at most `count` free blocks to slots[0], slots[1], ..., those freed before last, and of each sort the highest address
+ * first. Returns how many. Owner. */
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
 /* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is
  * more in one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
@@ -100,11 +111,14 @@ INLINE void slab_put(struct slab *slab, const void *block) {
     uint64_t bit = UINT64_C(1) << (index & 63u);
     ASSERT((slab->free[index / 64] & bit) == 0);
     slab->free[index / 64] |= bit;
-    if (index / 64 < slab->first_word) slab->first_word = index / 64;
+    if (index / 64 < slab->first_word) slab->first_word = (uint16_t)(index / 64);
     slab->room++;
     store_rlx(&slab->used, load_rlx(&slab->used) - 1);
 }
 
+/* Writes into blocks of the caller's that are about to be sent, for who has them next. *spared: lines of a block that need
+ * not be written, times 256, learnt from blocks that come again. */
+void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared);
 /* Frees `count` blocks, at least one, of one slab that is not the caller's, in one message. Any thread. */
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count);
 /* The slabs whose frees are to be collected, linked by inbox_next. Owner. */

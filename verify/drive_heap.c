@@ -25,14 +25,16 @@ static void heaps_reset(void) {
     memset(orphans, 0, sizeof orphans);
 }
 
-static struct slab *slab_taken(struct heap *owner) {
+static struct slab *slab_taken_of(unsigned kind, struct heap *owner) {
     struct slots got = depot_take(1);
     EXPECT(got.segment != NULL);
     depot_soil(got);
     struct slab *slab = &got.segment->slabs[__builtin_ctzll(got.bits)];
-    slab_init(slab, KIND, owner, true);
+    slab_init(slab, kind, owner, true);
     return slab;
 }
+
+static struct slab *slab_taken(struct heap *owner) { return slab_taken_of(KIND, owner); }
 
 static void slab_setup(void) {
     memset(&world, 0, sizeof world);
@@ -138,6 +140,35 @@ static void two_slabs_check(void) {
 }
 EXPLORE_DRIVER(heap_two_slabs, .about = "two slabs in one inbox", .setup = two_slabs_setup,
                .threads = {owner_of_two, send_first, send_second}, .check = two_slabs_check);
+
+/* A slab of more blocks than its descriptor has bits for; another such begins in the same segment meanwhile. */
+enum { MANY = SLAB_BLOCKS_MAX, SENT = 3 };
+static void *many[MANY];
+static void *const *many_sent(void) {
+    static void *message[SENT];
+    message[0] = many[0], message[1] = many[1], message[2] = many[MANY - 1];
+    return message;
+}
+static void many_setup(void) {
+    memset(&world, 0, sizeof world);
+    heaps_reset();
+    world.slab = slab_taken_of(0, &world.of[0].heap);
+    EXPECT(slab_carve(world.slab, many, MANY) == MANY && world.slab->free != world.slab->near_free);
+}
+static void many_send(void) { slab_send(world.slab, many_sent(), SENT); }
+static void many_collect(void) { collect_all(&world.of[0].heap.inbox); }
+static void many_begin(void) {
+    second = slab_taken_of(0, &world.of[1].heap);
+    EXPECT(slab_carve(second, second_blocks, 2) == 2);
+    for (int i = 0; i < 2; i++) slab_put(second, second_blocks[i]);
+}
+static void many_check(void) {
+    many_collect();
+    EXPECT(world.slab->room == SENT && second->room == MANY && second->free[0] == 3);
+    for (int i = 0; i < SENT; i++) EXPECT(slab_is_free(world.slab, index_in(0, many_sent()[i])));
+}
+EXPLORE_DRIVER(heap_far, .about = "bits beyond the descriptors of two slabs", .setup = many_setup,
+               .threads = {many_collect, many_send, many_begin}, .check = many_check);
 
 /* ---- orphans ------------------------------------------------------------------------------------------------------ */
 

@@ -1,0 +1,153 @@
+/* Slabs by themselves: bits and blocks over many lives of a slot, and what is written into blocks that go home. */
+#include "help.h"
+
+#include "heap.h"
+
+static struct slab *slab_taken(void) {
+    struct slots got = depot_take(1);
+    assert_non_null(got.segment);
+    depot_soil(got);
+    return &got.segment->slabs[__builtin_ctzll(got.bits)];
+}
+
+static uint32_t next_random(uint32_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+/* ---- lives -------------------------------------------------------------------------------------------------------- */
+
+static bool taken[SLAB_BLOCKS_MAX];
+
+static void take(struct slab *slab, void *const *blocks, uint32_t count) {
+    size_t margin = slab_margin(slab->kind, slab_start(slab)), size = class_info[slab->kind].size;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_ptr_equal(slab_of(blocks[i]), slab);
+        assert_int_equal((slot_offset(blocks[i]) - margin) % size, 0);
+        uint32_t index = index_in(slab->kind, blocks[i]);
+        assert_false(taken[index]);
+        assert_false(slab_is_free(slab, index));
+        taken[index] = true;
+    }
+}
+
+static void put_some(struct slab *slab, uint32_t *random) {
+    char *first = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
+    uint32_t blocks = class_info[slab->kind].blocks, step = 1 + next_random(random) % 5;
+    for (uint32_t i = next_random(random) % step; i < blocks; i += step) {
+        if (!taken[i]) continue;
+        slab_put(slab, first + (size_t)i * class_info[slab->kind].size);
+        taken[i] = false;
+    }
+}
+
+/* It ends with whatever is taken and free. */
+static void live(struct slab *slab, unsigned kind, uint32_t *random) {
+    static void *slots[SLAB_BLOCKS_MAX];
+    uint32_t blocks = class_info[kind].blocks, cold = 0;
+    slab_init(slab, kind, NULL, true);
+    memset(taken, 0, sizeof taken);
+    for (int i = 0; i < 8; i++) {
+        uint32_t want = 1 + next_random(random) % blocks, room = slab->room;
+        cold += slab_cold(slab, want < room ? want : room);
+        uint32_t got = slab_carve(slab, slots, want);
+        assert_int_equal(got, want < room ? want : room);
+        take(slab, slots, got);
+        assert_int_equal(cold, slab->carved);
+        if (next_random(random) % 2 == 0) put_some(slab, random);
+        uint32_t free = 0;
+        for (uint32_t k = 0; k < blocks; k++) free += !taken[k];
+        assert_int_equal(slab->room, free);
+        assert_int_equal(load_rlx(&slab->used), blocks - free);
+    }
+}
+
+/* One slot is a slab of one class after another, its neighbours too: each has its own bits. */
+static void test_lives(void **unused) {
+    (void)unused;
+    uint32_t random = 5;
+    struct slab *slab = slab_taken(), *other = slab_taken();
+    for (int i = 0; i < 400; i++) {
+        live(slab, next_random(&random) % CLASSES, &random);
+        uint32_t room = slab->room;
+        live(other, next_random(&random) % (i % 2 == 0 ? CLASSES : 4), &random);
+        uint32_t free = 0;
+        for (uint32_t k = 0; k < class_info[slab->kind].blocks; k++) free += slab_is_free(slab, k);
+        assert_int_equal(free, room);
+    }
+    const struct segment *segment = segment_of(slab);
+    assert_true(slab->far_words == SLAB_WORDS_MAX && load_rlx(&segment->far_used) <= 4 * SLAB_WORDS_MAX);
+}
+
+/* Every slot of a segment in its most expensive order of lives: the words suffice. */
+static void test_far_words(void **unused) {
+    (void)unused;
+    struct slab *slab = slab_taken();
+    struct segment *segment = segment_of(slab);
+    for (unsigned slot = HEAD_SLOTS; slot < SEGMENT_SLOTS; slot++) {
+        uint64_t bit = UINT64_C(1) << slot;
+        if ((load_rlx(&segment->free) & bit) == 0) continue;
+        static const unsigned kinds[] = {7, 4, 2, 0, 7, 1, 0};
+        for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) slab_init(&segment->slabs[slot], kinds[i], NULL, true);
+        store_rlx(&segment->kinds[slot], KIND_OTHER);
+    }
+    assert_true(load_rlx(&segment->far_used) <= FAR_WORDS);
+}
+
+/* ---- blocks that go home ------------------------------------------------------------------------------------------ */
+
+enum { KIND_512 = 15, LINES = 512 / CACHE_LINE, BLOCKS = 128 };
+
+static void *home[BLOCKS];
+
+static void home_lay(void) {
+    static char room[SLOT_BYTES] ALIGNED(SLOT_BYTES);
+    assert_int_equal(class_info[KIND_512].size, 512);
+    for (unsigned i = 0; i < BLOCKS; i++) home[i] = room + i * (size_t)512;
+}
+
+/* Their users write so many lines of each, and send them. Returns how many lines were written on the way. */
+static unsigned trip(unsigned lines, uint16_t *spared) {
+    unsigned written = 0;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        for (unsigned k = 0; k < lines; k++) ((char *)home[i])[k * CACHE_LINE] = 1;
+    static char before[SLOT_BYTES];
+    memcpy(before, home[0], sizeof before);
+    blocks_write(KIND_512, home, BLOCKS, spared);
+    for (unsigned i = 0; i < BLOCKS * LINES; i++) {
+        size_t at = (size_t)i * CACHE_LINE;
+        written += memcmp(before + at, (char *)home[0] + at, CACHE_LINE) != 0;
+    }
+    return written;
+}
+
+/* Lines that nobody uses are left alone after a while, and not when they are used again. */
+static void test_lines_learnt(void **unused) {
+    (void)unused;
+#if defined(SANITIZED_ADDRESS)
+    SKIP("blocks that go home are poisoned, not written");
+#endif
+    home_lay();
+    uint16_t spared = 0;
+    assert_int_equal(trip(LINES, &spared), BLOCKS * LINES); /* all, before anything is known */
+    for (int i = 0; i < 100; i++) assert_int_equal(trip(LINES, &spared), BLOCKS * LINES);
+    for (int i = 0; i < 100; i++) trip(1, &spared);
+    assert_int_equal(trip(1, &spared), BLOCKS);
+    assert_int_equal(trip(3, &spared), BLOCKS + 2 * BLOCKS / 16);
+    for (int i = 0; i < 100; i++) trip(3, &spared);
+    assert_int_equal(trip(3, &spared), 3 * BLOCKS);
+    for (int i = 0; i < 100; i++) trip(LINES, &spared);
+    assert_int_equal(trip(LINES, &spared), BLOCKS * LINES);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_far_words),
+        cmocka_unit_test(test_lines_learnt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
