@@ -21,9 +21,12 @@ static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
     return (uint32_t)min_u64(fair, pool->claim_max);
 }
 
-void find_pause(const weft_pool *pool) {
-    int turns = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
-    for (int i = 0; i < turns; i++) os_pause();
+void find_pause(const weft_pool *pool, uint32_t *turn) {
+    int pauses = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
+    for (int i = 0; i < pauses; i++) {
+        os_pause();
+        os_take_turns(turn);
+    }
 }
 
 static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
@@ -124,7 +127,8 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
-        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool);
+        uint32_t turn = 0;
+        if (load_rlx(&find->lane->brisk) && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool, &turn);
         find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
         if (find->tasks > 0) return true;
     } else if (seat->taken != NULL) {

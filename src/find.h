@@ -22,8 +22,9 @@ enum { FORCE_CLAIMS = 1, FORCE_FORKS = 2 };
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
 /* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
 bool find_sees(const weft_pool *pool, bool claims);
-/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. */
-void find_pause(const weft_pool *pool);
+/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. That
+ * is long enough to keep others from the CPU: `turn` is os_take_turns's. */
+void find_pause(const weft_pool *pool, uint32_t *turn);
 
 /* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
  * worker_run_help. */

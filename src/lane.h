@@ -114,9 +114,9 @@ struct piece {
 /* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
-/* Owner: room for a task of `cells` cells in the current segment? */
+/* Owner: room for a task of `cells` cells in the current segment? Each stride is one cell at least. */
 INLINE bool lane_fits(const struct lane *lane, uint32_t cells) {
-    return cells <= lane->stride && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
+    return (cells == 1 || cells <= lane->stride) && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
 }
 /* Owner: the cell where the next task will lie; after lane_fits. */
 INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
@@ -124,10 +124,10 @@ INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
 bool lane_extend(struct lane *lane, uint32_t cells);
 /* The position of the owner's next task. */
 INLINE uint64_t lane_position(const struct lane *lane) { return lane->origin + (uintptr_t)lane->cell / CELL_BYTES; }
-/* Owner: publishes the task written at lane_cell. */
-INLINE void lane_publish(struct lane *lane) {
-    plain_write(lane->cell, (size_t)lane->stride * CELL_BYTES);
-    lane->cell += lane->stride;
+/* Owner: publishes the task written at `cell`, which is lane_cell. */
+INLINE void lane_publish(struct lane *lane, struct cell *cell) {
+    plain_write(cell, (size_t)lane->stride * CELL_BYTES);
+    lane->cell = cell + lane->stride;
     store_rel(L6, &lane->tail, lane_position(lane));
 }
 /* Owner: gives finished segments beyond the current one back to the pool. */

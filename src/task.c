@@ -147,17 +147,16 @@ static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *l
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }
 static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane, bool leaves) {
-    worker_notify_slow(seat, lane, lane->group_id);
+    worker_notify(seat, lane, lane->group_id);
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }
 
-/* Publishes the task in the next cells; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers
- * then. */
-INLINE int submit_publish(struct weft_worker *seat, struct lane *lane, bool leaves) {
-    lane_publish(lane);
+/* Publishes the task in `cell`; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
+INLINE int submit_publish(weft_pool *pool, struct weft_worker *seat, struct lane *lane, struct cell *cell, bool leaves) {
+    lane_publish(lane, cell);
     if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane, leaves);
     os_fence_light(T3);
-    if (UNLIKELY(!worker_is_calm(seat->pool))) return submit_notified(seat, lane, leaves);
+    if (UNLIKELY(!worker_is_calm(pool))) return submit_notified(seat, lane, leaves);
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
 }
 
@@ -202,8 +201,9 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
     uint32_t count = cells_of(meta_bytes(cells->meta));
     struct lane *lane = lane_for(seat, id, record);
     if (lane == NULL || (!lane_fits(lane, count) && !lane_extend(lane, count))) return false;
-    memcpy(lane_cell(lane), cells, (size_t)count * CELL_BYTES);
-    submit_publish(seat, lane, false);
+    struct cell *cell = lane_cell(lane);
+    memcpy(cell, cells, (size_t)count * CELL_BYTES);
+    submit_publish(seat->pool, seat, lane, cell, false);
     return true;
 }
 
@@ -219,7 +219,7 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
         job->move(cell->payload, job->object);
     else if (job->bytes > 0)
         memcpy(cell->payload, job->payload, job->bytes);
-    submit_publish(seat, lane, false);
+    submit_publish(seat->pool, seat, lane, cell, false);
     return true;
 }
 
@@ -384,34 +384,35 @@ static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn
     return weft_submit(pool, group, fn, payload, size);
 }
 
-/* To the lane at hand, if that is the group's; the caller has looked at the arguments. */
+/* To the lane at hand, if that is the group's. The caller has looked at pool, payload and size; the group and the function
+ * are looked at here, apart from them: all together the compiler would turn into arithmetic. */
 INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     struct weft_worker *seat = os_self_get()->worker;
     struct lane *lane = seat->lane;
-    uint64_t id = load_rlx(id_of(group));
-    if (UNLIKELY(lane->group_id != id)) return submit_slow(pool, group, fn, payload, size);
+    if (UNLIKELY(group == NULL || lane->group_id != load_rlx(id_of(group)) || fn == NULL))
+        return submit_slow(pool, group, fn, payload, size);
     if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
-    const struct record *record = lane->record;
     submit_enter(seat);
     uint64_t before = line_submit(lane->line, false, 1);
     os_fence_light(T1);
-    if (UNLIKELY(load_rlx(&record->id) != id || load_rlx(&pool->closed)))
+    const struct record *record = lane->record;
+    if (UNLIKELY(load_rlx(&record->id) != lane->group_id || load_rlx(&pool->closed)))
         return submit_again(pool, group, fn, payload, size);
     struct cell *cell = lane_cell(lane);
     cell->fn = fn;
     cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
     copy_payload(cell->payload, payload, size);
-    return submit_publish(seat, lane, true);
+    return submit_publish(pool, seat, lane, cell, true);
 }
 
 /* Apart, for memcpy is a call. */
 static NOINLINE int submit_large(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (UNLIKELY(size > WEFT_INLINE_MAX)) return submit_slow(pool, group, fn, payload, size);
     return submit_at_hand(pool, group, fn, payload, size);
 }
 
 int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || group == NULL || fn == NULL || payload == NULL ||
-                 size > WEFT_INLINE_MAX))
+    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || payload == NULL))
         return submit_slow(pool, group, fn, payload, size);
     if (size > CELL_PAYLOAD) return submit_large(pool, group, fn, payload, size);
     return submit_at_hand(pool, group, fn, payload, size);
@@ -441,7 +442,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
     cell->fn = fn;
     cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);
     memcpy(cell->payload, payload, TASK_OWN_BYTES);
-    submit_publish(seat, lane, false);
+    submit_publish(seat->pool, seat, lane, cell, false);
     return true;
 }
 

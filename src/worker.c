@@ -391,8 +391,9 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || real_is_spent(seat)) return false;
     uint64_t start = os_ticks();
     bool sees = false;
+    uint32_t turn = 0;
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
-        find_pause(pool);
+        find_pause(pool, &turn);
         sees = find_sees(pool, false);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
@@ -408,8 +409,7 @@ static enum scouting scout_look(struct weft_worker *seat, uint64_t start) {
     for (uint32_t turn = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
-        find_pause(pool);
-        os_take_turns(&turn);
+        find_pause(pool, &turn);
         uint64_t ticks = os_ticks() - start;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
         if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;

@@ -60,7 +60,7 @@ struct weft_worker {
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
     struct frame *frame;          /* innermost, or NULL */
-    struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which fits no group */
+    struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which is no group's */
     struct lane *taken;           /* the lane it claimed from last, or NULL */
     uint32_t taken_seat;          /* whose that is */
     uint64_t task_ticks;          /* about how long its tasks take */
@@ -167,7 +167,7 @@ struct weft_pool {
     ATOMIC(uint32_t) biased; /* seats that are biased */
     ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered */
     ATOMIC(uint32_t) extras; /* EXTRA_*: what a task's start is asked for beside */
-    struct lane blank;       /* fits nothing */
+    struct lane blank;       /* no group's */
     struct park park;
     struct groups groups;
     struct pile segments;

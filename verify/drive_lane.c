@@ -44,7 +44,7 @@ static void push(uint32_t l, uint32_t cells) {
     cell->meta = meta_make(l, bytes, CELL_INLINE, item);
     memcpy(cell->payload, &item, sizeof item);
     world.group[item] = load_rlx(&lane->group);
-    lane_publish(lane);
+    lane_publish(lane, cell);
 }
 
 static void run_task(uint32_t l, const struct cell *cell) {
