@@ -19,5 +19,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-config.cmake ${CMAKE_CURRENT_BINA
         DESTINATION ${package_dir} COMPONENT library)
 
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+foreach(kind INCLUDE LIB) # absolute ones stay so
+    cmake_path(APPEND pc_${kind} "\${prefix}" "${CMAKE_INSTALL_${kind}DIR}")
+endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -36,7 +36,7 @@ set_source_files_properties(${weft_object} PROPERTIES EXTERNAL_OBJECT ON GENERAT
 set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft LINKER_LANGUAGE C)
 
 foreach(form weft_shared weft_static)
-    target_include_directories(${form} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+    target_include_directories(${form} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 target_link_libraries(weft_static INTERFACE Threads::Threads)
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT WEFT_INSTALL)
