@@ -60,9 +60,13 @@ static inline unsigned view_default_threads(void) {
     return config.workers > 0 ? config.workers : weft_cpu_count();
 }
 
-/* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
-static inline int view_open(view *v, unsigned threads, const char *name) {
-#ifndef WEFT_VIEW_OWN_THREADS
+/* A view on the process's pool, for a host that asks for as many threads as that has or more. 0, a negative errno value,
+ * or 1: it asks for fewer. */
+static inline int view_open_shared(view *v, unsigned threads) {
+#ifdef WEFT_VIEW_OWN_THREADS
+    (void)v;
+    (void)threads;
+#else
     if (threads >= view_default_threads()) {
         int error = weft_default_pool(&v->pool);
         if (error != WEFT_OK) return view_error(error);
@@ -70,12 +74,24 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
         weft_pool_destroy(&v->pool); /* made when the process had more CPUs */
     }
 #endif
+    return 1;
+}
+
+/* Threads of a view's own, for view_open_with. */
+static inline void view_own_threads(weft_config *config, unsigned threads, const char *name) {
+    weft_config_init(config);
+    config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
+    config->name = name;
+    config->stack_size = VIEW_STACK_BYTES;
+    config->flags = WEFT_NO_HELP;
+}
+
+/* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
+static inline int view_open(view *v, unsigned threads, const char *name) {
     weft_config config;
-    weft_config_init(&config);
-    config.workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
-    config.name = name;
-    config.stack_size = VIEW_STACK_BYTES;
-    config.flags = WEFT_NO_HELP;
+    int error = view_open_shared(v, threads);
+    if (error <= 0) return error;
+    view_own_threads(&config, threads, name);
     return view_open_with(v, &config);
 }
 

@@ -403,14 +403,17 @@ static NOINLINE bool linger(struct weft_worker *seat) {
 /* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more
  * workers awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
-static enum scouting scout_look(struct weft_worker *seat, uint64_t start) {
+static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *was_away) {
     const weft_pool *pool = seat->pool;
     if (workers_awake(pool) > pool->cpu_count || real_is_spent(seat)) return SCOUT_NOTHING;
-    for (uint32_t turn = 0;;) {
+    uint32_t turn = 0;
+    for (uint64_t before = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
         find_pause(pool, &turn);
         uint64_t ticks = os_ticks() - start;
+        if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
+        before = ticks;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
         if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;
     }
@@ -418,9 +421,10 @@ static enum scouting scout_look(struct weft_worker *seat, uint64_t start) {
 
 static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
     uint64_t start = os_ticks();
-    enum scouting came_upon = scout_look(seat, start);
+    bool was_away = false;
+    enum scouting came_upon = scout_look(seat, start, &was_away);
     count_up(&seat->spin_ticks, os_ticks() - start);
-    ready_scouted(seat, came_upon != SCOUT_NOTHING);
+    ready_scouted(seat, came_upon != SCOUT_NOTHING && !was_away);
     return came_upon;
 }
 

@@ -151,6 +151,18 @@ static void pool_free(x264_threadpool_t *pool) {
     free(pool);
 }
 
+/* Who asks for fewer threads than there are CPUs is the reader: one short job for each frame, while all CPUs are busy. A worker
+ * that looks out for the next one stands behind others in the system's queue when it comes, and the frame waits for it;
+ * one that sleeps is woken ahead of them. */
+static int workers_open(view *workers, unsigned threads) {
+    weft_config config;
+    int error = view_open_shared(workers, threads);
+    if (error <= 0) return error;
+    view_own_threads(&config, threads, "x264");
+    if (threads < weft_cpu_count()) config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
+    return view_open_with(workers, &config);
+}
+
 int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
     if (threads <= 0) return -1;
     x264_threadpool_t *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof pool->job[0]);
@@ -160,7 +172,7 @@ int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
     pthread_cond_init(&pool->job_added, NULL);
     pool->slots = threads;
     for (int i = 0; i < threads; i++) pthread_cond_init(&pool->job[i].finished, NULL);
-    if (view_open(&pool->workers, (unsigned)threads, "x264") != 0) {
+    if (workers_open(&pool->workers, (unsigned)threads) != 0) {
         pool_free(pool);
         return -1;
     }
