@@ -22,6 +22,10 @@
  * decides. A place that is GUARDed is joined by join_slow always: the last one of a span, and all where light fences are
  * not for free.
  *
+ * Should the system's barrier stop working (fence.c), places made before have no guard and their light fences order nothing:
+ * their calls are not taken unasked any more, nor always seen by who falls asleep. Such a call waits for its thread's next
+ * fork, or for its join.
+ *
  * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its
  * taker has been counted in the group by then, so the group cannot finish between.
  *

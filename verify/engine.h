@@ -102,9 +102,10 @@ typedef struct run {
     int32_t priority_floor;
     uint64_t now_ns, tick_ns;
     bool asymmetric, barrier_is_lost;
-    bool stacks;      /* a thread's accesses of its own stack count, too */
-    const void *code; /* of the plain access being checked, when the compiler announced it; else NULL */
-    struct view *sc;  /* the order of the sequentially consistent operations */
+    bool loses_barrier; /* light fences may become full ones in the middle */
+    bool stacks;        /* a thread's accesses of its own stack count, too */
+    const void *code;   /* of the plain access being checked, when the compiler announced it; else NULL */
+    struct view *sc;    /* the order of the sequentially consistent operations */
 } run;
 
 extern run R;

@@ -326,6 +326,7 @@ static int usage(void) {
           "    --trace                    prints every step\n"
           "    --coverage                 prints how often each tagged operation ran\n"
           "    --buffering                lets loads read stores that run later (twice the time)\n"
+          "    --lose-barrier             the system's barrier may stop working in the middle\n"
           "    --stacks                   checks also what threads do on their own stacks (slow)\n"
           "    --quiet                    prints failures only\n",
           stderr);
@@ -394,6 +395,7 @@ static bool set_switch(const char *name) {
     if (strcmp(name, "--trace") == 0) return options.trace = true;
     if (strcmp(name, "--stacks") == 0) return R.stacks = true;
     if (strcmp(name, "--buffering") == 0) return options.buffering = true;
+    if (strcmp(name, "--lose-barrier") == 0) return R.loses_barrier = true;
     if (strcmp(name, "--quiet") == 0) return options.quiet = true;
     if (strcmp(name, "--coverage") == 0) return options.coverage = true;
     return false;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIME_STEP = 256, SLOTS = 16384, ARENA_BYTES = 64 * 1024 * 1024 };
+enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 16384, ARENA_BYTES = 64 * 1024 * 1024 };
 
 static struct {
     struct location *locations;
@@ -440,6 +440,8 @@ void explore_fence(explore_site *site) {
     trace_step("fence", site, 0, site->dropped, 0);
     if (site->dropped) return;
     if (site->op == EXPLORE_HEAVY && R.asymmetric) {
+        if (R.loses_barrier && choose_rarely(LOSS_CHANCE))
+            R.asymmetric = false; /* fence.c: and the wait does as the barrier */
         heavy_fence();
     } else if (site->op == EXPLORE_LIGHT && R.asymmetric) {
         /* A compiler barrier: orders nothing by itself. */
