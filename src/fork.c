@@ -10,17 +10,21 @@
  * Fork, join (inline, weft.h)                         Thread that is idle
  *   fork: payload, then fn (release)                    asks: limit = NULL (plain; about to sleep: heavy fence after it)
  *     light fence; place below the span's limit?        finds an offer: CAS takes it (J3), state = TAKEN by me
- *     no: offers the oldest private call (J2),          no answer for long: state IDLE -> WANTED (J4)
- *     fence, wakes who sleeps                             heavy fence (J5), reads fn
- *   join: fn = NULL, light fence (J8), state IDLE?        NULL: WANTED -> IDLE, else WANTED -> TAKEN (J6)
- *     yes: calls
- *     no: join_slow: takes back the offer (J9), or WANTED -> IDLE (J10), or waits for DONE (J11)
+ *     no: offers the oldest private call (J2),          no answer for long: opens a row, the oldest private calls:
+ *     fence, wakes who sleeps                             state of each IDLE -> WANTED (J4), heavy fence (J5), reads fn
+ *   join: fn = NULL, light fence (J8), state IDLE?        NULL: WANTED -> IDLE, else the first is TAKEN (J6), others OPEN (J48)
+ *     yes: calls                                        takes an open call: OPEN -> WANTED (J47) -> TAKEN (J6)
+ *     no: join_slow: takes back the offer (J9), or WANTED or OPEN -> IDLE (J10), or waits for DONE (J11)
  *
  * state: IDLE -> OFFERED -> IDLE by the thread of the place; OFFERED -> TAKEN by who took the offer; IDLE -> WANTED ->
- * TAKEN or IDLE by a thief, WANTED -> IDLE by the thread of the place; TAKEN -> DONE by who ran it; DONE -> IDLE by the
- * thread of the place. Of fn = NULL and state = WANTED at least one is seen by the other side (J5, J8); both: the CAS
- * decides. A place that is GUARDed is joined by join_slow always: the last one of a span, and all where light fences are
- * not for free.
+ * TAKEN, OPEN or IDLE by a thief, OPEN -> WANTED -> TAKEN or OPEN by any, WANTED or OPEN -> IDLE by the thread of the place;
+ * TAKEN -> DONE by who ran it; DONE -> IDLE by the thread of the place. Of fn = NULL and state = WANTED at least one is
+ * seen by the other side (J5, J8); both: the CAS decides. Whoever joins an open call sees that it is not IDLE, so taking
+ * it needs no fence. A place that is GUARDed is joined by join_slow always: the last one of a span, and all where light
+ * fences are not for free.
+ *
+ * A row spares the thief of calls that are forked one after the other, and then joined by a thread that no longer looks
+ * whether somebody asks, a fence and a wait for each. Their thread takes back from the newest on what is left of it.
  *
  * Should the system's barrier stop working (fence.c), places made before have no guard and their light fences order nothing:
  * their calls are not taken unasked any more, nor always seen by who falls asleep. Such a call waits for its thread's next
@@ -36,11 +40,15 @@
  *   J2  fork_offer: store offer         release  J1  see J1
  *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
  *                                                function runs; split: two run the call
- *   J4  fork_force: CAS IDLE to WANTED  relaxed  J12 split: an offered call is run twice
- *   J5  fork_force: heavy fence         heavy    J8  fn and state pass each other: the call runs twice
- *   J6  fork_force: CAS WANTED          relaxed  J10 split: both sides run the call
- *   J7  fork_force: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
- *   J45 fork_force: looks again         -        J44 a wait takes a stranger's call
+ *   J4  row_open: CAS IDLE to WANTED    relaxed  J12 split: an offered call is run twice
+ *   J5  row_open: heavy fence           heavy    J8  fn and state pass each other: the call runs twice
+ *   J7  row_open: load fn, x2           acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
+ *   J50 place_after: load next          acquire  J49 see J49
+ *   J48 row_open: CAS WANTED            release  J47, J10  as J7, for other thieves; split: the call is open when its thread has joined it.
+ *                                                survives order: J5 releases all but what is forked between it and J7
+ *   J47 row_take: CAS OPEN to WANTED    acquire  J48 see J48; split: two thieves run the call
+ *   J6  place_take: CAS WANTED            relaxed  J10 split: both sides run the call
+ *   J45 place_take: looks again         -        J44, J48 a wait takes a stranger's call
  *   J46 hunt_is_on: looks again         -        J14 a join takes a stranger's call, or helps with a stranger's loop
  *   J8  weft_place_pop: light fence     light    J5  see J5 (in weft.h, as the next two). survives drop: as J19, J13 stands in
  *   J43 weft_place_push: light fence    light    J20 see J20. survives drop: as J19
@@ -48,7 +56,7 @@
  *   J12 fork_offer: CAS IDLE to OFFERED relaxed  J4  see J4
  *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
- *   J17 fork_current: load current, x2      acquire  J16 see J16
+ *   J17 fork_current: load current, x3      acquire  J16 see J16
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
@@ -66,6 +74,10 @@
 #include "span.h"
 
 #define CHAIN_MAX 16u /* calls below calls that a waiting join follows */
+#ifndef ROW_FIRST
+#define ROW_FIRST 64u /* calls */
+#endif
+#define ROW_MAX 1024u
 
 uint64_t fork_position(const struct weft_worker *seat) {
     const struct fork_span *span = load_rlx(&seat->forks.current);
@@ -82,25 +94,38 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_s
     return filter->accepts == NULL || filter->accepts(filter->context, load_rlx(&span->index));
 }
 
-/* The oldest call of the seat, from that position on, that nobody else knows of; of a background task none. Any thread;
- * to others it is a guess. `force`: one that may be taken unasked: not at the last place of a span that has no next, where
- * a fork may be refused (span_leave). Where there has been one it never is again. */
-static weft_place *fork_oldest(const struct weft_worker *seat, uint64_t from, const struct fork_filter *filter, bool force) {
+/* The oldest call of the seat, in its spans from that one on, from that position on, that nobody else knows of; of a
+ * background task none. Any thread; to others it is a guess. `force`: one that may be taken unasked, or the oldest open
+ * one: not at the last place of a span that has no next, where a fork may be refused (span_leave). Where there has been
+ * one it never is again. */
+static weft_place *fork_scan(const struct weft_worker *seat, struct fork_span *span, uint64_t from,
+                             const struct fork_filter *filter, bool force) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
     if (current == NULL || load_rlx(&seat->in_background)) return NULL;
-    struct fork_span *span = load_rlx(&seat->forks.first);
-    while (span != NULL) {
+    weft_place *open = NULL;
+    for (; span != NULL; span = span == current ? NULL : load_rlx(&span->next)) {
         bool is_wanted = filter_accepts(filter, span);
         size_t end = force && load_rlx(&span->next) == NULL ? SPAN_PLACES - 1 : SPAN_PLACES;
         for (size_t i = SPAN_FIRST; is_wanted && i < end; i++) {
             weft_place *place = span_place(span, i);
             if (load_rlx(&place->fn) == NULL) break;
-            if (kind_of(load_rlx(&place->state)) == PLACE_IDLE && span->base + i >= from) return place;
+            enum place_kind kind = kind_of(load_rlx(&place->state));
+            if (span->base + i < from) continue;
+            if (kind == PLACE_IDLE) return place;
+            if (force && kind == PLACE_OPEN && open == NULL) open = place;
         }
-        if (span == current) return NULL;
-        span = load_rlx(&span->next);
     }
-    return NULL;
+    return open;
+}
+
+/* The same in all spans. `last`: one of its calls that was taken, or NULL: as long as that is not joined others know of
+ * all before it. */
+static weft_place *fork_oldest(const struct weft_worker *seat, weft_place *last, uint64_t from,
+                               const struct fork_filter *filter, bool force) {
+    weft_place *place = NULL;
+    if (last != NULL && load_rlx(&last->fn) != NULL && kind_of(load_rlx(&last->state)) >= PLACE_TAKEN)
+        place = fork_scan(seat, span_of(last), from, filter, force);
+    return place != NULL ? place : fork_scan(seat, load_rlx(&seat->forks.first), from, filter, force);
 }
 
 void fork_wake_joins(const weft_pool *pool) {
@@ -131,8 +156,9 @@ static void fork_notify(struct weft_worker *seat, uint64_t id) {
 static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = &seat->forks;
     uint64_t offer = load_rlx(&forks->offer);
-    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, 0, NULL, false) : NULL;
+    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, forks->offered_last, 0, NULL, false) : NULL;
     if (place == NULL) return 0;
+    forks->offered_last = place;
     uint64_t state = load_rlx(&place->state);
     if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED))
         return 0;
@@ -169,7 +195,7 @@ weft_place *fork_answer(weft_place *first, weft_place *here) {
     struct fork_span *span = span_of(here);
     const struct forks *forks = &span->seat->forks;
     if (offered(load_rlx(&forks->offer)) != NULL) return here;
-    if (fork_oldest(span->seat, 0, NULL, false) != NULL) {
+    if (fork_oldest(span->seat, forks->offered_last, 0, NULL, false) != NULL) {
         fork_respond(span);
         return here;
     }
@@ -236,7 +262,7 @@ bool forks_are_open(const weft_pool *pool, bool force) {
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL) continue;
-        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, 0, NULL, true) != NULL))
+        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, NULL, 0, NULL, true) != NULL))
             return true;
     }
     return false;
@@ -266,7 +292,7 @@ struct fork_hunt {
     const struct fork_filter *filter;
 };
 
-/* Do they all run still? Asked after what was found has been acquired (J1, J7, R20): of what began after one of them
+/* Do they all run still? Asked after what was found has been acquired (J1, J47, R20): of what began after one of them
  * ended, no. */
 static bool hunt_is_on(const struct fork_hunt *hunt) {
     bool is_on = true;
@@ -295,31 +321,115 @@ static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, s
     return true;
 }
 
-/* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
-static bool fork_force(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
-    weft_place *place = fork_oldest(other, hunt->from, hunt->filter, true);
-    if (place == NULL || !hunt_is_on(hunt)) return false;
-    uint64_t state = load_rlx(&place->state);
-    uint64_t taken = state_taken(hunt->seat, hunt->span, state);
-    uint64_t wanted = (taken & ~STATE_KIND) | PLACE_WANTED;
-    if (kind_of(state) != PLACE_IDLE || !cas_rlx(J4, &place->state, &state, wanted)) return false;
-    os_fence_heavy(J5);
+/* There is one. */
+static weft_place *place_after(weft_place *place) {
+    struct fork_span *span = span_of(place);
+    return place == span_last(span) ? span_place(load_acq(J50, &span->next), SPAN_FIRST) : place + 1;
+}
+/* Is there a call, that may be opened if nobody knows of it? At a span's last place as fork_scan says. */
+static bool may_open(weft_place *place) {
+    struct fork_span *span = span_of(place);
+    return load_rlx(&place->fn) != NULL && (place != span_last(span) || load_rlx(&span->next) != NULL);
+}
+
+/* Takes the call of a place that the thief has made WANTED; `back`: its state before. */
+static bool place_take(const struct fork_hunt *hunt, weft_place *place, uint64_t wanted, uint64_t back,
+                       struct fork_call *call) {
     call->place = place;
     call->fn = load_acq(J7, &place->fn);
-    bool is_there = call->fn != NULL && (os_fence_is_asymmetric() || (state & STATE_GUARD) != 0);
-    /* It may be another than was seen before J4. What holds now of the call that J7 has seen holds at J6, or that fails. */
+    bool is_there = call->fn != NULL && (os_fence_is_asymmetric() || (back & STATE_GUARD) != 0);
+    /* It may be another than was seen before. What holds now of the call that J7 has seen holds at J6, or that fails. */
     is_there = is_there && recheck(J45, filter_accepts(hunt->filter, span_of(place)) && hunt_is_on(hunt), true);
-    return cas_rlx(J6, &place->state, &wanted, is_there ? taken : state) && is_there;
+    uint64_t taken = (wanted & ~STATE_KIND) | PLACE_TAKEN;
+    return cas_rlx(J6, &place->state, &wanted, is_there ? taken : back) && is_there;
+}
+
+/* Takes the call of that place, and opens those after it, `*count` in all or as many as there are: their thread is long in
+ * something else. */
+static bool row_open(const struct fork_hunt *hunt, weft_place *first, uint32_t *count, struct fork_call *call) {
+    uint64_t wanted = (state_taken(hunt->seat, hunt->span, 0) & ~STATE_KIND) | PLACE_WANTED;
+    uint32_t most = *count;
+    *count = 0;
+    for (weft_place *place = first; *count < most && may_open(place); place = place_after(place)) {
+        uint64_t state = load_rlx(&place->state);
+        if (kind_of(state) == PLACE_IDLE) (void)cas_rlx(J4, &place->state, &state, wanted | (state & STATE_GUARD));
+        (*count)++;
+    }
+    os_fence_heavy(J5);
+    weft_place *place = first;
+    for (uint32_t i = 1; i < *count; i++) {
+        place = place_after(place);
+        uint64_t state = load_rlx(&place->state);
+        uint64_t guard = state & STATE_GUARD;
+        if (state != (wanted | guard)) continue;
+        bool is_there = load_acq(J7, &place->fn) != NULL && (os_fence_is_asymmetric() || guard != 0);
+        (void)cas_rel(J48, &place->state, &state, guard | (is_there ? PLACE_OPEN : PLACE_IDLE));
+    }
+    uint64_t guard = load_rlx(&first->state) & STATE_GUARD;
+    return place_take(hunt, first, wanted | guard, guard | PLACE_IDLE, call);
+}
+
+/* Takes an open call. */
+static bool row_take(const struct fork_hunt *hunt, weft_place *place, struct fork_call *call) {
+    uint64_t state = load_rlx(&place->state);
+    if (kind_of(state) != PLACE_OPEN || !hunt_is_on(hunt)) return false;
+    uint64_t wanted = (state_taken(hunt->seat, hunt->span, state) & ~STATE_KIND) | PLACE_WANTED;
+    return cas_acq(J47, &place->state, &state, wanted) && place_take(hunt, place, wanted, state, call);
+}
+
+/* It has taken that call of its row, or not: then it leaves the row. A row whose calls it has all taken was too short. */
+static bool row_go_on(struct fork_row *row, weft_place *place, bool has_taken) {
+    if (!has_taken) {
+        *row = (struct fork_row){.left = 0};
+        return false;
+    }
+    row->last = place;
+    row->left--;
+    if (row->left == 0) row->size = (uint32_t)min_u64(UINT64_C(2) * row->size, ROW_MAX);
+    return true;
+}
+
+/* Takes the next call of the row of the other seat's that the thief is in. */
+static bool row_next(const struct fork_hunt *hunt, const struct weft_worker *other, struct fork_call *call) {
+    struct fork_row *row = &hunt->seat->row;
+    if (row->left == 0 || row->owner != other || position_of(row->last) < hunt->from) return false;
+    weft_place *place = place_after(row->last);
+    return row_go_on(row, place, row_take(hunt, place, call));
+}
+
+/* Takes the other seat's oldest call, though it is not offered: its thread is long in something else. */
+static bool fork_force(const struct fork_hunt *hunt, const struct weft_worker *other, struct fork_call *call) {
+    struct fork_row *row = &hunt->seat->row;
+    if (row->owner != other) *row = (struct fork_row){.owner = other, .size = ROW_FIRST};
+    weft_place *place = fork_oldest(other, row->last, hunt->from, hunt->filter, true);
+    if (place == NULL || !hunt_is_on(hunt)) return false;
+    bool is_open = kind_of(load_rlx(&place->state)) == PLACE_OPEN;
+    row->left = is_open ? 1 : row->size;
+    bool has_taken = is_open ? row_take(hunt, place, call) : row_open(hunt, place, &row->left, call);
+    return row_go_on(row, place, has_taken);
+}
+
+/* Has the thief taken all of the row, and its thread been asked before, and not forked since? */
+static bool row_goes_on(const struct fork_hunt *hunt, const struct weft_worker *other) {
+    const struct fork_row *row = &hunt->seat->row;
+    if (row->left > 0 || row->owner != other) return false;
+    const struct fork_span *span = load_acq(J17, &other->forks.current);
+    return span != NULL && load_rlx(&span->limit) == NULL;
+}
+
+static bool fork_get(const struct fork_hunt *hunt, struct weft_worker *other, bool force, struct fork_call *call) {
+    if (row_next(hunt, other, call) || fork_take(hunt, other, call)) return true;
+    return (force || row_goes_on(hunt, other)) && fork_force(hunt, other, call);
 }
 
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call) {
     const weft_pool *pool = seat->pool;
-    if (!forks_are_open(pool, force)) return false;
+    if (seat->row.owner == NULL && !forks_are_open(pool, force)) return false;
     struct fork_hunt hunt = {.seat = seat, .span = region_span(seat), .filter = filter};
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 1; i < count && hunt.span != NULL; i++) {
         struct weft_worker *other = seat_of(pool, worker_victim(seat, i, count));
-        if (other != NULL && (fork_take(&hunt, other, call) || (force && fork_force(&hunt, other, call)))) return true;
+        if (other != NULL && fork_get(&hunt, other, force, call)) return true;
     }
     return false;
 }
@@ -336,7 +446,7 @@ bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, str
         hunt.taker = seat_of(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
         if (hunt.taker == NULL) return false;
         help->number = 0;
-        if (fork_take(&hunt, hunt.taker, &help->call) || (force && fork_force(&hunt, hunt.taker, &help->call))) return true;
+        if (fork_get(&hunt, hunt.taker, force, &help->call)) return true;
         if (fork_find(seat, force, &inside, &help->call)) return true;
         help->number = loop_find(seat, &(struct loop_filter){hunt_accepts, &hunt, false}, &help->loop);
         if (help->number != 0) return true;

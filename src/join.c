@@ -2,7 +2,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J9  weft_join_slow: CAS offer       relaxed  J3  see J3
- *   J10 weft_join_slow: CAS WANTED      relaxed  J6  see J6
+ *   J10 weft_join_slow: CAS WANTED, OPEN  relaxed  J6, J47, J48  see J6, J47, J48
  *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
  *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
  *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event: the load would come after J25
@@ -90,6 +90,7 @@ static bool join_resolve(struct weft_worker *seat, weft_place *here, bool helps)
             join_await(seat, here, helps);
             break;
         case PLACE_WANTED:
+        case PLACE_OPEN:
             if (cas_rlx(J10, &here->state, &state, state & STATE_GUARD)) return false;
             break;
         case PLACE_TAKEN: join_await(seat, here, helps); break;

@@ -2,6 +2,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
+ *   J49 span_next: store next           release  J50 a row goes on in a span that is not made yet
  *   J18 region_begin: fence             sc       K3, R21  a worker parks, asks not and is not seen
  *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
  *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
@@ -32,7 +33,7 @@ static struct fork_span *span_next(struct fork_span *span) {
     struct fork_span *next = load_rlx(&span->next);
     if (next != NULL) return next;
     next = span_make(span->seat, span->base + SPAN_PLACES);
-    if (next != NULL) store_rlx(&span->next, next);
+    if (next != NULL) store_rel(J49, &span->next, next);
     return next;
 }
 

@@ -33,7 +33,14 @@ struct fork_span {
 #define STATE_SEAT_SHIFT 5
 #define STATE_POSITION_SHIFT 17
 #define STATE_COUNT_SHIFT 49
-enum place_kind { PLACE_IDLE = 0, PLACE_OFFERED = 1 << 2, PLACE_WANTED = 2 << 2, PLACE_TAKEN = 3 << 2, PLACE_DONE = 4 << 2 };
+enum place_kind {
+    PLACE_IDLE = 0,
+    PLACE_OFFERED = 1 << 2,
+    PLACE_WANTED = 2 << 2,
+    PLACE_TAKEN = 3 << 2,
+    PLACE_DONE = 4 << 2,
+    PLACE_OPEN = 5 << 2
+};
 
 /* An offer: the place's address / 64 | count (22 bits). */
 #define OFFER_PLACE ((UINT64_C(1) << 42) - 1)

@@ -27,6 +27,15 @@ struct forks {
     ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
     uint32_t taken;                     /* calls its thread has taken */
     struct fork_call *running;          /* the one it runs, or NULL */
+    weft_place *offered_last;           /* by its thread, or NULL */
+};
+
+/* Calls that a thief has opened one after the other, as far as it is in them (fork.c). */
+struct fork_row {
+    const struct weft_worker *owner; /* or NULL */
+    weft_place *last;                /* that it has taken */
+    uint32_t left;                   /* after that */
+    uint32_t size;                   /* of the next row */
 };
 
 /* How long a loop's body took (loop.c). */
@@ -70,6 +79,7 @@ struct weft_worker {
     enum claim_source taken_from; /* what it claimed last */
     enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
+    struct fork_row row;
     struct loop *in_loop; /* whose body it calls now, or NULL */
     uint32_t loop_depth;  /* loops it is calling, one inside the other */
     uint32_t loops_alone;

@@ -36,7 +36,48 @@ static void test_long_leaf_strands_no_span(void **state) {
     end_pool(pool);
 }
 
+/* Calls forked while nobody was idle are taken several at once. A worker that is long in the oldest leaves the others to
+ * another worker, the caller being long in something, too. */
+static void hold(weft_place *here, semaphore until) {
+    (void)here;
+    await(until);
+}
+WEFT_FORK_VOID(hold, semaphore)
+
+static void test_what_is_taken_at_once_is_for_all(void **state) {
+    (void)state;
+    static weft_place *place[CALLS];
+    weft_pool *pool = make_pool(2);
+    sem_t done, all_done;
+    semaphore argument = &done, until = &all_done;
+    REQUIRE(sem_init(&done, 0, 0) == 0 && sem_init(&all_done, 0, 0) == 0);
+    for (unsigned round = 0; round < 6; round++) {
+        gate g[2];
+        weft_group group = WEFT_GROUP_INIT;
+        weft_place *first = NULL;
+        for (unsigned i = 0; i < 2; i++) gate_occupy(&g[i], pool, &group);
+        assert_int_equal(weft_enter(pool, &first), WEFT_OK);
+        weft_place *here = hold_fork(first, &until);
+        for (unsigned i = 0; i < CALLS; i++) {
+            place[i] = here;
+            here = tell_fork(here, &argument);
+        }
+        for (unsigned i = 0; i < 2; i++) gate_open(&g[i]);
+        for (unsigned i = 0; i < CALLS; i++) await(&done);
+        sem_post(&all_done);
+        for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
+        hold_join(first, &until);
+        assert_int_equal(sem_trywait(&done), -1);
+        weft_leave(first);
+        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    }
+    sem_destroy(&done);
+    sem_destroy(&all_done);
+    end_pool(pool);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_leaf_strands_no_span)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_leaf_strands_no_span),
+                                       cmocka_unit_test(test_what_is_taken_at_once_is_for_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,128 @@
+/* drive_row.c: calls forked one after the other, then joined, and thieves who take them unasked, in rows. The pools have
+ * no threads; the driver's own play the thieves. */
+#include "explore.h"
+#include "fork.h"
+#include "pool.h"
+#include "span.h"
+
+#include <string.h>
+
+enum {
+    THIEVES = 2,
+    CALLS = 3,
+    SPAN_CALLS = SPAN_PLACES - SPAN_FIRST,
+    LONG = SPAN_CALLS + 1,
+    ROWS = 6,
+    CALLS_MAX = ROWS * LONG
+};
+
+static struct {
+    weft_pool *pool;
+    uint32_t run[CALLS_MAX]; /* the test's own */
+    uint32_t made;
+} world;
+
+static struct weft_worker *seat_at(uint32_t index) { return load_acq(drive_row_seat, &world.pool->seats[index]); }
+
+static void setup(void) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = THIEVES;
+    config.spin_ns = WEFT_SPIN_NONE;
+    do world.pool = pool_make(&config);
+    while (world.pool == NULL);
+    for (uint32_t i = 0; i < THIEVES; i++) seat_at(i)->is_worker = true;
+    world.pool->config.spares = 0;
+}
+static void each_ran(void) {
+    store_rlx(&world.pool->workers, 0); /* to be joined */
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    for (uint32_t i = 0; i < world.made; i++) EXPECT(world.run[i] == 1);
+}
+
+/* Calls of one row are of two functions, so that another function for the argument is seen. */
+static uint32_t note(uint32_t number) {
+    EXPECT(++world.run[number] == 1);
+    return number;
+}
+static uint32_t even(weft_place *here, uint32_t number) {
+    (void)here;
+    EXPECT(number % 2 == 0);
+    return note(number) + 1;
+}
+WEFT_FORK(even, uint32_t, uint32_t)
+static uint32_t odd(weft_place *here, uint32_t number) {
+    (void)here;
+    EXPECT(number % 2 == 1);
+    return note(number) + 1;
+}
+WEFT_FORK(odd, uint32_t, uint32_t)
+
+static weft_place *fork_one(weft_place *here, const uint32_t *number) {
+    return *number % 2 == 0 ? even_fork(here, number) : odd_fork(here, number);
+}
+static void join_one(weft_place *here, const uint32_t *number) {
+    EXPECT((*number % 2 == 0 ? even_join(here, number) : odd_join(here, number)) == *number + 1);
+}
+
+static void row(weft_place *here, uint32_t count, void (*before)(void)) {
+    weft_place *places[LONG + 1] = {here};
+    uint32_t numbers[LONG];
+    for (uint32_t i = 0; i < count; i++) {
+        numbers[i] = world.made++;
+        if (before != NULL) before();
+        places[i + 1] = fork_one(places[i], &numbers[i]);
+    }
+    for (uint32_t i = count; i-- > 0;) join_one(places[i], &numbers[i]);
+}
+
+/* An odd count, so that the second row has the other function at each place. */
+static void two_rows(void) {
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    row(here, CALLS, NULL);
+    row(here, CALLS, NULL);
+    weft_leave(here);
+}
+
+static void many_rows(void) {
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    for (uint32_t i = 0; i < ROWS; i++) row(here, CALLS, NULL);
+    weft_leave(here);
+}
+
+static void thieve(uint32_t index) {
+    struct weft_worker *self = seat_at(index);
+    for (uint32_t tries = 0; tries < CALLS * ROWS; tries++) {
+        struct fork_call call;
+        if (!fork_find(self, true, NULL, &call)) continue;
+        explore_observe(index);
+        if (self->row.left > 0) explore_observe(THIEVES);
+        fork_run(self, &call);
+    }
+}
+static void thief_0(void) { thieve(0); }
+static void thief_1(void) { thieve(1); }
+
+EXPLORE_DRIVER(row_one, .about = "calls forked one after the other, a thief", .setup = setup, .threads = {two_rows, thief_0},
+               .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 5);
+EXPLORE_DRIVER(row_two, .about = "the same, two thieves", .setup = setup, .threads = {two_rows, thief_0, thief_1},
+               .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 7);
+
+EXPLORE_DRIVER(row_again, .about = "the same again and again, two thieves", .setup = setup,
+               .threads = {many_rows, thief_0, thief_1}, .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 7);
+
+/* Rows to beyond the end of a span. There may be no memory for the next: then the fork at the last place is refused. */
+static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
+static void long_rows(void) {
+    weft_place *here;
+    while (weft_enter(world.pool, &here) != WEFT_OK) continue;
+    row(here, LONG, empty_store);
+    row(here, LONG, empty_store);
+    weft_leave(here);
+}
+EXPLORE_DRIVER(row_poor, .about = "more calls than a span has places, and memory runs out", .setup = setup,
+               .threads = {long_rows, thief_0}, .check = each_ran, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS,
+               .must_see = 1);
