@@ -30,7 +30,7 @@
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
 #define EARLY_PART 40u        /* of the period: being earlier on average costs more than it brings, */
-#define EARLY_MOST_MIN 55000u /* ns: provided that it is that much; */
+#define EARLY_MOST_MIN 52000u /* ns: provided that it is that much; */
 #define EARLY_MOST_MAX 90000u
 #define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
@@ -40,7 +40,7 @@
 #define REACH_TOLD 400000u            /* ns: a beat farther from the moment told is another */
 #define STEP_UP 16000u                /* ns: the beat found it asleep */
 #define STEP_DOWN 400u                /* ns: it was in time, and earlier than it must be */
-#define HOLD_STEP 150u                /* ns: back to the usual; a late beat in a hundred is waited for */
+#define HOLD_STEP 50u                 /* ns: back to the usual; a late beat in a hundred is waited for */
 #define SPENT_SPAN UINT64_C(50000000) /* ns: the budget is kept over spans about that long */
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }

@@ -74,9 +74,9 @@ bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     return now < seat->plan.until;
 }
 
-void ready_looked(struct weft_worker *seat, bool came) {
+void ready_looked(struct weft_worker *seat, bool came, uint64_t away) {
     uint64_t now = os_now_ns();
-    expect_looked(&seat->expect, seat->plan.wake, now);
+    expect_looked(&seat->expect, min_u64(seat->plan.wake + away * 1000 / seat->pool->ticks_per_us, now), now);
     if (came) {
         expect_beat(&seat->expect, now, true);
         count_up(&seat->expect_hits, 1);

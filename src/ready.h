@@ -13,7 +13,8 @@ void ready_scouted(struct weft_worker *seat, bool came);
 /* It slept, nobody woke it, it is a scout. Is it to look out for what is expected now, and may it? Until *until (ticks),
  * then, and ready_looked. */
 bool ready_begin(struct weft_worker *seat, uint64_t *until);
-void ready_looked(struct weft_worker *seat, bool came);
+/* For `away` ticks of that it had no CPU. */
+void ready_looked(struct weft_worker *seat, bool came, uint64_t away);
 
 /* A loop of the seat's thread ends that began at `start`, `since` (ticks) the last one ended. Should short ones recur,
  * the first worker is told when the next is due. */

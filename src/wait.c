@@ -147,6 +147,18 @@ static bool wait_sleep_soundly(struct wait *wait) {
     return true;
 }
 
+/* Where somebody runs a task that takes a little longer than a thread waits awake, it waits for that. */
+static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
+    uint64_t longest = 0;
+    uint32_t workers = most > 0 && pool->spin_adapts ? load_rlx(&pool->workers) : 0;
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        if (other != NULL && load_rlx(&other->running) != 0) longest = max_u64(longest, load_rlx(&other->task_ticks));
+    }
+    longest += longest / 4;
+    return longest <= 2 * most ? max_u64(longest, most) : most;
+}
+
 /* Looks for the end for a moment, and for a forked call or a loop, which it runs. true: time to look around. */
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
@@ -156,6 +168,7 @@ static bool wait_spin(struct wait *wait) {
     uint64_t start = os_ticks();
     uint64_t spent = 0;
     uint32_t turn = 0;
+    bool is_longer = false;
     bool has_found = false;
     bool ends;
     do {
@@ -165,6 +178,9 @@ static bool wait_spin(struct wait *wait) {
         os_take_turns(&turn);
         spent = os_ticks() - start;
         if (workers_awake(pool) + self > pool->place_cpus) most = 0; /* it would take a worker's CPU */
+        if (spent < most || is_longer) continue;
+        most = wait_spin_longer(pool, most);
+        is_longer = true;
     } while (!ends && !has_found && spent < most);
     count_up(&wait->seat->spin_ticks, spent);
     if (has_found) fork_help_run(wait->seat, &found, wait->deadline_ns);

@@ -49,6 +49,7 @@
 #endif
 #define BRIEFS_MAX 64u
 #define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
+#define AWAY_US 10u    /* one look takes so long only when another has the CPU */
 #define PURGE_NS UINT64_C(1000000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -230,13 +231,13 @@ static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, u
     uint64_t each = ticks / tasks;
     uint32_t caller = seat->pool->helps ? 1 : 0;
     if (seat->pool->workers_max + caller > seat->pool->cpu_count) learn_brief(seat, each);
-    seat->task_ticks = (seat->task_ticks * 3 + each) / 4;
+    store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + each) / 4);
     seat->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
         seat->timed = 0;
         set_brisk(seat->pool, lane, false);
     } else if (seat->timed >= TIMED_TRUST) {
-        set_brisk(seat->pool, lane, seat->task_ticks < seat->pool->tiny_ticks);
+        set_brisk(seat->pool, lane, load_rlx(&seat->task_ticks) < seat->pool->tiny_ticks);
     }
 }
 
@@ -523,7 +524,7 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     seat->dozed_in_vain = false;
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
         return doze(seat, &since) && time_wake(seat, since);
-    if (!pool->places || seat->task_ticks >= pool->brief_ticks) return park(seat, is_scout); /* long tasks: as ADR 13 says */
+    if (!pool->places || load_rlx(&seat->task_ticks) >= pool->brief_ticks) return park(seat, is_scout); /* as ADR 13 says */
     bool is_first = seat->index + 1 < pool->place_cpus; /* so many are woken first, and one CPU is their waker's */
     bool is_last = seat->index + 1 == pool->place_cpus;
     bool stays = is_last && os_cpu() != seat->place.cpu;
@@ -541,7 +542,9 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     return was_woken;
 }
 
-/* The clock has woken it, as a scout: looks out for the work that it expects. */
+/* The clock has woken it, as a scout: looks out for the work that it expects. The budget bounds that, so it gives way to
+ * nobody but who is about to submit: another program's thread would keep the CPU for its whole turn, and the beat would
+ * find nobody. Ahead of long tasks it does: there the program's own other threads count. */
 static void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until;
@@ -550,14 +553,20 @@ static void look_out(struct weft_worker *seat) {
     until = real_look_until(seat, start, until);
     bool sees = false;
     uint32_t turn = 0;
-    while (!sees && os_ticks() < until && !load_rlx(&pool->exits)) {
+    uint64_t away = 0;
+    uint64_t ticks = start;
+    bool gives_way = load_rlx(&seat->task_ticks) >= pool->brief_ticks;
+    while (!sees && ticks < until && !load_rlx(&pool->exits)) {
+        uint64_t before = ticks;
         forks_ask(pool, NULL);
         os_pause();
-        os_take_turns(&turn);
+        if (gives_way || os_cpu() == load_rlx(&pool->from_cpu)) os_take_turns(&turn);
         sees = find_sees(pool, false);
+        ticks = os_ticks();
+        if (ticks - before >= AWAY_US * pool->ticks_per_us) away += ticks - before;
     }
-    count_up(&seat->spin_ticks, os_ticks() - start);
-    ready_looked(seat, sees);
+    count_up(&seat->spin_ticks, ticks - start - away);
+    ready_looked(seat, sees, away);
 }
 
 static bool spare_is_wanted(const struct weft_worker *seat) {

@@ -72,7 +72,6 @@ struct weft_worker {
     struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which is no group's */
     struct lane *taken;           /* the lane it claimed from last, or NULL */
     uint32_t taken_seat;          /* whose that is */
-    uint64_t task_ticks;          /* about how long its tasks take */
     uint32_t timed;               /* claims timed since the last long one */
     uint32_t briefs;              /* how sure it is that tasks are brief */
     uint32_t claims;              /* count, for choosing which to time */
@@ -105,6 +104,7 @@ struct weft_worker {
     /* read by all, written by its own thread */
     ATOMIC(uintptr_t) running;        /* the function of the task, forked call or loop, or 0; of a worker that is awake */
     ATOMIC(uint64_t) running_since;   /* ticks; 0: not noted */
+    ATOMIC(uint64_t) task_ticks;      /* about how long its tasks take */
     ATOMIC(uint32_t) in_background;   /* it runs a task in a slot (rank.c) */
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL */
     ATOMIC(struct lane *) lanes;      /* newest first, linked by lane->next; never shortened */
