@@ -21,14 +21,14 @@
  * TAKEN -> DONE by who ran it; DONE -> IDLE by the thread of the place. Of fn = NULL and state = WANTED at least one is
  * seen by the other side (J5, J8); both: the CAS decides. Whoever joins an open call sees that it is not IDLE, so taking
  * it needs no fence. A place that is GUARDed is joined by join_slow always: the last one of a span, and all where light
- * fences are not for free.
+ * fences are not for free; there each fork looks who sleeps, too: the span's limit is its head.
  *
  * A row spares the thief of calls that are forked one after the other, and then joined by a thread that no longer looks
  * whether somebody asks, a fence and a wait for each. Their thread takes back from the newest on what is left of it.
  *
- * Should the system's barrier stop working (fence.c), places made before have no guard and their light fences order nothing:
- * their calls are not taken unasked any more, nor always seen by who falls asleep. Such a call waits for its thread's next
- * fork, or for its join.
+ * Should the system's barrier stop working (fence.c), calls forked before have no guard and their light fences order nothing.
+ * Who takes one unasked, or falls asleep while such a span is asked but has not answered, waits as fence.c does (J51, J54). A
+ * place that is free gets its guard before the next fork, a span its limit when its thread comes to look at it.
  *
  * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its
  * taker has been counted in the group by then, so the group cannot finish between.
@@ -42,11 +42,11 @@
  *                                                function runs; split: two run the call
  *   J4  row_open: CAS IDLE to WANTED    relaxed  J12 split: an offered call is run twice
  *   J5  row_open: heavy fence           heavy    J8  fn and state pass each other: the call runs twice
- *   J7  row_open: load fn, x2           acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
+ *   J51 row_open: settles               heavy    J8  as J5, of calls forked before the barrier was lost
+ *   J7  place_take: load fn             acquire  J44 the argument of a call forked anew after J5 is not there yet, nor whose it is
  *   J50 place_after: load next          acquire  J49 see J49
- *   J48 row_open: CAS WANTED            release  J47, J10  as J7, for other thieves; split: the call is open when its thread has joined it.
- *                                                survives order: J5 releases all but what is forked between it and J7
- *   J47 row_take: CAS OPEN to WANTED    acquire  J48 see J48; split: two thieves run the call
+ *   J48 row_open: CAS WANTED            relaxed  J10 split: the call is open when its thread has joined it
+ *   J47 row_take: CAS OPEN to WANTED    acquire  J5  a call is read that had been joined before J5; split: two thieves run the call
  *   J6  place_take: CAS WANTED            relaxed  J10 split: both sides run the call
  *   J45 place_take: looks again         -        J44, J48 a wait takes a stranger's call
  *   J46 hunt_is_on: looks again         -        J14 a join takes a stranger's call, or helps with a stranger's loop
@@ -58,6 +58,9 @@
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J17 fork_current: load current, x3      acquire  J16 see J16
  *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
+ *   J53 forks_settle: load limit        acquire  J52 a call forked before the span's forks looked who sleeps is not seen. survives order:
+ *                                                J17 tells as much, but where `current` is read late and then the limit not
+ *   J54 forks_settle: settles           heavy    J43 as J20, of a span that has not been asked since the barrier was lost
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
@@ -173,7 +176,7 @@ static void fork_respond(struct fork_span *span) {
     struct weft_worker *seat = span->seat;
     span_rest(span);
     if (load_rlx(&seat->in_background)) return;
-    if (span->is_guarded) {
+    if (!os_fence_is_asymmetric()) {
         fence_sc(J39);
         if (park_glance(&seat->pool->park) == 0) return;
     }
@@ -184,10 +187,10 @@ static void fork_respond(struct fork_span *span) {
 
 static NOINLINE void fork_at_limit(weft_place *here) {
     struct fork_span *span = span_of(here);
-    bool is_asked = load_rlx(&span->limit) == NULL;
+    bool is_asked = span_is_asked(span);
     weft_place *deeper = here == span_last(span) ? span_leave(span) : here + 1;
     if (is_asked) fork_respond(span_of(deeper));
-    span->seat->forker.deeper = deeper;
+    span->seat->forker.deeper = place_ready(deeper);
 }
 void fork_slow(weft_place *here) { fork_at_limit(here); }
 
@@ -215,7 +218,7 @@ static struct fork_span *fork_current(const struct weft_worker *seat, const stru
 }
 
 static void span_ask(struct fork_span *span) {
-    if (span != NULL && load_rlx(&span->limit) != NULL) store_rlx(&span->limit, NULL);
+    if (span != NULL && !span_is_asked(span)) store_rlx(&span->limit, NULL);
 }
 static void fork_ask(const struct weft_worker *seat) { span_ask(fork_current(seat, NULL)); }
 
@@ -233,8 +236,8 @@ static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *fil
     bool is_asked = true;
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        const struct fork_span *span = seat == NULL ? NULL : fork_current(seat, filter);
-        if (span != NULL && load_rlx(&span->limit) != NULL) is_asked = false;
+        struct fork_span *span = seat == NULL ? NULL : fork_current(seat, filter);
+        if (span != NULL && !span_is_asked(span)) is_asked = false;
     }
     return is_asked;
 }
@@ -248,11 +251,23 @@ static bool forks_are_under_way(const weft_pool *pool, const struct fork_filter 
     return false;
 }
 
+void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    bool is_reached = true;
+    for (uint32_t i = 0; i < count && !os_fence_is_asymmetric(); i++) {
+        const struct weft_worker *seat = seat_of(pool, i);
+        struct fork_span *span = seat == NULL ? NULL : fork_current(seat, filter);
+        if (span != NULL && load_acq(J53, &span->limit) != span_place(span, 0)) is_reached = false;
+    }
+    if (!is_reached) os_settle_heavy(J54);
+}
+
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
     /* One that has answered in between has also looked who sleeps. */
     for (int i = 0; i < 3 && forks_are_under_way(pool, filter); i++) {
         forks_ask(pool, filter);
         os_fence_heavy(J20);
+        forks_settle(pool, filter);
         if (forks_are_asked(pool, filter)) return;
     }
 }
@@ -337,9 +352,8 @@ static bool place_take(const struct fork_hunt *hunt, weft_place *place, uint64_t
                        struct fork_call *call) {
     call->place = place;
     call->fn = load_acq(J7, &place->fn);
-    bool is_there = call->fn != NULL && (os_fence_is_asymmetric() || (back & STATE_GUARD) != 0);
     /* It may be another than was seen before. What holds now of the call that J7 has seen holds at J6, or that fails. */
-    is_there = is_there && recheck(J45, filter_accepts(hunt->filter, span_of(place)) && hunt_is_on(hunt), true);
+    bool is_there = call->fn != NULL && recheck(J45, filter_accepts(hunt->filter, span_of(place)) && hunt_is_on(hunt), true);
     uint64_t taken = (wanted & ~STATE_KIND) | PLACE_TAKEN;
     return cas_rlx(J6, &place->state, &wanted, is_there ? taken : back) && is_there;
 }
@@ -350,20 +364,23 @@ static bool row_open(const struct fork_hunt *hunt, weft_place *first, uint32_t *
     uint64_t wanted = (state_taken(hunt->seat, hunt->span, 0) & ~STATE_KIND) | PLACE_WANTED;
     uint32_t most = *count;
     *count = 0;
+    bool is_reached = true;
     for (weft_place *place = first; *count < most && may_open(place); place = place_after(place)) {
         uint64_t state = load_rlx(&place->state);
         if (kind_of(state) == PLACE_IDLE) (void)cas_rlx(J4, &place->state, &state, wanted | (state & STATE_GUARD));
+        if ((state & STATE_GUARD) == 0) is_reached = false;
         (*count)++;
     }
     os_fence_heavy(J5);
+    if (!is_reached && !os_fence_is_asymmetric()) os_settle_heavy(J51);
     weft_place *place = first;
     for (uint32_t i = 1; i < *count; i++) {
         place = place_after(place);
         uint64_t state = load_rlx(&place->state);
         uint64_t guard = state & STATE_GUARD;
         if (state != (wanted | guard)) continue;
-        bool is_there = load_acq(J7, &place->fn) != NULL && (os_fence_is_asymmetric() || guard != 0);
-        (void)cas_rel(J48, &place->state, &state, guard | (is_there ? PLACE_OPEN : PLACE_IDLE));
+        bool is_there = load_rlx(&place->fn) != NULL;
+        (void)cas_rlx(J48, &place->state, &state, guard | (is_there ? PLACE_OPEN : PLACE_IDLE));
     }
     uint64_t guard = load_rlx(&first->state) & STATE_GUARD;
     return place_take(hunt, first, wanted | guard, guard | PLACE_IDLE, call);
@@ -413,8 +430,8 @@ static bool fork_force(const struct fork_hunt *hunt, const struct weft_worker *o
 static bool row_goes_on(const struct fork_hunt *hunt, const struct weft_worker *other) {
     const struct fork_row *row = &hunt->seat->row;
     if (row->left > 0 || row->owner != other) return false;
-    const struct fork_span *span = load_acq(J17, &other->forks.current);
-    return span != NULL && load_rlx(&span->limit) == NULL;
+    struct fork_span *span = load_acq(J17, &other->forks.current);
+    return span != NULL && span_is_asked(span);
 }
 
 static bool fork_get(const struct fork_hunt *hunt, struct weft_worker *other, bool force, struct fork_call *call) {

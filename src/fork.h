@@ -46,6 +46,8 @@ bool forks_are_open(const weft_pool *pool, bool force);
 void forks_ask(const weft_pool *pool, const struct fork_filter *filter);
 /* The same by one that is about to sleep: whatever is forked from now on will be offered and somebody woken. */
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter);
+/* Completes the heavy fence made before it, for who is about to sleep, should the barrier have been lost under such forks. */
+void forks_settle(const weft_pool *pool, const struct fork_filter *filter);
 
 /* Detached calls: nobody waits for one that another thread has taken. Its function calls fork_detach before all else:
  * then it is a task of its region's group, counted there, and the place is its thread's again. Forked by weft_place_push,
@@ -61,7 +63,7 @@ void fork_detach(struct weft_worker *seat);
 INLINE bool fork_retake(weft_place *here) { return !weft_place_pop(here) || !weft_join_slow(here, NULL, 0); }
 INLINE bool fork_is_asked(const weft_place *here) {
     const struct weft_span *span = (const void *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
-    return weft_load_rlx(&span->limit) == NULL;
+    return weft_load_rlx(&span->limit) < here;
 }
 /* Somebody asks, and forks have been made from `first` to before `here`: offers the oldest that is there still. Returns
  * the place for the next fork, after having passed back over those that were taken. */

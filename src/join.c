@@ -32,6 +32,7 @@ static void join_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
         has_help = fork_find_below(seat, here, false, &help);
         if (!has_help) {
             os_fence_heavy(J42);
+            forks_settle(pool, NULL);
             has_help = fork_find_below(seat, here, true, &help);
         }
     }

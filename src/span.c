@@ -3,9 +3,10 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
  *   J49 span_next: store next           release  J50 a row goes on in a span that is not made yet
+ *   J52 span_rest: store limit          release  J53 see J53. survives order: as J53
  *   J18 region_begin: fence             sc       K3, R21  a worker parks, asks not and is not seen
  *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
- *                                                compiler alone; where J20 is a full fence every span is asked always (GUARDed)
+ *                                                compiler alone; where J20 is a full fence every fork looks (J52)
  */
 #include "span.h"
 
@@ -22,9 +23,6 @@ static struct fork_span *span_make(struct weft_worker *seat, uint64_t base) {
     plain_write(&span->base, sizeof span->base);
     span->seat = seat;
     span->base = base;
-    span->is_guarded = !os_fence_is_asymmetric();
-    for (size_t i = SPAN_FIRST; span->is_guarded && i < SPAN_PLACES; i++)
-        store_rlx(&span_place(span, i)->state, STATE_GUARD);
     store_rlx(&span_last(span)->state, STATE_GUARD);
     return span;
 }
@@ -50,7 +48,7 @@ static struct fork_span *first_span(struct weft_worker *seat) {
 static void span_switch(struct fork_span *from, struct fork_span *to) {
     store_rel(J16, &from->seat->forks.current, to);
     os_fence_light(J19);
-    if (to != NULL && load_rlx(&from->limit) == NULL) store_rlx(&to->limit, NULL);
+    if (to != NULL && span_is_asked(from) && !span_is_asked(to)) store_rlx(&to->limit, NULL);
 }
 
 struct fork_span *region_span(struct weft_worker *seat) {
@@ -69,8 +67,8 @@ weft_place *region_begin(struct fork_span *span, uint64_t id, uint32_t index) {
     span_rest(span);
     store_rel(J16, &forks->current, span);
     fence_sc(J18);
-    if (park_glance(&span->seat->pool->park) != 0) store_rlx(&span->limit, NULL);
-    return span_place(span, SPAN_FIRST);
+    if (park_glance(&span->seat->pool->park) != 0 && !span_is_asked(span)) store_rlx(&span->limit, NULL);
+    return place_ready(span_place(span, SPAN_FIRST));
 }
 
 void region_end(struct fork_span *span) {

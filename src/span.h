@@ -13,7 +13,7 @@
 #define SPAN_FIRST 2u /* place 0 is the head, place 1 holds a frame */
 
 struct fork_span {
-    ATOMIC(weft_place *) limit; /* as in weft_span: the span's last place, NULL when asked */
+    ATOMIC(weft_place *) limit; /* as in weft_span: the last place; NULL when asked; the head where each fork looks around */
     struct weft_worker *seat;   /* begins with the forker */
     ATOMIC(struct fork_span *) next;
     struct fork_span *outer;       /* of a region's first span: where the thread forked before */
@@ -23,7 +23,6 @@ struct fork_span {
     ATOMIC(uint32_t) index;
     uint32_t refused : 30; /* forks at the last place that there was no memory for */
     uint32_t is_guest : 1; /* the region is an outside thread's */
-    uint32_t is_guarded : 1;
 };
 
 /* state: GUARD | SLEEPS (the joining thread) | kind | seat (12 bits) | position of the taker's region (32) | count (15) */
@@ -68,8 +67,21 @@ INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
     return ((offer & ~OFFER_PLACE) + OFFER_PLACE + 1) | (uintptr_t)place / sizeof(weft_place);
 }
 
+INLINE bool span_is_asked(struct fork_span *span) { return load_rlx(&span->limit) != span_last(span); }
 /* Nobody has asked the span's thread. */
-INLINE void span_rest(struct fork_span *span) { store_rlx(&span->limit, span->is_guarded ? NULL : span_last(span)); }
+INLINE void span_rest(struct fork_span *span) {
+    if (LIKELY(os_fence_is_asymmetric()))
+        store_rlx(&span->limit, span_last(span));
+    else
+        store_rel(J52, &span->limit, span_place(span, 0));
+}
+/* The same place, free, for the next fork: where light fences order nothing, its join is to make a full one. A thief who was late
+ * at it fails (J6, J48). */
+INLINE weft_place *place_ready(weft_place *place) {
+    if (LIKELY(os_fence_is_asymmetric()) || (load_rlx(&place->state) & STATE_GUARD) != 0) return place;
+    store_rlx(&place->state, STATE_GUARD);
+    return place;
+}
 
 /* weft_forker.slow. Programs compiled with clang rely on its keeping their registers. */
 #if defined(__x86_64__) && !defined(__clang__)

@@ -216,6 +216,14 @@ EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup
 EXPLORE_DRIVER(fork_leaf_after, .about = "the same after a region has ended", .setup = setup_one,
                .threads = {leaf_after_region}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* The same while the barrier is lost: the call was forked when light fences were for free, who falls asleep comes after. */
+static void lose_barrier(void) {
+    for (uint32_t i = 0; i < 4; i++) os_fence_heavy(drive_fork_lose);
+}
+EXPLORE_DRIVER(fork_leaf_lost, .about = "a long leaf while the barrier is lost", .setup = setup_one,
+               .threads = {long_leaf, lose_barrier}, .check = all_run,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER, .must_see = 1);
+
 /* The same in a task, while tasks are thought to be tiny, so that an idle worker dozes, and nobody has the patience to
  * force. The dozer may sleep until its deadline, but not go on for ever. */
 static int leaf_task(void *payload, weft_worker *self) {

@@ -247,6 +247,40 @@ static void take_one(void) {
 EXPLORE_DRIVER(late_force, .about = "a call is taken by force, its place used again and again", .setup = setup_again,
                .threads = {fork_again_and_again, take_one}, .check = leave);
 
+static void lose_barrier(void) {
+    for (uint32_t i = 0; i < 4; i++) os_fence_heavy(drive_late_lose);
+}
+EXPLORE_DRIVER(late_lost, .about = "the same while the barrier is lost", .setup = setup_again,
+               .threads = {fork_again_and_again, take_one, lose_barrier}, .check = leave,
+               .flags = EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
+
+/* Who falls asleep while the barrier is lost sees a call, or its thread, that it is asked; also when that leaves a span and
+ * comes back to it, whose forks look who sleeps by then. */
+static void fork_between(void) {
+    struct weft_worker *seat = weft_place_worker(world.place[0]);
+    weft_leave(fork_enter(seat));
+    seat->forker.deeper = NULL;
+    leaf_fork(world.place[0], &world.argument[0]);
+    world.is_begun = seat->forker.deeper != NULL; /* it has looked */
+    weft_leave(fork_enter(seat));
+}
+static void fall_asleep(void) {
+    add_rlx(&world.pool->park.word[0].helpers, 1);
+    forks_ask_firmly(world.pool, NULL);
+    world.is_waiting = !forks_are_open(world.pool, true);
+    add_rlx(&world.pool->park.word[0].helpers, UINT32_MAX);
+}
+static void join_between(void) {
+    EXPECT(world.is_begun || !world.is_waiting);
+    explore_observe(world.is_waiting);
+    EXPECT(leaf_join(world.place[0], &world.argument[0]) == 1);
+    world.run = HELPERS;
+    leave();
+}
+EXPLORE_DRIVER(late_sleeper, .about = "who falls asleep asks, and the barrier is lost", .setup = setup_again,
+               .threads = {fork_between, fall_asleep, lose_barrier}, .check = join_between, .must_see = 3,
+               .flags = EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
+
 /* ---- a call taken by force for a wait: it is one of the group waited for ------------------------------------------- */
 
 enum { WANTED_INDEX = 1 };

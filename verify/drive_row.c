@@ -111,6 +111,13 @@ EXPLORE_DRIVER(row_one, .about = "calls forked one after the other, a thief", .s
 EXPLORE_DRIVER(row_two, .about = "the same, two thieves", .setup = setup, .threads = {two_rows, thief_0, thief_1},
                .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 7);
 
+static void lose_barrier(void) {
+    for (uint32_t i = 0; i < 4; i++) os_fence_heavy(drive_row_lose);
+}
+EXPLORE_DRIVER(row_lost, .about = "the same while the barrier is lost", .setup = setup,
+               .threads = {two_rows, thief_0, thief_1, lose_barrier}, .check = each_ran,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER, .must_see = 7);
+
 EXPLORE_DRIVER(row_again, .about = "the same again and again, two thieves", .setup = setup,
                .threads = {many_rows, thief_0, thief_1}, .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 7);
 

@@ -224,7 +224,7 @@ static bool explore_driver_run(const explore_driver *driver) {
 /* ---- sites and mutants -------------------------------------------------------------------------------------------- */
 
 static bool is_change(const explore_site *site) { return site->op >= EXPLORE_CAS && site->op <= EXPLORE_XCHG; }
-static bool is_fence(const explore_site *site) { return site->op >= EXPLORE_FENCE && site->op <= EXPLORE_HEAVY; }
+static bool is_fence(const explore_site *site) { return site->op >= EXPLORE_FENCE && site->op <= EXPLORE_SETTLE; }
 
 /* The ways to weaken a site, as words each followed by a blank. */
 static const char *mutants_of(const explore_site *site) {

@@ -18,6 +18,7 @@
 #define EXPLORE_ALWAYS_FULL 16u    /* os_fence_light and os_fence_heavy are always full fences */
 #define EXPLORE_ALWAYS_LIGHT 32u   /* they are always the asymmetric pair */
 #define EXPLORE_BARRIER_FAILS 128u /* os_barrier may stop working, for good */
+#define EXPLORE_LOSES_BARRIER 256u /* as with --lose-barrier: light fences become full ones in the middle */
 #define EXPLORE_BUFFERING 64u      /* as with --buffering: a load may read a store that runs later */
 
 typedef struct explore_driver {

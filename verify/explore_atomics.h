@@ -16,6 +16,7 @@ enum explore_op {
     EXPLORE_FENCE,
     EXPLORE_LIGHT,
     EXPLORE_HEAVY,
+    EXPLORE_SETTLE,
     EXPLORE_RECHECK
 };
 
@@ -97,7 +98,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 
 #define fence_compiler() ((void)0)
 /* The time that it waits has done to every thread what a heavy fence does. */
-#define os_settle_heavy(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_HEAVY, EXPLORE_SC))
+#define os_settle_heavy(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_SETTLE, EXPLORE_SC))
 
 /* os.h's asymmetric pair. */
 #define os_fence_light(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_LIGHT, EXPLORE_SC))

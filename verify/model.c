@@ -439,8 +439,10 @@ void explore_fence(explore_site *site) {
     run_mix((uint64_t)site->line << 32 | UINT64_C(0xfe) << 24 | self->id);
     trace_step("fence", site, 0, site->dropped, 0);
     if (site->dropped) return;
-    if (site->op == EXPLORE_HEAVY && R.asymmetric) {
-        if (R.loses_barrier && choose_rarely(LOSS_CHANCE))
+    if (site->op == EXPLORE_SETTLE) {
+        heavy_fence();
+    } else if (site->op == EXPLORE_HEAVY && R.asymmetric) {
+        if ((R.loses_barrier || (R.driver->flags & EXPLORE_LOSES_BARRIER) != 0) && choose_rarely(LOSS_CHANCE))
             R.asymmetric = false; /* fence.c: and the wait does as the barrier */
         heavy_fence();
     } else if (site->op == EXPLORE_LIGHT && R.asymmetric) {
