@@ -112,7 +112,7 @@ static void home_lay(void) {
 static unsigned trip(unsigned lines, uint16_t *spared) {
     unsigned written = 0;
     for (unsigned i = 0; i < BLOCKS; i++)
-        for (unsigned k = 0; k < lines; k++) ((char *)home[i])[k * CACHE_LINE] = 1;
+        for (unsigned k = 0; k < lines; k++) ((char *)home[i])[(size_t)k * CACHE_LINE] = 1;
     static char before[SLOT_BYTES];
     memcpy(before, home[0], sizeof before);
     blocks_write(KIND_512, home, BLOCKS, spared);
