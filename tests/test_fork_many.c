@@ -1,5 +1,6 @@
 /* test_fork_many.c: more forked calls open at once than a span holds. */
 #define _GNU_SOURCE
+#include "os_help.h"
 #include "pool_help.h"
 
 enum { CALLS = 800 }; /* three spans are full, a fourth is begun */
@@ -76,8 +77,45 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
     end_pool(pool);
 }
 
+/* Calls forked while the system's barrier worked, and taken when that has been lost and their thread forks no more. */
+static int take_without_barrier(void *nothing) {
+    (void)nothing;
+    static weft_place *place[CALLS];
+    weft_pool *pool = make_pool(1);
+    sem_t done;
+    semaphore argument = &done;
+    gate g;
+    weft_group group = WEFT_GROUP_INIT;
+    weft_place *here = NULL;
+    REQUIRE(sem_init(&done, 0, 0) == 0);
+    gate_occupy(&g, pool, &group);
+    REQUIRE(weft_enter(pool, &here) == WEFT_OK);
+    for (unsigned i = 0; i < CALLS; i++) {
+        place[i] = here;
+        here = tell_fork(here, &argument);
+    }
+    if (!forbid_call(SYS_membarrier, ANY_SECOND, EPERM)) return 77;
+    gate_open(&g);
+    for (unsigned i = 0; i < CALLS; i++) await(&done);
+    for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
+    REQUIRE(sem_trywait(&done) == -1);
+    weft_leave(place[0]);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    sem_destroy(&done);
+    end_pool(pool);
+    return 0;
+}
+
+static void test_barrier_is_lost_below_calls(void **state) {
+    (void)state;
+    int status = in_child(take_without_barrier, NULL);
+    if (status == 77) SKIP("no seccomp filters");
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_leaf_strands_no_span),
-                                       cmocka_unit_test(test_what_is_taken_at_once_is_for_all)};
+                                       cmocka_unit_test(test_what_is_taken_at_once_is_for_all),
+                                       cmocka_unit_test(test_barrier_is_lost_below_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
