@@ -36,6 +36,8 @@ class Workload {
     virtual bool tell(SlotFigures &) { return false; }
     // Memory the round was about; 0: the process's peak.
     virtual uint64_t held_bytes() const { return 0; }
+    // What of it was there before the first round.
+    virtual uint64_t held_before() const { return 0; }
     // Runs `tasks` jobs to their end; 0 or the entrant's error. `tasks` is a multiple of unit().
     virtual int run(const entrant &table, void *pool, uint64_t tasks) = 0;
     // The same without a pool: jobs first to end - 1, on this thread. False when the workload has no such form.

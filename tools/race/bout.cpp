@@ -127,7 +127,9 @@ class TaskBout : public Bout {
             reply.has_slot = 1;
             reply.wall_ns = static_cast<uint64_t>(reply.slot.makespan_ns * static_cast<double>(reply.tasks));
         }
-        if (work->held_bytes() != 0) reply.peak_bytes = work->held_bytes();
+        if (work->held_bytes() == 0) return;
+        reply.peak_bytes = work->held_bytes();
+        reply.before_bytes = work->held_before();
     }
 };
 
