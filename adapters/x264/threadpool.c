@@ -3,8 +3,9 @@
  * What x264 relies on, and how it is kept:
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
- *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: all
- *    pools of the encoder are views of the process's pool, which has no more than there are CPUs (view.h).
+ *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough:
+ *    pools of the encoder are views of the process's pool, which has no more than there are CPUs, but for those that ask for
+ *    fewer threads (view.h): workers_open.
  *  - Run never runs the job itself. Wait does when the job waited for is the next to start, but only where a pool has more
  *    jobs than threads and CPUs to run them: else a worker is about to take it, and the caller has other work soon, which
  *    would have to wait for a whole frame. On one of weft's workers wait always does.
