@@ -57,7 +57,7 @@
  *   J14 fork_done: exchange state       release  J11 see J11; split: the sleeper is not seen
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J17 fork_current: load current, x3      acquire  J16 see J16
- *   J20 forks_ask_firmly: heavy fence   heavy    J43 a call forked meanwhile is not seen, and not offered
+ *   J20 forks_ask_firmly: heavy fence   heavy    J43, J18, R10  a call forked meanwhile, or a loop below a join, is not seen, and not offered
  *   J53 forks_settle: load limit        acquire  J52 a call forked before the span's forks looked who sleeps is not seen. survives order:
  *                                                J17 tells as much, but where `current` is read late and then the limit not
  *   J54 forks_settle: settles           heavy    J43 as J20, of a span that has not been asked since the barrier was lost
@@ -251,7 +251,8 @@ static bool forks_are_under_way(const weft_pool *pool, const struct fork_filter 
     return false;
 }
 
-void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
+/* Completes the heavy fence made before it, should the barrier have been lost under such forks. */
+static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     bool is_reached = true;
     for (uint32_t i = 0; i < count && !os_fence_is_asymmetric(); i++) {

@@ -46,8 +46,6 @@ bool forks_are_open(const weft_pool *pool, bool force);
 void forks_ask(const weft_pool *pool, const struct fork_filter *filter);
 /* The same by one that is about to sleep: whatever is forked from now on will be offered and somebody woken. */
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter);
-/* Completes the heavy fence made before it, for who is about to sleep, should the barrier have been lost under such forks. */
-void forks_settle(const weft_pool *pool, const struct fork_filter *filter);
 
 /* Detached calls: nobody waits for one that another thread has taken. Its function calls fork_detach before all else:
  * then it is a task of its region's group, counted there, and the place is its thread's again. Forked by weft_place_push,

@@ -10,7 +10,6 @@
  *   J28 join_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
  *                                                J5, full fences; ThreadSanitizer knows none
  *   J34 join_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
- *   J42 join_sleep: heavy fence         heavy    J43, R10  as J20; a loop below is opened and nobody told
  */
 #include "fork.h"
 #include "observe.h"
@@ -29,12 +28,8 @@ static void join_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     store_rlx(&seat->forks.sleeps, helps);
     add_rlx(&pool->park.word[0].helpers, helps);
     if (helps) {
-        has_help = fork_find_below(seat, here, false, &help);
-        if (!has_help) {
-            os_fence_heavy(J42);
-            forks_settle(pool, NULL);
-            has_help = fork_find_below(seat, here, true, &help);
-        }
+        forks_ask_firmly(pool, NULL); /* the fence, too, for this thread forks */
+        has_help = fork_find_below(seat, here, true, &help);
     }
     if (!has_help) pool_sleep(seat, event, 0);
     store_rlx(&seat->forks.sleeps, 0);

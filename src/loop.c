@@ -33,7 +33,7 @@
  *   R7  loop_enter: CAS door          relaxed  R8  split: a helper is not counted
  *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
  *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
- *   R10 loop_open: fence              sc       K3, T17, J42, R21  who could help sleeps and does not see the loop
+ *   R10 loop_open: fence              sc       K3, T17, J20, R21  who could help sleeps and does not see the loop
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made

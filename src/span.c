@@ -4,7 +4,7 @@
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
  *   J49 span_next: store next           release  J50 a row goes on in a span that is not made yet
  *   J52 span_rest: store limit          release  J53 see J53. survives order: as J53
- *   J18 region_begin: fence             sc       K3, R21  a worker parks, asks not and is not seen
+ *   J18 region_begin: fence             sc       K3, T17, J20, R21  who falls asleep asks not and is not seen
  *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
  *                                                compiler alone; where J20 is a full fence every fork looks (J52)
  */

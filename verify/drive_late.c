@@ -125,6 +125,64 @@ static void run_other(void) { run_what_is_asked_for(1); }
 EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose taker waits in turn", .setup = fork_branch,
                .threads = {join_branch, run_one, run_other}, .check = leave, .flags = EXPLORE_ALWAYS_LIGHT);
 
+/* ---- a join that falls asleep while the taker of its call goes on to another span ----------------------------------- */
+
+static os_word sent;
+static uint32_t sends(weft_place *here, uint32_t number) {
+    uint32_t result = leaf(here, number);
+    store_rel(drive_late_sent, &sent, 1);
+    os_wake(&sent, INT32_MAX);
+    return result;
+}
+WEFT_FORK(sends, uint32_t, uint32_t)
+/* What it forks must be run by who waits in its join. */
+static uint32_t send_and_await(weft_place *here, uint32_t number) {
+    sends_fork(here, &number);
+    while (load_acq(drive_late_seen, &sent) == 0) os_wait(&sent, 0, 0);
+    return sends_join(here, &number);
+}
+static uint32_t after_region(weft_place *here, uint32_t number) {
+    weft_leave(fork_enter(weft_place_worker(here)));
+    return leaf(here, send_and_await(here, number));
+}
+WEFT_FORK(after_region, uint32_t, uint32_t)
+static uint32_t after_span(weft_place *here, uint32_t number) {
+    weft_place *first = here;
+    uint32_t below = number;
+    while (!fork_is_full(here)) here = leaf_fork(here, &below);
+    weft_place *last = here;
+    here = leaf_fork(here, &below);
+    number = send_and_await(here, number);
+    leaf_join(here = last, &below);
+    while (here != first) leaf_join(--here, &below);
+    world.run = 1;
+    return leaf(here, number);
+}
+WEFT_FORK(after_span, uint32_t, uint32_t)
+
+static void enter_asleep(void) {
+    make(0);
+    store_rlx(&sent, 0);
+    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+}
+static void fork_after_region(void) {
+    enter_asleep();
+    after_region_fork(world.place[0], &world.argument[0]);
+    EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
+}
+static void join_after_region(void) { EXPECT(after_region_join(world.place[0], &world.argument[0]) == 2); }
+EXPLORE_DRIVER(late_region, .about = "a join falls asleep while its call's taker ends a region", .setup = fork_after_region,
+               .threads = {join_after_region, run_outer}, .check = leave, .flags = EXPLORE_NO_RESCUE);
+
+static void fork_after_span(void) {
+    enter_asleep();
+    after_span_fork(world.place[0], &world.argument[0]);
+    EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
+}
+static void join_after_span(void) { EXPECT(after_span_join(world.place[0], &world.argument[0]) == 2); }
+EXPLORE_DRIVER(late_span, .about = "the same while that goes on to its next span", .setup = fork_after_span,
+               .threads = {join_after_span, run_outer}, .check = leave, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- two calls offered one after the other: each is run by its own function -------------------------------------- */
 
 static uint32_t twice(weft_place *here, uint32_t number) {
