@@ -11,9 +11,8 @@
  *
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
  * the group's own error when a task failed. Every function may be called from any thread unless its comment says otherwise.
- * Sizes are in bytes; times say their unit in their name. How to see what a pool does stands at the end.
- *
- * Only weft_config_from_env reads the environment; and the first pool of the process, for WEFT_FENCE=full (no membarrier).
+ * Sizes are in bytes; times say their unit in their name. How to see what a pool does stands at the end. Only
+ * weft_config_from_env reads the environment; and the first pool of the process, for WEFT_FENCE=full (no membarrier).
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -86,8 +85,9 @@ typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 #define WEFT_INLINE_MAX 2032u
 /* The largest payload. */
 #define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30)
-/* The most workers one pool can have. */
+/* The most workers one pool can have, and the most threads: workers, spares and those from outside that use it at once. */
 #define WEFT_WORKERS_MAX 512u
+#define WEFT_THREADS_MAX 4096u
 
 /* What weft_submit does when `queue_max` tasks are waiting to start. */
 enum weft_full {
@@ -135,9 +135,9 @@ typedef struct weft_config {
     uint32_t flags;                                  /* WEFT_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
-    void (*start)(weft_worker *self, void *context); /* on each worker thread before its first task; or NULL */
-    void (*stop)(weft_worker *self, void *context);  /* on each worker thread after its last task; or NULL */
-    void (*data_free)(void *data); /* destroys *weft_worker_data; called in destroy, after every stop hook */
+    void (*start)(weft_worker *self, void *context); /* on each worker and spare, before its first task; or NULL */
+    void (*stop)(weft_worker *self, void *context);  /* on each worker and spare, after its last task; or NULL */
+    void (*data_free)(void *data); /* for each *weft_worker_data that is not NULL, in destroy, after every stop hook */
     weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
     void *context;                 /* passed to start, stop, clean and watchdog */
     /* What the pool does, to be seen: see the end of this file. */
@@ -230,7 +230,7 @@ typedef struct weft_real_time {
     uint64_t unlocked_bytes; /* there, but may be paged out */
 } weft_real_time;
 
-/* Fills *outcome up to its struct_size. Complete for the workers when weft_pool_create has returned. WEFT_OK, WEFT_EINVAL. */
+/* Fills *outcome up to its struct_size. Complete for workers when weft_pool_create has returned. WEFT_OK, WEFT_EINVAL. */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
 /* Worker threads running (spares not counted); 0 for NULL. */
@@ -248,7 +248,7 @@ WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
  * returned, so it may then be reused or freed. Do not copy one that has tasks. */
 typedef struct weft_group {
     uint64_t id;    /* weft's */
-    uint32_t flags; /* WEFT_CANCEL_ON_ERROR, WEFT_URGENT or WEFT_BACKGROUND; set before the first submit */
+    uint32_t flags; /* WEFT_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
     uint32_t zero;  /* must be 0 */
 } weft_group;
 
@@ -264,7 +264,7 @@ typedef struct weft_group {
  * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
  * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
-/* Once its deadline (weft_deadline) has passed, what a worker comes upon does not run, nor anything after: as weft_cancel. */
+/* Once its deadline (weft_deadline) has passed, what a worker comes upon does not run, nor what follows: as weft_cancel. */
 #define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
@@ -272,10 +272,10 @@ typedef struct weft_group {
  * submitted inside a task lies below that task's group: waiting for the upper one helps it.
  * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
  * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL;
- * WEFT_EFORK; WEFT_EAGAIN (too many threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags that are
- * not known, both of WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is cancelled,
- * the payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the queue has to
- * grow or size > WEFT_INLINE_MAX. */
+ * WEFT_EFORK; WEFT_EAGAIN (WEFT_THREADS_MAX threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags
+ * that are not known, both of WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is
+ * cancelled, the payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the
+ * queue has to grow or size > WEFT_INLINE_MAX. */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
 /* weft_submit into the group of the task that `self` runs, so that this group, and with it the job that its first task was,
@@ -396,7 +396,7 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
  * may have; WEFT_ECANCELED when the calling task's group was cancelled before every index had begun: those that had have
  * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK,
- * WEFT_ENOMEM, WEFT_EAGAIN (too many threads use this pool): no call was made. In a WEFT_ORDERED pool the loop starts at
+ * WEFT_ENOMEM, WEFT_EAGAIN (as weft_submit): no call was made. In a WEFT_ORDERED pool the loop starts at
  * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
@@ -544,8 +544,8 @@ WEFT_API void weft_leave(weft_place *here);
 WEFT_API weft_worker *weft_place_worker(weft_place *here);
 
 /* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
- *     weft_place *name_fork(weft_place *here, argument_type const *argument);     the argument is copied, and kept for the join
- *     result_type name_join(weft_place *here, argument_type const *argument);     the same pointer, unchanged
+ *     weft_place *name_fork(weft_place *here, argument_type const *argument);  the argument is copied, and kept for the join
+ *     result_type name_join(weft_place *here, argument_type const *argument);  the same pointer, unchanged
  * A structure of more than 16 bytes had better go by pointer, as to any function: passed by value, each call copies it. */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
@@ -691,10 +691,11 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
 
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */
 
-/* A pointer for the thread's own use, NULL at first, kept from task to task. Never NULL itself; `self` must be a task's. */
+/* A pointer for the thread's own use, kept from task to task; NULL at first, also for a thread from outside that helps: it
+ * has run no start hook. Never NULL itself; `self` must be a task's. */
 WEFT_API void **weft_worker_data(weft_worker *self);
 
-/* 0 .. WEFT_WORKERS_MAX * 2 + outside threads; workers come first, then spares, then outside threads that help. */
+/* Below WEFT_THREADS_MAX: 0 .. weft_pool_workers - 1 are the workers', spares' and outside threads' follow. */
 WEFT_API unsigned weft_worker_index(const weft_worker *self);
 
 /* The pool of a worker. */
@@ -839,7 +840,7 @@ typedef struct weft_heap_counts {
     uint64_t kept_bytes;     /* in such places now: at most 64 MiB, or a quarter of what live ones hold */
 } weft_heap_counts;
 
-/* Fills *counts up to its struct_size: sums over all threads and classes. Reads every page's state: slow. WEFT_OK, _EINVAL. */
+/* Fills *counts up to its struct_size: sums over threads and classes. Reads page states: slow. WEFT_OK, WEFT_EINVAL. */
 WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
 /* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */

@@ -287,7 +287,7 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 /// exception, the others a weft::error.
 class group {
   public:
-    /// `flags`: as of a weft_group: WEFT_CANCEL_ON_ERROR, WEFT_URGENT, WEFT_BACKGROUND.
+    /// `flags`: as of a weft_group: WEFT_CANCEL_ON_ERROR, WEFT_DROP_LATE, WEFT_URGENT, WEFT_BACKGROUND.
     explicit group(weft_pool *pool, std::uint32_t flags = 0) noexcept : home(pool), counted{0, flags, 0} {}
     group(const group &) = delete;
     group &operator=(const group &) = delete;
@@ -324,6 +324,11 @@ class group {
 
     /// The group is urgent until its wait ends, also what was queued before.
     void boost() { detail::check(weft_boost(home, &counted), "weft::group::boost"); }
+
+    /// The group is to have finished by then, else its wait throws WEFT_ELATE; it is urgent until that ends: weft_deadline.
+    void deadline(std::chrono::steady_clock::time_point when) {
+        detail::check(weft_deadline(home, &counted, detail::nanoseconds(when)), "weft::group::deadline");
+    }
 
     weft_pool *pool() const noexcept { return home; }
     /// For calls of weft.h.

@@ -408,7 +408,7 @@ class graph {
         detail::check(weft_graph_edge(made, before, after), "weft::graph::edge");
     }
 
-    /// Throws WEFT_ECYCLE.
+    /// Throws WEFT_ECYCLE; weft_graph_build(native(), &node) names a node of the circle.
     void build() { detail::check(weft_graph_build(made, nullptr), "weft::graph::build"); }
 
     /// Throws what the first node, by the order of adding, that failed has thrown.

@@ -137,7 +137,6 @@ struct depot {
     ATOMIC(struct segment *) all; /* newest first */
     ATOMIC(uint64_t) segments;
     ATOMIC(uint64_t) purges;
-    ATOMIC(uint64_t) purged_slots;
 };
 extern struct depot depot;
 

@@ -261,7 +261,6 @@ bool heap_free_watched(struct heap *heap, unsigned kind);
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
  * error. Nothing changed then. */
 int purge_set(bool wanted, int (*also)(void));
-void purge_main(void *unused);
 
 /* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */
 struct heap *heap_make(void);

@@ -86,7 +86,7 @@ static void purge_turn(int *idle) {
     os_wait(&purge.word, word_of(PURGE_AWAKE), os_now_ns() + heap_decay_period_ns());
 }
 
-void purge_main(void *unused) {
+static void purge_main(void *unused) {
     (void)unused;
     uint32_t changing = word_of(PURGE_CHANGING), stopping = word_of(PURGE_STOPPING), word;
     for (int idle = 0; (word = load_rlx(&purge.word)) != stopping;) {

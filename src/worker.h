@@ -13,7 +13,7 @@
 #include "trace.h"
 #include "weft.h"
 
-#define SEATS_MAX 4096u
+#define SEATS_MAX WEFT_THREADS_MAX
 
 /* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
 struct fork_span;

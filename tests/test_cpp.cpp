@@ -390,6 +390,22 @@ TEST_CASE("waits with a deadline") {
     CHECK(group.wait_until(std::chrono::steady_clock::time_point::max()));
 }
 
+TEST_CASE("a group with a deadline") {
+    weft::pool pool(1);
+    weft::group group(pool, WEFT_DROP_LATE);
+    int ran = 0;
+    group.deadline(std::chrono::steady_clock::now() + std::chrono::hours(1));
+    group.submit([&] { ran++; });
+    group.wait();
+    CHECK(ran == 1);
+    group.deadline(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(1)));
+    group.submit([&] { ran++; });
+    std::error_code error;
+    group.wait(error);
+    CHECK(error.value() == WEFT_ELATE);
+    CHECK(ran == 1);
+}
+
 TEST_CASE("groups inside tasks") {
     weft::pool pool(2);
     struct tree {
