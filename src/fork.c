@@ -58,8 +58,6 @@
  *   J15 fork_respond: fence             sc       K3  a worker parks and does not see the offer, nor is it seen
  *   J17 fork_current: load current, x3      acquire  J16 see J16
  *   J20 forks_ask_firmly: heavy fence   heavy    J43, J18, R10  a call forked meanwhile, or a loop below a join, is not seen, and not offered
- *   J53 forks_settle: load limit        acquire  J52 a call forked before the span's forks looked who sleeps is not seen. survives order:
- *                                                J17 tells as much, but where `current` is read late and then the limit not
  *   J54 forks_settle: settles           heavy    J43 as J20, of a span that has not been asked since the barrier was lost
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
@@ -242,30 +240,33 @@ static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *fil
     return is_asked;
 }
 
-static bool forks_are_under_way(const weft_pool *pool, const struct fork_filter *filter) {
+static bool forks_are_under_way(const weft_pool *pool) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
-        if (seat != NULL && fork_current(seat, filter) != NULL) return true;
+        if (seat != NULL && fork_current(seat, NULL) != NULL) return true;
     }
     return false;
 }
 
-/* Completes the heavy fence made before it, should the barrier have been lost under such forks. */
+/* Completes the heavy fence made before it, should the barrier have been lost under such forks. It has asked before that
+ * fence. So of a span whose forks look who sleeps, no matter since when, it sees what was forked before, or its thread
+ * has been asked there, or where it was before. */
 static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     bool is_reached = true;
     for (uint32_t i = 0; i < count && !os_fence_is_asymmetric(); i++) {
         const struct weft_worker *seat = seat_of(pool, i);
         struct fork_span *span = seat == NULL ? NULL : fork_current(seat, filter);
-        if (span != NULL && load_acq(J53, &span->limit) != span_place(span, 0)) is_reached = false;
+        if (span != NULL && load_rlx(&span->limit) != span_place(span, 0)) is_reached = false;
     }
     if (!is_reached) os_settle_heavy(J54);
 }
 
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
-    /* One that has answered in between has also looked who sleeps. */
-    for (int i = 0; i < 3 && forks_are_under_way(pool, filter); i++) {
+    /* One that has answered in between has also looked who sleeps, and so does one that forks other calls now, when it comes
+     * back to such (J19). */
+    for (int i = 0; i < 3 && forks_are_under_way(pool); i++) {
         forks_ask(pool, filter);
         os_fence_heavy(J20);
         forks_settle(pool, filter);

@@ -3,10 +3,9 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J16 span_switch: store current, x2  release  J17 a span is looked at before it is made, or one before it in the chain
  *   J49 span_next: store next           release  J50 a row goes on in a span that is not made yet
- *   J52 span_rest: store limit          release  J53 see J53. survives order: as J53
  *   J18 region_begin: fence             sc       K3, T17, J20, R21  who falls asleep asks not and is not seen
- *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten. survives drop: a barrier to the
- *                                                compiler alone; where J20 is a full fence every fork looks (J52)
+ *   J19 span_switch: light fence        light    J20 what was asked in the span left is forgotten, who sleeps not seen. survives drop:
+ *                                                a barrier to the compiler alone; where J20 is a full fence every fork looks
  */
 #include "span.h"
 
@@ -44,11 +43,13 @@ static struct fork_span *first_span(struct weft_worker *seat) {
     return span;
 }
 
-/* The thread goes on forking in another span, or nowhere: who has asked it before has asked it still. */
+/* The thread goes on forking in another span, or nowhere: who has asked it before has asked it still, and who has fallen
+ * asleep for what is forked there, and not for what was before, asks now. */
 static void span_switch(struct fork_span *from, struct fork_span *to) {
     store_rel(J16, &from->seat->forks.current, to);
     os_fence_light(J19);
-    if (to != NULL && span_is_asked(from) && !span_is_asked(to)) store_rlx(&to->limit, NULL);
+    if (to == NULL || span_is_asked(to)) return;
+    if (span_is_asked(from) || park_glance(&from->seat->pool->park) != 0) store_rlx(&to->limit, NULL);
 }
 
 struct fork_span *region_span(struct weft_worker *seat) {

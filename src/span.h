@@ -70,10 +70,7 @@ INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
 INLINE bool span_is_asked(struct fork_span *span) { return load_rlx(&span->limit) != span_last(span); }
 /* Nobody has asked the span's thread. */
 INLINE void span_rest(struct fork_span *span) {
-    if (LIKELY(os_fence_is_asymmetric()))
-        store_rlx(&span->limit, span_last(span));
-    else
-        store_rel(J52, &span->limit, span_place(span, 0));
+    store_rlx(&span->limit, LIKELY(os_fence_is_asymmetric()) ? span_last(span) : span_place(span, 0));
 }
 /* The same place, free, for the next fork: where light fences order nothing, its join is to make a full one. A thief who was late
  * at it fails (J6, J48). */

@@ -339,6 +339,10 @@ EXPLORE_DRIVER(late_sleeper, .about = "who falls asleep asks, and the barrier is
                .threads = {fork_between, fall_asleep, lose_barrier}, .check = join_between, .must_see = 3,
                .flags = EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
 
+EXPLORE_DRIVER(late_region_lost, .about = "late_region while the barrier is lost", .setup = fork_after_region,
+               .threads = {join_after_region, run_outer, lose_barrier}, .check = leave,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER);
+
 /* ---- a call taken by force for a wait: it is one of the group waited for ------------------------------------------- */
 
 enum { WANTED_INDEX = 1 };
@@ -411,6 +415,36 @@ static void setup_loops(void) { make(0); }
 
 EXPLORE_DRIVER(late_loop, .about = "two loops, a helper of the first is late to wake", .setup = setup_loops,
                .threads = {loop_two, help_first, help_second, wake_for_nothing}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- a loop's caller falls asleep while a helper runs a stranger's task in the body -------------------------------- */
+
+static int stranger_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct frame frame;
+    (void)context;
+    world.units[end - 1]++;
+    if (begin == 0 && end == 2) world.units[0]++;
+    if (self == sleeper()) return 0;
+    explore_observe(1);
+    weft_place *here = fork_enter(self);
+    frame_push(self, &frame);
+    fork_leave(fork_enter(self));
+    frame_pop(self);
+    EXPECT(send_and_await(here, 0) == 1);
+    fork_leave(here);
+    return 0;
+}
+static void loop_strangers(void) {
+    EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, stranger_body, NULL) == WEFT_OK);
+    EXPECT(world.units[0] == 1 && world.units[1] == 1);
+    world.run = HELPERS;
+}
+static void setup_loop_asleep(void) {
+    make(0);
+    store_rlx(&sent, 0);
+}
+EXPLORE_DRIVER(late_outer, .about = "a loop's caller falls asleep while a helper runs a stranger's task",
+               .setup = setup_loop_asleep, .threads = {loop_strangers, help_first}, .check = end, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 2);
 
 /* ---- a loop whose helpers leave before its end -------------------------------------------------------------------- */
 
