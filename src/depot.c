@@ -25,19 +25,20 @@
  *   A7  segment_make: CAS all        release  A8      a segment is looked at before it is made
  *   A8  depot_all: load all          acquire  A7      see A7
  *   A9  depot_take: load top         acquire  A1      see A1
- *   A10 depot_take_run: load top     acquire  A1      see A1
+ *   A10 segment_top: load top        acquire  A1      see A1
  *   A11 tagged_push: load top        acquire  A1      a walk over the links reaches a segment before it is made
  *   A12 tagged_push: store link      release  A13     as A11: the link may be newer than the top that the walk began at
- *   A13 depot_take_run: load link    acquire  A12     as A12
+ *   A13 segment_below: load link     acquire  A12     as A12
  */
 #include "depot.h"
 
 #include "kept.h"
 
-/* From this many segments on, new ones ask for huge pages. */
+/* From this many segments on, new ones ask for huge pages, if no other thread made one meanwhile. */
 #define HUGE_AFTER 16u
-/* Segments looked at for a run of slots before a new one is made. */
+/* Segments looked at for a run of slots before a new one is made, and for slots of the sort that is wanted. */
 #define RUN_LOOKS 8
+#define SORT_LOOKS 16
 
 struct depot depot;
 
@@ -82,7 +83,7 @@ static struct segment *segment_make(void) {
     struct segment *segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL) return NULL;
-    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER) {
+    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER && tagged_is_empty(&depot.stack)) {
         os_huge(segment, SEGMENT_BYTES, true);
         store_rlx(&segment->huge, true);
     }
@@ -127,17 +128,40 @@ static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *fo
     if (!is_taken) return false;
     for (uint64_t left = bits; left != 0; left &= left - 1)
         unpoison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
-    *got = (struct slots){segment, bits, load_rlx(&segment->dirty) & bits};
+    uint64_t dirty = load_rlx(&segment->dirty) & bits;
+    *got = (struct slots){segment, bits, dirty, load_rlx(&segment->part) & dirty};
     return true;
 }
 
-static bool take_some(struct slots *got, struct segment *segment, unsigned count) {
-    uint64_t found = load_rlx(&segment->free);
-    while ((found & ~LISTED) != 0) {
-        uint64_t dirty = found & ~LISTED & load_rlx(&segment->dirty);
-        if (slots_claim(got, segment, &found, lowest_bits(dirty != 0 ? dirty : found & ~LISTED, count))) return true;
+static struct segment *segment_top(void) { return item_of(load_acq(A10, &depot.stack.top)); }
+static struct segment *segment_below(const struct segment *segment) { return item_of(load_acq(A13, &segment->stack_link)); }
+
+/* Free slots of one sort: the dirtier, the better. */
+struct offer {
+    struct segment *segment;
+    uint64_t found; /* all its free slots */
+    uint64_t bits;
+    enum { DIRTY, DIRTY_IN_PART, CLEAN, NONE } sort;
+};
+
+static struct offer segment_offer(struct segment *segment) {
+    uint64_t found = load_rlx(&segment->free), free = found & ~LISTED;
+    uint64_t dirty = free & load_rlx(&segment->dirty), part = dirty & load_rlx(&segment->part);
+    if (dirty != part) return (struct offer){segment, found, dirty & ~part, DIRTY};
+    if (part != 0) return (struct offer){segment, found, part, DIRTY_IN_PART};
+    return (struct offer){segment, found, free, free != 0 ? CLEAN : NONE};
+}
+
+/* NONE: the topmost has none. */
+static struct offer best_offer(struct segment *top) {
+    struct offer best = segment_offer(top);
+    if (best.sort == NONE) return best;
+    struct segment *segment = segment_below(top);
+    for (int i = 1; i < SORT_LOOKS && segment != NULL && best.sort != DIRTY; i++, segment = segment_below(segment)) {
+        struct offer offer = segment_offer(segment);
+        if (offer.sort < best.sort) best = offer;
     }
-    return false;
+    return best;
 }
 
 /* The lowest `count` bits side by side at a multiple of `align`; 0: none. */
@@ -168,30 +192,43 @@ static bool take_run(struct slots *got, struct segment *segment, unsigned count,
 
 /* A new segment: the bits go to the caller, the others become free. */
 static struct slots take_new(uint64_t bits) {
-    struct slots got = {segment_make(), bits, 0};
+    struct slots got = {segment_make(), bits, 0, 0};
     if (got.segment != NULL) depot_put(got.segment, SLOTS_ALL & ~got.segment->head_bits & ~bits);
     return got;
 }
 
 struct slots depot_take(unsigned count) {
-    struct slots got = {NULL, 0, 0};
+    struct slots got = {NULL, 0, 0, 0};
     for (;;) {
         uint64_t top = load_acq(A9, &depot.stack.top);
         struct segment *segment = item_of(top);
         if (segment == NULL) break;
-        if (take_some(&got, segment, count)) return got;
-        if (pop_exactly(&depot.stack, top, STACK_LINK)) segment_unlist(segment);
+        struct offer best = best_offer(segment);
+        if (best.sort != NONE) {
+            if (slots_claim(&got, best.segment, &best.found, lowest_bits(best.bits, count))) return got;
+        } else if (pop_exactly(&depot.stack, top, STACK_LINK)) {
+            segment_unlist(segment);
+        }
     }
     return take_new(lowest_bits(SLOTS_ALL << HEAD_SLOTS, count));
 }
 
+struct slots depot_take_part(void) {
+    struct slots got = {NULL, 0, 0, 0};
+    struct segment *segment = segment_top();
+    for (int i = 0; i < SORT_LOOKS && segment != NULL; i++, segment = segment_below(segment)) {
+        uint64_t found = load_rlx(&segment->free), part = found & load_rlx(&segment->part);
+        if (part != 0 && slots_claim(&got, segment, &found, part & -part)) return got;
+    }
+    return got;
+}
+
 struct slots depot_take_run(unsigned count, unsigned align) {
-    struct slots got = {NULL, 0, 0};
-    uint64_t top = load_acq(A10, &depot.stack.top);
-    struct segment *segment = item_of(top);
+    struct slots got = {NULL, 0, 0, 0};
+    struct segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {
         if (take_run(&got, segment, count, align)) return got;
-        segment = item_of(load_acq(A13, &segment->stack_link));
+        segment = segment_below(segment);
     }
     return take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
 }
@@ -203,9 +240,15 @@ void depot_put(struct segment *segment, uint64_t bits) {
     if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
 }
 
+void depot_put_part(struct segment *segment, uint64_t bit) {
+    or_rlx(&segment->part, bit);
+    depot_put(segment, bit);
+}
+
 void depot_soil(struct slots got) {
     if ((got.bits & ~got.dirty) != 0) or_rlx(&got.segment->dirty, got.bits);
     and_rlx(&got.segment->old, ~got.bits);
+    if (got.part != 0) and_rlx(&got.segment->part, ~got.part);
 }
 
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
@@ -225,12 +268,13 @@ static void purge_slots(const struct slots *got) {
         left &= count + first >= 64 ? 0 : UINT64_MAX << (first + count);
     }
     and_rlx(&segment->dirty, ~got->bits);
+    and_rlx(&segment->part, ~got->bits);
     add_rlx(&depot.purges, 1);
     depot_put(segment, got->bits);
 }
 
 static size_t segment_purge(struct segment *segment, bool all) {
-    struct slots got = {NULL, 0, 0};
+    struct slots got = {NULL, 0, 0, 0};
     uint64_t found = load_rlx(&segment->free);
     uint64_t dirty = load_rlx(&segment->dirty) & ~LISTED;
     uint64_t which = all ? dirty : load_rlx(&segment->old) & dirty;

@@ -16,6 +16,7 @@
 #define SEGMENT_SHIFT 22
 #endif
 #define SLOT_BYTES ((size_t)1 << SLOT_SHIFT)
+#define SLOT_PARTS 16u                 /* as whose multiple is known what of a slot is in memory */
 #define ADDRESS_BITS (48 - SLOT_SHIFT) /* of what is aligned to SLOT_BYTES */
 #define SEGMENT_BYTES ((size_t)1 << SEGMENT_SHIFT)
 #define SEGMENT_MASK (SEGMENT_BYTES - 1)
@@ -70,8 +71,8 @@ struct slab {
     uint32_t room;            /* blocks free */
     uint16_t first_word;      /* no bit is set in the words before */
     uint16_t carved;
-    bool fresh;   /* nobody used the blocks from `carved` on since their pages came from the system */
-    uint8_t kind; /* the class */
+    uint8_t touched; /* of SLOT_PARTS from its start: those used since their pages came from the system, before this class */
+    uint8_t kind;    /* the class */
     uint8_t tier;
     ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */
     uint64_t near_free[FREE_NEAR];
@@ -110,6 +111,7 @@ struct ALIGNED(CACHE_LINE) segment {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free; /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
     ATOMIC(uint64_t) dirty;                    /* slots used since their pages came from the system */
     ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
+    ATOMIC(uint64_t) part;                     /* free slots that are dirty in part: see `touched` of the slab */
     ATOMIC(bool) huge;                         /* asked for huge pages */
     ATOMIC(struct marks *) marks;              /* NULL: no block of it was checked */
     ATOMIC(uint32_t) far_used;                 /* words handed out of the next two */
@@ -144,17 +146,22 @@ struct slots {
     struct segment *segment; /* NULL: none */
     uint64_t bits;
     uint64_t dirty; /* those of them that may hold something else than zeros */
+    uint64_t part;  /* those of these that are in memory in part only, as the slab's `touched` says */
 };
 
-/* At least one slot and at most `count` of one segment, those still in memory first; from the system when there is none.
- * Any thread. */
+/* At least one slot and at most `count` of one segment, those still in memory first, in part after the whole ones; from the system
+ * when there is none. Any thread. */
 struct slots depot_take(unsigned count);
+/* One that was in memory in part when it was looked at (`part` says what it is now), or none. Any thread. */
+struct slots depot_take_part(void);
 /* `count` slots side by side, the first one's index a multiple of `align`, a power of two. Any thread. */
 struct slots depot_take_run(unsigned count, unsigned align);
 /* Notes that the caller is about to write the slots it took. */
 void depot_soil(struct slots got);
 /* Frees slots of the caller's. Any thread. */
 void depot_put(struct segment *segment, uint64_t bits);
+/* The same for one that is in memory in part, as its `touched` says. Any thread. */
+void depot_put_part(struct segment *segment, uint64_t bit);
 /* Gives pages of free slots back: those that were free at the last call too, or all. Returns the bytes. Any thread. */
 size_t depot_purge(bool all);
 /* The newest segment; the others follow by `older`. */

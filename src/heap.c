@@ -2,7 +2,7 @@
  *
  *   refill:  cache <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
  *   free:    cache -> (full: its older half) own blocks to their slabs, others' home, a slab's in one message
- *   slab:    emptied -> LRU -> (more than LRU_MAX) depot
+ *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
  * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
  * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry
@@ -44,7 +44,16 @@ struct inbox *heap_inbox(struct heap *heap) {
 
 /* ---- tiers -------------------------------------------------------------------------------------------------------- */
 
+/* A class's last slab is mostly used in part. One that will hardly be is better put where little is in memory than where all
+ * is, or the next thread will use another part of it. */
+static void count_grown(struct bin *bin, const struct slab *slab, bool comes) {
+    if (!slab_has_grown(slab)) return;
+    if (!comes) bin->grown_most = (uint32_t)max_u64(bin->grown_most, bin->grown);
+    bin->grown += comes ? 1 : UINT32_MAX;
+}
+
 static void tier_set(struct bin *bin, struct slab *slab, enum tier tier) {
+    if (slab->tier == TIER_NONE || tier == TIER_NONE) count_grown(bin, slab, tier != TIER_NONE);
     if (slab->tier != TIER_NONE) {
         struct slab_list *from = &bin->tier[slab->tier];
         if (slab->prev == NULL)
@@ -75,7 +84,12 @@ static void make_ready(struct bin *bin, struct slab *slab) {
 void heap_slot_free(struct slab *slab) {
     struct segment *segment = segment_of(slab);
     store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
-    depot_put(segment, UINT64_C(1) << slab_slot(slab));
+    slab->touched = (uint8_t)slab_touched(slab);
+    uint64_t bit = UINT64_C(1) << slab_slot(slab);
+    if (slab->touched <= SLOT_PARTS / 2)
+        depot_put_part(segment, bit);
+    else
+        depot_put(segment, bit);
 }
 
 /* Any thread. */
@@ -99,7 +113,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     tier_set(bin, slab, TIER_NONE);
     store_rlx(&slab->state, 0); /* nobody's: any thread may take it from here on, and scan must not see it as the heap's */
     heap_watch_begin(heap);
-    if (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX) {
+    if (!slab_has_grown(slab) || (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX)) {
         heap_slot_free(slab);
         purge_poke();
         return;
@@ -156,8 +170,8 @@ uint32_t heap_adopt(struct heap *heap, unsigned kind) {
     return count;
 }
 
-static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, bool fresh) {
-    slab_init(slab, kind, heap, fresh);
+static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
+    slab_init(slab, kind, heap, touched);
     if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
         store_rlx(&slab->private_kind, (uint8_t)kind);
         store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
@@ -165,10 +179,9 @@ static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, bool
     make_ready(&heap->bins[kind], slab);
 }
 
-/* Slabs that were nobody's, `count` if they are at hand. false: no memory. */
-static bool slabs_new(struct heap *heap, unsigned kind, uint32_t count) {
+/* Slabs that were nobody's. false: there are none. */
+static bool slabs_new(struct heap *heap, unsigned kind, struct slots got) {
     struct bin *bin = &heap->bins[kind];
-    struct slots got = depot_take(count);
     if (got.segment == NULL) return false;
     depot_soil(got);
     uint32_t taken = (uint32_t)__builtin_popcountll(got.bits), dirty = (uint32_t)__builtin_popcountll(got.dirty);
@@ -177,7 +190,8 @@ static bool slabs_new(struct heap *heap, unsigned kind, uint32_t count) {
     count_in(bin, COUNT_PREFILLED, taken - 1);
     for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) {
         uint64_t bit = bits & -bits;
-        slab_begin(heap, &got.segment->slabs[__builtin_ctzll(bits)], kind, (got.dirty & bit) == 0);
+        struct slab *slab = &got.segment->slabs[__builtin_ctzll(bits)];
+        slab_begin(heap, slab, kind, (got.dirty & bit) == 0 ? 0 : (got.part & bit) == 0 ? SLOT_PARTS : slab->touched);
     }
     return true;
 }
@@ -219,6 +233,8 @@ static struct slab *ready_slab(const struct bin *bin) {
 static bool pool_fill(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint32_t want = bin->prefill, ready = 0;
+    bool is_last = bin->grown == bin->grown_most && bin->tier[TIER_LISTED].first == NULL;
+    if (is_last && slabs_new(heap, kind, depot_take_part())) return true;
     for (; ready < want && bin->tier[TIER_LISTED].first != NULL; ready++) {
         make_ready(bin, bin->tier[TIER_LISTED].first);
         count_in(bin, COUNT_FROM_LIST, 1);
@@ -227,7 +243,7 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
         store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
         count_in(bin, COUNT_FROM_LRU, 1);
         count_in(bin, COUNT_LRU_OUT, 1);
-        slab_begin(heap, slab, kind, false);
+        slab_begin(heap, slab, kind, slab_touched(slab));
     }
     if (ready > 1) count_in(bin, COUNT_PREFILLED, ready - 1);
     if (ready > 0) return true;
@@ -235,7 +251,7 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
         if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
         if (ready_slab(bin) != NULL) return true;
     }
-    return slabs_new(heap, kind, want);
+    return slabs_new(heap, kind, depot_take(want));
 }
 
 /* A slab to carve from; NULL: no memory. */
@@ -339,7 +355,9 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
         ASSERT(slab_owner(slab) == heap && slab->kind == kind && slab->room > 0);
         slab_prefetch(slab->next);
         count_in(bin, COUNT_COLD, slab_cold(slab, want - got));
+        bool had_grown = slab_has_grown(slab);
         got += slab_carve(slab, slots + got, want - got);
+        if (UNLIKELY(!had_grown && slab_has_grown(slab))) bin->grown++;
         if (slab->room > 0) continue;
         if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
         tier_set(bin, slab, TIER_DRAINING);

@@ -6,7 +6,8 @@
  *   HOT       in the class's warm pool: refills take these, and these alone
  *   LISTED    as good, but the pool is full
  *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
- *   (empty)   nothing is used: it left its class for the LRU, from where it comes back as a slab of any class
+ *   (empty)   nothing is used: it left its class for the LRU, from where it comes back as a slab of any class; one of which
+ *             more than half was never handed out, for the depot: some class's last slab is best put there
  *
  * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
 #ifndef WEFT_HEAP_H
@@ -55,7 +56,9 @@ struct bin {
     uint64_t allocs_when_full; /* allocations when the cache was full the last time */
     uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
     uint16_t lines_spared;     /* of blocks that go home: blocks_write */
-    void *spill; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
+    uint32_t grown,
+        grown_most; /* slabs of which more than half was used; when they became fewer, how many there were at most */
+    void *spill;    /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 

@@ -114,6 +114,7 @@ static void raze(struct bin *bin) {
         bin->tier[tier] = (struct slab_list){NULL, 0};
     }
     bin->spill = NULL;
+    bin->grown = 0;
     store_rlx(&bin->count[COUNT_FLUSHED], load_rlx(&bin->count[COUNT_CARVED]));
 }
 

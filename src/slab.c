@@ -117,12 +117,18 @@ static void bits_begin(struct slab *slab, uint32_t words) {
     slab->carved = slab->first_word = 0;
 }
 
-void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh) {
+uint32_t slab_touched(const struct slab *slab) {
+    size_t carved = slab->carved * (size_t)class_info[slab->kind].size;
+    if (carved != 0) carved += slab_margin(slab->kind, slab_start(slab));
+    return (uint32_t)max_u64(slab->touched, (carved * SLOT_PARTS + SLOT_BYTES - 1) / SLOT_BYTES);
+}
+
+void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched) {
     plain_write(slab, offsetof(struct slab, near_free));
     bits_begin(slab, words_of(kind));
     slab->kind = (uint8_t)kind;
     slab->room = class_info[kind].blocks;
-    slab->fresh = fresh;
+    slab->touched = (uint8_t)touched;
     slab->tier = TIER_NONE;
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
@@ -136,6 +142,7 @@ void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner) {
     slab->tier = TIER_NONE;
     slab->room = 0;
     slab->carved = 1;
+    slab->touched = SLOT_PARTS;
     store_rlx(&slab->used, 1);
     store_rlx(&slab->private_kind, slab->kind);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);

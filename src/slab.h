@@ -73,17 +73,25 @@ struct inbox {
 
 #define MARGIN_STEP 29 /* lines; odd, so that each margin comes in its turn */
 
-/* Makes an empty slab of the caller's a slab of that class, all of it free. `fresh`: its pages are untouched. Owner. */
-void slab_init(struct slab *slab, unsigned kind, struct heap *owner, bool fresh);
+/* Makes an empty slab of the caller's a slab of that class, all of it free. `touched`: what of its pages is in memory. Owner. */
+void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched);
+/* What of an empty slab's pages is in memory, of SLOT_PARTS. Owner. */
+uint32_t slab_touched(const struct slab *slab);
 /* Makes it a slab of one large block, which is in use. Owner. */
 void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner);
+/* More than half of it was handed out since it began. Owner. */
+INLINE bool slab_has_grown(const struct slab *slab) { return slab->carved > class_info[slab->kind].blocks / 2; }
 INLINE bool slab_is_free(const struct slab *slab, uint32_t index) {
     return index >= slab->carved || (slab->free[index / 64] >> index % 64 & 1) != 0;
 }
 /* Of the next `count` blocks to be carved, those never used since their pages came from the system. */
 INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
-    uint32_t never = class_info[slab->kind].blocks - slab->carved, freed = slab->room - never;
-    return !slab->fresh || count <= freed ? 0 : (uint32_t)min_u64(count - freed, never);
+    uint32_t blocks = class_info[slab->kind].blocks, freed = slab->room - (blocks - slab->carved);
+    if (slab->touched == SLOT_PARTS || count <= freed) return 0;
+    uint32_t size = class_info[slab->kind].size, in_memory = slab->touched * (uint32_t)(SLOT_BYTES / SLOT_PARTS);
+    uint32_t first = (in_memory + size - 1) / size;
+    uint32_t end = slab->carved + (uint32_t)min_u64(count - freed, blocks - slab->carved);
+    return end - CLAMP(first, slab->carved, end);
 }
 /* Moves at most `count` free blocks to slots[0], slots[1], ..., those freed before last, and of each sort the highest address
  * first. Returns how many. Owner. */

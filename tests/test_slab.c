@@ -46,8 +46,11 @@ static void put_some(struct slab *slab, uint32_t *random) {
 /* It ends with whatever is taken and free. */
 static void live(struct slab *slab, unsigned kind, uint32_t *random) {
     static void *slots[SLAB_BLOCKS_MAX];
-    uint32_t blocks = class_info[kind].blocks, cold = 0;
-    slab_init(slab, kind, NULL, true);
+    uint32_t blocks = class_info[kind].blocks, size = class_info[kind].size, cold = 0;
+    uint32_t touched = next_random(random) % (SLOT_PARTS + 1);
+    uint32_t first_cold = (uint32_t)((touched * SLOT_BYTES / SLOT_PARTS + size - 1) / size);
+    if (touched == SLOT_PARTS) first_cold = blocks;
+    slab_init(slab, kind, NULL, touched);
     memset(taken, 0, sizeof taken);
     for (int i = 0; i < 8; i++) {
         uint32_t want = 1 + next_random(random) % blocks, room = slab->room;
@@ -55,7 +58,7 @@ static void live(struct slab *slab, unsigned kind, uint32_t *random) {
         uint32_t got = slab_carve(slab, slots, want);
         assert_int_equal(got, want < room ? want : room);
         take(slab, slots, got);
-        assert_int_equal(cold, slab->carved);
+        assert_int_equal(cold, slab->carved > first_cold ? slab->carved - first_cold : 0);
         if (next_random(random) % 2 == 0) put_some(slab, random);
         uint32_t free = 0;
         for (uint32_t k = 0; k < blocks; k++) free += !taken[k];
@@ -90,10 +93,85 @@ static void test_far_words(void **unused) {
         uint64_t bit = UINT64_C(1) << slot;
         if ((load_rlx(&segment->free) & bit) == 0) continue;
         static const unsigned kinds[] = {7, 4, 2, 0, 7, 1, 0};
-        for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) slab_init(&segment->slabs[slot], kinds[i], NULL, true);
+        for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) slab_init(&segment->slabs[slot], kinds[i], NULL, 0);
         store_rlx(&segment->kinds[slot], KIND_OTHER);
     }
     assert_true(load_rlx(&segment->far_used) <= FAR_WORDS);
+}
+
+/* ---- what is in memory -------------------------------------------------------------------------------------------- */
+
+static void test_touched(void **unused) {
+    (void)unused;
+    static void *slots[SLAB_BLOCKS_MAX];
+    struct slab *slab = slab_taken();
+    slab_init(slab, 0, NULL, 0);
+    assert_int_equal(slab_touched(slab), 0);
+    slab_carve(slab, slots, 1);
+    assert_int_equal(slab_touched(slab), 1);
+    slab_carve(slab, slots, SLAB_BLOCKS_MAX / 4);
+    assert_int_equal(slab_touched(slab), SLOT_PARTS / 4 + 1);
+    assert_false(slab_has_grown(slab));
+    slab_init(slab, 3, NULL, slab_touched(slab));
+    assert_int_equal(slab_touched(slab), SLOT_PARTS / 4 + 1);
+    slab_carve(slab, slots, class_info[3].blocks / 2 + 1);
+    assert_true(slab_has_grown(slab));
+    assert_int_equal(slab_touched(slab), SLOT_PARTS / 2 + 1);
+}
+
+/* Of one segment's free slots: those in memory first, in part last, untouched ones when there are no others; in part alone when
+ * that is wanted. */
+static void test_parts(void **unused) {
+    (void)unused;
+    struct slots whole = depot_take(1), part = depot_take(1), twice = depot_take(1);
+    depot_soil(whole);
+    depot_soil(part);
+    depot_soil(twice);
+    assert_null(depot_take_part().segment);
+    part.segment->slabs[__builtin_ctzll(part.bits)].touched = 3;
+    depot_put_part(part.segment, part.bits);
+    depot_put(whole.segment, whole.bits);
+    struct slots got = depot_take(8);
+    assert_true(got.segment == whole.segment && got.bits == whole.bits && got.dirty == whole.bits && got.part == 0);
+    struct slots other = depot_take(8);
+    assert_true(other.segment == part.segment && other.bits == part.bits && other.dirty == part.bits &&
+                other.part == part.bits);
+    depot_soil(other);
+    assert_int_equal(other.segment->slabs[__builtin_ctzll(other.bits)].touched, 3);
+    depot_put(other.segment, other.bits);
+    assert_null(depot_take_part().segment);
+    depot_put_part(twice.segment, twice.bits);
+    other = depot_take_part();
+    assert_true(other.segment == twice.segment && other.bits == twice.bits && other.part == twice.bits);
+    depot_soil(other);
+    depot_put_part(other.segment, other.bits);
+    depot_purge(true);
+    assert_null(depot_take_part().segment);
+    assert_true((load_rlx(&twice.segment->free) & twice.bits) != 0 && load_rlx(&twice.segment->part) == 0);
+}
+
+static uintptr_t slot_used_by(weft_heap *heap, size_t size, unsigned count) {
+    void *block = NULL;
+    while (count-- > 0) block = weft_heap_alloc(heap, size);
+    assert_non_null(block);
+    return (uintptr_t)block / SLOT_BYTES;
+}
+
+/* Who has a few blocks of a class gets the slot of which one before had little, not the one that is in memory whole. */
+static void test_parts_taken(void **unused) {
+    (void)unused;
+    weft_heap *little, *much, *next;
+    depot_purge(true);
+    assert_int_equal(weft_heap_create(&little), WEFT_OK);
+    assert_int_equal(weft_heap_create(&much), WEFT_OK);
+    uintptr_t part = slot_used_by(little, 512, 1), whole = slot_used_by(much, 512, 128);
+    assert_int_not_equal(part, whole);
+    weft_heap_destroy(&little);
+    weft_heap_destroy(&much);
+    assert_int_equal(weft_heap_create(&next), WEFT_OK);
+    assert_int_equal(slot_used_by(next, 256, 1), part);
+    assert_int_equal(slot_used_by(next, 512, 128), whole);
+    weft_heap_destroy(&next);
 }
 
 /* ---- blocks that go home ------------------------------------------------------------------------------------------ */
@@ -145,9 +223,8 @@ static void test_lines_learnt(void **unused) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_far_words),
-        cmocka_unit_test(test_lines_learnt),
+        cmocka_unit_test(test_lives), cmocka_unit_test(test_far_words),   cmocka_unit_test(test_touched),
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_parts_taken), cmocka_unit_test(test_lines_learnt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

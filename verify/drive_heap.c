@@ -30,7 +30,7 @@ static struct slab *slab_taken_of(unsigned kind, struct heap *owner) {
     EXPECT(got.segment != NULL);
     depot_soil(got);
     struct slab *slab = &got.segment->slabs[__builtin_ctzll(got.bits)];
-    slab_init(slab, kind, owner, true);
+    slab_init(slab, kind, owner, 0);
     return slab;
 }
 
@@ -310,6 +310,36 @@ static void purge_all(void) {
     for (int i = 0; i < 2; i++)
         if (depot_purge(true) != 0) explore_observe(0);
 }
+/* Both are in memory in part, as the one says who had them last. */
+static void parts_setup(void) {
+    depot_setup();
+    struct slots got = depot_take(2);
+    depot_soil(got);
+    for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) {
+        got.segment->slabs[__builtin_ctzll(bits)].touched = 1;
+        depot_put_part(got.segment, bits & -bits);
+    }
+}
+static void take_part_and_put(void) {
+    for (int i = 0; i < 2; i++) {
+        struct slots got = depot_take_part();
+        if (got.segment == NULL) continue;
+        own_slots(got);
+        depot_soil(got);
+        explore_observe(got.part == 0 ? 2 : 1);
+        if (got.part == 0) {
+            disown_slots(got);
+            continue;
+        }
+        struct slab *slab = &got.segment->slabs[__builtin_ctzll(got.bits)];
+        plain_read(&slab->touched, sizeof slab->touched);
+        EXPECT(slab->touched > 0 && slab->touched < SLOT_PARTS);
+        plain_write(&slab->touched, sizeof slab->touched);
+        slab->touched++;
+        slots_world.owner[__builtin_ctzll(got.bits)] = 0;
+        depot_put_part(got.segment, got.bits);
+    }
+}
 /* Free slots can be found. */
 static void depot_check(void) {
     uint32_t found = 0;
@@ -327,6 +357,9 @@ static void depot_check(void) {
 }
 EXPLORE_DRIVER(heap_depot, .about = "slots are taken and freed", .setup = depot_setup,
                .threads = {take_and_put, take_two_and_put, take_and_put}, .check = depot_check);
+EXPLORE_DRIVER(heap_depot_part, .about = "slots in memory in part are taken, freed and purged", .setup = parts_setup,
+               .threads = {take_part_and_put, take_and_put, take_part_and_put, purge_all}, .check = depot_check,
+               .must_see = 3);
 EXPLORE_DRIVER(heap_depot_purge, .about = "slots are purged while others take them", .setup = depot_setup,
                .threads = {take_and_put, purge_all, take_two_and_put}, .check = depot_check, .must_see = 1);
 
