@@ -227,11 +227,21 @@ static void learn_brief(struct weft_worker *seat, uint64_t each) {
     if (is_brief == is_sure && load_rlx(&pool->brief) != is_sure) store_rlx(&pool->brief, is_sure);
 }
 
+/* The middle one of the last three, for one of them may have lost its CPU. */
+static uint64_t undisturbed(uint64_t last[2], uint64_t each) {
+    uint64_t older = last[1] == 0 ? each : last[0];
+    uint64_t old = last[1] == 0 ? each : last[1];
+    last[0] = old;
+    last[1] = each;
+    return max_u64(min_u64(older, old), min_u64(each, max_u64(older, old)));
+}
+
 static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     uint64_t each = ticks / tasks;
+    uint64_t usual = undisturbed(seat->timed_last, each);
     uint32_t caller = seat->pool->helps ? 1 : 0;
-    if (seat->pool->workers_max + caller > seat->pool->cpu_count) learn_brief(seat, each);
-    store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + each) / 4);
+    if (seat->pool->workers_max + caller > seat->pool->cpu_count) learn_brief(seat, usual);
+    store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + usual) / 4);
     seat->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
         seat->timed = 0;
@@ -530,14 +540,15 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     bool stays = is_last && os_cpu() != seat->place.cpu;
     if (costs_are_tried(pool))
         place_pin(&seat->place, seat->index);
-    else
+    else if (!seat->by_clock) /* which wakes threads where they fell asleep */
         place_before_sleep(&seat->place,
                            (is_first && workers_awake(pool) < pool->place_cpus) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
     bool is_there = place_after_sleep(&seat->place, (is_first && has_room(pool)) || is_last, from);
+    seat->by_clock = !was_woken && seat->plan.wake != 0;
     /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
-    if (is_there && is_first && !was_woken && seat->plan.wake != 0) place_leave(&seat->place);
+    if (is_there && is_first && seat->by_clock) place_leave(&seat->place);
     store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }

@@ -74,6 +74,7 @@ struct weft_worker {
     uint32_t taken_seat;          /* whose that is */
     uint32_t timed;               /* claims timed since the last long one */
     uint32_t briefs;              /* how sure it is that tasks are brief */
+    uint64_t timed_last[2];       /* ticks: how long tasks took in the last claims timed */
     uint32_t claims;              /* count, for choosing which to time */
     enum claim_source taken_from; /* what it claimed last */
     enum claim_source help_from;  /* where worker_help found its last */
@@ -86,6 +87,7 @@ struct weft_worker {
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
     struct placing place;
+    bool by_clock; /* its last sleep ended when it had planned to */
     struct expect expect;
     bool has_worked;         /* since idle_since was set */
     uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
