@@ -96,8 +96,9 @@ static void forget(struct expect *expect) {
 
 /* ---- following ---------------------------------------------------------------------------------------------------- */
 
-/* The beat was `multiple` periods after the grid's last. What is far off moves the grid no more than what is usual. */
-static void follow(struct expect *expect, uint64_t when, uint64_t multiple) {
+/* The beat was `multiple` periods after the grid's last; so many were seen not to come since. What is far off moves the
+ * grid no more than what is usual. */
+static void follow(struct expect *expect, uint64_t when, uint64_t multiple, uint32_t seen) {
     uint64_t grid = expect->grid + multiple * expect->period;
     uint64_t off = distance(when, grid);
     uint64_t believed = min_u64(off, expect->off_grid * 3 + OFF_MARGIN);
@@ -112,7 +113,10 @@ static void follow(struct expect *expect, uint64_t when, uint64_t multiple) {
         expect->period -= believed / (16 * multiple);
     }
     expect->missed = 0;
-    expect->skips = multiple > 1 ? expect->skips + 1 : 0;
+    if (multiple == 1)
+        expect->skips = 0;
+    else if (seen >= min_u64(multiple - 1, VAIN_MAX)) /* the others may have come, while the thread had no CPU */
+        expect->skips++;
     if (expect->strays > 0) expect->strays--;
     if (expect->trial > 0) expect->trial--;
     if (expect->trial == 0 && expect->trial_next > TRIAL_MIN) expect->trial_next--;
@@ -167,14 +171,14 @@ static bool has_jumped(const struct expect *expect, uint64_t when) {
 }
 
 /* Where does the beat stand in the pattern? */
-static void compare(struct expect *expect, uint64_t when, bool was_ready) {
+static void compare(struct expect *expect, uint64_t when, bool was_ready, uint32_t seen) {
     uint64_t since = when > expect->grid ? when - expect->grid : 0;
     uint64_t multiple = (since + expect->period / 2) / expect->period;
     bool fits = multiple != 0 && distance(since, multiple * expect->period) <= expect->period / 4;
     if (fits) {
         if (expect->planned != 0) adapt(expect, when, next_beat(expect, multiple), was_ready);
         if (expect->is_late) look_longer(expect);
-        follow(expect, when, multiple);
+        follow(expect, when, multiple, seen);
     } else if (has_jumped(expect, when)) {
         expect->grid = when;
         expect->missed = 0;
@@ -189,14 +193,15 @@ static void compare(struct expect *expect, uint64_t when, bool was_ready) {
 
 void expect_beat(struct expect *expect, uint64_t when, bool was_ready) {
     if (when <= expect->last) return;
-    expect->vain = 0;
+    uint32_t seen = expect->seen;
+    expect->vain = expect->seen = 0;
     if (expect->last != 0) expect->gaps[expect->gap_count++ % EXPECT_KEPT] = when - expect->last;
     if (is_told_beat(expect, when)) {
         adapt(expect, when, expect->told, was_ready);
         expect->obeyed = expect->told;
         expect->planned = 0;
     }
-    if (expect->period != 0) compare(expect, when, was_ready);
+    if (expect->period != 0) compare(expect, when, was_ready, seen);
     expect->last = when;
     if (expect->skips >= SKIPS_MAX) expect->period = 0;
     if (expect->period == 0) learn(expect);
@@ -269,5 +274,6 @@ void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
     expect->spent += min_u64(now, over) - woke;
     expect->woke = woke;
     expect->vain++; /* if the beat came, that is told next */
+    if (woke <= expect->planned && now >= expect->planned + expect->hold) expect->seen++;
     if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

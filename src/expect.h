@@ -17,7 +17,8 @@ struct expect {
     uint64_t period;     /* 0: none known */
     uint64_t grid;       /* where the last beat should have been */
     uint64_t missed;     /* beats since then that did not come, or were not seen */
-    uint32_t vain;       /* times in a row that it looked out for one and none came */
+    uint32_t vain;       /* times in a row that it looked out for one and none came, */
+    uint32_t seen;       /* and from before its moment on, so that none has come */
     bool is_paused;      /* nobody gets up until a beat comes */
     uint64_t off_grid;   /* how far beats are from the grid, about */
     uint64_t off_last;   /* how far from one period after the beat before */

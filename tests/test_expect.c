@@ -252,6 +252,14 @@ static void test_unseen_beats(void **state) {
     }
     print_message("unseen beats: ready %u of 250\n", self.ready);
     assert_in_range(self.ready, 245, 250);
+    forget_counts(&self);
+    for (uint32_t i = 1; i <= 100; i++) { /* never two in a row: that does not make the period longer */
+        uint32_t unseen = 1 + i * i % 7 % 3;
+        self.now = max_u64(self.now, at + unseen * (500 * US) + 60 * US);
+        at = steady(&self, at + unseen * (500 * US), 500 * US, 1);
+    }
+    print_message("unseen beats, never two in a row: ready %u of 100\n", self.ready);
+    assert_in_range(self.ready, 95, 100);
 }
 
 /* Beats at any time, each of them told. */
