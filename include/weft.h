@@ -74,7 +74,7 @@ typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque,
 
 /* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task
  * was submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will
- * report (use positive numbers to tell yours from weft's). */
+ * report (use positive numbers to tell yours from weft's). No exception, longjmp or pthread_exit may leave it. */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
 /* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. A task
@@ -340,7 +340,7 @@ enum weft_help {
 
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks
  * of the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
- * `group` NULL waits for the pool's own group.
+ * `group` NULL waits for the pool's own group. Hold no lock that the group's tasks take: this thread may run them meanwhile.
  * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several
  * threads: the one with the lowest number among its own thread's; numbers are 30 bits for one thread and group);
  * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also for who comes after another thread's wait has ended the
