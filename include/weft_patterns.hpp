@@ -268,6 +268,7 @@ T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine
 namespace detail {
 
 /// A merge sort whose passes are loops: runs are sorted, then pairs of them merged, to and fro between range and buffer.
+/// Nothing is allocated while elements are in the buffer.
 template <class It, class Compare> class sorter {
     using value = typename std::iterator_traits<It>::value_type;
 
@@ -281,6 +282,8 @@ template <class It, class Compare> class sorter {
         while (1u << doublings < 4 * workers && doublings < 15) doublings += 2;
         if (count < 2048 || (count >> doublings) < 64) return std::stable_sort(data, at(count), less);
         runs = std::size_t{1} << doublings;
+        cuts.resize(runs + runs / 2);
+        progress.resize(runs);
         std::vector<value> buffer(std::make_move_iterator(data), std::make_move_iterator(at(count)));
         each(runs, [&](std::size_t run) {
             std::stable_sort(buffer.begin() + place(start(run)), buffer.begin() + place(start(run + 1)), less);
@@ -302,16 +305,19 @@ template <class It, class Compare> class sorter {
     /// Calls body for each index: also when the loop cannot be run, or is cancelled with the group of the calling task. Half
     /// sorted elements lie in two places.
     template <class F> void each(std::size_t indices, F &&body) {
-        std::vector<unsigned char> done(indices);
+        std::fill_n(progress.begin(), indices, waits);
         auto once = [&](std::size_t i) {
-            done[i] = 1;
+            progress[i] = begun;
             body(i);
+            progress[i] = done;
         };
         loop<std::size_t, decltype(once)> all{&once, 0};
         int code = weft_for(home, {0, indices, 1}, all.run, &all);
         if (all.thrown.rethrow(code) == WEFT_OK) return;
-        for (std::size_t i = 0; i < indices; i++)
-            if (!done[i]) body(i);
+        for (std::size_t i = 0; i < indices; i++) {
+            if (progress[i] == begun) fail(code, "weft::sort"); // it threw what there was no memory to keep
+            if (progress[i] == waits) body(i);
+        }
     }
 
     /// How many of the first `k` elements of the merge of two runs come from the first run.
@@ -331,7 +337,6 @@ template <class It, class Compare> class sorter {
     /// before anything moves.
     template <class From, class To> void merge_all(From from, To to, std::size_t width) {
         const std::size_t pieces = 2 * width; // of a pair
-        std::vector<std::size_t> cuts(runs + runs / pieces);
         auto cut = [&](std::size_t pair, std::size_t piece) -> std::size_t & { return cuts[pair * (pieces + 1) + piece]; };
         auto total = [&](std::size_t pair) { return start((pair + 1) * pieces) - start(pair * pieces); };
         auto until = [&](std::size_t pair, std::size_t piece) {
@@ -367,6 +372,9 @@ template <class It, class Compare> class sorter {
     It data;
     std::size_t count;
     std::size_t runs = 0;
+    enum step : unsigned char { waits, begun, done };
+    std::vector<step> progress{};    // of a pass's indices
+    std::vector<std::size_t> cuts{}; // of a pass's merges
     Compare &less;
 };
 
@@ -374,8 +382,9 @@ template <class It, class Compare> class sorter {
 
 /// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the
 /// elements are valid and nothing more; when it contradicts itself, as `<` does among NaNs, their order is any. Allocates a
-/// buffer as large as the range, and in the parts as std::stable_sort does. A sort that is cancelled with the group of the
-/// calling task, or finds the pool closing, ends on the calling thread.
+/// buffer as large as the range, and in the parts as std::stable_sort does; without memory for it it throws, and the
+/// elements are all there. A sort that is cancelled with the group of the calling task, or finds the pool closing, ends on
+/// the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
         std::stable_sort(first, last, less);

@@ -20,6 +20,19 @@ struct numbers_of {
     }
 };
 
+// The allocation by operator new that fails, counted down from here; 0: none. The linker puts this in its place
+// (CMakeLists.txt).
+static std::atomic<long> fails_at{0};
+extern "C" {
+void *__real__Znwm(std::size_t size);
+void *__wrap__Znwm(std::size_t size) {
+    long left = fails_at.load();
+    while (left > 0 && !fails_at.compare_exchange_weak(left, left > 1 ? left - 1 : -1)) {}
+    if (left == 1) throw std::bad_alloc();
+    return __real__Znwm(size);
+}
+}
+
 // ---- fork and join ----------------------------------------------------------------------------------------------------
 
 TEST_CASE("invoke runs all and throws the leftmost's") {
@@ -355,6 +368,24 @@ TEST_CASE("a sort gives the same order as in C") {
                 CHECK(weft_sort(pool, c.data(), c.size(), &order) == WEFT_OK);
                 CHECK(cpp == c);
             }
+    }
+}
+
+TEST_CASE("a sort without memory loses nothing") {
+    weft::pool pool(2);
+    bool throws = true;
+    for (long call = 1; throws; call++) {
+        throws = false;
+        std::vector<std::unique_ptr<int>> items;
+        for (int i = 0; i < 5000; i++) items.push_back(std::make_unique<int>(i * 7919 % 5000));
+        fails_at = call;
+        try {
+            weft::sort(pool, items.begin(), items.end(), [](const auto &a, const auto &b) { return *a < *b; });
+        } catch (const std::bad_alloc &) {}
+        throws = fails_at.exchange(0) <= 0;
+        CHECK(std::count(items.begin(), items.end(), nullptr) == 0);
+        CHECK((throws || std::is_sorted(items.begin(), items.end(), [](const auto &a, const auto &b) { return *a < *b; })));
+        CHECK(call < 100);
     }
 }
 
