@@ -132,7 +132,7 @@ static int submit_after(weft_pool *pool, weft_after groups, const struct after_t
         error = submit_at_once(pool, groups.group, task);
     } else {
         error = submit_held(seat, record, id, groups.group, task);
-        if (error != WEFT_OK) record_leave(&pool->groups, record);
+        if (error != WEFT_OK) record_leave(&pool->groups, record, false);
     }
     guest_leave(seat);
     return error;

@@ -83,7 +83,7 @@ static void dump_seat(struct text *text, const struct weft_worker *seat) {
 static void dump_group(struct text *text, const struct record *record) {
     uint64_t id = load_rlx(&record->id);
     uint64_t submitted = 0, completed = 0, parent = load_rlx(&record->parent);
-    uint32_t waiting = load_rlx(&record->waiting);
+    uint32_t waiting = load_rlx(&record->waiting) & ~WAITS_ENDED;
     for (uint32_t i = 0; i < load_rlx(&record->lines); i++) {
         completed += load_rlx(&record->line[i].completed);
         submitted += load_rlx(&record->line[i].submitted);

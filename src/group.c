@@ -5,7 +5,7 @@
  * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
  * counted before its completion.
  *
- * Waiting: the waiter counts itself in `waiting` (G5), says on its seat what it waits for, fences, sums again, then
+ * Waiting: the waiter counts itself in `waiting`, says on its seat what it waits for, fences, sums again, then
  * sleeps (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits
  * sums for itself. Of two that complete at once, at least one sees the other's count, and the waiter is woken.
  *
@@ -14,6 +14,9 @@
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
  * noted (G9) when they first turn to the group: the groups's own tasks are no strangers, for they run only while it is
  * unfinished.
+ *
+ * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G21, G22),
+ * for who comes too late may free it, and another group use and end it, before a last one that is slow looks.
  *
  * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
  * begin where its line stood at its first submission to the group; those of threads that share one, where it stood when
@@ -24,7 +27,7 @@
  *                                                     lines): a completion is lost, the wait never ends
  *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
  *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
- *   G5  record_enter: fence              sc       G22 the waiter uses a record that has been freed
+ *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that has been freed; split: freed under it, or never
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
  *   G7  record_close: CAS id             relaxed  G14 split: two close, and the record serves two groups
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
@@ -41,9 +44,9 @@
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
  *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote
- *   G21 record_leave: waiting - 1        acq_rel  G21 the record is opened again while a waiter reads its error; split: the
+ *   G21 record_leave: waiting - 1        release  G22 the record is opened again while a waiter reads its error; split: the
  *                                                     record is never freed, or under a waiter
- *   G22 record_leave: CAS id             relaxed  -   split: freed twice
+ *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
  *   G17 record_serving: load id          acquire  G13 the parent is of the group before
  */
 #include "held.h"
@@ -223,18 +226,19 @@ void record_discard(struct groups *groups, struct record *record) {
 bool record_has_ended(const struct record *record) { return (load_acq(G20, &record->id) & ID_ENDED) != 0; }
 
 bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
-    add_rlx(&record->waiting, 1);
-    fence_sc(G5);
+    add_acq(G5, &record->waiting, 1);
     if ((load_acq(G26, &record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
-    record_leave(groups, record);
+    record_leave(groups, record, false);
     return false;
 }
 
-void record_leave(struct groups *groups, struct record *record) {
-    if (add_acq_rel(G21, &record->waiting, UINT32_MAX) != 1) return;
-    uint64_t now = load_rlx(&record->id);
-    if ((now & ID_ENDED) == 0) return;
-    if (cas_rlx(G22, &record->id, &now, 0)) record_free(groups, record);
+/* Who comes too late is counted in between, and may be the last out, of the record's next group, too. */
+void record_leave(struct groups *groups, struct record *record, bool has_ended) {
+    uint32_t change = has_ended ? WAITS_ENDED - 1 : UINT32_MAX;
+    uint32_t waiting = add_rel(G21, &record->waiting, change) + change;
+    if (waiting != WAITS_ENDED || !cas_acq(G22, &record->waiting, &waiting, 0)) return;
+    store_rlx(&record->id, 0);
+    record_free(groups, record);
 }
 
 /* The record of the group `id`; NULL when that has ended. */

@@ -37,6 +37,7 @@ struct line {
 #define FOREIGN_MANY UINT32_MAX
 #define LEADS_TO_MANY UINT64_MAX
 #define LATE_DROPPED UINT64_MAX
+#define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
 
 struct record {
     struct pile_item item;
@@ -46,7 +47,7 @@ struct record {
     ATOMIC(uint64_t) last_id;      /* of the group it served last */
     ATOMIC(uint64_t) parent;       /* id of the group above, or 0 */
     ATOMIC(uint32_t) cancel_after; /* tasks with a greater sequence number do not run */
-    ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless */
+    ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless | WAITS_ENDED */
     ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
@@ -155,8 +156,8 @@ uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
 /* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has
  * begun. */
 bool record_enter(struct groups *groups, struct record *record, uint64_t id);
-/* A wait ends. The last one out of an ended group frees the record. */
-void record_leave(struct groups *groups, struct record *record);
+/* A wait ends; `has_ended`: it has called record_end. The last one out of an ended group frees the record. */
+void record_leave(struct groups *groups, struct record *record, bool has_ended);
 /* Inside a wait: has the group ended? */
 bool record_has_ended(const struct record *record);
 /* Inside a wait: is another waiter about to end it? */

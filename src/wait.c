@@ -43,9 +43,10 @@ struct wait {
     uint64_t id;
     uint64_t deadline_ns;
     enum weft_help help;
-    bool must_end; /* it cannot be refused */
-    bool blocks;   /* a section of weft_block_begin is open */
-    bool ran;      /* it has run tasks */
+    bool must_end;  /* it cannot be refused */
+    bool blocks;    /* a section of weft_block_begin is open */
+    bool ran;       /* it has run tasks */
+    bool has_ended; /* it has ended the group */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -61,6 +62,7 @@ static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
     store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
+    wait->has_ended = true;
     worker_wake_waiters(wait->seat->pool, wait->id);
     return true;
 }
@@ -302,7 +304,7 @@ static int wait_seated(struct wait *wait) {
     if (!seat->is_worker && load_rlx(&seat->pool->outside_runs) != wait->ran)
         store_rlx(&seat->pool->outside_runs, wait->ran);
     if (result == WEFT_OK) result = wait_result(wait->record);
-    record_leave(groups, wait->record);
+    record_leave(groups, wait->record, wait->has_ended);
     if (wait->blocks) weft_block_end(seat);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
@@ -397,7 +399,7 @@ int weft_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns) {
         or_rlx(&pool->extras, EXTRA_DUE);
         record_due(&pool->groups, record, when_ns);
         error = weft_boost(pool, group);
-        record_leave(&pool->groups, record);
+        record_leave(&pool->groups, record, false);
     }
     guest_leave(seat);
     return error;

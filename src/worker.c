@@ -86,7 +86,7 @@ void worker_start_held(struct weft_worker *seat, struct record *record) {
     while (held != NULL) {
         struct held *next = held->next;
         held->start(seat, held);
-        record_leave(groups, record);
+        record_leave(groups, record, false);
         held = next;
     }
 }

@@ -116,6 +116,7 @@ static bool wait_inside(uint64_t id, uint32_t seat) {
     for (;;) {
         uint32_t seen = load_acq(drive_group_seen, &world.event);
         if (record_has_ended(world.record)) return false;
+        fence_sc(drive_group_sleep);
         if (!record_is_finished(world.record))
             os_wait(&world.event, seen, 0);
         else if (end_group(id, seat))
@@ -129,7 +130,7 @@ static bool wait_inside(uint64_t id, uint32_t seat) {
 static bool wait(uint64_t id, uint32_t seat) {
     if (!record_enter(&world.groups, world.record, id)) return false;
     bool ended = wait_inside(id, seat);
-    record_leave(&world.groups, world.record);
+    record_leave(&world.groups, world.record, ended);
     return ended;
 }
 
@@ -287,10 +288,11 @@ static void wait_first(void) {
 /* Who waits sees the results, also when another ended the group meanwhile, or had done so before. */
 static void wait_second(void) {
     bool is_inside = record_enter(&world.groups, world.record, first_id);
-    if (is_inside && wait_inside(first_id, 2)) explore_observe(1);
+    bool ended = is_inside && wait_inside(first_id, 2);
+    if (ended) explore_observe(1);
     read_result();
     if (!is_inside) return;
-    record_leave(&world.groups, world.record);
+    record_leave(&world.groups, world.record, ended);
     wait(first_id, 2);
 }
 /* A task submitted while the group is about to be closed: its result counts, too. */
@@ -300,14 +302,14 @@ static void setup_late(void) {
 }
 static void wait_late(void) {
     if (!record_enter(&world.groups, world.record, first_id)) return;
-    wait_inside(first_id, 2);
+    bool ended = wait_inside(first_id, 2);
     read_result();
     if (world.task[2].id == first_id) {
         plain_read(&world.result[2], sizeof *world.result);
         EXPECT(world.result[2] == 3);
         explore_observe(0);
     }
-    record_leave(&world.groups, world.record);
+    record_leave(&world.groups, world.record, ended);
 }
 
 /* The record came back once. */
@@ -327,10 +329,46 @@ EXPLORE_DRIVER(group_late, .about = "two wait while a stranger submits", .setup 
 
 /* As a wait whose deadline passes. */
 static void give_up(void) {
-    if (record_enter(&world.groups, world.record, first_id)) record_leave(&world.groups, world.record);
+    if (record_enter(&world.groups, world.record, first_id)) record_leave(&world.groups, world.record, false);
 }
 EXPLORE_DRIVER(group_gives_up, .about = "a wait that ends before the group", .setup = setup_two_waiters,
                .threads = {wait_first, give_up, give_up, worker_0}, .check = check_waiters, .flags = EXPLORE_NO_RESCUE);
+
+/* The last one out of a group is late, and another, who came after its end, has freed the record: the next group's stays
+ * that group's until its own waits are over. */
+static void setup_left(void) {
+    group_setup();
+    first_id = load_rlx(&world.id);
+    EXPECT(record_enter(&world.groups, world.record, first_id));
+    EXPECT(end_group(first_id, 0));
+}
+static void leave_late(void) { record_leave(&world.groups, world.record, true); }
+static void use_next(void) {
+    EXPECT(!record_enter(&world.groups, world.record, first_id));
+    struct record *record = record_open(&world.groups, 0, 0);
+    EXPECT(record != NULL);
+    if (record == world.record) explore_observe(0);
+    uint64_t id = load_rlx(&record->id);
+    EXPECT(record_enter(&world.groups, record, id));
+    record_fail(record, 3, -7);
+    EXPECT(record_close(record, id, 1));
+    record_end(record);
+    EXPECT(record_error(record) == -7);
+    explore_step();
+    EXPECT(record_error(record) == -7 && record_has_ended(record));
+    plain_read(&record->walk, sizeof record->walk);
+    record_leave(&world.groups, record, true);
+}
+static void use_another(void) {
+    for (uint32_t i = 0; i < 2; i++) {
+        struct record *record = record_open(&world.groups, 0, 0);
+        EXPECT(record != NULL);
+        plain_write(&record->walk, sizeof record->walk);
+        record_discard(&world.groups, record);
+    }
+}
+EXPLORE_DRIVER(group_left, .about = "the last one out of a group is late", .setup = setup_left,
+               .threads = {leave_late, use_next, use_another}, .check = check_waiters, .must_see = 1);
 
 static void cancel_setup(void) {
     group_setup();

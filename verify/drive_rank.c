@@ -209,7 +209,7 @@ static void end_record(void) {
     EXPECT(record_enter(&world.pool->groups, world.record, world.id));
     EXPECT(record_close(world.record, world.id, 0));
     record_end(world.record);
-    record_leave(&world.pool->groups, world.record);
+    record_leave(&world.pool->groups, world.record, true);
 }
 static void check_boosted(void) {
     uint32_t urgent = load_rlx(&world.record->urgent) != 0;
