@@ -95,9 +95,10 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
     return view_open_with(v, &config);
 }
 
-/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for. */
+/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for, and for self
+ * NULL. */
 static inline void **view_data(const view *v, weft_worker *self) {
-    return weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
+    return self != NULL && weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
 }
 
 static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t size) {
@@ -118,11 +119,21 @@ static inline void view_sleep_end(void) {
 /* Until every job of the view has finished; -EDEADLK from one of them. */
 static inline int view_wait(view *v) { return view_error(weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
 
+/* Errors after which nothing has happened and the view is as it was. */
+static inline int view_is_refusal(int error) { return error == -EDEADLK || error == -ENOMEM || error == -EAGAIN; }
+
+/* Whether a wait would fail at once: 0; a refusal, though -EDEADLK may also come while it waits; -EINVAL in a forked child. */
+static inline int view_check(view *v) {
+    int error = weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 1);
+    return error == WEFT_ETIMEDOUT ? 0 : view_error(error);
+}
+
 /* Waits, hands each pointer that a job set to data_free (may be NULL), and gives the threads back. -EDEADLK from a job of
- * the view, or one that such a job waits for, and then nothing has happened. */
+ * the view, or one that such a job waits for; -ENOMEM, -EAGAIN: the calling thread finds no place in the pool. Then nothing
+ * has happened. */
 static inline int view_close(view *v, void (*data_free)(void *)) {
     int error = view_wait(v);
-    if (error == -EDEADLK) return error;
+    if (view_is_refusal(error)) return error;
     for (unsigned i = 0; i < VIEW_PLACES && data_free != NULL; i++)
         if (v->data[i] != NULL) data_free(v->data[i]);
     weft_pool_destroy(&v->pool);

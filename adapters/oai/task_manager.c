@@ -15,12 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../view.h"
+#include "../shelf.h"
 #include "pin.h"
 
 struct task_manager_pool {
-    view view;
-    atomic_bool ends;
+    shelf_view shelf; /* first: a task's home is its manager */
     void (*clean)(task_t *task);
     int *core_id; /* by worker index, or NULL */
     size_t cores;
@@ -29,7 +28,7 @@ struct task_manager_pool {
 };
 
 typedef struct queued_task {
-    struct task_manager_pool *pool;
+    shelf_job head;
     task_t task;
 } queued_task;
 
@@ -43,15 +42,14 @@ static void run_now(struct task_manager_pool *pool, task_t task) {
     running = outer;
 }
 
-static int run_task(void *payload, weft_worker *self) {
-    queued_task *queued = payload;
-    struct task_manager_pool *pool = queued->pool;
+static void run_task(shelf_job *head, weft_worker *self) {
+    queued_task *queued = (queued_task *)head;
+    struct task_manager_pool *pool = (struct task_manager_pool *)head->home;
     (void)self;
-    if (!atomic_load_explicit(&pool->ends, memory_order_acquire))
+    if (atomic_load(&pool->shelf.stage) != SHELF_ENDED)
         run_now(pool, queued->task);
     else if (pool->clean != NULL)
         pool->clean(&queued->task);
-    return 0;
 }
 
 /* ---- those that there are ----------------------------------------------------------------------------------------- */
@@ -94,7 +92,7 @@ static bool managers_help(void) {
     if (pool != NULL) pool->helpers++;
     pthread_mutex_unlock(&managers.lock);
     if (pool == NULL) return false;
-    int error = weft_wait_until(pool->view.pool, &pool->view.group, WEFT_HELP_BELOW, soon_ns());
+    int error = weft_wait_until(pool->shelf.view.pool, &pool->shelf.view.group, WEFT_HELP_BELOW, soon_ns());
     pthread_mutex_lock(&managers.lock);
     if (--pool->helpers == 0) pthread_cond_broadcast(&managers.left);
     pthread_mutex_unlock(&managers.lock);
@@ -123,7 +121,7 @@ static int open_pinned(struct task_manager_pool *pool, const int *core_id, size_
     config.flags = WEFT_NO_HELP;
     config.start = pin;
     config.context = pool;
-    return view_open_with(&pool->view, &config);
+    return view_open_with(&pool->shelf.view, &config);
 }
 
 static bool is_pinned(const int *core_id, size_t count) {
@@ -139,8 +137,9 @@ int init_task_manager_cores(task_manager_t *man, const int *core_id, size_t num_
     struct task_manager_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) return -ENOMEM;
     bool pins = num_threads > 0 && is_pinned(core_id, count);
-    int error = pins ? open_pinned(pool, core_id, count) : view_open(&pool->view, (unsigned)count, "Tpool");
+    int error = pins ? open_pinned(pool, core_id, count) : view_open(&pool->shelf.view, (unsigned)count, "Tpool");
     if (error == 0) {
+        shelf_furnish(&pool->shelf, run_task);
         managers_add(pool);
         man->pool = pool;
     } else {
@@ -156,13 +155,13 @@ int init_task_manager_threads(task_manager_t *man, uint32_t num_threads) {
 
 void async_task_manager(task_manager_t *man, task_t task) {
     if (man == NULL || man->pool == NULL || task.func == NULL) return;
-    const queued_task queued = {man->pool, task};
+    queued_task queued = {.task = task};
     used = man->pool;
-    if (view_submit(&man->pool->view, run_task, &queued, sizeof queued) != 0) run_now(man->pool, task);
+    if (shelf_submit(&man->pool->shelf, &queued.head, sizeof queued) != 0) run_now(man->pool, task);
 }
 
 void wait_all_task_manager(task_manager_t *man) {
-    if (man != NULL && man->pool != NULL) view_wait(&man->pool->view);
+    if (man != NULL && man->pool != NULL && man->pool != running) shelf_wait(&man->pool->shelf);
 }
 
 void free_task_manager(task_manager_t *man, void (*clean)(task_t *task)) {
@@ -170,9 +169,8 @@ void free_task_manager(task_manager_t *man, void (*clean)(task_t *task)) {
     struct task_manager_pool *pool = man->pool;
     managers_remove(pool);
     pool->clean = clean;
-    atomic_store_explicit(&pool->ends, true, memory_order_release);
-    if (view_close(&pool->view, NULL) != 0) { /* a task of the manager waits for the caller: as from one of its own */
-        atomic_store_explicit(&pool->ends, false, memory_order_release);
+    if (shelf_close(&pool->shelf, true, NULL) !=
+        0) { /* a task of the manager waits for the caller: as from one of its own */
         managers_add(pool);
         return;
     }

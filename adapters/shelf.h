@@ -1,0 +1,256 @@
+/* shelf.h: a view whose jobs can be put by: while it is paused, and while a destroy that may yet be refused waits.
+ *
+ * Destroy drops what has not started. But called in a task it may turn out that a job of the view waits for that very task:
+ * then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied, and dropped when
+ * it has succeeded; after a refusal they go back into the queue: a permit for each, and whatever comes up, permit or job,
+ * is exchanged for the oldest that is put by. So they start in their order.
+ *
+ * Without memory to put a job by, its thread waits with it while the view is paused, and runs it where a destroy waits.
+ *
+ * Included by one source file of a host, as view.h. */
+#ifndef WEFT_ADAPTERS_SHELF_H
+#define WEFT_ADAPTERS_SHELF_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "view.h"
+
+typedef struct shelf_view shelf_view;
+
+/* What a job's payload begins with. */
+typedef struct shelf_job {
+    shelf_view *home;
+    uint32_t size; /* of the payload; 0: a permit */
+    uint32_t tag;  /* the adapter's own */
+} shelf_job;
+
+typedef struct shelf_copy {
+    struct shelf_copy *next;
+    _Alignas(16) shelf_job job; /* and the rest of the payload */
+} shelf_copy;
+
+enum shelf_stage {
+    SHELF_OPEN,
+    SHELF_CLOSING, /* a destroy waits that may be refused */
+    SHELF_ENDED    /* one waits that will not be, or has waited */
+};
+
+struct shelf_view {
+    view view;
+    void (*run)(shelf_job *job, weft_worker *self); /* or drops it, at SHELF_ENDED; self may be NULL */
+    pthread_mutex_t lock;                           /* for what follows; the atomic ones are changed under it */
+    pthread_cond_t changed;
+    atomic_int stage;
+    atomic_bool asks; /* who comes up must ask what to run */
+    bool is_paused;
+    unsigned releases; /* how often jobs went back into the queue */
+    unsigned loose;    /* jobs that are run where they were released, for want of memory */
+    unsigned waits;    /* threads in shelf_wait */
+    shelf_copy *first, **end;
+};
+
+/* After the view was opened. */
+static inline void shelf_furnish(shelf_view *k, void (*run)(shelf_job *job, weft_worker *self)) {
+    k->run = run;
+    k->end = &k->first;
+    pthread_mutex_init(&k->lock, NULL);
+    pthread_cond_init(&k->changed, NULL);
+}
+
+/* ---- putting by; all with the lock held ----------------------------------------------------------------------------- */
+
+static inline bool shelf_holds(shelf_view *k) {
+    const int stage = atomic_load(&k->stage);
+    return stage == SHELF_CLOSING || (k->is_paused && stage == SHELF_OPEN);
+}
+
+/* false: no memory. */
+static inline bool shelf_push(shelf_view *k, const shelf_job *job) {
+    shelf_copy *copy = malloc(offsetof(shelf_copy, job) + job->size);
+    if (copy == NULL) return false;
+    memcpy((char *)copy + offsetof(shelf_copy, job), job, job->size);
+    copy->next = NULL;
+    *k->end = copy;
+    k->end = &copy->next;
+    return true;
+}
+
+/* The oldest, which is the caller's now, or NULL. */
+static inline shelf_job *shelf_pop(shelf_view *k) {
+    shelf_copy *oldest = k->first;
+    if (oldest == NULL) return NULL;
+    k->first = oldest->next;
+    if (k->first == NULL) k->end = &k->first;
+    return &oldest->job;
+}
+
+static inline void shelf_free(shelf_job *job) { free((char *)job - offsetof(shelf_copy, job)); }
+
+/* After any change: what others go by. */
+static inline void shelf_tell(shelf_view *k) {
+    atomic_store(&k->asks, shelf_holds(k) || k->first != NULL);
+    pthread_cond_broadcast(&k->changed);
+}
+
+/* ---- what a worker runs ------------------------------------------------------------------------------------------- */
+
+/* What runs in the place of the job that has come up: itself, an older one, or NULL for nothing. */
+static inline shelf_job *shelf_choose(shelf_view *k, shelf_job *mine) {
+    const bool is_permit = mine->size == 0;
+    bool is_kept = false;
+    shelf_job *chosen = is_permit ? NULL : mine;
+    pthread_mutex_lock(&k->lock);
+    while (shelf_holds(k) && !is_permit && !(is_kept = shelf_push(k, mine)) && atomic_load(&k->stage) == SHELF_OPEN)
+        pthread_cond_wait(&k->changed, &k->lock);
+    if (is_kept)
+        chosen = NULL;
+    else if (!shelf_holds(k) && k->first != NULL && (is_permit || shelf_push(k, mine)))
+        chosen = shelf_pop(k);
+    atomic_store(&k->asks, shelf_holds(k) || k->first != NULL);
+    pthread_mutex_unlock(&k->lock);
+    return chosen;
+}
+
+static int shelf_run(void *payload, weft_worker *self) {
+    shelf_job *mine = payload, *chosen = mine;
+    shelf_view *k = mine->home;
+    if (mine->size == 0 || atomic_load(&k->asks)) chosen = shelf_choose(k, mine);
+    if (chosen != NULL) k->run(chosen, self);
+    if (chosen != NULL && chosen != mine) shelf_free(chosen);
+    return 0;
+}
+
+/* `job` and what lies behind it is copied, `size` bytes in all. As view_submit. */
+static inline int shelf_submit(shelf_view *k, shelf_job *job, size_t size) {
+    job->home = k;
+    job->size = (uint32_t)size;
+    return view_submit(&k->view, shelf_run, job, size);
+}
+
+/* ---- letting go --------------------------------------------------------------------------------------------------- */
+
+/* With the lock held: permits for all that are put by, unless they must stay. How many got none: shelf_run_loose. */
+static inline unsigned shelf_requeue(shelf_view *k) {
+    const shelf_job permit = {.home = k};
+    unsigned failed = 0;
+    if (!shelf_holds(k)) {
+        k->releases += k->first != NULL;
+        for (const shelf_copy *each = k->first; each != NULL; each = each->next)
+            failed += view_submit(&k->view, shelf_run, &permit, sizeof permit) != 0;
+        k->loose += failed;
+    }
+    shelf_tell(k);
+    return failed;
+}
+
+/* Without it: no memory for so many permits, they run here. */
+static inline void shelf_run_loose(shelf_view *k, unsigned failed) {
+    shelf_job permit = {.home = k};
+    for (; failed > 0; failed--) {
+        (void)shelf_run(&permit, NULL);
+        pthread_mutex_lock(&k->lock);
+        k->loose--;
+        shelf_tell(k);
+        pthread_mutex_unlock(&k->lock);
+    }
+}
+
+static inline void shelf_pause(shelf_view *k, bool is_paused) {
+    pthread_mutex_lock(&k->lock);
+    k->is_paused = is_paused;
+    unsigned failed = shelf_requeue(k);
+    pthread_mutex_unlock(&k->lock);
+    shelf_run_loose(k, failed);
+}
+
+/* ---- waiting, and the end ----------------------------------------------------------------------------------------- */
+
+/* With the lock held: has every job finished that was there when `releases` was read? */
+static inline bool shelf_is_done(shelf_view *k, unsigned releases) {
+    if (atomic_load(&k->stage) == SHELF_ENDED) return true;
+    return k->first == NULL && k->loose == 0 && k->releases == releases;
+}
+
+/* With the lock held: while jobs must stay put by, or run loose. */
+static inline void shelf_sleep(shelf_view *k) {
+    if (!(shelf_holds(k) && k->first != NULL) && k->loose == 0) return;
+    (void)view_sleep_begin();
+    while ((shelf_holds(k) && k->first != NULL) || k->loose > 0) pthread_cond_wait(&k->changed, &k->lock);
+    view_sleep_end();
+}
+
+/* Until every job has finished, those put by too; as view_wait. */
+static inline int shelf_wait(shelf_view *k) {
+    int error = view_check(&k->view);
+    if (error != 0) return error;
+    bool is_done = false;
+    pthread_mutex_lock(&k->lock);
+    k->waits++;
+    while (error == 0 && !is_done) {
+        const unsigned releases = k->releases;
+        pthread_mutex_unlock(&k->lock);
+        error = view_wait(&k->view);
+        pthread_mutex_lock(&k->lock);
+        if (error == 0) shelf_sleep(k);
+        is_done = shelf_is_done(k, releases);
+    }
+    if (--k->waits == 0) pthread_cond_broadcast(&k->changed);
+    pthread_mutex_unlock(&k->lock);
+    return error;
+}
+
+static inline void shelf_enter(shelf_view *k, enum shelf_stage stage) {
+    unsigned failed = 0;
+    pthread_mutex_lock(&k->lock);
+    atomic_store(&k->stage, (int)stage);
+    if (stage == SHELF_OPEN)
+        failed = shelf_requeue(k);
+    else
+        shelf_tell(k);
+    pthread_mutex_unlock(&k->lock);
+    shelf_run_loose(k, failed);
+}
+
+/* At SHELF_ENDED, after the last job: `run` drops those put by. Then until nobody is in shelf_wait. */
+static inline void shelf_drop(shelf_view *k) {
+    pthread_mutex_lock(&k->lock);
+    for (shelf_job *job; (job = shelf_pop(k)) != NULL;) {
+        pthread_mutex_unlock(&k->lock);
+        k->run(job, NULL);
+        shelf_free(job);
+        pthread_mutex_lock(&k->lock);
+    }
+    while (k->waits > 0) pthread_cond_wait(&k->changed, &k->lock);
+    pthread_mutex_unlock(&k->lock);
+    pthread_cond_destroy(&k->changed);
+    pthread_mutex_destroy(&k->lock);
+}
+
+/* In a forked child, where nobody runs jobs and the lock may be held for ever. */
+static inline int shelf_close_forked(shelf_view *k, void (*data_free)(void *)) {
+    for (shelf_job *job; (job = shelf_pop(k)) != NULL;) shelf_free(job);
+    return view_close(&k->view, data_free);
+}
+
+/* As view_close. `drops`: what has not started is handed to `run` at SHELF_ENDED, which drops it; else it has run. After a
+ * refusal every job is there as before. */
+static inline int shelf_close(shelf_view *k, bool drops, void (*data_free)(void *)) {
+    int error = view_check(&k->view);
+    if (view_is_refusal(error)) return error;
+    if (error != 0) return shelf_close_forked(k, data_free);
+    shelf_enter(k, drops && weft_worker_here() != NULL ? SHELF_CLOSING : SHELF_ENDED);
+    error = view_wait(&k->view);
+    if (error != 0) {
+        shelf_enter(k, SHELF_OPEN);
+        return error;
+    }
+    shelf_enter(k, SHELF_ENDED);
+    shelf_drop(k);
+    return view_close(&k->view, data_free);
+}
+
+#endif
