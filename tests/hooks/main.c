@@ -225,6 +225,14 @@ typedef double result_field(const result *r);
 static double wall(const result *r) { return r->seconds; }
 static double cpu(const result *r) { return r->cpu_seconds; }
 
+/* How many CPUs it kept busy, by the median turn. */
+static double busy(const result *results, int turns) {
+    double values[TURNS_MAX];
+    for (int turn = 0; turn < turns; turn++) values[turn] = results[turn].cpu_seconds / results[turn].seconds;
+    qsort(values, (size_t)turns, sizeof *values, compare_doubles);
+    return values[turns / 2];
+}
+
 static void ratio_print(const char *name, const result *above, const result *below, int turns, result_field *field) {
     double ratios[TURNS_MAX];
     const int low = interval_index(turns);
@@ -267,6 +275,7 @@ static bool race(const scene *s, const int *repeats, int turns) {
         ratio_print("own / weft", results[OWN], results[WEFT], turns, wall);
         if (has_openblas) ratio_print("own, " TIMEOUT "=4, / weft", results[OWN_SLEEPY], results[WEFT], turns, wall);
         ratio_print("CPU time", results[OWN], results[WEFT], turns, cpu);
+        printf("; CPUs busy %.2f own, %.2f weft", busy(results[OWN], turns), busy(results[WEFT], turns));
         ratio_print("control", results[OWN], results[OWN_AGAIN], turns, wall);
     }
     printf("\n");
