@@ -397,6 +397,37 @@ static void test_abort_all(void **state) {
     assert_null(pollNotifiedFIFO(&response));
 }
 
+typedef struct aborter {
+    tpool_t *pool;
+    int result;
+} aborter;
+
+static void process_abort(void *data) {
+    aborter *a = data;
+    a->result = abortTpool(a->pool);
+}
+
+/* It would wait for itself: nothing happens, and messages pushed after are processed. */
+static void test_abort_in_a_message(void **state) {
+    (void)state;
+    tpool_t pool;
+    notifiedFIFO_t response;
+    initNotifiedFIFO(&response);
+    assert_int_equal(initTpool("-1,-1", &pool, false), 0);
+    notifiedFIFO_elt_t *msg = newNotifiedFIFO_elt(sizeof(aborter), 1, &response, process_abort);
+    assert_non_null(msg);
+    *(aborter *)NotifiedFifoData(msg) = (aborter){&pool, -1};
+    pushTpool(&pool, msg);
+    assert_ptr_equal(pullTpool(&response, &pool), msg);
+    assert_int_equal(((aborter *)NotifiedFifoData(msg))->result, 0);
+    delNotifiedFIFO_elt(msg);
+    pushTpool(&pool, message_make(2, &response, 21, NULL));
+    msg = pullTpool(&response, &pool);
+    assert_int_equal(((message *)NotifiedFifoData(msg))->value, 42);
+    delNotifiedFIFO_elt(msg);
+    assert_int_equal(abortTpool(&pool), 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -416,6 +447,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_message_cores),
         cmocka_unit_test(test_abort_by_key),
         cmocka_unit_test(test_abort_all),
+        cmocka_unit_test(test_abort_in_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

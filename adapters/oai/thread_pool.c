@@ -295,11 +295,21 @@ int abortTpoolJob(tpool_t *t, uint64_t key) {
     return aborted;
 }
 
+/* Messages may be pushed again. */
+static void reopen(tpool_t *t) {
+    pthread_mutex_lock(&t->incomingFifo.lockF);
+    t->incomingFifo.abortFIFO = false;
+    pthread_mutex_unlock(&t->incomingFifo.lockF);
+}
+
 int abortTpool(tpool_t *t) {
+    if (t->threads != NULL && view_is_refusal(view_check(&t->threads->view))) return 0;
     int deleted = abortNotifiedFIFO(&t->incomingFifo);
     if (t->threads != NULL && view_close(&t->threads->view, NULL) == 0) {
         free(t->threads);
         t->threads = NULL;
+    } else if (t->threads != NULL) {
+        reopen(t);
     }
     return deleted;
 }

@@ -71,8 +71,8 @@ notifiedFIFO_elt_t *tryPullTpool(notifiedFIFO_t *responseFifo, tpool_t *t);
 /* Deletes messages of that key that have not started; those that run go on, and are deleted instead of answered. How
  * many. */
 int abortTpoolJob(tpool_t *t, uint64_t key);
-/* Deletes what has not started, waits for what runs, ends the threads. How many were deleted. Not from a message's
- * function. */
+/* Deletes what has not started, waits for what runs, ends the threads. How many were deleted. In a message's function it does
+ * nothing and returns 0. */
 int abortTpool(tpool_t *t);
 
 #endif
