@@ -379,7 +379,7 @@ WEFT_API int weft_cancelled(const weft_worker *self);
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
-/* The indices from `begin` to before `end`. */
+/* The indices from `begin` to before `end`: {0, n, 0}, in C also {.end = n}. Of {0, n} compilers warn with -Wextra. */
 typedef struct weft_range {
     size_t begin, end;
     size_t grain; /* indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
