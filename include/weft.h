@@ -10,9 +10,9 @@
  *     weft_pool_destroy(&pool);
  *
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
- * the group's own error when a task failed. Every function may be called from any thread unless its comment says otherwise.
- * Sizes are in bytes; times say their unit in their name. How to see what a pool does stands at the end. Only
- * weft_config_from_env reads the environment; and the first pool of the process, for WEFT_FENCE=full (no membarrier).
+ * the group's own error when a task failed. Every function may be called from any thread, and none in a signal handler,
+ * unless its comment says otherwise. Sizes are in bytes; times say their unit in their name. How to see what a pool does
+ * stands at the end. Only weft_config_from_env reads the environment, and the first pool: WEFT_FENCE=full (no membarrier).
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
