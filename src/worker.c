@@ -50,7 +50,7 @@
 #define BRIEFS_MAX 64u
 #define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
 #define AWAY_US 10u    /* one look takes so long only when another has the CPU */
-#define PURGE_NS UINT64_C(1000000000)
+#define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
 #endif
