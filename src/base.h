@@ -51,6 +51,14 @@ INLINE void unpoison(const void *p, size_t size) { (void)p, (void)size; }
 
 /* Asks for the cache line of `p`, to read soon. Any address will do. */
 INLINE void prefetch_read(const void *p) { __builtin_prefetch(p); }
+/* The same to write: no other processor keeps it. */
+INLINE void prefetch_write(const void *p) {
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p)); /* the builtin needs a newer processor's flags */
+#else
+    __builtin_prefetch(p, 1);
+#endif
+}
 
 INLINE uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 INLINE uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }

@@ -30,11 +30,21 @@
 struct heaps heaps;
 
 _Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
-                   offsetof(struct heap, allocs) == sizeof os_no_heap,
+                   offsetof(struct heap, frees) == sizeof os_no_heap,
                "as os_no_heap");
 
 INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
     store_rlx(&bin->count[what], load_rlx(&bin->count[what]) + n);
+}
+
+static void count_frees(struct heap *heap, unsigned kind, uint64_t n) {
+    store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + n);
+}
+
+/* Blocks that were freed past the cache. */
+static void count_past(struct heap *heap, unsigned kind, uint64_t n) {
+    count_frees(heap, kind, n);
+    count_in(&heap->bins[kind], COUNT_FLUSHED, n);
 }
 
 struct inbox *heap_inbox(struct heap *heap);
@@ -138,8 +148,7 @@ void heap_collect(struct heap *heap) {
         struct slab *next = inbox_next(slab);
         uint32_t got = inbox_collect(&heap->inbox, slab);
         /* A thread counts what it frees of others; what comes to a private heap went through no thread's cache. */
-        if (load_rlx(&heap->privacy) != PRIVACY_NONE && slab->kind < CLASSES)
-            count_in(&heap->bins[slab->kind], COUNT_FLUSHED, got);
+        if (load_rlx(&heap->privacy) != PRIVACY_NONE && slab->kind < CLASSES) count_past(heap, slab->kind, got);
         slab_settle(heap, slab);
         slab = next;
     }
@@ -368,6 +377,7 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
 
 static uint32_t refill(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
+    prefetch_write(&heap->inbox); /* as in release */
     config_follow(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
     uint32_t capacity = heap->room[kind];
@@ -419,7 +429,6 @@ void *heap_take_one(struct heap *heap, unsigned kind) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
     if (load_rlx(&bin->count[COUNT_MISSES]) % TAKES_TIMED == 0) heap_decay(heap);
     if (fill(heap, kind, 1) == 0) return NULL;
-    count_one(&heap->allocs[kind]);
     count_in(bin, COUNT_MISSES, 1);
     return heap->base[kind][1];
 }
@@ -429,6 +438,7 @@ void *heap_take_one(struct heap *heap, unsigned kind) {
 /* Sends blocks of one slab home. */
 static void send_home(struct bin *bin, struct slab *slab, void *const *blocks, uint32_t count) {
     unsigned kind = slab_kind_of(slab, load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]));
+    slab_send_prefetch(slab, kind, blocks[0]);
     blocks_write(kind, blocks, count, &bin->lines_spared);
     slab_send(slab, blocks, count);
     count_in(bin, COUNT_REMOTE_FREES, count);
@@ -465,10 +475,10 @@ static uint32_t run_length(void *const *blocks, uint32_t count) {
 /* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and were counted
  * there. */
 static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
-    struct bin *home = &heap->bins[slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]))];
-    if (LIKELY(home == bin)) return;
-    count_in(bin, COUNT_FLUSHED, -(uint64_t)count);
-    count_in(home, COUNT_FLUSHED, count);
+    unsigned home = slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]));
+    if (LIKELY(&heap->bins[home] == bin)) return;
+    count_past(heap, (unsigned)(bin - heap->bins), -(uint64_t)count);
+    count_past(heap, home, count);
 }
 
 /* Own blocks go to their slabs, others' home; `blocks` is used up. */
@@ -476,6 +486,7 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
     uint32_t foreign = 0;
     for (uint32_t i = 0, n; i < count; i += n) {
         struct slab *slab = slab_of(blocks[i]);
+        prefetch_write(&slab->state); /* who only reads the line first waits for it twice */
         n = run_length(blocks + i, count - i);
         recount(heap, bin, blocks[i], n);
         if (slab_owner(slab) == heap)
@@ -517,13 +528,14 @@ static void push(struct heap *heap, unsigned kind, void *p) {
     void **top = load_rlx(&heap->top[kind]);
     top[1] = p;
     store_rlx(&heap->top[kind], top + 1);
+    count_one(&heap->frees[kind]);
 }
 
 /* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
 static void free_home(struct heap *heap, unsigned kind, void *p) {
     struct bin *bin = &heap->bins[kind];
     if (slab_owner(slab_of(p)) != heap) {
-        count_in(bin, COUNT_FLUSHED, 1);
+        count_past(heap, kind, 1);
         void **gathered = heap->base[kind] + 1 + class_info[kind].cache_max;
         uint32_t n = 0;
         while (n < GATHER_MAX && gathered[n] != NULL) n++;
@@ -542,7 +554,7 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
 static bool only_frees(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint64_t before = bin->allocs_when_full;
-    bin->allocs_when_full = load_rlx(&heap->allocs[kind]);
+    bin->allocs_when_full = heap_allocs(heap, kind);
     return bin->allocs_when_full == before && load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
 }
 
@@ -579,6 +591,7 @@ static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
     void **oldest = heap->base[kind] + 1;
     uint32_t left = cache_count(heap, kind) - count;
     for (uint32_t i = 0; i < count; i++) large_free(oldest[i], kind);
+    count_frees(heap, kind, -(uint64_t)count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
 }
@@ -642,7 +655,7 @@ void heap_free_sized_slow(void *p, size_t size) {
 }
 
 void heap_put_one(struct heap *heap, void *p, unsigned kind) {
-    count_in(&heap->bins[kind], COUNT_FLUSHED, 1);
+    count_past(heap, kind, 1);
     release(heap, &heap->bins[kind], &p, 1);
 }
 

@@ -76,12 +76,14 @@ struct cache_places {
 struct heap {
     /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
      * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first four stand
-     * as in os_no_heap. Written by the thread alone; statistics look at top and allocs. */
+     * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
+     * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
+     * store before it takes a place in the processor's queue of them. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
     uint64_t unseen;     /* frees that meet a limit of watching, to the next look at the clock */
-    ATOMIC(uint64_t) allocs[KINDS];
+    ATOMIC(uint64_t) frees[KINDS]; /* of runs less those that left the cache, which large.c counts */
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
     uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
@@ -148,10 +150,7 @@ INLINE void given_back(void *p) { (void)p; }
 INLINE void *cache_pop(struct heap *heap, unsigned kind) {
     void **top = load_rlx(&heap->top[kind]);
     void *block = *top;
-    if (LIKELY(block != NULL)) {
-        store_rlx(&heap->top[kind], top - 1);
-        count_one(&heap->allocs[kind]);
-    }
+    if (LIKELY(block != NULL)) store_rlx(&heap->top[kind], top - 1);
     return block;
 }
 
@@ -161,6 +160,7 @@ INLINE bool cache_push(struct heap *heap, unsigned kind, void *block) {
     if (UNLIKELY(top >= heap->limit[kind])) return false;
     top[1] = block;
     store_rlx(&heap->top[kind], top + 1);
+    count_one(&heap->frees[kind]);
     return true;
 }
 
@@ -199,6 +199,16 @@ INLINE void heap_free_sized(void *p, size_t size) {
 
 INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
     return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
+}
+
+/* So far. */
+INLINE uint64_t heap_allocs(const struct heap *heap, unsigned kind) {
+    uint64_t came = load_rlx(&heap->frees[kind]), left = cache_count(heap, kind);
+    if (kind < CLASSES) {
+        came += load_rlx(&heap->bins[kind].count[COUNT_CARVED]);
+        left += load_rlx(&heap->bins[kind].count[COUNT_FLUSHED]);
+    }
+    return came - left;
 }
 
 /* Of a block's slot, as it is for a private heap's, too. */

@@ -116,12 +116,10 @@ INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return l
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     const struct bin *bin = &heap->bins[kind];
-    uint64_t allocs = load_rlx(&heap->allocs[kind]);
-    uint64_t cached = (uint64_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
-    uint64_t carved = count_of(bin, COUNT_CARVED), flushed = count_of(bin, COUNT_FLUSHED);
+    uint64_t frees = load_rlx(&heap->frees[kind]), allocs = heap_allocs(heap, kind);
     to->allocs += allocs;
-    to->frees += cached + flushed + allocs - carved; /* what came into the cache is in it or left it */
-    to->live_bytes += (carved - flushed - cached) * class_info[kind].size;
+    to->frees += frees;
+    to->live_bytes += (allocs - frees) * class_info[kind].size;
     to->misses += count_of(bin, COUNT_MISSES);
     to->hits += allocs - count_of(bin, COUNT_MISSES);
     to->from_pool += count_of(bin, COUNT_FROM_POOL);
@@ -151,10 +149,10 @@ static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->frees += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
     for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
-        uint64_t allocs = load_rlx(&heap->allocs[i]), cached = (uint64_t)(load_rlx(&heap->top[i]) - heap->base[i]);
+        uint64_t frees = load_rlx(&heap->frees[i]), allocs = heap_allocs(heap, i);
         to->allocs += allocs;
-        to->frees += allocs + cached;
-        to->live_bytes -= cached * class_info[i].size;
+        to->frees += frees;
+        to->live_bytes -= (frees - allocs) * class_info[i].size;
     }
 }
 

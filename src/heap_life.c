@@ -124,7 +124,7 @@ static bool was_used(const struct heap *heap, unsigned kind) {
     if (load_rlx(&heap->top[kind]) != heap->base[kind]) return true;
     if (kind >= CLASSES) return false;
     const struct bin *bin = &heap->bins[kind];
-    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + load_rlx(&heap->allocs[kind]) != 0;
+    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + load_rlx(&heap->frees[kind]) != 0;
 }
 
 void heap_tidy(struct heap *heap) {
@@ -200,7 +200,7 @@ void heap_rest(void) {
 /* Empties the caches that were not used since the last time, and takes their room back. */
 static void rest_caches(struct heap *heap) {
     for (unsigned i = 0; i < CACHED; i++) {
-        uint64_t allocs = load_rlx(&heap->allocs[i]);
+        uint64_t allocs = heap_allocs(heap, i);
         if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
             heap_kind_tidy(heap, i);
             heap_room_set(heap, i, (uint32_t)min_u64(heap->room[i], heap_room_start(i)));

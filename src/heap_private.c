@@ -101,7 +101,8 @@ int weft_heap_free(weft_heap *owner, void *p) {
 
 static bool is_quiet(const struct slab *slab) { return (load_rlx(&slab->state) & PENDING_MASK) == 0; }
 
-static void raze(struct bin *bin) {
+static void raze(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
     for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++) {
         struct slab *slab = bin->tier[tier].first;
         while (slab != NULL) {
@@ -115,7 +116,9 @@ static void raze(struct bin *bin) {
     }
     bin->spill = NULL;
     bin->grown = 0;
+    store_rlx(&heap->frees[kind], heap_allocs(heap, kind));
     store_rlx(&bin->count[COUNT_FLUSHED], load_rlx(&bin->count[COUNT_CARVED]));
+    store_rlx(&heap->top[kind], heap->base[kind]);
 }
 
 static void raze_large(struct heap *heap) {
@@ -135,10 +138,7 @@ int weft_heap_destroy(weft_heap **handle) {
     *handle = NULL;
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
     store_rlx(&heap->privacy, PRIVACY_ENDED);
-    for (unsigned i = 0; i < CLASSES; i++) {
-        store_rlx(&heap->top[i], heap->base[i]);
-        raze(&heap->bins[i]);
-    }
+    for (unsigned i = 0; i < CLASSES; i++) raze(heap, i);
     raze_large(heap);
     heap_lru_drop(heap);
     purge_poke();

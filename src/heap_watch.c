@@ -28,7 +28,7 @@ static bool is_over(const struct heap *heap) {
 }
 
 static bool is_used_more(const struct heap *heap, unsigned kind, unsigned other) {
-    return load_rlx(&heap->allocs[kind]) > load_rlx(&heap->allocs[other]);
+    return heap_allocs(heap, kind) > heap_allocs(heap, other);
 }
 
 void heap_watch_begin(struct heap *heap) {

@@ -234,6 +234,12 @@ static void inbox_push(struct inbox *inbox, struct slab *slab) {
     } while (!cas_rel(B2, &inbox->first, &first, slab));
 }
 
+void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block) {
+    uint64_t state = load_rlx(&slab->state);
+    if ((state & PENDING_MASK) == 0 && state_owner(state) != NULL) prefetch_write(heap_inbox(state_owner(state)));
+    if (words_of(kind) > REMOTE_NEAR) prefetch_write(&remote_of(slab, kind)[index_in(kind, block) / 64]);
+}
+
 static void announce(struct heap *owner, struct slab *slab) {
     if (owner != NULL)
         inbox_push(heap_inbox(owner), slab);
@@ -258,10 +264,20 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
     }
 }
 
+/* Fetches what inbox_collect writes. Owner. */
+static void remote_prefetch(const struct slab *slab) {
+    prefetch_write(&slab->state);
+    if (words_of(slab->kind) > REMOTE_NEAR) {
+        struct segment *segment = segment_of(slab);
+        prefetch_write(&segment->far_remote[slab->free - segment->far_free]);
+    }
+}
+
 struct slab *inbox_take(struct inbox *inbox) {
     struct slab *waiting = inbox->waiting;
     inbox->waiting = NULL;
     struct slab *first = load_rlx(&inbox->first) == NULL ? NULL : xchg_acq(B4, &inbox->first, NULL);
+    if (first != NULL) remote_prefetch(first);
     if (waiting == NULL) return first;
     struct slab *last = waiting;
     while (load_rlx(&last->link) != NULL) last = load_rlx(&last->link);

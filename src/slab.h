@@ -127,6 +127,8 @@ INLINE void slab_put(struct slab *slab, const void *block) {
 /* Writes into blocks of the caller's that are about to be sent, for who has them next. *spared: lines of a block that need
  * not be written, times 256, learnt from blocks that come again. */
 void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared);
+/* Fetches what slab_send writes: soon to be called, with that block of that kind among others. Any thread. */
+void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block);
 /* Frees `count` blocks, at least one, of one slab that is not the caller's, in one message. Any thread. */
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count);
 /* The slabs whose frees are to be collected, linked by inbox_next. Owner. */
