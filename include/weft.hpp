@@ -569,8 +569,9 @@ class pool {
 
     /// Ends the program when called by one of the pool's own tasks.
     ~pool() {
-        loose.reset();
+        weft_wait(made, loose->native()); // helps
         if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
+        *loose->native() = WEFT_GROUP_INIT; // what tasks queued meanwhile has run, too
     }
 
     /// Queues f in the pool's own group: see group::submit.

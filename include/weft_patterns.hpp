@@ -229,14 +229,18 @@ template <class T, class Map, class Combine> class reducer {
             parts[*number].emplace(std::invoke(map, begin, end));
         } else {
             T sum = std::invoke(map, begin);
-            for (std::size_t i = begin + 1; i < end; i++) sum = std::invoke(combine, std::move(sum), std::invoke(map, i));
+            for (std::size_t i = begin + 1; i < end; i++) {
+                T united(std::invoke(combine, std::move(sum), std::invoke(map, i))); // it may return its argument by reference
+                sum = std::move(united);
+            }
             parts[*number].emplace(std::move(sum));
         }
         return 0;
     }
     int unite(std::size_t left, std::size_t right) {
-        if (combine_code.load() == 0)
-            parts[left].emplace(std::invoke(combine, std::move(*parts[left]), std::move(*parts[right])));
+        if (combine_code.load() != 0) return 0;
+        T united(std::invoke(combine, std::move(*parts[left]), std::move(*parts[right]))); // as in leaf
+        parts[left].emplace(std::move(united));
         return 0;
     }
 

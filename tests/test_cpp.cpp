@@ -590,6 +590,30 @@ TEST_CASE("a pool runs what it was given before it goes") {
     CHECK(ran == 2000);
 }
 
+TEST_CASE("a pool that goes takes what its last tasks submit") {
+    auto held = std::make_shared<int>(0);
+    std::atomic<bool> is_ending{false};
+    std::thread other;
+    {
+        weft::pool pool(2);
+        weft_pool *made = pool;
+        auto submits = [&is_ending, &pool, &held] {
+            while (!is_ending) std::this_thread::yield();
+            pool.submit([held] { throw held; });
+        };
+        weft::group loose(pool); // leaves its tasks to the pool
+        loose.submit(submits);
+        *loose.native() = WEFT_GROUP_INIT;
+        other = std::thread([&is_ending, made] {
+            auto none = [](void *, weft_worker *) { return 0; };
+            while (weft_submit(made, nullptr, none, nullptr, 0) != WEFT_ESHUTDOWN) std::this_thread::yield();
+            is_ending = true;
+        });
+    }
+    other.join();
+    CHECK(held.use_count() == 1);
+}
+
 TEST_CASE("a pool that cannot be made throws") {
     weft_config config;
     weft_config_init(&config);

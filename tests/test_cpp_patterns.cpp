@@ -272,6 +272,26 @@ TEST_CASE("a reduction keeps the order of its operands") {
     CHECK_THROWS_AS(weft::reduce(pool, {0, 1000, 0}, 0, throws, std::plus<>()), int);
 }
 
+TEST_CASE("what combines may return one of its arguments by reference") {
+    weft::pool pool(2);
+    auto name = [](std::size_t i) { return "a name too long to lie in the string itself " + std::to_string(1000 + i * 77 % 1000); };
+    auto later = [](const std::string &a, const std::string &b) -> const std::string & { return a < b ? b : a; };
+    auto joined = [](std::string &&a, const std::string &b) -> std::string && {
+        if (a < b) a = b;
+        return std::move(a);
+    };
+    for (std::size_t grain : {1, 3, 1000}) {
+        CHECK(weft::reduce(pool, {0, 1000, grain}, std::string(), name, later) == name(987));
+        CHECK(weft::reduce(pool, {0, 1000, grain}, std::string(), name, joined) == name(987));
+    }
+    auto numbers = [](std::size_t i) { return std::vector<std::size_t>{i}; };
+    auto appended = [](std::vector<std::size_t> &&a, const std::vector<std::size_t> &b) -> std::vector<std::size_t> && {
+        a.insert(a.end(), b.begin(), b.end());
+        return std::move(a);
+    };
+    CHECK(weft::reduce(pool, {0, 1000, 0}, std::vector<std::size_t>(), numbers, appended).size() == 1000);
+}
+
 // ---- sorting ----------------------------------------------------------------------------------------------------------
 
 struct item {
