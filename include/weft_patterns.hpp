@@ -230,7 +230,7 @@ template <class T, class Map, class Combine> class reducer {
         } else {
             T sum = std::invoke(map, begin);
             for (std::size_t i = begin + 1; i < end; i++) {
-                T united(std::invoke(combine, std::move(sum), std::invoke(map, i))); // it may return its argument by reference
+                T united(std::invoke(combine, std::move(sum), std::invoke(map, i))); // which may return an argument itself
                 sum = std::move(united);
             }
             parts[*number].emplace(std::move(sum));

@@ -247,14 +247,9 @@ static const struct record *record_serving(const struct groups *groups, uint64_t
     return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
 }
 
-bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above) {
-    while (id != 0) {
-        if (id == above) return true;
-        const struct record *record = record_serving(groups, id);
-        if (record == NULL) return false;
-        id = load_rlx(&record->parent);
-    }
-    return false;
+uint64_t group_parent(const struct groups *groups, uint64_t id) {
+    const struct record *record = record_serving(groups, id);
+    return record == NULL ? 0 : load_rlx(&record->parent);
 }
 
 /* `hops` bounds the way; at its end anything may be. */

@@ -121,8 +121,8 @@ void record_fail(struct record *record, uint32_t sequence, int code);
 /* The code kept, or 0. */
 int record_error(const struct record *record);
 
-/* Is the group `id` the group `above`, or below it? Harmless for any id. */
-bool group_is_below(const struct groups *groups, uint64_t id, uint64_t above);
+/* The group above `id`, or 0. Harmless for any id. */
+uint64_t group_parent(const struct groups *groups, uint64_t id);
 /* May the group `goal` be waiting for a task of the group `id`: is that below it, or does it hold tasks that are, and so on?
  * Harmless for any id. */
 bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal);

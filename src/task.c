@@ -84,9 +84,18 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
+/* Frames whose groups lie on the way up from the innermost one's need no way of their own: however deep waits are nested,
+ * it is walked once. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
-    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
-        if (group_is_below(&seat->pool->groups, frame->id, id)) return true;
+    const struct frame *frame = seat->frame;
+    while (frame != NULL) {
+        uint64_t at = frame->id;
+        frame = frame->above;
+        for (; at != 0; at = group_parent(&seat->pool->groups, at)) {
+            if (at == id) return true;
+            while (frame != NULL && frame->id == at) frame = frame->above;
+        }
+    }
     return false;
 }
 

@@ -274,7 +274,9 @@ TEST_CASE("a reduction keeps the order of its operands") {
 
 TEST_CASE("what combines may return one of its arguments by reference") {
     weft::pool pool(2);
-    auto name = [](std::size_t i) { return "a name too long to lie in the string itself " + std::to_string(1000 + i * 77 % 1000); };
+    auto name = [](std::size_t i) {
+        return "a name too long to lie in the string itself " + std::to_string(1000 + i * 77 % 1000);
+    };
     auto later = [](const std::string &a, const std::string &b) -> const std::string & { return a < b ? b : a; };
     auto joined = [](std::string &&a, const std::string &b) -> std::string && {
         if (a < b) a = b;

@@ -118,12 +118,38 @@ static void test_guest_asleep(void **state) {
     end_pool(pool);
 }
 
+/* A recursion through groups as deep as a list is long. */
+#define DEEP 2000
+static int deep_task(void *payload, weft_worker *self) {
+    nested_wait child = *(nested_wait *)payload;
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_fetch_add(child.counter, 1);
+    if (child.depth-- == 0) return 7;
+    REQUIRE(weft_submit(weft_worker_pool(self), &group, deep_task, &child, sizeof child) == WEFT_OK);
+    return weft_wait(weft_worker_pool(self), &group);
+}
+
+static void test_nested_deep(void **state) {
+    (void)state;
+    weft_config config = config_of(2);
+    config.stack_size = (size_t)64 << 20;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint counter = 0;
+    nested_wait root = {.depth = DEEP, .counter = &counter};
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, deep_task, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
+    assert_int_equal(atomic_load(&counter), DEEP + 1);
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nested_without_help),
         cmocka_unit_test(test_nested_in_order),
         cmocka_unit_test(test_guest_asleep),
+        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

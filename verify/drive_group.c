@@ -441,7 +441,7 @@ static void open_below(void) { EXPECT(record_open(&world.groups, load_rlx(&upper
 static void look_below(void) {
     uint64_t id = load_rlx(&lower->id);
     if (id == 0 || id == first_id) return;
-    EXPECT(group_is_below(&world.groups, id, load_rlx(&upper->id)));
+    EXPECT(group_parent(&world.groups, id) == load_rlx(&upper->id));
     explore_observe(0);
 }
 EXPLORE_DRIVER(group_below, .about = "a group below another", .setup = below_setup, .threads = {open_below, look_below},
