@@ -380,10 +380,10 @@ static uint32_t refill(struct heap *heap, unsigned kind) {
     prefetch_write(&heap->inbox); /* as in release */
     config_follow(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
-    uint32_t capacity = heap->room[kind];
-    uint32_t got = fill(heap, kind, capacity == 0 ? class_info[kind].cache_max / 2 : capacity / 2);
+    uint32_t room = heap->room[kind], got = fill(heap, kind, (room == 0 ? class_info[kind].cache_max : room) / 2);
     store_rlx(&heap->top[kind], heap->base[kind] + got);
     cache_grow(heap, kind);
+    heap_watch_refilled(heap, kind);
     count_in(bin, COUNT_MISSES, 1);
     return got;
 }

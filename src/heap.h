@@ -263,6 +263,8 @@ void heap_decay_turn(struct heap *heap);
 void heap_watch_begin(struct heap *heap);
 /* After the cache overflowed, or its room changed. */
 void heap_watch(struct heap *heap, unsigned kind);
+/* After it was refilled. */
+void heap_watch_refilled(struct heap *heap, unsigned kind);
 /* After a large block was freed; heap: the caller's, or os_no_heap. */
 void heap_watch_large(struct heap *heap);
 /* After a look at the clock; is_calm: the one before was not just now. */

@@ -4,11 +4,17 @@
  * free that reaches the fill again is seen. All kinds are watched when slabs begin to empty, when a large block is freed,
  * and at each look at the clock that finds the thread calm: it has not looked for a while. While it is calm each free seen
  * is a look. While it is busy one in so many is, and the kind seen then is watched in place of the one before; so is one whose
- * cache overflows, if more of it was allocated. So a busy thread is slowed by one kind only, and one that goes on with little is found
- * calm after a few frees of that kind, or of any that it used little before. */
+ * cache overflows, if more of it was allocated. So a busy thread is slowed by one kind only, and one that goes on with little
+ * is found calm after a few frees of that kind, or of any that it used little before.
+ *
+ * A cache that rises and falls would meet a limit at its lowest fill with every second free. So each look that finds the thread
+ * busy lets the watched kind's limit rise towards the fill, in the end as high as that comes, where few frees meet it: of
+ * batches the last one. The limit falls to the fill again when the cache overflows or is refilled, and at looks for other
+ * reasons. A thread that goes on with this kind alone, and always with less in its cache than it had, is not seen. */
 #include "heap.h"
 
 #define BUSY_FREES 8u  /* seen, to a look at the clock */
+#define RISE 4u        /* the limit rises by one part of so many of the way to the fill */
 #define WATCH_TURNS 3u /* of decay, after a slab emptied or a large block was freed */
 
 static void limit_to_fill(struct heap *heap, unsigned kind) {
@@ -17,6 +23,17 @@ static void limit_to_fill(struct heap *heap, unsigned kind) {
 }
 
 static void watch_no_more(struct heap *heap, unsigned kind) { heap->limit[kind] = heap->base[kind] + heap->room[kind]; }
+
+/* A part of the way: after many frees in a row it is some of them below the fill, and sees a thread that keeps a few more. */
+static void limit_rise(struct heap *heap, unsigned kind) {
+    uint64_t below = (uint64_t)(load_rlx(&heap->top[kind]) - heap->limit[kind]);
+    heap->limit[kind] += (below + RISE - 1) / RISE;
+}
+
+/* The fill may be above. */
+static void limit_fall(struct heap *heap, unsigned kind) {
+    if (load_rlx(&heap->top[kind]) <= heap->limit[kind]) limit_to_fill(heap, kind);
+}
 
 static void watch_all(struct heap *heap) {
     for (unsigned i = 0; i < CLASSES; i++) limit_to_fill(heap, i);
@@ -45,6 +62,10 @@ void heap_watch(struct heap *heap, unsigned kind) {
     if (kind == heap->watched) limit_to_fill(heap, kind);
 }
 
+void heap_watch_refilled(struct heap *heap, unsigned kind) {
+    if (UNLIKELY(heap->watches) && kind == heap->watched) limit_fall(heap, kind);
+}
+
 void heap_watch_large(struct heap *heap) {
     if (heap == (void *)os_no_heap) return;
     heap_watch_begin(heap);
@@ -54,12 +75,20 @@ void heap_watch_large(struct heap *heap) {
 
 void heap_watch_looked(struct heap *heap, bool is_calm) {
     heap->unseen = is_calm ? 0 : BUSY_FREES - 1;
-    if (is_calm && heap->watches) watch_all(heap);
+    if (!heap->watches) return;
+    if (is_calm)
+        watch_all(heap);
+    else if (heap->watched < CLASSES)
+        limit_fall(heap, heap->watched);
 }
 
 static void look(struct heap *heap, unsigned kind) {
     heap_decay(heap);
-    if (heap->unseen == 0 || kind == heap->watched) return;
+    if (heap->unseen == 0) return;
+    if (kind == heap->watched) {
+        limit_rise(heap, kind);
+        return;
+    }
     watch_no_more(heap, heap->watched);
     heap->watched = kind;
 }

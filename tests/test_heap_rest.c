@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -85,6 +86,46 @@ static void test_decay_while_working(void **state) {
         pause_ms(1);
     }
     assert_int_equal(misses, 0);
+    decay_after(0);
+}
+
+static _Atomic uint64_t looks; /* at the clock */
+uint64_t __real_os_now_ns(void);
+uint64_t __wrap_os_now_ns(void);
+uint64_t __wrap_os_now_ns(void) {
+    atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed);
+    return __real_os_now_ns();
+}
+
+enum { BATCH = 64, BATCHES = 3000 };
+
+/* So many live, and none, again and again: nothing that a cache does not hold. */
+static void free_batches(void) {
+    void *batch[BATCH];
+    for (int i = 0; i < BATCHES; i++) {
+        for (int k = 0; k < BATCH; k++) batch[k] = weft_alloc(100 + (size_t)(i % 3) * 100);
+        for (int k = 0; k < BATCH; k++) weft_free(batch[k]);
+    }
+}
+
+/* While a thread is busy it seldom looks, though its caches rise and fall and slabs emptied just before; when it goes on with
+ * little, what emptied goes back. */
+static void test_decay_after_batches(void **state) {
+    (void)state;
+    enum { ROUNDS = 20000 };
+    weft_trim();
+    decay_after(200);
+    uint64_t empty = counts_now().resident_bytes;
+    make_and_free_many();
+    uint64_t before = atomic_load(&looks);
+    free_batches();
+    assert_in_range(atomic_load(&looks) - before, 0, BATCH * BATCHES / 64);
+    int rounds = 0;
+    for (; rounds < ROUNDS && counts_now().resident_bytes > empty + UINT64_C(25) * MANY; rounds++) {
+        weft_free(weft_alloc(100 + (size_t)(rounds % 3) * 100));
+        pause_ms(1);
+    }
+    assert_in_range(rounds, 0, ROUNDS - 1);
     decay_after(0);
 }
 
@@ -391,6 +432,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_purge_thread),
         cmocka_unit_test(test_purge_ended),
         cmocka_unit_test(test_decay_while_working),
+        cmocka_unit_test(test_decay_after_batches),
         cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
