@@ -100,18 +100,19 @@ bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
 }
 
 uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
-    uint64_t id = load_acq(T16, id_of(group));
-    if (id != 0) return id;
-    *error = WEFT_EINVAL;
-    if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !rank_allows(seat->pool, group->flags)) return 0;
-    uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
-    struct record *record = record_open(&seat->pool->groups, parent, group->flags);
-    *error = WEFT_ENOMEM;
-    if (record == NULL) return 0;
-    uint64_t fresh = load_rlx(&record->id);
-    if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
-    record_discard(&seat->pool->groups, record);
-    return id;
+    for (;;) {
+        uint64_t id = load_acq(T16, id_of(group));
+        if (id != 0) return id;
+        *error = WEFT_EINVAL;
+        if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !rank_allows(seat->pool, group->flags)) return 0;
+        uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
+        struct record *record = record_open(&seat->pool->groups, parent, group->flags);
+        *error = WEFT_ENOMEM;
+        if (record == NULL) return 0;
+        uint64_t fresh = load_rlx(&record->id);
+        if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
+        record_discard(&seat->pool->groups, record); /* another has opened one: to be acquired */
+    }
 }
 
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {

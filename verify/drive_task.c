@@ -20,6 +20,7 @@ static struct {
     ATOMIC(uint32_t) seen;
     uint32_t result; /* plain */
     struct record *ending;
+    bool is_ended, is_counted; /* the test's own */
     ATOMIC(uint32_t) seated;
 } world;
 
@@ -99,6 +100,34 @@ EXPLORE_DRIVER(task_late_two, .about = "the same, two end the group", .setup = s
 
 EXPLORE_DRIVER(task_bind, .about = "two submit to a new group at once", .setup = setup_one,
                .threads = {submit_task, submit_task}, .check = check_group);
+
+/* Who was late to open the group is a stranger to it all the same: it is not ended with a task of that one's counted. */
+static void setup_closed(void) {
+    setup_two();
+    submit_task();
+    wait_group();
+}
+static void bind_and_close(void) {
+    int error;
+    uint64_t id = task_bind(load_rlx(&world.pool->seats[0]), &world.group, &error);
+    struct record *record = record_at(&world.pool->groups, id_index(id));
+    world.is_ended = record_is_finished(record) && record_close(record, id, 0);
+}
+static void bind_and_count(void) {
+    int error;
+    uint64_t id = task_bind(load_rlx(&world.pool->seats[1]), &world.group, &error);
+    struct record *record = record_at(&world.pool->groups, id_index(id));
+    if (record_note_foreign(record, id, 1) != id) return;
+    line_submit(line_of(record, 1), false, 1);
+    os_fence_light(T2);
+    world.is_counted = load_rlx(&record->id) == id;
+}
+static void check_one_of_two(void) {
+    EXPECT(!world.is_ended || !world.is_counted);
+    if (world.is_ended || world.is_counted) explore_observe(world.is_counted);
+}
+EXPLORE_DRIVER(task_bind_end, .about = "the same, and one ends it", .setup = setup_closed,
+               .threads = {bind_and_close, bind_and_count}, .check = check_one_of_two, .must_see = 3);
 
 /* Threads that count in one line: of a thread's tasks that fail the first gives the error, whatever the others count, and
  * take back because they are late for the group before. */
