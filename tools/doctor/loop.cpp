@@ -126,7 +126,8 @@ void plot(const Loop &loop, const LoopOptions &options, int cpu) {
     std::string title = "fib(19) over and over on CPU " + std::to_string(cpu) + ": the longest call of each moment";
     gnuplot_run(
         gnuplot_output(options.plot_file, 1000, 450) + data + "EOD\nset title " + gnuplot_quoted(title) +
-        "\nset logscale y\nset grid\nunset key\nset xlabel 's'\nset ylabel 'us'\nplot $calls with points pt 7 ps 0.3\n");
+            "\nset logscale y\nset grid\nunset key\nset xlabel 's'\nset ylabel 'us'\nplot $calls with points pt 7 ps 0.3\n",
+        options.plot_file);
 }
 
 } // namespace

@@ -59,4 +59,6 @@ std::string script(const LatencyResult &result, const Machine &machine) {
 
 } // namespace
 
-void latency_plot_write(const LatencyResult &result) { gnuplot_run(script(result, machine_describe())); }
+void latency_plot_write(const LatencyResult &result) {
+    gnuplot_run(script(result, machine_describe()), result.options.plot_file);
+}

@@ -95,5 +95,5 @@ void plot_require(const Plan &plan) {
 void plot_write(const std::string &file, const Machine &machine, const Results &results) {
     std::vector<Bar> all = bars(results);
     if (all.empty()) throw std::runtime_error("nothing to plot: it shows `submit` at 2 and 4 workers");
-    gnuplot_run(script(file, machine, all));
+    gnuplot_run(script(file, machine, all), file);
 }
