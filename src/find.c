@@ -174,6 +174,12 @@ bool find_sees(const weft_pool *pool, bool claims) {
     return loops_are_open(pool) || forks_are_open(pool, false);
 }
 
+bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
+                   struct piece *piece) {
+    seat->help_from = claim_source_of(seat, seat);
+    return !lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0;
+}
+
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
     uint32_t count = load_rlx(&seat->pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {

@@ -9,6 +9,7 @@
 #include "weft.h"
 
 struct held;
+struct lane;
 struct loop;
 
 #define RECORDS_MAX (1u << 20)
@@ -29,6 +30,7 @@ struct line {
     ATOMIC(uint64_t) completed;
     ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared line, so the next */
     ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
+    struct lane *lane;      /* the seat's own: which it last bound to a group of this record; not of a shared line */
 };
 
 #define NOT_CANCELLED UINT32_MAX

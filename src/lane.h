@@ -85,8 +85,11 @@ struct lane {
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
     void *line;
-    uint64_t first; /* the line's count before that group's first task */
-    uint64_t meta;  /* meta word of a task of that group, without size and sequence number */
+    uint64_t first;         /* the line's count before that group's first task */
+    uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
+    struct lane *next_idle; /* in the seat's list of idle lanes */
+    struct lane *next_long; /* in its list of long ones */
+    bool is_long;           /* it is in that */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task, not cut to 40 bits */
@@ -101,6 +104,7 @@ struct lane {
 };
 
 #define LANE_NO_GROUP UINT64_MAX
+#define LANE_KEEP 64u /* segments that a lane keeps over a wait */
 #define LANE_POSITION_MASK ((UINT64_C(1) << 40) - 1)
 
 /* Part of a segment that one thread has for itself: tasks from `begin` to before `end`. */

@@ -61,14 +61,65 @@ static struct lane *lane_make(struct weft_worker *seat) {
     return lane;
 }
 
+/* Room for a task of so many cells. false: no memory, nothing changed. */
+static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
+    if (!lane_extend(lane, cells)) return false;
+    if (lane->in_use > LANE_KEEP && !lane->is_long) {
+        lane->is_long = true;
+        lane->next_long = seat->long_lanes;
+        seat->long_lanes = lane;
+    }
+    return true;
+}
+
+/* The lane that is bound to the group, or NULL. */
+static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
+    struct lane *lane;
+    if (!line_is_shared(record, seat->index)) {
+        lane = line_of(record, seat->index)->lane;
+        return lane != NULL && lane->group_id == id ? lane : NULL;
+    }
+    for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
+    return lane;
+}
+
+static bool lane_is_idle(const struct weft_worker *seat, const struct lane *lane) {
+    return seat->pool->ordered || lane_is_empty(lane);
+}
+
+/* Looks at all, which among very many costs more than a new one: once for each eighth of their number that is bound. So
+ * there are at most nine for each seven that were in use at one time. */
+static void lanes_look(struct weft_worker *seat) {
+    uint32_t count = 0;
+    seat->idle_lanes = NULL;
+    for (struct lane *lane = load_rlx(&seat->lanes); lane != NULL; lane = load_rlx(&lane->next), count++) {
+        if (!lane_is_idle(seat, lane)) continue;
+        lane->next_idle = seat->idle_lanes;
+        seat->idle_lanes = lane;
+    }
+    seat->idle_looks = count / 8;
+}
+
+/* An empty lane, or NULL. */
+static struct lane *lane_idle(struct weft_worker *seat) {
+    struct lane *lane;
+    if (seat->idle_looks == 0)
+        lanes_look(seat);
+    else
+        seat->idle_looks--;
+    do {
+        lane = seat->idle_lanes;
+        if (lane == NULL) return NULL;
+        seat->idle_lanes = lane->next_idle;
+    } while (!lane_is_idle(seat, lane));
+    return lane;
+}
+
 /* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
  * at hand for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
-    struct lane *empty = NULL;
-    struct lane *lane = load_rlx(&seat->lanes);
-    for (; lane != NULL && lane->group_id != id; lane = load_rlx(&lane->next))
-        if (seat->pool->ordered || lane_is_empty(lane)) empty = lane;
-    if (lane == NULL) lane = empty;
+    struct lane *lane = lane_bound(seat, id, record);
+    if (lane == NULL) lane = lane_idle(seat);
     if (lane == NULL) lane = lane_make(seat);
     if (lane == NULL) return NULL;
     lane->group_id = id;
@@ -77,7 +128,9 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     lane->first = line_first(record, seat->index, id);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
-    bool is_plain = seat->pool->config.queue_max == 0 && !line_is_shared(record, seat->index);
+    bool is_shared = line_is_shared(record, seat->index);
+    if (!is_shared) line_of(record, seat->index)->lane = lane;
+    bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
     return lane;
 }
@@ -210,7 +263,7 @@ bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *seq
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells) {
     uint32_t count = cells_of(meta_bytes(cells->meta));
     struct lane *lane = lane_for(seat, id, record);
-    if (lane == NULL || (!lane_fits(lane, count) && !lane_extend(lane, count))) return false;
+    if (lane == NULL || (!lane_fits(lane, count) && !lane_grow(seat, lane, count))) return false;
     struct cell *cell = lane_cell(lane);
     memcpy(cell, cells, (size_t)count * CELL_BYTES);
     submit_publish(seat->pool, seat, lane, cell, false);
@@ -318,7 +371,7 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
         int error;
         struct lane *lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
-        if (!lane_fits(lane, cells_of(job->bytes)) && !lane_extend(lane, cells_of(job->bytes))) return WEFT_ENOMEM;
+        if (!lane_fits(lane, cells_of(job->bytes)) && !lane_grow(seat, lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
         lane_forget(seat, lane);
     }
@@ -389,8 +442,8 @@ static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn,
 
 /* The lane at hand is full: the common reason to leave the short way. */
 static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    const struct weft_worker *seat = os_self_get()->worker;
-    if (!lane_extend(seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
+    struct weft_worker *seat = os_self_get()->worker;
+    if (!lane_grow(seat, seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
     return weft_submit(pool, group, fn, payload, size);
 }
 
@@ -442,7 +495,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
     weft_pool *pool = seat->pool;
     struct lane *lane = seat->lane;
     if (UNLIKELY(lane->group_id != frame->id)) lane = lane_for(seat, frame->id, frame->record);
-    if (UNLIKELY(lane == NULL || (!lane_fits(lane, 1) && !lane_extend(lane, 1)))) return false;
+    if (UNLIKELY(lane == NULL || (!lane_fits(lane, 1) && !lane_grow(seat, lane, 1)))) return false;
     if (UNLIKELY(pool->config.queue_max != 0) && add_rlx(&pool->queued, 1) >= pool->config.queue_max) {
         worker_leave_queue(pool);
         return false;

@@ -227,6 +227,15 @@ static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns !
 /* Nobody is left to run what it waits for, and no spare can come. */
 static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
+/* A task to help with: from the lane that this thread submitted to the group by, or from any. */
+static bool wait_find_task(struct wait *wait, struct piece *piece) {
+    struct weft_worker *seat = wait->seat;
+    struct lane *lane = line_of(wait->record, seat->index)->lane;
+    bool is_bound = !line_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
+    if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
+    return find_help(seat, wait_accepts, wait, piece);
+}
+
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
     struct piece piece;
@@ -238,7 +247,7 @@ static int wait_loop(struct wait *wait) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
-        if (wait->help != WEFT_HELP_NONE && find_help(wait->seat, wait_accepts, wait, &piece)) {
+        if (wait->help != WEFT_HELP_NONE && wait_find_task(wait, &piece)) {
             worker_run_help(wait->seat, &piece);
             wait->ran = true;
         } else if (wait_is_lost(wait)) {
@@ -286,11 +295,16 @@ static void rest_keep(struct weft_worker *seat) {
     add_rlx(&seat->pool->offers, UINT32_MAX);
 }
 
-#define LANE_KEEP 64u /* segments that a lane keeps over a wait */
-
 static void trim_lanes(struct weft_worker *seat) {
-    for (struct lane *lane = load_rlx(&seat->lanes); lane != NULL; lane = load_rlx(&lane->next))
+    struct lane **link = &seat->long_lanes;
+    for (struct lane *lane; (lane = *link) != NULL;) {
         if (lane->in_use > LANE_KEEP && lane_is_empty(lane)) lane_trim(lane);
+        lane->is_long = lane->in_use > LANE_KEEP;
+        if (lane->is_long)
+            link = &lane->next_long;
+        else
+            *link = lane->next_long;
+    }
 }
 
 static int wait_seated(struct wait *wait) {

@@ -70,6 +70,9 @@ struct weft_worker {
     void *data;
     struct frame *frame;          /* innermost, or NULL */
     struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which is no group's */
+    struct lane *idle_lanes;      /* that were empty when it looked at all, the oldest first; linked by next_idle */
+    uint32_t idle_looks;          /* how many lanes it binds before it looks at all again */
+    struct lane *long_lanes;      /* that had more than LANE_KEEP segments in use; linked by next_long */
     struct lane *taken;           /* the lane it claimed from last, or NULL */
     uint32_t taken_seat;          /* whose that is */
     uint32_t timed;               /* claims timed since the last long one */

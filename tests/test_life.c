@@ -366,6 +366,34 @@ static void test_many_submitters(void **state) {
     end_pool(pool);
 }
 
+/* A thread's lanes are as many as it has groups with tasks that wait at one time, and two sevenths: they are used again, not
+ * more and more of them made, however many there are. */
+static void test_lanes_are_used_again(void **state) {
+    (void)state;
+    enum { WAITING = 300, BRIEF = 20 };
+    weft_pool *pool = make_pool(1);
+    static weft_group waiting[WAITING], brief[BRIEF];
+    atomic_uint counter = 0, briefly = 0;
+    weft_group held = WEFT_GROUP_INIT;
+    gate g;
+    gate_occupy(&g, pool, &held);
+    for (unsigned i = 0; i < 2 * WAITING; i++)
+        assert_int_equal(submit_count(pool, &waiting[i % WAITING], &counter), WEFT_OK);
+    for (unsigned round = 1; round <= 500; round++) {
+        for (unsigned i = 0; i < 2 * BRIEF; i++) assert_int_equal(submit_count(pool, &brief[i % BRIEF], &briefly), WEFT_OK);
+        for (unsigned i = 0; i < BRIEF; i++) assert_int_equal(weft_wait(pool, &brief[i]), WEFT_OK);
+        assert_int_equal(atomic_load(&briefly), 2 * BRIEF * round);
+    }
+    assert_int_equal(atomic_load(&counter), 0);
+    uint32_t lanes = stats_of(pool).lanes;
+    assert_true(lanes > WAITING && lanes <= (WAITING + BRIEF + 1) * 9 / 7 + 1);
+    gate_open(&g);
+    for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_wait(pool, &waiting[i]), WEFT_OK);
+    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 2 * WAITING);
+    end_pool(pool);
+}
+
 /* Threads that end leave their lanes to others: their number does not grow with the threads. */
 static void test_short_lived_submitters(void **state) {
     (void)state;
@@ -470,6 +498,7 @@ static void test_tasks_of_one_pool_use_another(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lanes_are_used_again),
         cmocka_unit_test(test_destroy_runs_what_is_queued),
         cmocka_unit_test(test_destroy_runs_what_tasks_submit),
         cmocka_unit_test(test_submit_during_destroy),
