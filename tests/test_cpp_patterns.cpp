@@ -23,6 +23,7 @@ struct numbers_of {
 // The allocation by operator new that fails, counted down from here; 0: none. The linker puts this in its place
 // (CMakeLists.txt).
 static std::atomic<long> fails_at{0};
+static std::atomic<bool> keeps_nothing{false}; // the one that may say so fails always
 extern "C" {
 void *__real__Znwm(std::size_t size);
 void *__wrap__Znwm(std::size_t size) {
@@ -30,6 +31,10 @@ void *__wrap__Znwm(std::size_t size) {
     while (left > 0 && !fails_at.compare_exchange_weak(left, left > 1 ? left - 1 : -1)) {}
     if (left == 1) throw std::bad_alloc();
     return __real__Znwm(size);
+}
+void *__real__ZnwmRKSt9nothrow_t(std::size_t size, const std::nothrow_t &tag);
+void *__wrap__ZnwmRKSt9nothrow_t(std::size_t size, const std::nothrow_t &tag) {
+    return keeps_nothing ? nullptr : __real__ZnwmRKSt9nothrow_t(size, tag);
 }
 }
 
@@ -408,6 +413,32 @@ TEST_CASE("a sort without memory loses nothing") {
         CHECK(std::count(items.begin(), items.end(), nullptr) == 0);
         CHECK((throws || std::is_sorted(items.begin(), items.end(), [](const auto &a, const auto &b) { return *a < *b; })));
         CHECK(call < 100);
+    }
+}
+
+TEST_CASE("a sort whose order throws what there is no memory to keep fails") {
+    weft::pool pool(2);
+    enum { COUNT = 5000 };
+    bool throws = true;
+    for (long at = 1; throws; at += at / 16 + 1) {
+        std::vector<int> numbers(COUNT);
+        for (int i = 0; i < COUNT; i++) numbers[static_cast<std::size_t>(i)] = i * 7919 % COUNT;
+        std::atomic<long> left{at};
+        bool fails = false;
+        keeps_nothing = true;
+        try {
+            weft::sort(pool, numbers.begin(), numbers.end(), [&](int a, int b) { return --left == 0 ? throw 1 : a < b; });
+        } catch (const std::bad_alloc &) {
+            fails = true;
+        } catch (const weft::error &error) {
+            fails = error.code().value() == WEFT_ENOMEM;
+        } catch (int) {
+            fails = true; // on the calling thread, outside of loops
+        }
+        keeps_nothing = false;
+        throws = left <= 0;
+        CHECK(fails == throws);
+        CHECK((throws || std::is_sorted(numbers.begin(), numbers.end())));
     }
 }
 
