@@ -48,7 +48,7 @@ struct shelf_view {
     atomic_bool asks; /* who comes up must ask what to run */
     bool is_paused;
     unsigned releases; /* how often jobs went back into the queue */
-    unsigned loose;    /* jobs that are run where they were released, for want of memory */
+    unsigned loose;    /* jobs whose permits are being sent */
     unsigned waits;    /* threads in shelf_wait */
     shelf_copy *first, **end;
 };
@@ -133,38 +133,36 @@ static inline int shelf_submit(shelf_view *k, shelf_job *job, size_t size) {
 
 /* ---- letting go --------------------------------------------------------------------------------------------------- */
 
-/* With the lock held: permits for all that are put by, unless they must stay. How many got none: shelf_run_loose. */
-static inline unsigned shelf_requeue(shelf_view *k) {
-    const shelf_job permit = {.home = k};
-    unsigned failed = 0;
+/* With the lock held: how many permits are to be sent for what is put by, none while it must stay: shelf_send. */
+static inline unsigned shelf_release(shelf_view *k) {
+    unsigned permits = 0;
     if (!shelf_holds(k)) {
         k->releases += k->first != NULL;
-        for (const shelf_copy *each = k->first; each != NULL; each = each->next)
-            failed += view_submit(&k->view, shelf_run, &permit, sizeof permit) != 0;
-        k->loose += failed;
+        for (const shelf_copy *each = k->first; each != NULL; each = each->next) permits++;
+        k->loose += permits;
     }
     shelf_tell(k);
-    return failed;
+    return permits;
 }
 
-/* Without it: no memory for so many permits, they run here. */
-static inline void shelf_run_loose(shelf_view *k, unsigned failed) {
+/* Without it: where few tasks may wait, a permit waits for workers to start others, or runs here. So it does without memory. */
+static inline void shelf_send(shelf_view *k, unsigned permits) {
     shelf_job permit = {.home = k};
-    for (; failed > 0; failed--) {
-        (void)shelf_run(&permit, NULL);
-        pthread_mutex_lock(&k->lock);
-        k->loose--;
-        shelf_tell(k);
-        pthread_mutex_unlock(&k->lock);
-    }
+    if (permits == 0) return;
+    for (unsigned i = 0; i < permits; i++)
+        if (view_submit(&k->view, shelf_run, &permit, sizeof permit) != 0) (void)shelf_run(&permit, NULL);
+    pthread_mutex_lock(&k->lock);
+    k->loose -= permits;
+    shelf_tell(k);
+    pthread_mutex_unlock(&k->lock);
 }
 
 static inline void shelf_pause(shelf_view *k, bool is_paused) {
     pthread_mutex_lock(&k->lock);
     k->is_paused = is_paused;
-    unsigned failed = shelf_requeue(k);
+    unsigned permits = shelf_release(k);
     pthread_mutex_unlock(&k->lock);
-    shelf_run_loose(k, failed);
+    shelf_send(k, permits);
 }
 
 /* ---- waiting, and the end ----------------------------------------------------------------------------------------- */
@@ -175,7 +173,7 @@ static inline bool shelf_is_done(shelf_view *k, unsigned releases) {
     return k->first == NULL && k->loose == 0 && k->releases == releases;
 }
 
-/* With the lock held: while jobs must stay put by, or run loose. */
+/* With the lock held: while jobs must stay put by, or their permits are being sent. */
 static inline void shelf_sleep(shelf_view *k) {
     if (!(shelf_holds(k) && k->first != NULL) && k->loose == 0) return;
     (void)view_sleep_begin();
@@ -204,15 +202,15 @@ static inline int shelf_wait(shelf_view *k) {
 }
 
 static inline void shelf_enter(shelf_view *k, enum shelf_stage stage) {
-    unsigned failed = 0;
+    unsigned permits = 0;
     pthread_mutex_lock(&k->lock);
     atomic_store(&k->stage, (int)stage);
     if (stage == SHELF_OPEN)
-        failed = shelf_requeue(k);
+        permits = shelf_release(k);
     else
         shelf_tell(k);
     pthread_mutex_unlock(&k->lock);
-    shelf_run_loose(k, failed);
+    shelf_send(k, permits);
 }
 
 /* At SHELF_ENDED, after the last job: `run` drops those put by. Then until nobody is in shelf_wait. */
@@ -249,6 +247,10 @@ static inline int shelf_close(shelf_view *k, bool drops, void (*data_free)(void 
         return error;
     }
     shelf_enter(k, SHELF_ENDED);
+    pthread_mutex_lock(&k->lock);
+    shelf_sleep(k);
+    pthread_mutex_unlock(&k->lock);
+    (void)view_wait(&k->view); /* permits that found nothing any more */
     shelf_drop(k);
     return view_close(&k->view, data_free);
 }

@@ -147,6 +147,38 @@ static void test_pause(void **state) {
     thpool_destroy(pool);
 }
 
+typedef struct resumer {
+    threadpool pool;
+    gate open;
+} resumer;
+
+static void resume_job(void *argument) {
+    resumer *r = argument;
+    gate_job(&r->open);
+    thpool_resume(r->pool);
+}
+
+/* The process's pool takes so few tasks that more are put by than may wait to start. */
+static void test_bounded(void **state) {
+    (void)state;
+    assert_int_equal(setenv("WEFT_QUEUE_MAX", "2", 1), 0);
+    for (int inside = 0; inside < 2; inside++) {
+        resumer r = {.pool = make(2)};
+        atomic_uint counter = 0;
+        gate_init(&r.open);
+        if (inside) assert_int_equal(thpool_add_work(r.pool, resume_job, &r), 0);
+        if (inside) await(&r.open.entered);
+        thpool_pause(r.pool);
+        for (int i = 0; i < 100; i++) assert_int_equal(thpool_add_work(r.pool, count_job, &counter), 0);
+        gate_open(&r.open);
+        if (!inside) thpool_resume(r.pool);
+        thpool_wait(r.pool);
+        assert_int_equal(atomic_load(&counter), 100);
+        thpool_destroy(r.pool);
+    }
+    assert_int_equal(unsetenv("WEFT_QUEUE_MAX"), 0);
+}
+
 static void test_destroy_drops(void **state) {
     (void)state;
     for (int paused = 0; paused < 2; paused++) {
@@ -196,7 +228,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),        cmocka_unit_test(test_order),
         cmocka_unit_test(test_jobs_add_jobs), cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job), cmocka_unit_test(test_several_wait),
+        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job),
+        cmocka_unit_test(test_several_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
