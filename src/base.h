@@ -54,7 +54,8 @@ INLINE void prefetch_read(const void *p) { __builtin_prefetch(p); }
 /* The same to write: no other processor keeps it. */
 INLINE void prefetch_write(const void *p) {
 #if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p)); /* the builtin needs a newer processor's flags */
+    /* The builtin would need -mprfchw. Processors that do not know it take it for a nop. */
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 1);
 #endif

@@ -264,9 +264,10 @@ static void forks_settle(const weft_pool *pool, const struct fork_filter *filter
 }
 
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
-    /* One that has answered in between has also looked who sleeps, and so does one that forks other calls now, when it comes
-     * back to such (J19). */
-    for (int i = 0; i < 3 && forks_are_under_way(pool); i++) {
+    /* Two rounds do. Whoever is here counts already among those that park_glance tells of: it is parked, dozes, or helps in a
+     * wait, join or loop; or, about to leave as a scout, it has seen there for whom it asks. So who goes on to other spans
+     * after the first heavy fence sees that (J19), or has answered since; where a thread went before it, the second asks. */
+    for (int i = 0; i < 2 && forks_are_under_way(pool); i++) {
         forks_ask(pool, filter);
         os_fence_heavy(J20);
         forks_settle(pool, filter);

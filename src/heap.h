@@ -201,14 +201,16 @@ INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
     return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
 }
 
+/* Blocks that left the cache for the user, less those that came into it. */
+INLINE uint64_t heap_taken(const struct heap *heap, unsigned kind) {
+    uint64_t cached = cache_count(heap, kind);
+    if (kind >= CLASSES) return 0 - cached;
+    const struct bin *bin = &heap->bins[kind];
+    return load_rlx(&bin->count[COUNT_CARVED]) - load_rlx(&bin->count[COUNT_FLUSHED]) - cached;
+}
 /* So far. */
 INLINE uint64_t heap_allocs(const struct heap *heap, unsigned kind) {
-    uint64_t came = load_rlx(&heap->frees[kind]), left = cache_count(heap, kind);
-    if (kind < CLASSES) {
-        came += load_rlx(&heap->bins[kind].count[COUNT_CARVED]);
-        left += load_rlx(&heap->bins[kind].count[COUNT_FLUSHED]);
-    }
-    return came - left;
+    return load_rlx(&heap->frees[kind]) + heap_taken(heap, kind);
 }
 
 /* Of a block's slot, as it is for a private heap's, too. */

@@ -116,10 +116,10 @@ INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return l
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     const struct bin *bin = &heap->bins[kind];
-    uint64_t frees = load_rlx(&heap->frees[kind]), allocs = heap_allocs(heap, kind);
+    uint64_t frees = load_rlx(&heap->frees[kind]), taken = heap_taken(heap, kind), allocs = frees + taken;
     to->allocs += allocs;
     to->frees += frees;
-    to->live_bytes += (allocs - frees) * class_info[kind].size;
+    to->live_bytes += taken * class_info[kind].size;
     to->misses += count_of(bin, COUNT_MISSES);
     to->hits += allocs - count_of(bin, COUNT_MISSES);
     to->from_pool += count_of(bin, COUNT_FROM_POOL);
@@ -149,10 +149,10 @@ static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->frees += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
     for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
-        uint64_t frees = load_rlx(&heap->frees[i]), allocs = heap_allocs(heap, i);
-        to->allocs += allocs;
+        uint64_t frees = load_rlx(&heap->frees[i]), taken = heap_taken(heap, i);
+        to->allocs += frees + taken;
         to->frees += frees;
-        to->live_bytes -= (frees - allocs) * class_info[i].size;
+        to->live_bytes += taken * class_info[i].size;
     }
 }
 

@@ -232,7 +232,7 @@ static uint64_t undisturbed(uint64_t last[2], uint64_t each) {
     uint64_t older = last[1] == 0 ? each : last[0];
     uint64_t old = last[1] == 0 ? each : last[1];
     last[0] = old;
-    last[1] = each;
+    last[1] = max_u64(each, 1); /* 0: none yet */
     return max_u64(min_u64(older, old), min_u64(each, max_u64(older, old)));
 }
 
