@@ -52,13 +52,6 @@ static void gate_open(gate *door) {
     pthread_mutex_unlock(&door->lock);
 }
 
-static int gate_is_open(gate *door) {
-    pthread_mutex_lock(&door->lock);
-    int open = door->open;
-    pthread_mutex_unlock(&door->lock);
-    return open;
-}
-
 static void *pass_gate(void *argument) {
     gate *door = argument;
     atomic_store(&door->reached, 1);
@@ -394,33 +387,6 @@ static void blocking_jobs_never_hang_with_one_worker(void **state) {
     }
 }
 
-static void *sleep_often(void *argument) {
-    for (int i = 0; i < 4; i++) usleep(1);
-    return argument;
-}
-
-static void *open_gate(void *argument) {
-    gate_open(argument);
-    return argument;
-}
-
-/* One worker: without a spare the second job would wait for the first, and the first for it. */
-static void jobs_that_sleep_have_spares(void **state) {
-    (void)state;
-    gate door = GATE_INIT;
-    x264_threadpool_t *pool = pool_on_one_cpu(JOBS);
-    for (int i = 0; i < 64; i++) {
-        x264_threadpool_run(pool, sleep_often, &door);
-        assert_ptr_equal(x264_threadpool_wait(pool, &door), &door);
-    }
-    x264_threadpool_run(pool, pass_gate, &door);
-    while (!atomic_load(&door.reached)) sched_yield();
-    x264_threadpool_run(pool, open_gate, &door);
-    while (!gate_is_open(&door)) sched_yield(); /* a wait would run it itself */
-    for (int i = 0; i < 2; i++) assert_ptr_equal(x264_threadpool_wait(pool, &door), &door);
-    x264_threadpool_delete(pool);
-}
-
 /* ---- delete ------------------------------------------------------------------------------------------------------- */
 
 static void delete_drops_what_has_not_started(void **state) {
@@ -526,7 +492,6 @@ int main(void) {
         cmocka_unit_test(a_wait_runs_no_other_job),
         cmocka_unit_test(blocking_jobs_never_hang),
         cmocka_unit_test(blocking_jobs_never_hang_with_one_worker),
-        cmocka_unit_test(jobs_that_sleep_have_spares),
         cmocka_unit_test(delete_drops_what_has_not_started),
         cmocka_unit_test(delete_takes_finished_jobs_nobody_waited_for),
         cmocka_unit_test(the_stack_is_aligned_as_x264_assumes),

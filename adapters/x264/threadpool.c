@@ -12,29 +12,21 @@
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
  *  - Delete drops what has not started, also with jobs that nobody waited for.
- *  - Jobs of frame threads block on each other's rows. Where jobs of a pool are seen to sleep, and there can be more than workers,
- *    they are announced (weft_block_begin), and the pool's spares keep the CPUs busy meanwhile.
+ *  - Jobs of frame threads block on each other's rows. They are not announced (weft_block_begin): the oldest frame, on which
+ *    all others wait, would share its CPU with what a spare starts meanwhile (docs/hosts/x264.md has the figures).
  *  - Code of x264 assumes a stack aligned as its own compiler flags say: run_oldest realigns it.
  *
  * Every field is guarded by `lock`, except the function, argument and result of a job, which belong to the thread that moved
  * it to JOB_STARTED until that thread moves it to JOB_FINISHED. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* RUSAGE_THREAD */
-#endif
 #include "common/common.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "view.h"
 
 /* What a job that could not be queued returns: x264 takes a negative result for a failed encode. */
 #define RESULT_FAILED ((void *)(intptr_t)-1)
-
-/* Jobs are announced when they sleep at least every second time; frame threads' do once or more, those of slices one in
- * ten. */
-enum { SLEEPS_ONE = 256, SLEEPS_MANY = SLEEPS_ONE / 2, SLEEPS_MAX = 8, SLEEPS_JOBS = 16 };
 
 enum job_state {
     JOB_FREE,    /* the slot may be taken */
@@ -60,7 +52,6 @@ struct x264_threadpool_t {
     pthread_cond_t job_added; /* for a wait that comes before its run */
     pool_job *oldest;         /* the queue of JOB_QUEUED */
     pool_job *youngest;
-    int sleeps; /* of a job, in parts of SLEEPS_ONE, averaged over about the last SLEEPS_JOBS */
     int slots;
     int is_crowded; /* more slots than run at once */
     pool_job job[];
@@ -105,27 +96,13 @@ static int job_finish(pool_job *job, void *result) {
     return job->awaited;
 }
 
-/* How often this thread has slept. */
-static long sleeps_so_far(void) {
-    struct rusage usage = {0};
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nvcsw;
-}
-
-/* Runs the oldest job on this thread, with the lock given up meanwhile. `self`: NULL outside weft's workers. Returns what
- * job_finish does. */
-static int job_run(x264_threadpool_t *pool, weft_worker *self) {
+/* Runs the oldest job on this thread, with the lock given up meanwhile. Returns what job_finish does. */
+static int job_run(x264_threadpool_t *pool) {
     pool_job *job = queue_pop(pool);
-    int blocks = self && pool->sleeps >= SLEEPS_MANY && pool->slots > (int)weft_pool_workers(pool->workers.pool);
     job->state = JOB_STARTED;
     pthread_mutex_unlock(&pool->lock);
-    if (blocks) weft_block_begin(self);
-    long before = sleeps_so_far();
     void *result = job->func(job->arg);
-    long sleeps = sleeps_so_far() - before;
-    if (blocks) weft_block_end(self);
     pthread_mutex_lock(&pool->lock);
-    pool->sleeps += ((int)(sleeps < SLEEPS_MAX ? sleeps : SLEEPS_MAX) * SLEEPS_ONE - pool->sleeps) / SLEEPS_JOBS;
     return job_finish(job, result);
 }
 
@@ -133,10 +110,11 @@ static int job_run(x264_threadpool_t *pool, weft_worker *self) {
 
 /* A weft task: a permit. A job that a wait ran leaves one without work. */
 REALIGN_STACK static int run_oldest(void *payload, weft_worker *self) {
+    (void)self;
     x264_threadpool_t *pool = *(x264_threadpool_t **)payload;
     pthread_mutex_lock(&pool->lock);
     pool_job *job = pool->oldest;
-    int awaited = job && job_run(pool, self);
+    int awaited = job && job_run(pool);
     pthread_mutex_unlock(&pool->lock);
     if (awaited) pthread_cond_signal(&job->finished);
     return WEFT_OK;
@@ -154,13 +132,17 @@ static void pool_free(x264_threadpool_t *pool) {
 
 /* Who asks for fewer threads than there are CPUs is the reader: one short job for each frame, while all CPUs are busy. A worker
  * that looks out for the next one stands behind others in the system's queue when it comes, and the frame waits for it;
- * one that sleeps is woken ahead of them. */
+ * one that sleeps is woken ahead of them. Nor does it keep off its waker's CPU: the other one is as busy, and a thread that
+ * changes its affinity gives the CPU away. */
 static int workers_open(view *workers, unsigned threads) {
     weft_config config;
     int error = view_open_shared(workers, threads);
     if (error <= 0) return error;
     view_own_threads(&config, threads, "x264");
-    if (threads < weft_cpu_count()) config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
+    if (threads < weft_cpu_count()) {
+        config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
+        config.flags |= WEFT_NO_PLACING;
+    }
     return view_open_with(workers, &config);
 }
 
@@ -226,7 +208,7 @@ void *x264_threadpool_wait(x264_threadpool_t *pool, void *arg) {
     pthread_mutex_lock(&pool->lock);
     while (!(job = job_find(pool, arg))) pthread_cond_wait(&pool->job_added, &pool->lock);
     job->awaited = 1;
-    if (job == pool->oldest && (pool->is_crowded || weft_worker_here())) job_run(pool, NULL);
+    if (job == pool->oldest && (pool->is_crowded || weft_worker_here())) job_run(pool);
     while (job->state != JOB_FINISHED) pthread_cond_wait(&job->finished, &pool->lock);
     void *result = job->result;
     job->awaited = 0;
