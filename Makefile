@@ -27,7 +27,7 @@ build:
 race: build
 	@scripts/need build race x264
 	@$(call build,release,-DWEFT_RAYON=ON -DWEFT_TESTS=OFF)
-	@build/release/tools/weft race
+	@build/release/tools/weft race $(RACE)
 
 x264: build
 	@scripts/need build x264
