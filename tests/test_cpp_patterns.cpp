@@ -287,7 +287,7 @@ TEST_CASE("what combines may return one of its arguments by reference") {
         if (a < b) a = b;
         return std::move(a);
     };
-    for (std::size_t grain : {1, 3, 1000}) {
+    for (std::size_t grain : {std::size_t{1}, std::size_t{3}, std::size_t{1000}}) {
         CHECK(weft::reduce(pool, {0, 1000, grain}, std::string(), name, later) == name(987));
         CHECK(weft::reduce(pool, {0, 1000, grain}, std::string(), name, joined) == name(987));
     }
@@ -402,8 +402,8 @@ TEST_CASE("a sort without memory loses nothing") {
     weft::pool pool(2);
     bool throws = true;
     for (long call = 1; throws; call++) {
-        throws = false;
         std::vector<std::unique_ptr<int>> items;
+        items.reserve(5000);
         for (int i = 0; i < 5000; i++) items.push_back(std::make_unique<int>(i * 7919 % 5000));
         fails_at = call;
         try {

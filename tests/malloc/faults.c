@@ -259,9 +259,9 @@ static void larger_without_mremap(void) {
     REQUIRE(block != NULL);
     memset(block, 2, BYTES);
     mremap_fails = true;
-    block = realloc(block, 3 * BYTES);
+    block = realloc(block, (size_t)3 * BYTES);
     REQUIRE(block != NULL && block[0] == 2 && block[BYTES - 1] == 2);
-    memset(block, 2, 3 * BYTES);
+    memset(block, 2, (size_t)3 * BYTES);
     if (intruder != NULL) memset(intruder, 3, BYTES); /* it is not the heap's: nobody may have unmapped it */
     mremap_fails = false;
     unsigned char *others[8];

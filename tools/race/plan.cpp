@@ -276,7 +276,7 @@ void check_runs(const Plan &plan, const Options &options) {
     };
     if (plan.x264 || std::any_of(plan.heats.begin(), plan.heats.end(), runs)) return;
     std::string reasons;
-    for (const auto &[who, why] : plan.skipped) reasons += "; " + who + ": " + why;
+    for (const auto &[who, why] : plan.skipped) reasons.append("; ").append(who).append(": ").append(why);
     throw std::invalid_argument("none of these pools runs any of these workloads" + reasons);
 }
 
