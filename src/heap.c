@@ -445,12 +445,13 @@ static void send_home(struct bin *bin, struct slab *slab, void *const *blocks, u
     count_in(bin, COUNT_REMOTE_SENDS, 1);
 }
 
-/* Sends blocks[0] home, and with it the others of its slab; those sent become NULL. */
+/* Sends blocks[0] home, and with it the others of its slab, which become NULL. */
 static void send_slab(struct bin *bin, void **blocks, uint32_t count) {
     void *message[64];
-    uint32_t n = 0;
+    uint32_t n = 1;
     struct slab *slab = slab_of(blocks[0]);
-    for (uint32_t i = 0; i < count && n < 64; i++) {
+    message[0] = blocks[0];
+    for (uint32_t i = 1; i < count && n < 64; i++) {
         if (blocks[i] == NULL || slab_of(blocks[i]) != slab) continue;
         message[n++] = blocks[i];
         blocks[i] = NULL;
@@ -472,8 +473,7 @@ static uint32_t run_length(void *const *blocks, uint32_t count) {
     return n;
 }
 
-/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and were counted
- * there. */
+/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and counted there. */
 static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
     unsigned home = slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]));
     if (LIKELY(&heap->bins[home] == bin)) return;

@@ -599,7 +599,7 @@ TEST_CASE("a pool that goes takes what its last tasks submit") {
         weft_pool *made = pool;
         auto submits = [&is_ending, &pool, &held] {
             while (!is_ending) std::this_thread::yield();
-            pool.submit([held] { throw held; });
+            pool.submit([held] { throw std::shared_ptr<int>(held); });
         };
         weft::group loose(pool); // leaves its tasks to the pool
         loose.submit(submits);
