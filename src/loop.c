@@ -49,9 +49,9 @@
  *   R19 loop_next: load next          acquire  R18 see R18
  */
 #include "fork.h"
+#include "idle.h"
 #include "observe.h"
 #include "pool.h"
-#include "ready.h"
 #include "real.h"
 
 #define PARTS_MAX 64u /* a bit for each */

@@ -1,7 +1,13 @@
-/* observe.c: a pool's events, recorded while somebody wants them. The ring of each thread is trace.c's.
+/* observe.c: what a pool notes beside running tasks: events, recorded while somebody wants them, and tasks that run too long.
+ * The ring of each thread is trace.c's.
  *
  * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its
  * own, and what an earlier one has left is known by its time.
+ *
+ * The watchdog names the task that runs too long. It is a thread of its own, for a pool may hang with all its threads: then
+ * none of them could look. It exists only in pools that asked for it, sleeps but for four looks in each limit, and reads
+ * what the workers write anyway (the clock before each task). A task that goes on is named again after twice the time, and
+ * again after twice that.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made
@@ -11,6 +17,7 @@
  */
 #include "observe.h"
 #include "rank.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -128,33 +135,90 @@ weft_fn observe_task(struct weft_worker *seat, weft_fn fn) {
     return observe_inline(seat, fn);
 }
 
-/* ---- on and off --------------------------------------------------------------------------------------------------- */
+/* ---- the watchdog ------------------------------------------------------------------------------------------------- */
 
-int weft_trace_start(weft_pool *pool) {
-    if (pool == NULL) return WEFT_EINVAL;
-    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
-    os_lock(&pool->trace.lock);
-    store_rlx(&pool->trace.recording, load_rlx(&pool->trace.recording) + 1);
-    store_rlx(&pool->trace.since, os_ticks());
-    or_rlx(&pool->extras, EXTRA_TRACED);
-    os_unlock(&pool->trace.lock);
-    return WEFT_OK;
+#define LOOKS_PER_LIMIT 4u
+#define PERIOD_NS_MIN UINT64_C(1000000)
+#define NAME_BYTES 160u
+
+static uint64_t backlog_of(const weft_pool *pool) {
+    uint64_t cells = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat != NULL) cells += observe_backlog(seat);
+    }
+    return cells;
 }
 
-int weft_trace_stop(weft_pool *pool) {
-    if (pool == NULL) return WEFT_EINVAL;
-    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
-    and_rlx(&pool->extras, ~(uint32_t)EXTRA_TRACED);
-    return WEFT_OK;
+static void stuck_print(const weft_stuck *stuck) {
+    char buffer[512];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
+    text_put(&text, "weft: worker ");
+    text_put_number(&text, stuck->worker);
+    text_put(&text, " has run ");
+    text_put(&text, stuck->name);
+    text_put(&text, " for ");
+    text_put_decimal(&text, stuck->ns / 1000000, 3);
+    text_put(&text, " s; tasks not begun: ");
+    text_put_number(&text, stuck->backlog);
+    text_put(&text, " cells\n");
+    text_end(&text);
 }
 
-int weft_trace_save(const weft_pool *pool, const char *path) {
-    if (pool == NULL || path == NULL) return WEFT_EINVAL;
-    int fd = os_create(path);
-    if (fd < 0) return WEFT_EINVAL;
-    int error = weft_trace_write(pool, fd);
-    os_close(fd);
-    return error;
+static void stuck_report(weft_pool *pool, const struct weft_worker *seat, uintptr_t what, uint64_t ns) {
+    char name[NAME_BYTES];
+    os_symbol(what, name, sizeof name);
+    weft_stuck stuck = {
+        .pool = pool, .worker = seat->index, .function = what, .name = name, .ns = ns, .backlog = backlog_of(pool)};
+    PROBE(stuck, what, ns);
+    if (pool->config.watchdog != NULL)
+        pool->config.watchdog(&stuck, pool->config.context);
+    else
+        stuck_print(&stuck);
+}
+
+static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
+    uint64_t since = load_rlx(&seat->running_since);
+    uintptr_t what = load_rlx(&seat->running);
+    if (since == 0 || what == 0) return;
+    uint64_t now = os_ticks();
+    uint64_t ns = now > since ? observe_ns(now - since) : 0;
+    if (since != seat->watched_since) {
+        seat->watched_since = since;
+        seat->watched_limit = pool->config.watchdog_ns;
+    }
+    if (ns < seat->watched_limit || load_rlx(&seat->running_since) != since) return;
+    while (seat->watched_limit <= ns) seat->watched_limit *= 2;
+    stuck_report(pool, seat, what, ns);
+}
+
+static void watchdog_main(void *argument) {
+    weft_pool *pool = argument;
+    uint64_t period_ns = max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN);
+    while (!load_rlx(&pool->watchdog.ends)) {
+        os_wait(&pool->watchdog.ends, 0, os_now_ns() + period_ns);
+        uint32_t count = load_rlx(&pool->seat_count);
+        for (uint32_t i = 0; i < count; i++) {
+            struct weft_worker *seat = observe_seat(pool, i);
+            if (seat != NULL) watchdog_look(pool, seat);
+        }
+    }
+}
+
+static int watchdog_start(weft_pool *pool) {
+    os_thread_options options = {.name = "weft-watchdog"};
+    or_rlx(&pool->extras, EXTRA_WATCHED);
+    pool->watchdog.runs = os_thread_start(&pool->watchdog.thread, &options, watchdog_main, pool) == 0;
+    return pool->watchdog.runs ? WEFT_OK : WEFT_EAGAIN;
+}
+
+/* Also where none was started. */
+static void watchdog_end(weft_pool *pool) {
+    if (!pool->watchdog.runs) return;
+    store_rlx(&pool->watchdog.ends, 1);
+    os_wake(&pool->watchdog.ends, 1);
+    os_thread_join(pool->watchdog.thread);
 }
 
 /* ---- what the configuration asks for ------------------------------------------------------------------------------ */

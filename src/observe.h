@@ -36,10 +36,6 @@ INLINE void trace_end(struct weft_worker *seat, enum trace_kind kind, uint64_t s
 /* A sleep and the wake that ended it. */
 void observe_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now);
 
-/* The watchdog's thread (watchdog.c). */
-int watchdog_start(weft_pool *pool);
-void watchdog_end(weft_pool *pool); /* also where none was started */
-
 /* The seat of that index, or NULL. Any thread. */
 struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index);
 /* Its newest lane, or NULL. */

@@ -202,14 +202,14 @@ uint64_t os_ticks_per_us(void);
 /* Who wants to know that a thread ends, in the order of being told. */
 enum os_exit { OS_EXIT_POOL, OS_EXIT_HEAP, OS_EXITS };
 
-/* What a thread remembers: its places in pools. `pool_id` and `worker` are the pool it used last, the fast path of every
- * submit; `places` is the slow path's list (pool.c). Never shared with another thread. */
+/* What a thread remembers: its seats in pools. `pool_id` and `worker` are the pool it used last, the fast path of every
+ * submit; `seatings` is the slow path's list (pool.c). Never shared with another thread. */
 typedef struct os_self {
     uint64_t pool_id; /* 0: none */
     void *worker;
     bool is_worker;      /* a pool's own thread: pool_id and worker are that pool's for good */
     uint32_t heap_exits; /* how often the heap was told that the thread ends */
-    void *places;
+    void *seatings;
     void *heap; /* the thread's heap (heap.h); os_no_heap before it has one */
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
@@ -254,7 +254,7 @@ uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number);
 bool os_cpuset_apply(const os_cpuset *set);
 /* The CPU that the calling thread runs on just now; OS_NO_CPU when the system does not say. */
 uint32_t os_cpu(void);
-/* What two CPUs may share (topology.c). */
+/* What two CPUs may share. */
 enum os_near { OS_NEAR_CORE, OS_NEAR_L2, OS_NEAR_L3, OS_NEAR_NODE, OS_NEAR_LEVELS };
 /* Writes OS_NEAR_LEVELS numbers for each CPU below `cpus`: the lowest CPU that it shares each with; itself where nobody
  * knows. `root` is put before each path of sysfs. false: no memory. */
@@ -264,5 +264,21 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
 /* min(affinity, quota rounded up), at least 1. */
 unsigned os_cpu_count(void);
+
+/* ---- probes ------------------------------------------------------------------------------------------------------- */
+
+/* Static probes (USDT) for bpftrace, perf and SystemTap, where <sys/sdt.h> was there when weft was compiled; docs/observe.md
+ * lists them. A probe is one nop. They stand where a thread sleeps, wakes or turns to another's tasks, never where it runs
+ * one. gcc alone compiles them: the header's macros are no C17 to clang. */
+#if defined(__has_include) && !defined(__clang__) && !defined(WEFT_EXPLORE)
+#if __has_include(<sys/sdt.h>)
+#include <sys/sdt.h>
+#define PROBE(name, a, b) DTRACE_PROBE2(weft, name, a, b)
+#endif
+#endif
+
+#if !defined(PROBE)
+#define PROBE(name, a, b) ((void)0)
+#endif
 
 #endif

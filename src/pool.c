@@ -1,6 +1,6 @@
 /* pool.c: making and ending pools, and the seats of threads from outside.
  *
- * A thread remembers its seats in a list of its own (os_self.places); a place whose pool has ended is recognised by the
+ * A thread remembers its seats in a list of its own (os_self.seatings); one whose pool has ended is recognised by the
  * pool's id, which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for
  * which it must know that the pools still live: the registry, under one lock, is for that and for nothing else.
  *
@@ -21,13 +21,13 @@
 
 #include <string.h>
 
-#include "costs.h"
-#include "near.h"
+#include "find.h"
+#include "idle.h"
 #include "observe.h"
 #include "real.h"
 
-struct place {
-    struct place *next;
+struct seating {
+    struct seating *next;
     uint64_t pool_id;
     weft_pool *pool;
     struct weft_worker *seat;
@@ -113,35 +113,35 @@ static struct weft_worker *seat_take(weft_pool *pool, int *error) {
 
 static void self_exit(os_self *self) {
     registry_lock();
-    for (struct place *place = self->places; place != NULL; place = place->next) {
-        if (!registry_has(place->pool, place->pool_id)) continue;
-        os_lock(&place->pool->lock);
-        place->seat->lane = &place->pool->blank;
-        store_rlx(&place->seat->taken_by, 0);
-        os_unlock(&place->pool->lock);
+    for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
+        if (!registry_has(seating->pool, seating->pool_id)) continue;
+        os_lock(&seating->pool->lock);
+        seating->seat->lane = &seating->pool->blank;
+        store_rlx(&seating->seat->taken_by, 0);
+        os_unlock(&seating->pool->lock);
     }
     os_unlock(&registry.lock);
-    while (self->places != NULL) {
-        struct place *place = self->places;
-        self->places = place->next;
-        os_free(place);
+    while (self->seatings != NULL) {
+        struct seating *seating = self->seatings;
+        self->seatings = seating->next;
+        os_free(seating);
     }
     self->pool_id = 0;
     self->worker = NULL;
     self->is_worker = false;
 }
 
-/* Forgets the places whose pools have ended. */
-static void places_sweep(os_self *self) {
+/* Forgets the seatings whose pools have ended. */
+static void seatings_sweep(os_self *self) {
     registry_lock();
-    struct place **link = (struct place **)&self->places;
+    struct seating **link = (struct seating **)&self->seatings;
     while (*link != NULL) {
-        struct place *place = *link;
-        if (registry_has(place->pool, place->pool_id)) {
-            link = &place->next;
+        struct seating *seating = *link;
+        if (registry_has(seating->pool, seating->pool_id)) {
+            link = &seating->next;
         } else {
-            *link = place->next;
-            os_free(place);
+            *link = seating->next;
+            os_free(seating);
         }
     }
     os_unlock(&registry.lock);
@@ -149,27 +149,27 @@ static void places_sweep(os_self *self) {
 
 static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error) {
     *error = WEFT_ENOMEM;
-    places_sweep(self);
-    struct place *place = os_alloc(sizeof *place);
-    if (place == NULL || os_self_watch(OS_EXIT_POOL, self_exit) != 0) {
-        os_free(place);
+    seatings_sweep(self);
+    struct seating *seating = os_alloc(sizeof *seating);
+    if (seating == NULL || os_self_watch(OS_EXIT_POOL, self_exit) != 0) {
+        os_free(seating);
         return NULL;
     }
     struct weft_worker *seat = seat_take(pool, error);
     if (seat == NULL) {
-        os_free(place);
+        os_free(seating);
         return NULL;
     }
-    *place = (struct place){self->places, pool->id, pool, seat};
-    self->places = place;
+    *seating = (struct seating){self->seatings, pool->id, pool, seat};
+    self->seatings = seating;
     return seat;
 }
 
 /* The thread's seat in that pool, or NULL. */
 static struct weft_worker *seat_of(const os_self *self, const weft_pool *pool) {
     if (self->pool_id == pool->id) return self->worker;
-    for (const struct place *place = self->places; place != NULL; place = place->next)
-        if (place->pool_id == pool->id) return place->seat;
+    for (const struct seating *seating = self->seatings; seating != NULL; seating = seating->next)
+        if (seating->pool_id == pool->id) return seating->seat;
     return NULL;
 }
 
@@ -367,7 +367,7 @@ static void text_copy(char *to, size_t size, const char *from) {
 }
 
 /* CPUs that its workers may be on, though a quota may not let them use all of each. */
-static uint32_t pool_place_cpus(const weft_pool *pool) {
+static uint32_t pool_cpus_allowed(const weft_pool *pool) {
     os_cpuset current;
     if (pool->config.cpus != NULL) return os_cpuset_count(&pool->cpus);
     return os_cpuset_current(&current) ? os_cpuset_count(&current) : pool->cpu_count;
@@ -381,7 +381,7 @@ static void configure_threads(weft_pool *pool) {
     if (config->spares == 0) config->spares = config->workers;
     if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
     if (config->stack_size == 0) config->stack_size = os_stack_size();
-    pool->place_cpus = pool_place_cpus(pool);
+    pool->cpus_allowed = pool_cpus_allowed(pool);
     pool->workers_max = config->workers;
     pool->background_max = config->background_max;
     store_rlx(&pool->workers, config->workers);
@@ -391,7 +391,7 @@ static void configure_times(weft_pool *pool) {
     weft_config *config = &pool->config;
     pool->spin_adapts = config->spin_ns == 0;
     if (pool->spin_adapts) config->spin_ns = SPIN_NS_DEFAULT;
-    if (pool->place_cpus == 1 && config->cpus == NULL)
+    if (pool->cpus_allowed == 1 && config->cpus == NULL)
         config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
     if (config->expect_percent == 0)
         config->expect_percent = config->spin_ns == WEFT_SPIN_NONE ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
@@ -418,7 +418,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     configure_times(pool);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0;
-    pool->places = (config->flags & WEFT_NO_PLACING) == 0 && pool->place_cpus > 1;
+    pool->placing = (config->flags & WEFT_NO_PLACING) == 0 && pool->cpus_allowed > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     real_configure(pool);
@@ -612,7 +612,7 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     registry_remove(pool);
     os_self *self = os_self_get();
     if (self->pool_id == pool->id && !self->is_worker) self->pool_id = 0;
-    places_sweep(self);
+    seatings_sweep(self);
     pool_free(pool);
     return WEFT_OK;
 }

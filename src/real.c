@@ -61,7 +61,7 @@ void real_configure(weft_pool *pool) {
     pool->store.locks = (config->flags & WEFT_LOCK) != 0;
     if (config->policy == WEFT_DEADLINE || (config->flags & WEFT_BIND) != 0) {
         config->flags |= WEFT_NO_PLACING;
-        pool->places = false;
+        pool->placing = false;
     }
     if ((config->flags & WEFT_BIND) != 0 && config->cpus == NULL) os_cpuset_current(&pool->cpus);
     store_lock(&pool->store, pool, round_up(sizeof *pool, os_page_size()));

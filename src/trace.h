@@ -1,4 +1,4 @@
-/* trace.h: a thread's events, the newest so many. Layer 1. The protocol stands in trace.c. */
+/* trace.h: a thread's events, the newest so many. Layer 4. The protocol stands in trace.c. */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
 

@@ -179,7 +179,7 @@ static bool wait_spin(struct wait *wait) {
         if (!ends && !has_found) os_pause();
         os_take_turns(&turn);
         spent = os_ticks() - start;
-        if (workers_awake(pool) + self > pool->place_cpus) most = 0; /* it would take a worker's CPU */
+        if (workers_awake(pool) + self > pool->cpus_allowed) most = 0; /* it would take a worker's CPU */
         if (spent < most || is_longer) continue;
         most = wait_spin_longer(pool, most);
         is_longer = true;

@@ -4,7 +4,7 @@
  * becomes the one scout and looks on for the pool's spin time, then parks (park.c).
  *
  * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
- * worker dozes instead of parking (doze.c). Nothing is left lying: while claims of several are open, somebody is awake or
+ * worker dozes instead of parking (idle.c). Nothing is left lying: while claims of several are open, somebody is awake or
  * dozing, and nobody parks while an open claim has a rest that could be revoked.
  *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
@@ -29,15 +29,11 @@
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  */
-#include "costs.h"
-#include "doze.h"
 #include "find.h"
 #include "heap_rest.h"
+#include "idle.h"
 #include "observe.h"
-#include "near.h"
 #include "pool.h"
-#include "ready.h"
-#include "probe.h"
 #include "rank.h"
 #include "real.h"
 
@@ -520,7 +516,7 @@ static uint32_t fellows_cpu(const struct weft_worker *seat) {
 
 /* Is a CPU free beside the waker's, or does the waker need its own? */
 static bool has_room(const weft_pool *pool) {
-    return workers_awake(pool) < pool->place_cpus || load_rlx(&pool->outside_runs); /* the caller is among the awake */
+    return workers_awake(pool) < pool->cpus_allowed || load_rlx(&pool->outside_runs); /* the caller is among the awake */
 }
 
 /* As park. */
@@ -534,21 +530,21 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     seat->dozed_in_vain = false;
     if ((load_rlx(&pool->brisk) || guards) && another_runs && park_doze_announce(&pool->park, seat->index, is_scout))
         return doze(seat, &since) && time_wake(seat, since);
-    if (!pool->places || load_rlx(&seat->task_ticks) >= pool->brief_ticks) return park(seat, is_scout); /* as ADR 13 says */
-    bool is_first = seat->index + 1 < pool->place_cpus; /* so many are woken first, and one CPU is their waker's */
-    bool is_last = seat->index + 1 == pool->place_cpus;
-    bool stays = is_last && os_cpu() != seat->place.cpu;
+    if (!pool->placing || load_rlx(&seat->task_ticks) >= pool->brief_ticks) return park(seat, is_scout); /* as ADR 13 says */
+    bool is_first = seat->index + 1 < pool->cpus_allowed; /* so many are woken first, and one CPU is their waker's */
+    bool is_last = seat->index + 1 == pool->cpus_allowed;
+    bool stays = is_last && os_cpu() != seat->affinity.cpu;
     if (costs_are_tried(pool))
-        place_pin(&seat->place, seat->index);
+        affinity_pin(&seat->affinity, seat->index);
     else if (!seat->by_clock) /* which wakes threads where they fell asleep */
-        place_before_sleep(&seat->place,
-                           (is_first && workers_awake(pool) < pool->place_cpus) || stays); /* itself among them */
+        affinity_before_sleep(&seat->affinity,
+                              (is_first && workers_awake(pool) < pool->cpus_allowed) || stays); /* itself among them */
     bool was_woken = park(seat, is_scout);
     uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
-    bool is_there = place_after_sleep(&seat->place, (is_first && has_room(pool)) || is_last, from);
+    bool is_there = affinity_after_sleep(&seat->affinity, (is_first && has_room(pool)) || is_last, from);
     seat->by_clock = !was_woken && seat->plan.wake != 0;
     /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
-    if (is_there && is_first && seat->by_clock) place_leave(&seat->place);
+    if (is_there && is_first && seat->by_clock) affinity_leave(&seat->affinity);
     store_rlx(&slot->began_on, os_cpu() + 1);
     return was_woken;
 }

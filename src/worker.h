@@ -1,7 +1,7 @@
 /* worker.h: a pool's threads and what they do. Layer 4. The protocol stands in worker.c.
  *
- * A seat is a thread's place in a pool: workers first, then spares, then threads from outside that have submitted or waited.
- * A thread that ends leaves its seat, with lanes and all, to the next that comes. */
+ * A seat is what a thread has in one pool. Those of workers come first, then spares', then those of threads from outside that
+ * have submitted or waited. A thread that ends leaves its seat, with lanes and all, to the next that comes. */
 #ifndef WEFT_WORKER_H
 #define WEFT_WORKER_H
 
@@ -9,7 +9,7 @@
 #include "expect.h"
 #include "held.h"
 #include "park.h"
-#include "place.h"
+#include "affinity.h"
 #include "trace.h"
 #include "weft.h"
 
@@ -89,7 +89,7 @@ struct weft_worker {
     struct loop_cost loop_costs[LOOP_COSTS];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
-    struct placing place;
+    struct affinity affinity;
     bool by_clock; /* its last sleep ended when it had planned to */
     struct expect expect;
     bool has_worked;         /* since idle_since was set */
@@ -98,7 +98,7 @@ struct weft_worker {
     struct expect_plan plan; /* for its present sleep */
     uint64_t recurs_ns;      /* what its loops told the first worker last */
     uint32_t moves_seen;     /* of pool->moves, by it */
-    uint16_t *near;          /* the workers, nearest first (near.c); NULL: in the order of seats */
+    uint16_t *near;          /* the workers, nearest first (find.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (real.c) */
     uint64_t spin_before;
 
@@ -127,7 +127,7 @@ struct weft_worker {
     ATOMIC(uint64_t) heap_payloads;
     ATOMIC(uint64_t) tasks_late;
 
-    ATOMIC(uint32_t) runs_on; /* CPU + 1, where near.c asks for that; a hint. Written by its own thread */
+    ATOMIC(uint32_t) runs_on; /* CPU + 1, where find.c asks for that; a hint. Written by its own thread */
 
     /* while it sleeps in a wait; any thread */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
@@ -154,10 +154,10 @@ struct weft_pool {
     ATOMIC(uint32_t) workers; /* worker threads that run */
     uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
     uint32_t cpu_count;       /* CPUs for them when it was made */
-    uint32_t place_cpus;      /* CPUs that they may be on: more, where there is a quota */
+    uint32_t cpus_allowed;    /* CPUs that they may be on: more, where there is a quota */
     bool ordered;
     bool helps;                              /* waits may help */
-    bool places;                             /* sleepers keep off their waker's CPU */
+    bool placing;                            /* sleepers keep off their waker's CPU */
     uint32_t background_max;                 /* background tasks that may run at once */
     uint32_t claim_max;                      /* tasks in one claim */
     ATOMIC(uint64_t) spin_ticks;             /* how long threads look, before they sleep, at most */
@@ -165,7 +165,7 @@ struct weft_pool {
     ATOMIC(uint64_t) spin_now;               /* ticks: how long they do */
     ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept; hints */
     ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
-    ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (costs.c) */
+    ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (idle.c) */
     ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
     ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
     uint64_t ticks_per_us;
@@ -176,7 +176,7 @@ struct weft_pool {
     ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke */
     ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them */
     ATOMIC(uint32_t) brief;  /* tasks seen lately were so short that more workers than CPUs would only delay them */
-    ATOMIC(uint32_t) blocks; /* how often brief tasks were seen to block lately (doze.c) */
+    ATOMIC(uint32_t) blocks; /* how often brief tasks were seen to block lately (idle.c) */
     ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside */
     ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
     ATOMIC(uint32_t) biased; /* seats that are biased */

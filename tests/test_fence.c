@@ -144,7 +144,7 @@ static int grandchild(void *expected) {
 static int child_of_fork(void *expected) {
     const os_self *self = os_self_get();
     REQUIRE(os_fork_count() == *(const uint64_t *)expected + 1);
-    REQUIRE(self->pool_id == 0 && self->worker == NULL && self->places == NULL);
+    REQUIRE(self->pool_id == 0 && self->worker == NULL && self->seatings == NULL);
     if (os_fence_is_asymmetric()) REQUIRE(membarrier_now() == 0);
     os_fence_heavy(T4);
     REQUIRE(os_fence_is_asymmetric() == machine_has_membarrier());
@@ -160,10 +160,10 @@ static void test_fork_count(void **state) {
     os_self *self = os_self_get();
     self->pool_id = 1;
     self->worker = self;
-    self->places = self;
+    self->seatings = self;
     assert_int_equal(in_child(child_of_fork, &before), 0);
     assert_int_equal(os_fork_count(), before);
-    assert_true(self->pool_id == 1 && self->worker == self && self->places == self);
+    assert_true(self->pool_id == 1 && self->worker == self && self->seatings == self);
     memset(self, 0, sizeof *self);
 }
 
@@ -179,7 +179,7 @@ static pthread_key_t other_key;
 
 static void watched_exit(os_self *self) {
     REQUIRE(self == os_self_get());
-    watched *w = self->places;
+    watched *w = self->seatings;
     w->exits++;
     w->last_exit = ++w->step;
 }
@@ -192,8 +192,8 @@ static void other_key_ends(void *value) {
 
 static void watch_and_end(void *argument) {
     watched *w = argument;
-    REQUIRE(os_self_get()->pool_id == 0 && os_self_get()->worker == NULL && os_self_get()->places == NULL);
-    os_self_get()->places = w;
+    REQUIRE(os_self_get()->pool_id == 0 && os_self_get()->worker == NULL && os_self_get()->seatings == NULL);
+    os_self_get()->seatings = w;
     REQUIRE(os_self_watch(OS_EXIT_POOL, watched_exit) == 0);
     REQUIRE(os_self_watch(OS_EXIT_POOL, watched_exit) == 0);
     REQUIRE(pthread_setspecific(other_key, w) == 0);

@@ -1,7 +1,7 @@
 /* test_near.c: what sysfs says CPUs share, whom a worker takes from first. The machines are made up. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "near.h"
+#include "find.h"
 
 #include <sys/stat.h>
 

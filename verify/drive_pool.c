@@ -343,7 +343,7 @@ EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one ha
 static void setup_crowd(void) {
     configure(2, WEFT_NO_HELP);
     create();
-    world.pool->cpu_count = world.pool->place_cpus = 1;
+    world.pool->cpu_count = world.pool->cpus_allowed = 1;
     store_rlx(&world.pool->brief, 1);
 }
 static void crowd_submits(void) {

@@ -1,12 +1,12 @@
-/* place.h: keeps a sleeping worker off the CPU of the thread that is going to wake it. Layer 3. place.c says why.
+/* affinity.h: keeps a sleeping worker off the CPU of the thread that is going to wake it. Layer 3. affinity.c says why.
  *
  * A thread's own record; nobody else touches it. */
-#ifndef WEFT_PLACE_H
-#define WEFT_PLACE_H
+#ifndef WEFT_AFFINITY_H
+#define WEFT_AFFINITY_H
 
 #include "os.h"
 
-struct placing {
+struct affinity {
     bool is_narrowed;   /* its affinity is `less` */
     uint32_t cpu;       /* of the thread that woke it last */
     uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
@@ -16,13 +16,13 @@ struct placing {
 };
 
 /* It is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */
-void place_before_sleep(struct placing *place, bool has_room);
+void affinity_before_sleep(struct affinity *affinity, bool has_room);
 /* Instead: it is to run on one CPU, another one for the next index. */
-void place_pin(struct placing *place, uint32_t index);
+void affinity_pin(struct affinity *affinity, uint32_t index);
 /* It has slept; nothing that is not weft's may run before. `woken_from`: the CPU of the thread that woke it; OS_NO_CPU:
  * nobody did. Is it on that CPU, though there is room elsewhere? */
-bool place_after_sleep(struct placing *place, bool has_room, uint32_t woken_from);
+bool affinity_after_sleep(struct affinity *affinity, bool has_room, uint32_t woken_from);
 /* Then it goes elsewhere at once: who has time for that. */
-void place_leave(struct placing *place);
+void affinity_leave(struct affinity *affinity);
 
 #endif

@@ -1,7 +1,7 @@
-/* test_place.c: sleepers keep off their waker's CPU, and no task ever sees a narrowed affinity. */
+/* test_affinity.c: sleepers keep off their waker's CPU, and no task ever sees a narrowed affinity. */
 #define _GNU_SOURCE
 #include "help.h"
-#include "place.h"
+#include "affinity.h"
 #include "worker.h"
 
 #include <sched.h>
@@ -45,10 +45,10 @@ static void fake(uint64_t cpus) {
     machine.mask.bits[0] = machine.least = cpus;
 }
 
-static uint64_t sleep_once(struct placing *place, uint32_t woken_from) {
-    place_before_sleep(place, true);
+static uint64_t sleep_once(struct affinity *affinity, uint32_t woken_from) {
+    affinity_before_sleep(affinity, true);
     uint64_t asleep = machine.mask.bits[0];
-    place_after_sleep(place, true, woken_from);
+    affinity_after_sleep(affinity, true, woken_from);
     return asleep;
 }
 
@@ -56,105 +56,105 @@ static uint64_t sleep_once(struct placing *place, uint32_t woken_from) {
 
 static void test_woken_elsewhere_changes_nothing(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0xf);
-    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&place, 1), 0xf);
+    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&affinity, 1), 0xf);
     assert_int_equal(load_rlx(&machine.applied), 0);
 }
 
 static void test_woken_on_the_wakers_cpu_keeps_off_it(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0xf);
     machine.cpu = 2;
-    assert_int_equal(sleep_once(&place, 2), 0xf); /* the system's choice was bad */
-    assert_int_equal(sleep_once(&place, 2), 0xb);
+    assert_int_equal(sleep_once(&affinity, 2), 0xf); /* the system's choice was bad */
+    assert_int_equal(sleep_once(&affinity, 2), 0xb);
     assert_int_equal(machine.mask.bits[0], 0xf);
-    assert_int_equal(sleep_once(&place, 3), 0xb);
-    assert_int_equal(sleep_once(&place, 3), 0x7); /* the waker has moved */
-    assert_int_equal(sleep_once(&place, OS_NO_CPU), 0x7);
+    assert_int_equal(sleep_once(&affinity, 3), 0xb);
+    assert_int_equal(sleep_once(&affinity, 3), 0x7); /* the waker has moved */
+    assert_int_equal(sleep_once(&affinity, OS_NO_CPU), 0x7);
     assert_int_equal(machine.mask.bits[0], 0xf);
 }
 
 static void test_the_system_gets_another_chance(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0x3);
     uint32_t free = 0;
-    for (int i = 0; i < 10000; i++) free += sleep_once(&place, 0) == 0x3; /* and is bad each time */
+    for (int i = 0; i < 10000; i++) free += sleep_once(&affinity, 0) == 0x3; /* and is bad each time */
     assert_in_range(free, 4, 20);
     machine.cpu = 1; /* now it is good */
-    while (place.turns > 0) sleep_once(&place, 0);
+    while (affinity.turns > 0) sleep_once(&affinity, 0);
     uint32_t applied = load_rlx(&machine.applied);
-    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&place, 0), 0x3);
+    for (int i = 0; i < 100; i++) assert_int_equal(sleep_once(&affinity, 0), 0x3);
     assert_int_equal(load_rlx(&machine.applied), applied);
 }
 
 static void test_no_room(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0x3);
     for (int i = 0; i < 3; i++) {
-        place_before_sleep(&place, false);
-        place_after_sleep(&place, false, 0);
+        affinity_before_sleep(&affinity, false);
+        affinity_after_sleep(&affinity, false, 0);
     }
-    assert_int_equal(place.turns, 0);
-    sleep_once(&place, 0);
-    place_before_sleep(&place, false);
+    assert_int_equal(affinity.turns, 0);
+    sleep_once(&affinity, 0);
+    affinity_before_sleep(&affinity, false);
     assert_int_equal(machine.mask.bits[0], 0x3);
-    place_after_sleep(&place, false, 0);
+    affinity_after_sleep(&affinity, false, 0);
 }
 
 static void test_it_leaves_at_once(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0x3);
     machine.cpu = 1;
-    assert_false(place_after_sleep(&place, true, 0));
-    assert_false(place_after_sleep(&place, false, 1));
+    assert_false(affinity_after_sleep(&affinity, true, 0));
+    assert_false(affinity_after_sleep(&affinity, false, 1));
     assert_int_equal(load_rlx(&machine.applied), 0);
-    assert_true(place_after_sleep(&place, true, 1));
-    place_leave(&place);
+    assert_true(affinity_after_sleep(&affinity, true, 1));
+    affinity_leave(&affinity);
     assert_int_equal(machine.least, 0x1);
     assert_int_equal(machine.mask.bits[0], 0x3);
-    place_before_sleep(&place, true); /* narrowed, and yet there: the other thread has moved */
+    affinity_before_sleep(&affinity, true); /* narrowed, and yet there: the other thread has moved */
     machine.cpu = 0;
-    assert_true(place_after_sleep(&place, true, 0));
+    assert_true(affinity_after_sleep(&affinity, true, 0));
     machine.least = 0x3;
-    place_leave(&place);
+    affinity_leave(&affinity);
     assert_int_equal(machine.least, 0x2);
     assert_int_equal(machine.mask.bits[0], 0x3);
     machine.mask.bits[0] = 0x1; /* no other is left */
-    place_leave(&place);
+    affinity_leave(&affinity);
     assert_int_equal(machine.mask.bits[0], 0x1);
 }
 
 static void test_the_only_cpu_stays(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0x1);
-    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&place, 0), 0x1);
+    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&affinity, 0), 0x1);
     assert_int_equal(load_rlx(&machine.applied), 0);
 }
 
 static void test_a_refusal(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0x3);
     machine.refuses = true;
-    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&place, 0), 0x3);
-    assert_false(place.is_narrowed);
+    for (int i = 0; i < 3; i++) assert_int_equal(sleep_once(&affinity, 0), 0x3);
+    assert_false(affinity.is_narrowed);
 }
 
 static void test_somebody_else_changes_the_affinity(void **state) {
     (void)state;
-    struct placing place = {0};
+    struct affinity affinity = {0};
     fake(0xf);
-    sleep_once(&place, 0);
-    place_before_sleep(&place, true);
+    sleep_once(&affinity, 0);
+    affinity_before_sleep(&affinity, true);
     assert_int_equal(machine.mask.bits[0], 0xe);
     machine.mask.bits[0] = 0x6;
-    place_after_sleep(&place, true, 0);
+    affinity_after_sleep(&affinity, true, 0);
     assert_int_equal(machine.mask.bits[0], 0x6);
 }
 

@@ -1,0 +1,50 @@
+/* idle.h: what a worker does that has nothing to run: it dozes, gets up ahead of work, learns what a wake costs. Layer 4. The
+ * rest is told in idle.c. */
+#ifndef WEFT_IDLE_H
+#define WEFT_IDLE_H
+
+#include "worker.h"
+
+/* ---- dozing: the worker that looks around now and then so that others may sleep ----------------------------------- */
+
+/* Are as many awake as there are CPUs for brief tasks, and one more looks around now and then? Threads from outside count
+ * while they submit, and while they wait and help, and one that did so last time counts from its submission on; not in a
+ * bounded pool, where they may sleep until there is room. */
+bool doze_suffices(const struct weft_worker *seat, const struct park_view *view);
+/* Is it one of those beyond the CPUs, who may be that one? */
+bool doze_may_guard(const struct weft_worker *seat);
+/* What a dozing worker does; it is a scout after. Whether somebody woke it, from the sleep that began at *since (ticks). */
+bool doze(struct weft_worker *seat, uint64_t *since);
+
+/* ---- what waking a worker costs on this machine ------------------------------------------------------------------- */
+
+/* The pool's workers are about to start. */
+void costs_init(weft_pool *pool);
+
+/* All workers are parked: how long the last of them is to sleep until it tries a wake; COSTS_NO_TRIAL: it is not to. */
+#define COSTS_NO_TRIAL UINT64_MAX
+uint64_t costs_trial_ns(const weft_pool *pool);
+/* Are sleepers to stay on a CPU each, for a trial? */
+bool costs_are_tried(const weft_pool *pool);
+/* It does. The caller is a scout. */
+void costs_try(weft_pool *pool);
+
+/* ---- workers that get up ahead of work that is expected ----------------------------------------------------------- */
+
+/* The worker, which was told that moment (0: none), is about to park: when the clock should wake it; 0: not at all. */
+uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
+/* It slept until another thread woke it. */
+void ready_woken(struct weft_worker *seat);
+/* It has looked for work before going to sleep; whether any came. */
+void ready_scouted(struct weft_worker *seat, bool came);
+/* It slept, nobody woke it, it is a scout. Is it to look out for what is expected now, and may it? Until *until (ticks),
+ * then, and ready_looked. */
+bool ready_begin(struct weft_worker *seat, uint64_t *until);
+/* For `away` ticks of that it had no CPU. */
+void ready_looked(struct weft_worker *seat, bool came, uint64_t away);
+
+/* A loop of the seat's thread ends that began at `start`, `since` (ticks) the last one ended. Should short ones recur,
+ * the first worker is told when the next is due. */
+void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since);
+
+#endif
