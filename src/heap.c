@@ -310,7 +310,7 @@ void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
     if (class_info[kind].size > TINY_MAX) heap->budget += ((int64_t)heap->room[kind] - blocks) * class_info[kind].size;
     heap->room[kind] = blocks;
     heap->limit[kind] = heap->base[kind] + blocks;
-    heap_watch(heap, kind);
+    heap_watch(heap, kind, false);
 }
 
 void heap_config_set(struct heap *heap) {
@@ -574,7 +574,8 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
         push(heap, kind, p);
         return;
     }
-    if (only_frees(heap, kind)) {
+    bool frees = only_frees(heap, kind), sends = frees && heap->watches && slab_owner(slab_of(p)) != heap;
+    if (frees) {
         heap_room_set(heap, kind, freed_room(kind));
         flush(heap, kind, cache_count(heap, kind));
     } else {
@@ -583,8 +584,8 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     /* After a change of the policy there may be more in it than it is to hold. */
     while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
     push(heap, kind, p);
-    heap_watch(heap, kind);
-    if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
+    if (sends || load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
+    heap_watch(heap, kind, sends);
 }
 
 static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
@@ -597,12 +598,11 @@ static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
 }
 
 static void free_run(struct heap *heap, void *p, unsigned kind) {
-    if (!cache_push(heap, kind, p)) {
-        heap_decay(heap);
-        cache_grow(heap, kind);
-        while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);
-        push(heap, kind, p);
-    }
+    if (cache_push(heap, kind, p)) return;
+    heap_decay(heap);
+    cache_grow(heap, kind);
+    while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);
+    push(heap, kind, p);
 }
 
 static void free_large(void *p, unsigned kind) {

@@ -263,8 +263,9 @@ void heap_decay_turn(struct heap *heap);
  * frees which reach it again take the long way and the thread looks at the clock. */
 /* A slab emptied. */
 void heap_watch_begin(struct heap *heap);
-/* After the cache overflowed, or its room changed. */
-void heap_watch(struct heap *heap, unsigned kind);
+/* After the cache overflowed, or its room changed. sends: it did since the thread frees what is others', and only that; it has
+ * looked at the clock. */
+void heap_watch(struct heap *heap, unsigned kind, bool sends);
 /* After it was refilled. */
 void heap_watch_refilled(struct heap *heap, unsigned kind);
 /* After a large block was freed; heap: the caller's, or os_no_heap. */

@@ -10,7 +10,10 @@
  * A cache that rises and falls would meet a limit at its lowest fill with every second free. So each look that finds the thread
  * busy lets the watched kind's limit rise towards the fill, in the end as high as that comes, where few frees meet it: of
  * batches the last one. The limit falls to the fill again when the cache overflows or is refilled, and at looks for other
- * reasons. A thread that goes on with this kind alone, and always with less in its cache than it had, is not seen. */
+ * reasons. A thread that goes on with this kind alone, and always with less in its cache than it had, is not seen.
+ *
+ * A cache of which a thread only sends others' blocks home overflows again and again, and is seen without a limit at its fill:
+ * each time it looks at the clock, and while it is busy the limit is the cache's room. */
 #include "heap.h"
 
 #define BUSY_FREES 8u  /* seen, to a look at the clock */
@@ -56,10 +59,13 @@ void heap_watch_begin(struct heap *heap) {
     watch_all(heap);
 }
 
-void heap_watch(struct heap *heap, unsigned kind) {
+void heap_watch(struct heap *heap, unsigned kind, bool sends) {
     if (LIKELY(!heap->watches)) return;
     if (is_used_more(heap, kind, heap->watched)) heap->watched = kind;
-    if (kind == heap->watched) limit_to_fill(heap, kind);
+    if (sends && heap->unseen > 0)
+        watch_no_more(heap, kind);
+    else if (kind == heap->watched)
+        limit_to_fill(heap, kind);
 }
 
 void heap_watch_refilled(struct heap *heap, unsigned kind) {

@@ -129,6 +129,49 @@ static void test_decay_after_batches(void **state) {
     decay_after(0);
 }
 
+enum { FOREIGN = 20000 };
+
+struct freed {
+    void *blocks[2 * FOREIGN];
+    uint64_t looks, empty;
+    int rounds;
+};
+
+/* Its own slabs have emptied when it frees what is another's: in haste, then two at a time until memory went back. */
+static void *free_foreign(void *argument) {
+    struct freed *freed = argument;
+    static void *own[FOREIGN];
+    int next = FOREIGN;
+    for (int i = 0; i < FOREIGN; i++) REQUIRE((own[i] = memset(weft_alloc(200), 1, 200)) != NULL);
+    for (int i = 0; i < FOREIGN; i++) weft_free(own[i]);
+    uint64_t before = atomic_load(&looks);
+    for (int i = 0; i < FOREIGN; i++) weft_free(freed->blocks[i]);
+    freed->looks = atomic_load(&looks) - before;
+    for (; next < 2 * FOREIGN && counts_now().resident_bytes > freed->empty + UINT64_C(50) * FOREIGN; freed->rounds++) {
+        weft_free(freed->blocks[next++]);
+        weft_free(freed->blocks[next++]);
+        pause_ms(1);
+    }
+    for (; next < 2 * FOREIGN; next++) weft_free(freed->blocks[next]);
+    return NULL;
+}
+
+/* A thread that only frees what others made, fast, looks no more than its cache overflows. */
+static void test_decay_of_who_only_frees(void **state) {
+    (void)state;
+    static struct freed freed;
+    pthread_t thread;
+    weft_trim();
+    decay_after(200);
+    for (int i = 0; i < 2 * FOREIGN; i++) REQUIRE((freed.blocks[i] = memset(weft_alloc(200), 1, 200)) != NULL);
+    freed.empty = counts_now().resident_bytes;
+    assert_int_equal(pthread_create(&thread, NULL, free_foreign, &freed), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(freed.looks, 1, FOREIGN / 64);
+    assert_in_range(freed.rounds, 1, FOREIGN / 2 - 1);
+    decay_after(0);
+}
+
 /* After blocks of all small sizes were freed, which takes longer than turns of decay do, the thread goes on with two of any of
  * them at a time. The rounds, of a millisecond or more, are so many that only memory which stays for good reaches their end. */
 static void test_decay_with_any_size(void **state) {
@@ -433,6 +476,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_purge_ended),
         cmocka_unit_test(test_decay_while_working),
         cmocka_unit_test(test_decay_after_batches),
+        cmocka_unit_test(test_decay_of_who_only_frees),
         cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
