@@ -70,7 +70,7 @@ WEFT_API const char *weft_version(void);
 
 typedef struct weft_pool weft_pool;     /* worker threads, lanes and groups; opaque */
 typedef struct weft_stuck weft_stuck;   /* a task that runs too long: see the watchdog below */
-typedef struct weft_worker weft_worker; /* a thread's place in one pool; opaque, passed to each task */
+typedef struct weft_worker weft_worker; /* a thread's seat in one pool; opaque, passed to each task */
 
 /* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task
  * was submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will
@@ -420,7 +420,7 @@ WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body
 typedef struct weft_reduction {
     size_t size;
     /* Writes the value of the indices from `begin` to before `end`, at least one. Returns what a weft_range_fn does. */
-    int (*leaf)(size_t begin, size_t end, void *value, weft_worker *self, void *context);
+    int (*leaf)(size_t begin, size_t end, void *value, void *context, weft_worker *self);
     /* left = left combined with right, whose indices follow left's. */
     void (*combine)(void *left, const void *right, void *context);
     const void *identity; /* the value of an empty range; NULL: zero bytes */

@@ -202,7 +202,7 @@ template <class T, class Map, class Combine> class reducer {
     T run(weft_pool *pool) {
         weft_reduction how{};
         how.size = sizeof(std::size_t);
-        how.leaf = [](std::size_t begin, std::size_t end, void *value, weft_worker *, void *context) {
+        how.leaf = [](std::size_t begin, std::size_t end, void *value, void *context, weft_worker *) {
             auto *self = static_cast<reducer *>(context);
             return call(&self->thrown, [=] { return self->leaf(begin, end, static_cast<std::size_t *>(value)); });
         };

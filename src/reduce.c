@@ -4,7 +4,7 @@
  * i of level l is made of nodes 2i and 2i+1 of level l-1; a node whose right half is empty is its left half. A block is a
  * subtree of as many leaves as make the number of blocks fit: one call of a loop's body computes it, and the caller puts
  * the blocks together. The tree is the same for every size of the blocks, so that may be chosen freely. */
-#include "task.h"
+#include "loop.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void combine(const struct reduce *reduce, void *left, const void *right) 
 static int leaf(const struct reduce *reduce, size_t index, void *value, weft_worker *self) {
     size_t begin = reduce->begin + index * reduce->grain;
     size_t end = reduce->end - begin > reduce->grain ? begin + reduce->grain : reduce->end;
-    return reduce->how->leaf(begin, end, value, self, reduce->how->context);
+    return reduce->how->leaf(begin, end, value, reduce->how->context, self);
 }
 
 /* The values of subtrees that wait for their right neighbour, the largest first. */
@@ -122,7 +122,7 @@ static int reduce_run(weft_pool *pool, struct reduce *reduce, void *result) {
     size_t bytes = blocks * reduce->stride;
     reduce->values = bytes <= sizeof small ? small : weft_alloc(bytes);
     if (reduce->values == NULL) return WEFT_ENOMEM;
-    int error = weft_for(pool, (weft_range){0, blocks, 1}, block_body, reduce);
+    int error = loop_for(pool, &(struct loop_job){{0, blocks, 1}, block_body, reduce, (uintptr_t)reduce->how->leaf});
     if (error == WEFT_OK) {
         blocks_unite(reduce, blocks);
         memcpy(result, reduce->values, reduce->how->size);

@@ -227,7 +227,7 @@ TEST_CASE("a reduction has the same bits as in C") {
         n = std::ldexp(static_cast<float>(random() % 1000) - 500.0f, static_cast<int>(random() % 40) - 20);
     weft_reduction how{};
     how.size = sizeof(float);
-    how.leaf = [](std::size_t begin, std::size_t end, void *value, weft_worker *, void *context) {
+    how.leaf = [](std::size_t begin, std::size_t end, void *value, void *context, weft_worker *) {
         const auto &all = *static_cast<const std::vector<float> *>(context);
         float sum = all[begin];
         for (std::size_t i = begin + 1; i < end; i++) sum += all[i];

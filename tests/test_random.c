@@ -212,7 +212,7 @@ struct summing {
     struct draw draw;
     size_t failing; /* an index, or none */
 };
-static int sum_leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+static int sum_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
     const struct summing *summing = context;
     uint64_t sum = 0;
     for (size_t i = begin; i < end; i++) {

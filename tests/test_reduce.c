@@ -12,7 +12,7 @@ static double term(size_t index) {
     uint64_t x = (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
     return ((double)(x >> 12) - 1e15) * (x % 7 == 0 ? 1e-20 : 1.0);
 }
-static int sum_leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+static int sum_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
     double sum = 0;
     (void)context;
     REQUIRE(begin < end && self != NULL);
@@ -66,7 +66,7 @@ struct span {
     unsigned char fill[1000];
 };
 static size_t span_size;
-static int span_leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+static int span_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
     struct span span = {.begin = begin, .end = end};
     (void)self;
     (void)context;
@@ -103,7 +103,7 @@ static void test_in_order(void **state) {
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
-static int failing_leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+static int failing_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
     (void)value;
     (void)self;
     for (size_t i = begin; i < end; i++)

@@ -119,6 +119,31 @@ static int loop_body(size_t begin, size_t end, void *context, weft_worker *self)
     return 0;
 }
 
+/* A reduction is shown by the user's function. */
+static int summing_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    *(size_t *)value = end - begin;
+    return 0;
+}
+static void summing_combine(void *left, const void *right, void *context) {
+    (void)context;
+    *(size_t *)left += *(const size_t *)right;
+}
+
+static void test_reduction(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(2);
+    const weft_reduction how = {.size = sizeof(size_t), .leaf = summing_leaf, .combine = summing_combine};
+    size_t sum = 0;
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    assert_int_equal(weft_reduce(pool, (weft_range){0, 1000, 1}, &how, &sum), WEFT_OK);
+    assert_int_equal(sum, 1000);
+    char *text = timeline_of(pool);
+    assert_true(count_of(text, "\"cat\":\"loop\",\"name\":\"summing_leaf\"") >= 1);
+    free(text);
+    end_pool(pool);
+}
+
 static void test_kinds(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
@@ -321,7 +346,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_every_task),   cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_kinds),        cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
         cmocka_unit_test(test_config),       cmocka_unit_test(test_one_file),         cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_forked_child), cmocka_unit_test(test_reduction),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

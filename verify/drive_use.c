@@ -171,7 +171,7 @@ EXPLORE_DRIVER(use_object_circle, .about = "an object that is refused for a circ
 struct value {
     uint32_t begin, end, shape, zero;
 };
-static int leaf(size_t begin, size_t end, void *value, weft_worker *self, void *context) {
+static int leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
     EXPECT(self != NULL && context == &world);
     if (begin >= world.fails_at) return (int)begin;
     *(struct value *)value = (struct value){(uint32_t)begin, (uint32_t)end, (uint32_t)begin * 5 + 1, 0};
