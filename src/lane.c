@@ -42,10 +42,11 @@
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
 
-static bool segments_make(void *items, uint32_t count) {
+static bool segments_make(const struct pile *segments, void *items, uint32_t count) {
     struct segment *segment = items;
     struct cell *cells = os_map(CHUNK_CELL_BYTES);
     if (cells == NULL) return false;
+    store_lock(segments->store, cells, CHUNK_CELL_BYTES);
     for (uint32_t i = 0; i < count; i++) {
         segment[i].cells = &cells[(size_t)i * SEGMENT_CELLS];
         segment[i].purged = true;

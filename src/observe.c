@@ -16,10 +16,9 @@
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
 #include "observe.h"
+#include "pool.h"
 #include "rank.h"
 #include "text.h"
-
-#include <string.h>
 
 struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
     struct weft_worker *seat = load_acq(Q7, &pool->seats[index]);
@@ -228,12 +227,8 @@ static void watchdog_end(weft_pool *pool) {
 /* Opens the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
 static int file_open(weft_pool *pool, const char **path, int (*open_file)(const char *), int *file) {
     if (*path == NULL) return WEFT_OK;
-    size_t bytes = strlen(*path) + 1;
-    char *kept = store_get(&pool->store, bytes);
-    if (kept == NULL) return WEFT_ENOMEM;
-    memcpy(kept, *path, bytes);
-    *path = kept;
-    *file = open_file(kept) + 1;
+    if (!pool_keep_text(pool, path)) return WEFT_ENOMEM;
+    *file = open_file(*path) + 1;
     return *file > 0 ? WEFT_OK : WEFT_EINVAL;
 }
 

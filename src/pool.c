@@ -409,11 +409,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     *config = *wish;
     text_copy(pool->name, 12, config->name == NULL ? "weft" : config->name);
     config->name = pool->name;
-    if (config->cpus != NULL) {
-        os_cpuset_parse(&pool->cpus, config->cpus);
-        text_copy(pool->cpus_text, sizeof pool->cpus_text, config->cpus);
-        config->cpus = pool->cpus_text;
-    }
+    if (config->cpus != NULL) os_cpuset_parse(&pool->cpus, config->cpus); /* pool_furnish keeps the text */
     configure_threads(pool);
     configure_times(pool);
     pool->ordered = (config->flags & WEFT_ORDERED) != 0;
@@ -429,13 +425,32 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
 #define LINES_OUTSIDE 4u /* outside threads with a line of their own in each group record; further ones share one */
 #define LINES_MAX 64u
 
+bool pool_keep_text(weft_pool *pool, const char **text) {
+    if (*text == NULL) return true;
+    size_t bytes = strlen(*text) + 1;
+    char *kept = store_get(&pool->store, bytes);
+    if (kept == NULL) return false;
+    memcpy(kept, *text, bytes);
+    *text = kept;
+    return true;
+}
+
+/* Where the pool's memory is to stay, that for the first tasks is there from the beginning. */
+static bool furnish_segments(weft_pool *pool) {
+    if (!segments_init(&pool->segments, &pool->store)) return false;
+    void *first = pool->store.locks ? pile_get(&pool->segments) : NULL;
+    if (first != NULL) pile_put(&pool->segments, first);
+    return first != NULL || !pool->store.locks;
+}
+
 static bool pool_furnish(weft_pool *pool) {
     uint32_t threads = pool->workers_max + pool->config.spares;
     uint32_t lines = (uint32_t)min_u64(threads + LINES_OUTSIDE + 1, LINES_MAX);
     pool->blank.group_id = LANE_NO_GROUP;
     pool->seats = store_get(&pool->store, SEATS_MAX * sizeof *pool->seats);
     if (pool->seats == NULL || !park_init(&pool->park, &pool->store, threads) ||
-        !groups_init(&pool->groups, &pool->store, lines) || !segments_init(&pool->segments, &pool->store))
+        !groups_init(&pool->groups, &pool->store, lines) || !furnish_segments(pool) ||
+        !pool_keep_text(pool, &pool->config.cpus))
         return false;
     pool->park.all = PARK_MASK >> (PARK_BITS - min_u64(pool->workers_max, PARK_BITS));
     for (uint32_t i = 0; i < pool->workers_max; i++)

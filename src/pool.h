@@ -12,6 +12,8 @@ struct weft_worker *seat_find(weft_pool *pool, int *error);
 const char *config_read(weft_config *whole, const weft_config *config);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
+/* Replaces *text, which may be NULL, by a copy in the pool's store. false: no memory, *text as before. */
+bool pool_keep_text(weft_pool *pool, const char **text);
 
 /* Spares: threads that run tasks while others cannot. As many are wanted as workers and spares are in sections; more when
  * so many workers are held up, asleep inside a task until another thread has done something, that nobody would be left:

@@ -109,7 +109,7 @@ static void *pile_make(struct pile *pile) {
     char *chunk = store_get(pile->store, count * pile->item_bytes);
     if (chunk == NULL) return NULL;
     for (uint32_t i = 0; i < count; i++) ((struct pile_item *)(void *)(chunk + i * pile->item_bytes))->index = made + i;
-    if (pile->make != NULL && !pile->make(chunk, count)) return NULL;
+    if (pile->make != NULL && !pile->make(pile, chunk, count)) return NULL;
     store_rel(S4, &pile->chunks[made >> pile->chunk_shift], (void *)chunk);
     store_rlx(&pile->made, made + count);
     uint32_t first = made == 0 ? 1 : 0;

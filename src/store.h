@@ -46,7 +46,8 @@ struct pile {
     size_t item_bytes;    /* a multiple of the cache line */
     uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
-    bool (*make)(void *items, uint32_t count); /* completes zeroed items (their index is set); false: no memory; or NULL */
+    /* Completes zeroed items (their index is set); false: no memory; or NULL. */
+    bool (*make)(const struct pile *pile, void *items, uint32_t count);
     ATOMIC(void *) *chunks;
     ATOMIC(uint32_t) made;     /* items in the chunks */
     ATOMIC(uint64_t) free_top; /* count of changes (40 bits) | index of the topmost free item */

@@ -240,7 +240,6 @@ struct weft_pool {
         char refused[160];
     } real; /* real.c */
     char name[16];
-    char cpus_text[256];
     os_cpuset cpus;
 };
 

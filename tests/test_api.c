@@ -177,6 +177,22 @@ static void test_no_spin_on_one_cpu(void **state) {
     assert_int_equal(named_ns, 7000);
 }
 
+/* A machine with many CPUs has long lists. */
+static void test_long_list_kept(void **state) {
+    (void)state;
+    char cpus[1000] = "0";
+    for (size_t i = 1; i + 2 < sizeof cpus; i += 2) memcpy(cpus + i, ",0", 3);
+    weft_config config = config_of(1), kept = config_of(0);
+    config.cpus = cpus;
+    weft_pool *pool = NULL;
+    int error = weft_pool_create(&pool, &config);
+    if (error == WEFT_EAGAIN || error == WEFT_EINVAL) SKIP("CPU 0 is not to be had");
+    assert_int_equal(error, WEFT_OK);
+    assert_int_equal(weft_pool_config(pool, &kept), WEFT_OK);
+    assert_string_equal(kept.cpus, cpus);
+    end_pool(pool);
+}
+
 static void test_config_kept(void **state) {
     (void)state;
     char name[] = "kept", cpus[] = "0-0";
@@ -640,6 +656,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_config_kept),
         cmocka_unit_test(test_thread_names),
         cmocka_unit_test(test_cpus_of_workers),
+        cmocka_unit_test(test_long_list_kept),
         cmocka_unit_test(test_one_cpu),
         cmocka_unit_test(test_many_workers_small_stacks),
         cmocka_unit_test(test_all_workers_run_at_once),
