@@ -20,8 +20,8 @@
  * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence
  * needed.
  *
- * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN or CLOSED by
- * the runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
+ * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN, OFFERED
+ * or CLOSED by the runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   C1  claim_start: light fence            light    C4  started and state pass each other: a task runs twice

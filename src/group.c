@@ -12,7 +12,7 @@
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
- * noted (G9) when they first turn to the group: the groups's own tasks are no strangers, for they run only while it is
+ * noted (G9) when they first turn to the group: the group's own tasks are no strangers, for they run only while it is
  * unfinished.
  *
  * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G21, G22),

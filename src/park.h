@@ -11,8 +11,7 @@
 #define PARK_WORDS_MAX 22u /* enough for WEFT_WORKERS_MAX workers and as many spares */
 
 /* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for
- * one that
- *   is awake, for a wake would be lost on it.
+ *   one that is awake, for a wake would be lost on it.
  * PARK_DOZE: one of them dozes, the one whose bit number stands at PARK_DOZER_SHIFT.
  * PARK_SCOUT: scouts among them are counted in the top byte. Illegal to count one that will not look at every lane after
  *   its leaving is visible. */
@@ -24,7 +23,7 @@
 
 struct park_word {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) word;
-    ATOMIC(uint32_t) helpers; /* of word 0: threads asleep in a wait that could help; counted by wait.c and fork.c */
+    ATOMIC(uint32_t) helpers; /* of word 0: threads asleep in a wait that could help; counted by wait.c, join.c and loop.c */
 };
 
 struct park_slot {

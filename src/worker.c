@@ -320,8 +320,8 @@ void worker_wake_waiters(weft_pool *pool, uint64_t id) {
 /* Where work comes from, and when, for those who look out for it. */
 static void note_cpu(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    uint32_t cpu = os_cpu();
     if (seat->is_worker) return;
+    uint32_t cpu = os_cpu();
     if (load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
     store_rlx(&pool->outside_ticks, os_ticks());
 }
