@@ -12,7 +12,7 @@
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
  * the group's own error when a task failed. Every function may be called from any thread, and none in a signal handler,
  * unless its comment says otherwise. Sizes are in bytes; times say their unit in their name. How to see what a pool does
- * stands at the end. Only weft_config_from_env reads the environment, and the first pool: WEFT_FENCE=full (no membarrier).
+ * stands at the end. The environment is read where that is said, and by the first pool: WEFT_FENCE=full (no membarrier).
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -198,7 +198,7 @@ WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
  * WEFT_EINVAL for NULL or an already NULL *pool; WEFT_EDEADLK from a task of this pool (nothing happens); WEFT_EFORK in a
  * forked child, where the pool's memory is released without touching the parent's threads. From its start on, weft_submit
  * from outside returns WEFT_ESHUTDOWN. A submission whose task led to the call may still be under way in its thread: destroy
- * waits for it. When it returns, no other call from outside may be under way, or follow. Blocks. */
+ * waits for it. No other call from outside may be under way when destroy returns, or follow. Blocks. */
 WEFT_API int weft_pool_destroy(weft_pool **pool);
 
 /* As destroy, but tasks that have not started never run: each payload goes to `clean` (may be NULL) once, with `context`, on
@@ -244,8 +244,8 @@ WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
 
-/* What one waits for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. Touched by nobody once every wait on it has
- * returned, so it may then be reused or freed. Do not copy one that has tasks. */
+/* A set of tasks to wait for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. No thread of weft touches it once every
+ * wait on it has returned, so it may then be reused or freed. Do not copy one that has tasks. */
 typedef struct weft_group {
     uint64_t id;    /* weft's */
     uint32_t flags; /* WEFT_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
@@ -261,10 +261,10 @@ typedef struct weft_group {
 /* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
 #define WEFT_URGENT 2u
 /* For long-running tasks: workers start them when there is nothing else to do, weft_config.background_max at once at most.
- * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. Who waits
- * for the group helps, whatever that number. A task inside weft_block_begin does not count. */
+ * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. A thread
+ * that waits for the group runs its tasks beyond that number. A task inside weft_block_begin does not count. */
 #define WEFT_BACKGROUND 4u
-/* Once its deadline (weft_deadline) has passed, what a worker comes upon does not run, nor what follows: as weft_cancel. */
+/* A worker that comes to one of its tasks after the deadline (weft_deadline) cancels the group, as weft_cancel does. */
 #define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
@@ -306,8 +306,8 @@ typedef struct weft_after {
  * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and takes its
  * place in a bounded queue when it starts. Without memory to queue it then, it runs on the thread that finished
  * groups.after. WEFT_EDEADLK, nothing queued: the groups are the same, or groups.after cannot finish before groups.group
- * has, because of other continuations or a task that sleeps in a wait. Of this call and a wait for groups.group in a task of
- * groups.after the later returns it. */
+ * has, because of other continuations or a task that sleeps in a wait. Where a task of groups.after waits for groups.group,
+ * that wait or this call returns it, whichever comes later. */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
 
 /* A payload that is more than its bytes (a C++ callable), for weft_submit_object. */
@@ -343,8 +343,8 @@ enum weft_help {
  * `group` NULL waits for the pool's own group. Hold no lock that the group's tasks take: this thread may run them meanwhile.
  * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several
  * threads: the one with the lowest number among its own thread's; numbers are 30 bits for one thread and group);
- * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also for who comes after another thread's wait has ended the
- * group, whatever that one was told; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one
+ * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also when another thread's wait ended the group before, whatever
+ * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one
  * that the group itself waits for, by continuations or by waits of its tasks: the group then stays as it is; WEFT_EFORK
  * in a forked child. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);

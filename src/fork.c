@@ -95,10 +95,10 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_s
     return filter->accepts == NULL || filter->accepts(filter->context, load_rlx(&span->index));
 }
 
-/* The oldest call of the seat, in its spans from that one on, from that position on, that nobody else knows of; of a
- * background task none. Any thread; to others it is a guess. `force`: one that may be taken unasked, or the oldest open
- * one: not at the last place of a span that has no next, where a fork may be refused (span_leave). Where there has been
- * one it never is again. */
+/* The oldest call at position `from` or later, in `span` or those after it, that no other thread knows of; NULL: there is none,
+ * or the seat runs a background task. Exact for the seat's own thread, a guess for others. `force`: a call that may be taken
+ * without an offer, or else the oldest open one. The last place of a span without a next one is then left out: a fork there
+ * may have been refused (span_leave), which happens no more once there is a next span. */
 static weft_place *fork_scan(const struct weft_worker *seat, struct fork_span *span, uint64_t from,
                              const struct fork_filter *filter, bool force) {
     const struct fork_span *current = load_acq(J17, &seat->forks.current);
@@ -119,8 +119,8 @@ static weft_place *fork_scan(const struct weft_worker *seat, struct fork_span *s
     return open;
 }
 
-/* The same in all spans. `last`: one of its calls that was taken, or NULL: as long as that is not joined others know of
- * all before it. */
+/* The same in all spans. `last`: a call of the seat that was taken, or NULL. Until it is joined other threads know of all
+ * calls before it, so the search begins in its span. */
 static weft_place *fork_oldest(const struct weft_worker *seat, weft_place *last, uint64_t from,
                                const struct fork_filter *filter, bool force) {
     weft_place *place = NULL;
@@ -249,9 +249,9 @@ static bool forks_are_under_way(const weft_pool *pool) {
     return false;
 }
 
-/* Completes the heavy fence made before it, should the barrier have been lost under such forks. It has asked before that
- * fence. So of a span whose forks look who sleeps, no matter since when, it sees what was forked before, or its thread
- * has been asked there, or where it was before. */
+/* After the heavy fence of forks_ask_firmly. Should the barrier have been lost (fence.c), forks in older spans make light
+ * fences that order nothing: unless every such span has its head for a limit, where each fork makes a full fence and looks
+ * who sleeps, this waits until what those forks stored is visible. */
 static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
     uint32_t count = load_rlx(&pool->seat_count);
     bool is_reached = true;

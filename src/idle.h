@@ -11,9 +11,10 @@
  * while they submit, and while they wait and help, and one that did so last time counts from its submission on; not in a
  * bounded pool, where they may sleep until there is room. */
 bool doze_suffices(const struct weft_worker *seat, const struct park_view *view);
-/* Is it one of those beyond the CPUs, who may be that one? */
+/* Is the seat's worker one of those beyond the number of CPUs, which may be the one that looks around? */
 bool doze_may_guard(const struct weft_worker *seat);
-/* What a dozing worker does; it is a scout after. Whether somebody woke it, from the sleep that began at *since (ticks). */
+/* Dozes until there is something to do; the worker is a scout after. Returns whether another thread woke it, from the sleep
+ * that began at *since (ticks). */
 bool doze(struct weft_worker *seat, uint64_t *since);
 
 /* ---- what waking a worker costs on this machine ------------------------------------------------------------------- */
@@ -26,25 +27,26 @@ void costs_init(weft_pool *pool);
 uint64_t costs_trial_ns(const weft_pool *pool);
 /* Are sleepers to stay on a CPU each, for a trial? */
 bool costs_are_tried(const weft_pool *pool);
-/* It does. The caller is a scout. */
+/* Tries a wake. The caller is a scout. */
 void costs_try(weft_pool *pool);
 
 /* ---- workers that get up ahead of work that is expected ----------------------------------------------------------- */
 
-/* The worker, which was told that moment (0: none), is about to park: when the clock should wake it; 0: not at all. */
+/* The worker is about to park, and was told to be awake at `told_ns` (0: it was not). Returns when the clock should wake it
+ * (CLOCK_MONOTONIC ns); 0: not at all. */
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
-/* It slept until another thread woke it. */
+/* The worker slept until another thread woke it. */
 void ready_woken(struct weft_worker *seat);
-/* It has looked for work before going to sleep; whether any came. */
+/* The worker looked for work before it would sleep; `came`: it found some. */
 void ready_scouted(struct weft_worker *seat, bool came);
-/* It slept, nobody woke it, it is a scout. Is it to look out for what is expected now, and may it? Until *until (ticks),
- * then, and ready_looked. */
+/* The worker's sleep ended by the clock, and it is a scout. true: it is to look out for the beat it expects until *until
+ * (ticks), then to call ready_looked. false: it expects none now, or may not spend the time. */
 bool ready_begin(struct weft_worker *seat, uint64_t *until);
-/* For `away` ticks of that it had no CPU. */
+/* `came`: the beat did; for `away` ticks of the time the worker had no CPU. */
 void ready_looked(struct weft_worker *seat, bool came, uint64_t away);
 
-/* A loop of the seat's thread ends that began at `start`, `since` (ticks) the last one ended. Should short ones recur,
- * the first worker is told when the next is due. */
+/* A loop of the seat's thread ends that began at `start`; the loop before it ended at `since` (both ticks). Where short loops
+ * recur, the first worker is told when the next one is due. */
 void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since);
 
 #endif

@@ -5,9 +5,9 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * The one that closes makes no fence before it looks for the others. Who falls asleep after the closing's fence (G11) has
- * seen all completions, so only a submission that is being taken back can send it to sleep; who takes that back wakes it
- * (task_undo).
+ * The waiter that closes looks for the others (worker_wake_waiters) without a fence of its own. A waiter that falls asleep
+ * after the fence of record_close (G11) has seen all completions, so the sums differ for it only by a submission that is about
+ * to be taken back; the thread that takes it back wakes the waiter (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
