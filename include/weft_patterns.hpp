@@ -408,7 +408,8 @@ class graph {
         if (weft_graph_destroy(&made) != WEFT_OK) std::terminate();
     }
 
-    /// Adds a node that calls f, as a task's callable but many times, after the nodes `after` in each run.
+    /// Adds a node that calls f, as a task's callable but many times, after the nodes `after` in each run. Where one of them
+    /// is no node of this graph it throws WEFT_EINVAL, and the new node is there without that edge and those after it.
     template <class F> weft_node add(F &&f, std::initializer_list<weft_node> after = {}) {
         using kept = step_of<std::decay_t<F>>;
         steps.push_back(std::make_unique<kept>(&thrown, std::forward<F>(f)));

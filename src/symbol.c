@@ -155,7 +155,7 @@ static bool find_in_file(int fd, uint64_t offset, char *name, size_t size) {
 }
 
 /* file+0x12, or 0x12 where no file is mapped. */
-static void put_place(const struct mapping *mapping, uint64_t address, char *name, size_t size) {
+static void put_offset(const struct mapping *mapping, uint64_t address, char *name, size_t size) {
     struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
     text.to = name;
     if (mapping != NULL) {
@@ -172,7 +172,8 @@ void os_symbol(uintptr_t address, char *name, size_t size) {
     struct mapping mapping;
     bool is_mapped = mapping_of(address, &mapping);
     int fd = is_mapped ? open(mapping.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0 || !find_in_file(fd, mapping.offset, name, size)) put_place(is_mapped ? &mapping : NULL, address, name, size);
+    if (fd < 0 || !find_in_file(fd, mapping.offset, name, size))
+        put_offset(is_mapped ? &mapping : NULL, address, name, size);
     if (fd >= 0) close(fd);
     errno = saved;
 }
