@@ -106,6 +106,12 @@ bool record_is_late(struct record *record) {
     return true;
 }
 
+/* The record of the group `id`; NULL when that has ended. */
+static const struct record *record_serving(const struct groups *groups, uint64_t id) {
+    const struct record *record = record_at(groups, id_index(id));
+    return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
+}
+
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
     struct record *record = pile_get(&groups->records);
     if (record == NULL) return NULL;
@@ -114,6 +120,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     store_rlx(&record->lines, groups->lines);
     store_rlx(&record->last_id, id);
     store_rlx(&record->parent, parent);
+    store_rlx(&record->depth, parent == 0 ? 1 : record_depth(record_serving(groups, parent)) + 1);
     store_rlx(&record->flags, flags);
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);
@@ -239,12 +246,6 @@ void record_leave(struct groups *groups, struct record *record, bool has_ended) 
     if (waiting != WAITS_ENDED || !cas_acq(G22, &record->waiting, &waiting, 0)) return;
     store_rlx(&record->id, 0);
     record_free(groups, record);
-}
-
-/* The record of the group `id`; NULL when that has ended. */
-static const struct record *record_serving(const struct groups *groups, uint64_t id) {
-    const struct record *record = record_at(groups, id_index(id));
-    return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
 }
 
 uint64_t group_parent(const struct groups *groups, uint64_t id) {

@@ -52,6 +52,7 @@ struct record {
     ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless | WAITS_ENDED */
     ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ATOMIC(uint32_t) depth;        /* of the group, in the groups above it; 1: none is */
     ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
     ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
@@ -68,6 +69,7 @@ struct frame {
     uint64_t id; /* the group's */
     struct record *record;
     uint32_t index;      /* the record's; 0: none */
+    uint32_t deepest;    /* depth of the deepest group of the frames above; 0: of none */
     struct frame *above; /* the frame that waits for this one */
     uint64_t unflushed;  /* tasks completed that the record does not know of yet */
     uintptr_t running;   /* of the seat, before this one; so the next two */
@@ -99,6 +101,9 @@ INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return 
 INLINE struct line *line_of(struct record *record, uint32_t seat) {
     return &record->line[line_is_shared(record, seat) ? load_rlx(&record->lines) - 1 : seat];
 }
+
+/* Depth of the group that the record serves; 0: of none. */
+INLINE uint32_t record_depth(const struct record *record) { return record == NULL ? 0 : load_rlx(&record->depth); }
 
 /* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this line. */
 INLINE uint64_t line_submit(struct line *line, bool is_shared, uint64_t tasks) {

@@ -80,8 +80,12 @@ struct loop {
     ATOMIC(uint64_t) door;
     ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
     ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
+    ATOMIC(uint32_t) below;     /* of the seat's first: how many after it others need look at */
+    uint32_t parts;             /* how many */
     struct weft_worker *seat;
-    uint32_t parts; /* how many */
+    struct loop *around; /* of the same seat, for loops around this one; or NULL */
+    uint32_t depth;      /* of these */
+    uint32_t was_below;  /* its caller's */
     /* written by the caller before the door opens */
     ALIGNED(CACHE_LINE) ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
     ATOMIC(uint64_t) position;                       /* where its caller forked, as fork_position */
@@ -107,7 +111,11 @@ struct loop {
 
 static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
 static struct loop *loop_first(const struct weft_worker *seat) { return load_acq(R12, &seat->loops); }
-static struct loop *loop_next(const struct loop *loop) { return load_acq(R19, &loop->next); }
+static struct loop *loop_next(const struct loop *loop, uint32_t *left) {
+    return (*left)-- == 0 ? NULL : load_acq(R19, &loop->next);
+}
+/* How many after that one, the seat's first, may be open. */
+static uint32_t loops_below(const struct loop *first) { return first == NULL ? 0 : load_rlx(&first->below); }
 
 /* Parts that may have something: the caller's and those of helpers, inside or gone. */
 INLINE uint32_t door_parts(uint64_t door) { return (uint32_t)(door / DOOR_PART & DOOR_PARTS) + 1; }
@@ -244,7 +252,8 @@ bool loops_are_open(const weft_pool *pool) {
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = loop_seat(pool, i);
         if (seat == NULL) continue;
-        for (const struct loop *loop = loop_first(seat); loop != NULL; loop = loop_next(loop))
+        const struct loop *loop = loop_first(seat);
+        for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left))
             if (loop_has_more(loop, load_rlx(&loop->door))) return true;
     }
     return false;
@@ -283,7 +292,8 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
     for (uint32_t i = 1; i < count; i++) {
         const struct weft_worker *other = loop_seat(pool, worker_victim(seat, i, count));
         if (other == NULL) continue;
-        for (struct loop *loop = loop_first(other); loop != NULL; loop = loop_next(loop)) {
+        struct loop *loop = loop_first(other);
+        for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
             uint64_t door = load_acq(R20, &loop->door);
             if ((door & DOOR_OPEN) == 0 || (filter != NULL && !filter->accepts(filter->context, loop))) continue;
             bool leaves = filter != NULL && filter->leaves;
@@ -352,24 +362,22 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
 
 /* ---- calling ------------------------------------------------------------------------------------------------------ */
 
-/* A loop of the seat's that is not in use, at `depth` of its nesting. NULL: no memory. */
-static struct loop *loop_of(struct weft_worker *seat, uint32_t depth) {
-    struct loop *above = NULL;
-    struct loop *loop = load_rlx(&seat->loops);
-    for (uint32_t i = 0; i < depth && loop != NULL; i++) {
-        above = loop;
-        loop = load_rlx(&loop->next);
-    }
+/* The seat's for a loop inside those that it calls. NULL: no memory. */
+static struct loop *loop_of(struct weft_worker *seat) {
+    struct loop *around = seat->loop;
+    struct loop *loop = around == NULL ? load_rlx(&seat->loops) : load_rlx(&around->next);
     if (loop != NULL) return loop;
     uint32_t parts = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
     loop = store_get(&seat->pool->store, sizeof *loop + parts * sizeof(struct part));
     if (loop == NULL) return NULL;
     loop->seat = seat;
     loop->parts = parts;
-    if (above == NULL)
+    loop->around = around;
+    loop->depth = around == NULL ? 0 : around->depth + 1;
+    if (around == NULL)
         store_rel(R11, &seat->loops, loop);
     else
-        store_rel(R18, &above->next, loop);
+        store_rel(R18, &around->next, loop);
     return loop;
 }
 
@@ -392,7 +400,10 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
     uint64_t door = load_rlx(&loop->door); /* as the last use left it */
     uint32_t used = door_parts(door);
+    struct loop *first = load_rlx(&seat->loops);
     loop->owes_since = 0;
+    loop->was_below = load_rlx(&first->below);
+    if (loop != first) store_rlx(&first->below, loop->depth);
     for (uint32_t i = 1; i < used; i++) store_rlx(&loop->part[i].range, 0);
     store_rlx(&loop->position, fork_position(seat));
     store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
@@ -449,6 +460,7 @@ static void loop_shut(struct loop *loop) {
     }
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
     store_rlx(&loop->door, door & ~(DOOR_OPEN | DOOR_SLEEPS));
+    if (loop->depth > 0) store_rlx(&load_rlx(&seat->loops)->below, loop->was_below);
 }
 
 /* ---- what bodies cost --------------------------------------------------------------------------------------------- */
@@ -527,14 +539,14 @@ static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     struct loop_cost *cost = cost_of(seat, loop->function);
     uint64_t short_ticks = SHORT_NS * seat->pool->ticks_per_us / 1000;
-    seat->loop_depth++;
+    seat->loop = loop;
     if (loop_is_cancelled(loop))
         store_rlx(&loop->is_cut, true);
     else if (cost_ticks(cost, loop->count) < short_ticks)
         loop_alone(loop, cost, short_ticks);
     else
         loop_together(loop, cost, 0);
-    seat->loop_depth--;
+    seat->loop = loop->around;
     if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
     return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
 }
@@ -542,7 +554,7 @@ static int loop_run(struct loop *loop) {
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     size_t count = job->range.end - job->range.begin;
     if (count == 0) return WEFT_OK;
-    struct loop *loop = loop_of(seat, seat->loop_depth);
+    struct loop *loop = loop_of(seat);
     if (loop == NULL) return WEFT_ENOMEM;
     size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
     size_t grains = (count - 1) / grain + 1;

@@ -137,10 +137,14 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
-/* Frames whose groups lie on the way up from the innermost one's need no way of their own: however deep waits are nested,
- * it is walked once. */
+/* Deeper than the groups of all frames, as one is that was opened in this task, it is above none of them. Else frames whose
+ * groups lie on the way up from the innermost one's need no way of their own: however deep waits are nested, it is walked
+ * once. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     const struct frame *frame = seat->frame;
+    if (frame == NULL) return false;
+    uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
+    if (depth > frame->deepest && depth > record_depth(frame->record)) return false;
     while (frame != NULL) {
         uint64_t at = frame->id;
         frame = frame->above;

@@ -57,7 +57,9 @@
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
 void frame_push(struct weft_worker *seat, struct frame *frame) {
+    const struct frame *above = seat->frame;
     *frame = (struct frame){.above = seat->frame,
+                            .deepest = above == NULL ? 0 : (uint32_t)max_u64(above->deepest, record_depth(above->record)),
                             .running = load_rlx(&seat->running),
                             .running_since = load_rlx(&seat->running_since),
                             .in_loop = seat->in_loop};

@@ -84,7 +84,7 @@ struct weft_worker {
     os_thread thread;
     struct fork_row row;
     struct loop *in_loop; /* whose body it calls now, or NULL */
-    uint32_t loop_depth;  /* loops it is calling, one inside the other */
+    struct loop *loop;    /* the innermost one that it calls, or NULL */
     uint32_t loops_alone;
     struct loop_cost loop_costs[LOOP_COSTS];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */

@@ -171,6 +171,31 @@ static void test_caller_helps_inside_its_loop(void **state) {
     if (by_worker == 0) SKIP("no worker ever came in time");
 }
 
+/* However deep a loop lies, and whatever lay deeper before, whoever is idle finds it. */
+struct chain {
+    weft_pool *pool;
+    unsigned depth;
+    atomic_uint *arrived;
+};
+static int chain_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct chain *chain = context;
+    struct chain inner = {chain->pool, chain->depth - 1, chain->arrived};
+    if (chain->depth == 0) return meet_body(begin, end, chain->arrived, self);
+    return weft_for(chain->pool, (weft_range){0, inner.depth == 0 ? 2 : 1, 1}, chain_body, &inner);
+}
+static void test_worker_finds_deep_loops(void **state) {
+    (void)state;
+    const unsigned depths[] = {40, 2, 400, 1, 20};
+    weft_pool *pool = make_pool(1);
+    for (unsigned i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        atomic_uint arrived = 0;
+        struct chain chain = {pool, depths[i], &arrived};
+        assert_int_equal(weft_for(pool, (weft_range){0, 1, 1}, chain_body, &chain), WEFT_OK);
+        assert_int_equal(atomic_load(&arrived), 2);
+    }
+    end_pool(pool);
+}
+
 static int thread_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin;
     (void)end;
@@ -610,6 +635,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_worker_helps_a_long_call),
         cmocka_unit_test(test_worker_helps_a_body_that_was_short),
         cmocka_unit_test(test_caller_helps_inside_its_loop),
+        cmocka_unit_test(test_worker_finds_deep_loops),
         cmocka_unit_test(test_no_help_runs_on_workers_only),
         cmocka_unit_test(test_ordered_pool_loops_at_once),
         cmocka_unit_test(test_bounded_pool),

@@ -118,8 +118,15 @@ static void test_guest_asleep(void **state) {
     end_pool(pool);
 }
 
-/* A recursion through groups as deep as a list is long. */
+/* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted. */
 #define DEEP 2000
+static atomic_ullong steps;
+uint64_t __real_group_parent(const struct groups *groups, uint64_t id);
+uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id);
+uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id) {
+    atomic_fetch_add(&steps, 1);
+    return __real_group_parent(groups, id);
+}
 static int deep_task(void *payload, weft_worker *self) {
     nested_wait child = *(nested_wait *)payload;
     weft_group group = WEFT_GROUP_INIT;
@@ -140,6 +147,7 @@ static void test_nested_deep(void **state) {
     assert_int_equal(weft_submit(pool, &group, deep_task, &root, sizeof root), WEFT_OK);
     assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
     assert_int_equal(atomic_load(&counter), DEEP + 1);
+    assert_true(atomic_load(&steps) <= 4 * DEEP);
     end_pool(pool);
 }
 

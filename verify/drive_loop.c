@@ -136,6 +136,14 @@ static void wanted(void) {
 }
 EXPLORE_DRIVER(loop_wanted, .about = "an index waits for another", .setup = setup_one, .threads = {wanted}, .check = destroy,
                .flags = EXPLORE_NO_RESCUE);
+static int wanted_inside_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context, (void)self;
+    wanted();
+    return 0;
+}
+static void wanted_inside(void) { EXPECT(weft_for(world.pool, (weft_range){0, 1, 1}, wanted_inside_body, NULL) == WEFT_OK); }
+EXPLORE_DRIVER(loop_wanted_inside, .about = "an index of a loop inside another waits for the next", .setup = setup_one,
+               .threads = {wanted_inside}, .check = destroy, .flags = EXPLORE_NO_RESCUE);
 
 /* The caller waits for its helper, in whose body a loop needs it: of the inner loop's two calls each waits for the other. */
 static struct { os_word met[2]; } nest;
