@@ -88,6 +88,7 @@ struct groups {
     os_mutex lock;        /* what groups hold, and who waits for them */
     struct held_wait *waits;
     uint64_t walks;
+    ATOMIC(uint32_t) circles; /* closed by waits that insist; changed under the lock */
 };
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t lines);

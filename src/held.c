@@ -16,7 +16,8 @@
  * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds
  * a held task, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and
  * is refused: so of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot
- * be refused: its wait goes to sleep all the same and wakes the others, which look once more.
+ * be refused: its wait goes to sleep all the same and wakes the others, which look once more. It counts itself in `circles`
+ * first (T29 in wait.c): who has looked for circles before, and is not seen asleep yet, sees that count, and looks again.
  */
 #include "held.h"
 
@@ -72,6 +73,8 @@ bool held_wait_begin(struct groups *groups, struct held_wait *wait) {
         wait->next = groups->waits;
         groups->waits = wait;
     }
+    if (is_circle && wait->insists) store_rlx(&groups->circles, load_rlx(&groups->circles) + 1);
+    wait->circles = load_rlx(&groups->circles);
     os_unlock(&groups->lock);
     return !is_circle;
 }

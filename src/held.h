@@ -37,7 +37,8 @@ struct held_wait {
     struct held_wait *next;
     uint64_t id; /* of the group waited for */
     const struct frame *frame;
-    bool insists; /* others are to give way */
+    bool insists;     /* others are to give way */
+    uint32_t circles; /* groups->circles as it began: sleeps only while it is that */
 };
 
 /* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has; then

@@ -12,8 +12,10 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
- *   T17 wait_sleep: fence                sc       G4, R10  the last to complete, or who opens a loop, does not see the sleeper, nor the
- *                                                 sleeper that
+ *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes a circle, does
+ *                                                 not see the sleeper, nor the sleeper that
+ *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles falls asleep in this one, and nobody
+ *                                                 wakes it
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
  *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
  *                                                 were submitted and run while it was being ended
@@ -43,10 +45,11 @@ struct wait {
     uint64_t id;
     uint64_t deadline_ns;
     enum weft_help help;
-    bool must_end;  /* it cannot be refused */
-    bool blocks;    /* a section of weft_block_begin is open */
-    bool ran;       /* it has run tasks */
-    bool has_ended; /* it has ended the group */
+    uint32_t circles; /* groups->circles when it looked for one */
+    bool must_end;    /* it cannot be refused */
+    bool blocks;      /* a section of weft_block_begin is open */
+    bool ran;         /* it has run tasks */
+    bool has_ended;   /* it has ended the group */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -122,6 +125,7 @@ static void wait_sleep(struct wait *wait) {
         forks_ask_firmly(pool, &filter);
     }
     bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+    ends |= load_rlx(&pool->groups.circles) != wait->circles;
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
         has_found = helps && !has_piece && wait_find(wait, true, &found);
@@ -143,7 +147,11 @@ static bool wait_sleep_soundly(struct wait *wait) {
         .id = wait->id, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL, .insists = wait->must_end};
     bool is_circle = mine.frame != NULL && !held_wait_begin(groups, &mine);
     if (is_circle && !mine.insists) return false;
-    if (is_circle) worker_wake_waits(wait->seat->pool); /* one of them is refused instead */
+    wait->circles = mine.frame != NULL ? mine.circles : load_rlx(&groups->circles);
+    if (is_circle) {
+        fence_sc(T29);
+        worker_wake_waits(wait->seat->pool); /* one of them is refused instead */
+    }
     wait_sleep(wait);
     if (mine.frame != NULL) held_wait_end(groups, &mine);
     return true;

@@ -220,3 +220,38 @@ EXPLORE_DRIVER(after_circle, .about = "a circle closed around a wait", .setup = 
                .check = check_circle, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
 EXPLORE_DRIVER(after_circle_no_help, .about = "the same, run by two workers alone", .setup = setup_two,
                .threads = {submit_waiting}, .check = check_circle, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
+/* The same, but who closes the circle is the caller of a graph, who cannot be refused: the wait inside it is. */
+static int waiting_node(void *context, weft_worker *self) {
+    (void)context;
+    return waiting_task(NULL, self);
+}
+static int short_node(void *context, weft_worker *self) {
+    (void)context;
+    EXPECT(self != NULL);
+    return 0;
+}
+static int graph_task(void *payload, weft_worker *self) {
+    weft_graph *graph;
+    weft_node node;
+    (void)payload;
+    EXPECT(weft_graph_create(&graph) == WEFT_OK);
+    EXPECT(weft_graph_add(graph, &node, short_node, NULL) == WEFT_OK);
+    EXPECT(weft_graph_add(graph, &node, waiting_node, NULL) == WEFT_OK);
+    EXPECT(weft_graph_build(graph, NULL) == WEFT_OK);
+    EXPECT(weft_graph_run(weft_worker_pool(self), graph) == WEFT_OK);
+    EXPECT(weft_graph_destroy(&graph) == WEFT_OK);
+    return 0;
+}
+static void submit_graph(void) {
+    EXPECT(weft_submit(world.pool, &world.first, graph_task, NULL, 0) == WEFT_OK);
+    const weft_after after = {&world.first, &world.then};
+    int error = weft_submit_after(world.pool, after, then_task, &world.submitted, sizeof world.submitted);
+    EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
+    explore_observe(error == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    if (world.started >= 10) explore_observe(2);
+}
+EXPLORE_DRIVER(after_circle_graph, .about = "a circle closed by the caller of a graph, who insists", .setup = setup_two,
+               .threads = {submit_graph}, .check = check_circle, .flags = EXPLORE_NO_RESCUE, .must_see = 6);
