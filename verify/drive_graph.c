@@ -68,17 +68,19 @@ static void edge(uint32_t before, uint32_t after) {
     AT_LAST(weft_graph_edge(world.graph, world.nodes[before], world.nodes[after]));
 }
 
-static void setup_pool(uint32_t workers) {
+static void setup_flags(uint32_t workers, uint32_t flags) {
     weft_config config;
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&config) == WEFT_OK);
     config.workers = workers;
     config.spares = 1;
+    config.flags = flags;
     config.spin_ns = explore_pick(2) == 0 ? WEFT_SPIN_NONE : 3000;
     AT_LAST(weft_pool_create(&world.pool, &config));
     AT_LAST(weft_graph_create(&world.graph));
     for (uint32_t i = 0; i < NODES; i++) AT_LAST(weft_graph_add(world.graph, &world.nodes[i], node_fn, &world.items[i]));
 }
+static void setup_pool(uint32_t workers) { setup_flags(workers, 0); }
 
 /* 0 before 1, 2 and 3; 1 and 2 before 4; 2 and 3 before 5. */
 static void setup(void) {
@@ -156,18 +158,27 @@ EXPLORE_DRIVER(graph_waits, .about = "nodes that submit and wait", .setup = setu
                .check = check_whole, .flags = EXPLORE_NO_RESCUE);
 
 /* Without memory for a region the nodes are published as tasks, and without memory for those kept. */
-static void setup_poor(void) {
-    setup_fan();
-    store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);
-}
 static void run_poor(void) {
     int error;
+    weft_group group = WEFT_GROUP_INIT; /* what is made for any task is there then, and the next is a block of its own */
+    AT_LAST(weft_submit(world.pool, &group, empty_task, NULL, 0));
+    AT_LAST(weft_wait(world.pool, &group));
+    while (store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE) == NULL) explore_step();
     while ((error = weft_graph_run(world.pool, world.graph)) == WEFT_ENOMEM) explore_observe(0);
     EXPECT(error == WEFT_OK);
     world.rounds++;
 }
-EXPLORE_DRIVER(graph_poor, .about = "a run while memory runs out", .setup = setup_poor, .threads = {run_poor},
+EXPLORE_DRIVER(graph_poor, .about = "a run while memory runs out", .setup = setup_fan, .threads = {run_poor},
                .check = check_whole, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 1);
+
+/* The caller only sleeps. */
+static void setup_no_help(void) {
+    setup_flags(2, WEFT_NO_HELP);
+    for (uint32_t i = 1; i < NODES; i++) edge(i / 4, i);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_no_help, .about = "two workers run a graph for a thread that sleeps", .setup = setup_no_help,
+               .threads = {run_twice}, .check = check_whole, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- two that run the same graph ---------------------------------------------------------------------------------- */
 

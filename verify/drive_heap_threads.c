@@ -2,6 +2,7 @@
  * every slot is free again but those of the heaps themselves. */
 #include "explore.h"
 #include "heap.h"
+#include "kept.h"
 
 #include <string.h>
 
@@ -70,6 +71,30 @@ static void trims(void) {
     heap_trim();
     explore_observe(1);
 }
+/* Runs of slots and mappings: kept by the thread that frees them, then by the process. */
+static void *make_large(size_t size) {
+    uint32_t *block = heap_alloc(size);
+    EXPECT(block != NULL);
+    plain_write(block, sizeof *block);
+    return block;
+}
+static void hand_over_large(void) {
+    static const size_t sizes[SENT] = {MEDIUM_MAX + 1, SEGMENT_BYTES, MEDIUM_MAX + 1};
+    for (uint32_t i = 0; i < SENT; i++) {
+        uint32_t *mine = make_large(sizes[i]);
+        *mine = 100 + i;
+        store_rel(Y1, &handed[i], mine);
+    }
+}
+static void use_large(void) {
+    take_over();
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t *block = make_large(i == 1 ? SEGMENT_BYTES : MEDIUM_MAX + 1);
+        *block = 300;
+        end_block(block, 300);
+    }
+    take_over();
+}
 static void drops_lrus(void) {
     for (int i = 0; i < 2; i++) heap_drop_lrus();
 }
@@ -98,6 +123,17 @@ EXPLORE_DRIVER(heap_trim, .about = "memory is given back meanwhile", .setup = se
                .threads = {hand_over_and_use, take_over, trims}, .check = check, .must_see = 3);
 EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = setup,
                .threads = {use_some, drops_lrus, use_some}, .check = check);
+
+EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
+               .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
+
+/* Blocks of others are gathered and sent home, never used again. */
+static void setup_home(void) {
+    setup();
+    store_rlx(&heaps.remote, WEFT_HEAP_REMOTE_HOME);
+}
+EXPLORE_DRIVER(heap_home, .about = "others' blocks go home while their thread ends", .setup = setup_home,
+               .threads = {hand_over, take_over_and_use, trims}, .check = check, .must_see = 3);
 
 /* Two threads at a time need two heaps, however often the idle ones are looked after. */
 static void setup_two_heaps(void) {
@@ -216,6 +252,32 @@ static void give_slots(void) {
 }
 EXPLORE_DRIVER(heap_purge, .about = "the purge thread misses nothing that is freed", .setup = setup, .threads = {give_slots},
                .check = check);
+/* Nothing stays behind when threads that used the heap end, whoever frees last. */
+static bool memory_waits(void) {
+    for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
+        if (load_rlx(&heap->lru) != NULL) return true;
+    return slots_wait() || kept_bytes() != 0;
+}
+static os_word left;
+static void setup_purged(void) {
+    setup();
+    store_rlx(&left, 0);
+    EXPECT(purge_set(true, NULL) == WEFT_OK);
+}
+static void hand_over_and_leave(void) {
+    hand_over_large();
+    use_some();
+    add_rel(Y3, &left, 1);
+    os_wake(&left, 1);
+}
+static void free_and_wait(void) {
+    while (load_acq(Y4, &left) == 0) os_wait(&left, 0, 0);
+    take_over();
+    while (memory_waits()) os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns());
+    EXPECT(purge_set(false, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(heap_purge_end, .about = "the purge thread misses nothing of a thread that ends", .setup = setup_purged,
+               .threads = {hand_over_and_leave, free_and_wait}, .check = check);
 static void start_or_stop(void) {
     for (int i = 0; i < 2; i++) {
         int error = purge_set(explore_pick(2) == 0, NULL);

@@ -27,6 +27,7 @@ static void create(uint32_t spares, bool is_section, uint32_t flags) {
     EXPECT(weft_config_init(&config) == WEFT_OK);
     config.workers = 1;
     config.spares = spares;
+    config.background_max = 1;
     config.flags = flags;
     config.spin_ns = WEFT_SPIN_NONE;
     world.is_section = is_section;
@@ -135,3 +136,31 @@ static void submit_needed(void) {
 static void setup_guest(void) { create(1, explore_pick(2) != 0, 0); }
 EXPLORE_DRIVER(spare_guest, .about = "a guest's section, the worker asleep in the wait for it", .setup = setup_guest,
                .threads = {run_as_guest, submit_needed}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* A background task in a section gives its slot to another, and has one again after, beside who has it then. */
+static int blocks_behind(void *payload, weft_worker *self) {
+    (void)payload;
+    weft_block_begin(self); /* one spare stands in for the background task itself; there may be no other */
+    await(&world.is_done);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static void run_behind(void) {
+    submit(&world.group, blocks_behind);
+    submit(&world.needed, needed);
+    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+}
+static void setup_behind(void) {
+    create(1 + explore_pick(2), true, explore_pick(2) == 0 ? 0 : WEFT_NO_HELP);
+    world.group.flags = world.needed.flags = WEFT_BACKGROUND;
+}
+static void end_behind(void) {
+    EXPECT(load_rlx(&world.pool->groups.background) == 0);
+    world.ran = 0;
+    submit(&world.needed, needed);
+    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+    end();
+}
+EXPLORE_DRIVER(spare_background, .about = "a background task blocks until another has run; one slot", .setup = setup_behind,
+               .threads = {run_behind}, .check = end_behind, .flags = EXPLORE_NO_RESCUE);
