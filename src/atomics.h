@@ -71,6 +71,23 @@
 
 #endif
 
+/* A count of which one thread is the only writer, and whose lowest byte counts up by itself. */
+typedef ATOMIC(uint64_t) byte_count;
+
+/* The lowest byte + 1, nothing carried. Returns whether it is 0 now. */
+INLINE bool count_byte(byte_count *count) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && !defined(WEFT_EXPLORE)
+    bool is_zero;
+    __asm__("addb $1, %1" : "=@ccz"(is_zero), "+m"(*(uint8_t *)&count->raw));
+    return is_zero;
+#else
+    uint64_t before = load_rlx(count);
+    uint8_t low = (uint8_t)(before + 1);
+    store_rlx(count, (before & ~UINT64_C(255)) | low);
+    return low == 0;
+#endif
+}
+
 /* The asymmetric pair, light on the frequent side and heavy on the rare one, together as strong as two fence_sc, is
  * os_fence_light(tag) and os_fence_heavy(tag) in os.h. */
 

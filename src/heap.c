@@ -38,7 +38,7 @@ INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
 }
 
 static void count_frees(struct heap *heap, unsigned kind, uint64_t n) {
-    store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + n);
+    store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + (n << 8));
 }
 
 /* Blocks that were freed past the cache. */
@@ -305,12 +305,10 @@ uint32_t heap_room_start(unsigned kind) {
     return (uint32_t)min_u64(blocks, class_info[kind].cache_max);
 }
 
-/* How much room the cache has; the heap starts watching it anew when it overflows or is refilled the next time. */
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
     if (class_info[kind].size > TINY_MAX) heap->budget += ((int64_t)heap->room[kind] - blocks) * class_info[kind].size;
     heap->room[kind] = blocks;
     heap->limit[kind] = heap->base[kind] + blocks;
-    heap_watch(heap, kind, false);
 }
 
 void heap_config_set(struct heap *heap) {
@@ -383,7 +381,6 @@ static uint32_t refill(struct heap *heap, unsigned kind) {
     uint32_t room = heap->room[kind], got = fill(heap, kind, (room == 0 ? class_info[kind].cache_max : room) / 2);
     store_rlx(&heap->top[kind], heap->base[kind] + got);
     cache_grow(heap, kind);
-    heap_watch_refilled(heap, kind);
     count_in(bin, COUNT_MISSES, 1);
     return got;
 }
@@ -528,7 +525,7 @@ static void push(struct heap *heap, unsigned kind, void *p) {
     void **top = load_rlx(&heap->top[kind]);
     top[1] = p;
     store_rlx(&heap->top[kind], top + 1);
-    count_one(&heap->frees[kind]);
+    if (count_byte(&heap->frees[kind])) heap_counted(heap, kind);
 }
 
 /* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
@@ -570,12 +567,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
         return;
     }
     if (cache_push(heap, kind, p)) return;
-    if (heap_free_watched(heap, kind)) {
-        push(heap, kind, p);
-        return;
-    }
-    bool frees = only_frees(heap, kind), sends = frees && heap->watches && slab_owner(slab_of(p)) != heap;
-    if (frees) {
+    if (only_frees(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
         flush(heap, kind, cache_count(heap, kind));
     } else {
@@ -584,8 +576,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     /* After a change of the policy there may be more in it than it is to hold. */
     while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
     push(heap, kind, p);
-    if (sends || load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
-    heap_watch(heap, kind, sends);
+    if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
 }
 
 static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
@@ -610,21 +601,8 @@ static void free_large(void *p, unsigned kind) {
     heap_watch_large(heap_mine());
 }
 
-/* The short way of a free that meets a limit of watching, which need not look at the clock. */
-INLINE bool push_unseen(void *p) {
-    struct heap *heap = heap_mine();
-    if (heap->unseen == 0) return false;
-    intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
-    if (head <= 0) return false;
-    unsigned kind = load_rlx(&((struct segment *)head)->kinds[slot_of(p)]);
-    if (cache_count(heap, kind) >= heap->room[kind]) return false;
-    heap->unseen--;
-    push(heap, kind, p);
-    return true;
-}
-
 void heap_free_slow(void *p) {
-    if (p == NULL || push_unseen(p)) return;
+    if (p == NULL) return;
     if (UNLIKELY(load_rlx(&heaps.checks))) {
         check_free(p, SIZE_ANY);
         return;

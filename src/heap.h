@@ -78,21 +78,20 @@ struct heap {
      * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first four stand
      * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
      * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
-     * store before it takes a place in the processor's queue of them. */
+     * store before it takes a place in the processor's queue of them. The lowest byte counts up to 0, where heap_counted is
+     * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c counts. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
-    uint64_t unseen;     /* frees that meet a limit of watching, to the next look at the clock */
-    ATOMIC(uint64_t) frees[KINDS]; /* of runs less those that left the cache, which large.c counts */
+    byte_count frees[KINDS];
     void **base[KINDS];
-    uint32_t room[KINDS];        /* blocks that the cache may hold; limit is that, or lower while the heap watches */
+    uint32_t room[KINDS];        /* blocks that the cache may hold */
     uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
     int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
     uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
     uint32_t turn_emptied;       /* the turn of decay at which a slab emptied the last time */
     bool watches;
-    uint32_t watched;   /* the kind */
-    uint64_t looked_ns; /* the last one */
+    uint64_t looked_ns; /* at the clock, the last time */
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -154,13 +153,16 @@ INLINE void *cache_pop(struct heap *heap, unsigned kind) {
     return block;
 }
 
+/* heap_watch.c: so many frees of the kind were counted as were to be without a look at the clock. */
+NOINLINE void heap_counted(struct heap *heap, unsigned kind);
+
 /* false: it is full. */
-INLINE bool cache_push(struct heap *heap, unsigned kind, void *block) {
+INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
     void **top = load_rlx(&heap->top[kind]);
     if (UNLIKELY(top >= heap->limit[kind])) return false;
     top[1] = block;
     store_rlx(&heap->top[kind], top + 1);
-    count_one(&heap->frees[kind]);
+    if (UNLIKELY(count_byte(&heap->frees[kind]))) heap_counted(heap, (unsigned)kind);
     return true;
 }
 
@@ -209,8 +211,12 @@ INLINE uint64_t heap_taken(const struct heap *heap, unsigned kind) {
     return load_rlx(&bin->count[COUNT_CARVED]) - load_rlx(&bin->count[COUNT_FLUSHED]) - cached;
 }
 /* So far. */
+INLINE uint64_t heap_frees(const struct heap *heap, unsigned kind) {
+    uint64_t count = load_rlx(&heap->frees[kind]);
+    return (count >> 8) - (uint8_t)(0 - count);
+}
 INLINE uint64_t heap_allocs(const struct heap *heap, unsigned kind) {
-    return load_rlx(&heap->frees[kind]) + heap_taken(heap, kind);
+    return heap_frees(heap, kind) + heap_taken(heap, kind);
 }
 
 /* Of a block's slot, as it is for a private heap's, too. */
@@ -259,21 +265,15 @@ uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
 
-/* heap_watch.c. While slabs that emptied, or large blocks, may still be in memory, the fill of a cache is its limit, so that
- * frees which reach it again take the long way and the thread looks at the clock. */
+/* heap_watch.c */
+/* The heap begins. */
+void heap_watch_none(struct heap *heap);
 /* A slab emptied. */
 void heap_watch_begin(struct heap *heap);
-/* After the cache overflowed, or its room changed. sends: it did since the thread frees what is others', and only that; it has
- * looked at the clock. */
-void heap_watch(struct heap *heap, unsigned kind, bool sends);
-/* After it was refilled. */
-void heap_watch_refilled(struct heap *heap, unsigned kind);
 /* After a large block was freed; heap: the caller's, or os_no_heap. */
 void heap_watch_large(struct heap *heap);
-/* After a look at the clock; is_calm: the one before was not just now. */
-void heap_watch_looked(struct heap *heap, bool is_calm);
-/* A free that meets its cache's limit. Returns whether there is room for it nevertheless. */
-bool heap_free_watched(struct heap *heap, unsigned kind);
+/* A look at the clock found that the one before was not just now. */
+void heap_watch_calm(struct heap *heap);
 
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s

@@ -116,7 +116,7 @@ INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return l
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     const struct bin *bin = &heap->bins[kind];
-    uint64_t frees = load_rlx(&heap->frees[kind]), taken = heap_taken(heap, kind), allocs = frees + taken;
+    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
     to->allocs += allocs;
     to->frees += frees;
     to->live_bytes += taken * class_info[kind].size;
@@ -149,7 +149,7 @@ static void add_large(weft_heap_counts *to, const struct heap *heap) {
     to->frees += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
     for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
-        uint64_t frees = load_rlx(&heap->frees[i]), taken = heap_taken(heap, i);
+        uint64_t frees = heap_frees(heap, i), taken = heap_taken(heap, i);
         to->allocs += frees + taken;
         to->frees += frees;
         to->live_bytes += taken * class_info[i].size;

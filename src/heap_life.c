@@ -13,8 +13,7 @@
  *
  * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
  * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
- * whose slabs emptied might do neither for long after, so it watches: its caches' limits stand so that frees at their
- * fill take the long way.
+ * whose slabs emptied might do neither for long after, so it watches: it looks every so many frees, too (heap_watch.c).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
@@ -46,6 +45,7 @@ void heap_begin(struct heap *heap) {
         heap->limit[i] = heap->base[i] + (i < CACHED ? heap->room[i] : 0);
         store_rlx(&heap->top[i], heap->base[i]);
     }
+    heap_watch_none(heap);
     heap_config_set(heap);
 }
 
@@ -124,7 +124,7 @@ static bool was_used(const struct heap *heap, unsigned kind) {
     if (load_rlx(&heap->top[kind]) != heap->base[kind]) return true;
     if (kind >= CLASSES) return false;
     const struct bin *bin = &heap->bins[kind];
-    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + load_rlx(&heap->frees[kind]) != 0;
+    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + heap_frees(heap, kind) != 0;
 }
 
 void heap_tidy(struct heap *heap) {
@@ -243,5 +243,5 @@ void heap_decay(struct heap *heap) {
     uint64_t now_ns = os_now_ns(), last_ns = heap->looked_ns;
     heap->looked_ns = now_ns;
     turn_if_due(heap, now_ns);
-    heap_watch_looked(heap, now_ns - last_ns >= CALM_NS);
+    if (now_ns - last_ns >= CALM_NS) heap_watch_calm(heap);
 }

@@ -116,7 +116,7 @@ static void raze(struct heap *heap, unsigned kind) {
     }
     bin->spill = NULL;
     bin->grown = 0;
-    store_rlx(&heap->frees[kind], heap_allocs(heap, kind));
+    store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + (heap_taken(heap, kind) << 8));
     store_rlx(&bin->count[COUNT_FLUSHED], load_rlx(&bin->count[COUNT_CARVED]));
     store_rlx(&heap->top[kind], heap->base[kind]);
 }

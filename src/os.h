@@ -215,9 +215,9 @@ typedef struct os_self {
 } os_self;
 
 /* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one:
- * its first OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and two, are NULL. Never written. */
+ * its first OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and one, are NULL. Never written. */
 #define OS_HEAP_TOPS 48
-extern void *os_no_heap[2 * OS_HEAP_TOPS + 2] ALIGNED(CACHE_LINE);
+extern void *os_no_heap[2 * OS_HEAP_TOPS + 1] ALIGNED(CACHE_LINE);
 
 #if defined(WEFT_EXPLORE)
 os_self *os_self_get(void);

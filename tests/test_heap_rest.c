@@ -89,12 +89,13 @@ static void test_decay_while_working(void **state) {
     decay_after(0);
 }
 
-static _Atomic uint64_t looks; /* at the clock */
+static _Atomic uint64_t looks;    /* at the clock */
+static _Atomic uint64_t later_ns; /* than it is */
 uint64_t __real_os_now_ns(void);
 uint64_t __wrap_os_now_ns(void);
 uint64_t __wrap_os_now_ns(void) {
     atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed);
-    return __real_os_now_ns();
+    return __real_os_now_ns() + atomic_load_explicit(&later_ns, memory_order_relaxed);
 }
 
 enum { BATCH = 64, BATCHES = 3000 };
@@ -196,6 +197,59 @@ static void test_decay_with_any_size(void **state) {
     }
     assert_in_range(rounds, 0, ROUNDS - 1);
     decay_after(0);
+}
+
+/* What a batch left: freed in its order, in another, or followed by small batches that the caches hold. */
+enum batch_end { IN_ORDER, SHUFFLED, WITH_BATCHES, BATCH_ENDS };
+
+static void end_batch(enum batch_end end, void **blocks) {
+    uint32_t random = 7;
+    if (end == SHUFFLED) {
+        for (int i = 0; i < MANY; i++) {
+            random = random * 1664525 + 1013904223;
+            int other = (int)((random >> 8) % MANY);
+            void *block = blocks[i];
+            blocks[i] = blocks[other];
+            blocks[other] = block;
+        }
+    }
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+    if (end != WITH_BATCHES) return;
+    for (int i = 0; i < BATCHES; i++) {
+        for (int k = 0; k < BATCH; k++) blocks[k] = weft_alloc(next_size(&random));
+        for (int k = 0; k < BATCH; k++) weft_free(blocks[k]);
+    }
+}
+
+/* The thread goes on with one block of one size at a time, one in a millisecond of the test's own: those until most of what the
+ * batch took is back, at most `most`. */
+static int ms_until_back(enum batch_end end, size_t size, int most) {
+    static void *blocks[MANY];
+    uint32_t random = 1;
+    int ms = 0;
+    weft_trim();
+    uint64_t empty = counts_now().resident_bytes;
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = memset(weft_alloc(next_size(&random)), 1, 16)) != NULL);
+    uint64_t taken = counts_now().resident_bytes - empty;
+    REQUIRE(taken > UINT64_C(100) * MANY);
+    end_batch(end, blocks);
+    for (; ms < most && counts_now().resident_bytes > empty + taken / 5; ms++) {
+        weft_free(weft_alloc(size));
+        atomic_fetch_add(&later_ns, 1000000);
+    }
+    return ms;
+}
+
+static void test_decay_within_a_second(void **state) {
+    (void)state;
+    static const size_t sizes[] = {16, 100, 1000, 3000};
+    decay_after(0);
+    for (int end = IN_ORDER; end < BATCH_ENDS; end++)
+        for (int i = 0; i < 4; i++) {
+            int ms = ms_until_back((enum batch_end)end, sizes[i], 1000);
+            print_message("batch %d, then %zu bytes: %d ms\n", end, sizes[i], ms);
+            assert_in_range(ms, 0, 999);
+        }
 }
 
 static int many_in_task(void *payload, weft_worker *self) {
@@ -478,6 +532,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_after_batches),
         cmocka_unit_test(test_decay_of_who_only_frees),
         cmocka_unit_test(test_decay_with_any_size),
+        cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
         cmocka_unit_test(test_frames_used_again),
