@@ -230,7 +230,11 @@ struct slots depot_take_run(unsigned count, unsigned align) {
         if (take_run(&got, segment, count, align)) return got;
         segment = segment_below(segment);
     }
-    return take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
+    got = take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
+    if (got.segment != NULL) return got;
+    for (segment = depot_all(); segment != NULL && got.segment == NULL; segment = load_rlx(&segment->older))
+        take_run(&got, segment, count, align);
+    return got;
 }
 
 void depot_put(struct segment *segment, uint64_t bits) {

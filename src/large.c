@@ -3,7 +3,7 @@
  * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a
  * mapping of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
  * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
- * one before.
+ * one before. Where there is no address space for it, it is a run of most of a segment, if that is enough.
  *
  * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of those that hold blocks.
  *
@@ -19,6 +19,7 @@
 #include "kept.h"
 
 #define RUN_MAX (SEGMENT_BYTES / 2)
+#define RUN_MOST ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
 #ifndef KEPT_BYTES
 #define KEPT_BYTES ((size_t)64 << 20)
 #endif
@@ -220,7 +221,11 @@ static void count_out(size_t bytes) {
 void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
     bool is_run = size <= RUN_MAX && alignment <= RUN_MAX;
     bool used = false;
-    void *p = is_run ? run_block(size, alignment, zeroed) : map_block(size, alignment, &used);
+    void *p = is_run ? NULL : map_block(size, alignment, &used);
+    if (p == NULL && size <= RUN_MOST && alignment <= RUN_MAX) {
+        is_run = true;
+        p = run_block(size, alignment, zeroed);
+    }
     if (p == NULL) return NULL;
     if (!is_run && zeroed != NULL) {
         if (used) zero_block(p, size);

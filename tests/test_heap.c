@@ -588,14 +588,14 @@ static void test_starving(void **state) {
 /* A pool's large payloads come from the heap: without memory the submit fails and nothing is lost. */
 static int see_payload(void *payload, weft_worker *self) {
     (void)self;
-    return is_painted(payload, 3000000, 8) ? 0 : 1;
+    return is_painted(payload, 5000000, 8) ? 0 : 1;
 }
 static void test_pool_payloads(void **state) {
     (void)state;
     weft_pool *pool;
-    unsigned char *payload = malloc(3000000);
+    unsigned char *payload = malloc(5000000);
     assert_non_null(payload);
-    paint(payload, 3000000, 8);
+    paint(payload, 5000000, 8);
     weft_heap_counts before = counts_now();
     assert_int_equal(weft_pool_create(&pool, NULL), WEFT_OK);
     for (int i = 0; i < 20; i++) {
@@ -603,7 +603,7 @@ static void test_pool_payloads(void **state) {
         bool starves = i % 2 == 1;
         if (starves) weft_trim(); /* or the one before is used again */
         if (starves) atomic_store(&maps_left, 0);
-        assert_int_equal(weft_submit(pool, &group, see_payload, payload, 3000000), starves ? WEFT_ENOMEM : WEFT_OK);
+        assert_int_equal(weft_submit(pool, &group, see_payload, payload, 5000000), starves ? WEFT_ENOMEM : WEFT_OK);
         atomic_store(&maps_left, -1);
         assert_int_equal(weft_wait(pool, &group), WEFT_OK);
     }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "weft.h"
@@ -296,6 +297,47 @@ static void test_runs_kept(void **state) {
     decay_after(0);
 }
 
+/* Bytes in blocks of that size until there are no more; all are freed. */
+static size_t take_all(size_t size) {
+    struct link {
+        struct link *next;
+    } *first = NULL, *link;
+    size_t bytes = 0;
+    for (; (link = weft_alloc(size)) != NULL; bytes += size) {
+        link->next = first;
+        first = link;
+        ((unsigned char *)link)[size - 1] = 1;
+    }
+    while ((link = first) != NULL) {
+        first = link->next;
+        weft_free(link);
+    }
+    return bytes;
+}
+
+static int exhaust_in_child(void *unused) {
+    (void)unused;
+    static const size_t sizes[] = {65536, 300000, 1 << 20, 2 << 20, 3500000};
+    const struct rlimit limit = {(rlim_t)300 << 20, (rlim_t)300 << 20};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    size_t small = take_all(600);
+    REQUIRE(small > (size_t)64 << 20);
+    for (int i = 0; i < 5; i++) {
+        size_t bytes = take_all(sizes[i]);
+        REQUIRE(bytes > small / 5 * 2);
+    }
+    return 0;
+}
+
+/* Address space that small blocks had serves large ones when there is no other. */
+static void test_large_after_small(void **state) {
+    (void)state;
+    if (SANITIZED)
+        print_message("skipped: a sanitizer needs more address space than that\n");
+    else
+        assert_int_equal(in_child(exhaust_in_child, NULL), 0);
+}
+
 /* ---- mappings that are kept --------------------------------------------------------------------------------------- */
 
 enum { FRAME = 5 << 20 };
@@ -535,6 +577,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
+        cmocka_unit_test(test_large_after_small),
         cmocka_unit_test(test_frames_used_again),
         cmocka_unit_test(test_frames_that_do_not_fit),
         cmocka_unit_test(test_frames_decay),
