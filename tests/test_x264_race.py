@@ -1,5 +1,6 @@
 """The parts of tools/x264_race that need neither network nor x264: apt's sources, which cases run, what a row says."""
 
+import math
 import os
 import subprocess
 import sys
@@ -87,8 +88,9 @@ class Sources(unittest.TestCase):
             self.assertEqual(sorted(os.listdir(made)), ["a.sources", "sources.list"])
 
 
-def sample(fps, digest="same"):
-    return measure.Sample(fps=fps, frames=10, context_switches=50, cpu_percent=100.0, digest=digest)
+def sample(fps, digest="same", use=100.0):
+    return measure.Sample(fps=fps, frames=10, context_switches=50, cpu_percent=use, cpu_seconds=use / fps / 10, others_percent=1.0,
+                          digest=digest)
 
 
 class Rows(unittest.TestCase):
@@ -111,6 +113,12 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(row["ratio_to_stock_error"], 0.693, 3)
         alone = measure.row(self.case("sliced", *samples), self.weft, {variant: few[:1] for variant, few in samples.items()})
         self.assertIsNone(alone["ratio_to_stock_error"])
+
+    def test_fps_are_use_over_cpu_time(self):
+        samples = {self.stock: [sample(100), sample(50)], self.weft: [sample(110, use=120.0), sample(60, use=110.0)]}
+        row = measure.row(self.case("frame", *samples), self.weft, samples)
+        self.assertAlmostEqual(row["use_to_stock_mean"], math.sqrt(1.2 * 1.1))
+        self.assertAlmostEqual(row["use_to_stock_mean"] / row["cpu_to_stock_mean"], row["ratio_to_stock_mean"])
 
     def test_no_variant_always_comes_first(self):
         case, order = self.case("sliced", self.stock, self.weft), []

@@ -1,4 +1,8 @@
-"""Encodes, and what each cost: frames per second, context switches, CPU time, and the hash of the bitstream."""
+"""Encodes, and what each cost: frames per second, context switches, CPU time, and the hash of the bitstream.
+
+Frames per second are the use of the CPUs over the CPU time of a frame. A pool decides the former; the latter drifts with the machine's
+speed, more from encode to encode than pools differ. So a row has both ratios to stock beside that of the fps.
+"""
 
 import dataclasses
 import hashlib
@@ -51,6 +55,8 @@ class Sample:
     frames: int
     context_switches: int
     cpu_percent: float
+    cpu_seconds: float
+    others_percent: float  # of all CPUs, what was not this encode's, stolen time included
     digest: str
 
 
@@ -81,6 +87,16 @@ def hang(signum, frame):
     raise EncodeFailed(f"no end after {HANG_SECONDS} s: it hangs")
 
 
+def machine_cpu_seconds():
+    """What all CPUs have spent not idle since the machine started, stolen time included; 0 where it cannot be read."""
+    try:
+        with open("/proc/stat", encoding="ascii") as stat:
+            user, nice, system, _, _, irq, softirq, steal = map(int, stat.readline().split()[1:9])
+    except (OSError, ValueError):
+        return 0
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def run_and_account(command, variant, log):
     """Runs a command to its end: (exit code, seconds, its rusage)."""
     start = time.monotonic()
@@ -104,8 +120,10 @@ def run_and_account(command, variant, log):
 def encode(program, case, variant, work):
     """One encode's Sample."""
     output, log = os.path.join(work, "out.264"), os.path.join(work, "encode.log")
+    before = machine_cpu_seconds()
     try:
         code, seconds, usage = run_and_account([program, *case.arguments(variant, output)], variant, log)
+        after = machine_cpu_seconds()
         with open(log, encoding="utf-8", errors="replace") as text:
             said = text.read()
         found = re.search(r"encoded (\d+) frames, ([\d.]+) fps", said)
@@ -116,11 +134,15 @@ def encode(program, case, variant, work):
         raise EncodeFailed(f"{words}: {error}") from error
     with open(output, "rb") as stream:
         digest = hashlib.sha256(stream.read()).hexdigest()
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    others = after - before - cpu_seconds
     return Sample(
         fps=float(found[2]),
         frames=int(found[1]),
         context_switches=usage.ru_nvcsw + usage.ru_nivcsw,
-        cpu_percent=100 * (usage.ru_utime + usage.ru_stime) / seconds,
+        cpu_percent=100 * cpu_seconds / seconds,
+        cpu_seconds=cpu_seconds,
+        others_percent=100 * max(0, others) / seconds / (os.cpu_count() or 1),
         digest=digest,
     )
 
@@ -154,18 +176,22 @@ def mean_ratio(name, ratios):
 def row(case, variant, samples):
     """The figures of one variant. Ratios are taken round by round: what drifts hits both sides of a round."""
     mine = samples[variant]
-    ratios = [one.fps / stock.fps for one, stock in zip(mine, samples[stock_of(variant)])]
+    pairs = list(zip(mine, samples[stock_of(variant)]))
+    ratios = [one.fps / stock.fps for one, stock in pairs]
     values = {"clip": case.clip, "mode": case.mode, "threads": case.threads, "pool": variant.row_pool()}
     values |= {"lookahead_threads": variant.lookahead_threads or None}
     values |= {"cpus": variant.cpus or len(os.sched_getaffinity(0)), "rounds": len(mine), "frames": mine[0].frames}
     values |= spread("fps", [sample.fps for sample in mine])
     values |= spread("ratio_to_stock", ratios) | mean_ratio("ratio_to_stock", ratios)
+    values |= mean_ratio("use_to_stock", [one.cpu_percent / stock.cpu_percent for one, stock in pairs])
+    values |= mean_ratio("cpu_to_stock", [one.cpu_seconds / stock.cpu_seconds for one, stock in pairs])
     serial = samples.get(dataclasses.replace(variant, lookahead_threads=1))
     if serial and not variant.lookahead_threads:
         ratios = [one.fps / other.fps for one, other in zip(mine, serial)]
         values |= spread("ratio_to_serial_lookahead", ratios) | mean_ratio("ratio_to_serial_lookahead", ratios)
     values["context_switches_per_frame"] = statistics.median(sample.context_switches / sample.frames for sample in mine)
     values["cpu_percent"] = statistics.median(sample.cpu_percent for sample in mine)
+    values["others_percent"] = statistics.median(sample.others_percent for sample in mine)
     values["identical"] = same_bits(case, variant, samples)
     return values
 

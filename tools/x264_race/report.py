@@ -3,8 +3,8 @@
 import json
 import sys
 
-HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "of serial la.",
-        "switches/frame", "CPU %", "bits")
+HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "use of CPUs", "CPU/frame",
+        "of serial la.", "switches/frame", "CPU %", "others %", "bits")
 
 
 def with_range(row, name, digits):
@@ -31,9 +31,12 @@ def cells(row):
         row["pool"],
         with_range(row, "fps", 0),
         with_error(row, "ratio_to_stock"),
+        with_error(row, "use_to_stock"),
+        with_error(row, "cpu_to_stock"),
         with_error(row, "ratio_to_serial_lookahead"),
         f"{row['context_switches_per_frame']:.1f}",
         f"{row['cpu_percent']:.0f}",
+        f"{row['others_percent']:.0f}",
         {True: "same", False: "DIFFER", None: "-"}[row["identical"]],
     )
 
