@@ -45,10 +45,10 @@ int main(int argc, char **argv) {
     for (size_t size = 1; size < 300000; size = size * 3 / 2 + 1) {
         char *zeros = calloc(1, size), *others = __libc_calloc(size, 1);
         for (size_t i = 0; i < size; i++)
-            if (zeros[i] != 0 || others[i] != 0) return 1;
+            if (zeros[i] != 0 || others[i] != 0) exit(1);
         memset(zeros, 7, size);
         zeros = realloc(zeros, 2 * size);
-        if (zeros[0] != 7 || zeros[size - 1] != 7) return 1;
+        if (zeros[0] != 7 || zeros[size - 1] != 7) exit(1);
         free(zeros);
         __libc_free(others);
         free(aligned_alloc(256, size));
