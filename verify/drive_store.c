@@ -73,7 +73,8 @@ EXPLORE_DRIVER(pile_two, .about = "two threads take and put", .setup = pile_setu
                .check = pile_check);
 /* Items that another thread made, found by their index alone. */
 static ATOMIC(uint32_t) published;
-static bool item_make(void *items, uint32_t count) {
+static bool item_make(const struct pile *pile, void *items, uint32_t count) {
+    (void)pile;
     for (uint32_t i = 0; i < count; i++) {
         struct item *item = (struct item *)items + i;
         plain_write(&item->made, sizeof item->made);
