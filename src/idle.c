@@ -235,6 +235,7 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 /* ---- getting up ahead of work ------------------------------------------------------------------------------------- */
 
 #define SCOUT_SHORTEST 16u   /* part of the pool's spin time */
+#define STEPS_MAX 8u         /* looks in vain after which nobody looks on for a step */
 #define IDLE_NS 50000u       /* who slept shorter was between two parts of the same burst */
 #define RECUR_NS_MIN 5000u   /* what takes less is not worth getting up for */
 #define RECUR_NS_MAX 100000u /* what takes longer wakes a worker, which then learns by itself */
@@ -243,7 +244,7 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
  * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long
  * as may be. */
-void ready_scouted(struct weft_worker *seat, bool came) {
+static void learn_scouting(struct weft_worker *seat, bool came) {
     uint64_t most = load_rlx(&seat->pool->spin_now);
     if (!seat->pool->spin_adapts)
         seat->scout_ticks = most;
@@ -252,6 +253,25 @@ void ready_scouted(struct weft_worker *seat, bool came) {
     else
         seat->scout_ticks = seat->scout_ticks / 2 < most / SCOUT_SHORTEST ? 0 : seat->scout_ticks / 2;
 }
+
+/* Where work comes in steps, as a thread waits for some tasks and then submits the next, it is worth looking on as long as
+ * another thread runs one of the last. That is learned beside: a step found is worth two looks in vain. */
+static void learn_steps(struct weft_worker *seat, bool came) {
+    seat->steps = came ? (uint32_t)min_u64(seat->steps + UINT64_C(2), STEPS_MAX) : seat->steps - (seat->steps > 0);
+}
+
+void ready_scouted(struct weft_worker *seat, bool came, bool looked_on) {
+    if (looked_on) learn_steps(seat, came);
+    if (!looked_on || !came) learn_scouting(seat, came);
+}
+
+static uint64_t step_ticks(const struct weft_worker *seat) {
+    uint64_t longest = load_rlx(&seat->task_ticks);
+    longest += longest / 4;
+    return seat->pool->spin_adapts && longest <= 2 * load_rlx(&seat->pool->spin_ticks) ? longest : 0;
+}
+
+uint64_t ready_step_ticks(const struct weft_worker *seat) { return seat->steps > 0 ? step_ticks(seat) : 0; }
 
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     seat->plan = (struct expect_plan){0, 0};
@@ -274,6 +294,7 @@ void ready_woken(struct weft_worker *seat) {
     costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
     if (is_trial) return;
     if (idle < spin) seat->scout_ticks = spin;
+    if (idle < step_ticks(seat)) learn_steps(seat, true);
     if (pool->expect_percent == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
     expect_beat(&seat->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
 }

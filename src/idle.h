@@ -37,8 +37,11 @@ void costs_try(weft_pool *pool);
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
 /* The worker slept until another thread woke it. */
 void ready_woken(struct weft_worker *seat);
-/* The worker looked for work before it would sleep; `came`: it found some. */
-void ready_scouted(struct weft_worker *seat, bool came);
+/* The worker looked for work before it would sleep; `came`: it found some; `looked_on`: it looked longer than it would have, as
+ * another thread ran a task. */
+void ready_scouted(struct weft_worker *seat, bool came, bool looked_on);
+/* For how long at most it may do so: no longer than a wait would for the end of such a task. Ticks; 0: not at all. */
+uint64_t ready_step_ticks(const struct weft_worker *seat);
 /* The worker's sleep ended by the clock, and it is a scout. true: it is to look out for the beat it expects until *until
  * (ticks), then to call ready_looked. false: it expects none now, or may not spend the time. */
 bool ready_begin(struct weft_worker *seat, uint64_t *until);

@@ -157,7 +157,8 @@ static bool wait_sleep_soundly(struct wait *wait) {
     return true;
 }
 
-/* Where somebody runs a task that takes a little longer than a thread waits awake, it waits for that. */
+/* Where somebody runs a task that takes a little longer than a thread waits awake, it waits for that: up to twice as long
+ * as threads look where a wake is dear. */
 static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     uint64_t longest = 0;
     uint32_t workers = most > 0 && pool->spin_adapts ? load_rlx(&pool->workers) : 0;
@@ -166,7 +167,7 @@ static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
         if (other != NULL && load_rlx(&other->running) != 0) longest = max_u64(longest, load_rlx(&other->task_ticks));
     }
     longest += longest / 4;
-    return longest <= 2 * most ? max_u64(longest, most) : most;
+    return longest <= 2 * load_rlx(&pool->spin_ticks) ? max_u64(longest, most) : most;
 }
 
 /* Looks for the end for a moment, and for a forked call or a loop, which it runs. true: time to look around. */

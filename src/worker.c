@@ -46,6 +46,7 @@
 #define BRIEFS_MAX 64u
 #define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
 #define AWAY_US 10u    /* one look takes so long only when another has the CPU */
+#define STEP_PART 4u   /* of the time that threads look: a step begins so soon after the last one's end */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -409,13 +410,30 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     return sees;
 }
 
+/* Is a CPU free beside the waker's, or does the waker need its own? */
+static bool has_room(const weft_pool *pool) {
+    return workers_awake(pool) < pool->cpus_allowed || load_rlx(&pool->outside_runs); /* the caller is among the awake */
+}
+
+static bool others_run(const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        if (other != NULL && other != seat && load_rlx(&other->running) != 0) return true;
+    }
+    return false;
+}
+
 /* What it came upon: nothing, work, or forked calls that nobody offers though asked for a while. Not where there are more
  * workers awake than CPUs: it would take one from those who run. */
 enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_FORKS };
-static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *was_away) {
+static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
     const weft_pool *pool = seat->pool;
     if (workers_awake(pool) > pool->cpu_count || real_is_spent(seat)) return SCOUT_NOTHING;
     uint32_t turn = 0;
+    uint64_t step = has_room(pool) ? ready_step_ticks(seat) : 0;
+    uint64_t until = seat->scout_ticks; /* it looks on from then on while others run */
     for (uint64_t before = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
         forks_ask(pool, NULL);
@@ -424,16 +442,20 @@ static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *
         if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
         before = ticks;
         if (ticks >= pool->patience_ticks && forks_are_open(pool, true)) return SCOUT_FORKS;
-        if (ticks >= seat->scout_ticks) return SCOUT_NOTHING;
+        if (ticks < seat->scout_ticks) continue;
+        if (ticks < step && others_run(seat)) until = ticks + load_rlx(&pool->spin_now) / STEP_PART;
+        if (ticks >= until) return SCOUT_NOTHING;
+        *looked_on = true;
     }
 }
 
 static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool was_away = false;
-    enum scouting came_upon = scout_look(seat, start, &was_away);
+    bool looked_on = false;
+    enum scouting came_upon = scout_look(seat, start, &was_away, &looked_on);
     count_up(&seat->spin_ticks, os_ticks() - start);
-    ready_scouted(seat, came_upon != SCOUT_NOTHING && !was_away);
+    ready_scouted(seat, came_upon != SCOUT_NOTHING && !was_away, looked_on);
     return came_upon;
 }
 
@@ -514,11 +536,6 @@ static uint32_t fellows_cpu(const struct weft_worker *seat) {
     for (uint32_t i = 0; i < seat->index; i++)
         if (load_rlx(&park->slots[i].began_on) == here + 1) return here;
     return load_rlx(&park->slots[0].began_on) - 1;
-}
-
-/* Is a CPU free beside the waker's, or does the waker need its own? */
-static bool has_room(const weft_pool *pool) {
-    return workers_awake(pool) < pool->cpus_allowed || load_rlx(&pool->outside_runs); /* the caller is among the awake */
 }
 
 /* As park. */
