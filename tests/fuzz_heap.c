@@ -36,7 +36,7 @@
 #define USABLE weft_usable_size
 #endif
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(EMULATED) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define FORKS 0
 #else
 #define FORKS 1
@@ -397,7 +397,7 @@ int main(int argc, char **argv) {
     seed = strtoul(argv[1], NULL, 10);
     long steps = strtol(argv[2], NULL, 10), count = strtol(argv[3], NULL, 10);
     if (count < 1 || count > THREADS_MAX) return 2;
-    if (!FORKS) printf("skipped, forks: not with threads under a sanitizer\n");
+    if (!FORKS) printf("skipped, forks: not with threads under a sanitizer or an emulator\n");
     for (int i = 0; i < SHARED; i++) pthread_mutex_init(&shared[i].lock, NULL);
     for (long i = 0; i < count; i++) {
         uint64_t random = (seed * 1000003 + (unsigned long)i * 7919 + 1) * UINT64_C(0x9e3779b97f4a7c15);

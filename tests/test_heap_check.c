@@ -49,7 +49,7 @@ static void dies(void (*run)(void), const char *words) {
         assert_non_null(strstr(said, word));
     }
     assert_memory_equal(said, "weft heap: ", 11);
-    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+    if (!is_emulated()) assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); /* an emulator adds a line */
 }
 
 static void lives(void (*run)(void)) {
@@ -365,9 +365,11 @@ static int purge_in_child(void) {
     return WEFT_OK;
 }
 static void fork_in_a_change(void) {
-    REQUIRE(purge_set(true, SANITIZED ? NULL : purge_in_child) == WEFT_OK); /* sanitizers do not fork with threads */
-    REQUIRE(purge_set(true, SANITIZED ? NULL : purge_in_child) == WEFT_OK);
-    REQUIRE(purge_set(false, SANITIZED ? NULL : purge_in_child) == WEFT_OK);
+    /* Sanitizers do not fork with threads, nor does the emulator. */
+    int (*also)(void) = SANITIZED || is_emulated() ? NULL : purge_in_child;
+    REQUIRE(purge_set(true, also) == WEFT_OK);
+    REQUIRE(purge_set(true, also) == WEFT_OK);
+    REQUIRE(purge_set(false, also) == WEFT_OK);
 }
 
 static void never_ends(void) {
