@@ -36,8 +36,10 @@
 
 /* From this many segments on, new ones ask for huge pages, if no other thread made one meanwhile. */
 #define HUGE_AFTER 16u
-/* Segments looked at for a run of slots before a new one is made, and for slots of the sort that is wanted. */
+/* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
 #define RUN_LOOKS 8
+#define RUN_LOOKS_FAR 64u
+/* For slots of the sort that is wanted. */
 #define SORT_LOOKS 16
 
 struct depot depot;
@@ -223,6 +225,22 @@ struct slots depot_take_part(void) {
     return got;
 }
 
+/* Segments with too little for any run may lie on top of the stack for good. So the search goes on among all, round and
+ * round, each time from where the last one ended: a segment that has a run is come upon, and for each new one so many
+ * were seen to have none. */
+static bool take_run_far(struct slots *got, unsigned count, unsigned align, uint64_t looks) {
+    struct segment *segment = load_rlx(&depot.run_at);
+    bool is_found = false;
+    for (; looks > 0 && !is_found; looks--) {
+        if (segment == NULL) segment = depot_all();
+        if (segment == NULL) return false;
+        is_found = take_run(got, segment, count, align);
+        if (!is_found) segment = load_rlx(&segment->older);
+    }
+    store_rlx(&depot.run_at, segment);
+    return is_found;
+}
+
 struct slots depot_take_run(unsigned count, unsigned align) {
     struct slots got = {NULL, 0, 0, 0};
     struct segment *segment = segment_top();
@@ -230,10 +248,10 @@ struct slots depot_take_run(unsigned count, unsigned align) {
         if (take_run(&got, segment, count, align)) return got;
         segment = segment_below(segment);
     }
+    uint64_t segments = load_rlx(&depot.segments);
+    if (take_run_far(&got, count, align, min_u64(segments, RUN_LOOKS_FAR))) return got;
     got = take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
-    if (got.segment != NULL) return got;
-    for (segment = depot_all(); segment != NULL && got.segment == NULL; segment = load_rlx(&segment->older))
-        take_run(&got, segment, count, align);
+    if (got.segment == NULL) take_run_far(&got, count, align, segments);
     return got;
 }
 

@@ -135,8 +135,9 @@ INLINE unsigned slab_slot(const struct slab *slab) { return (unsigned)(slab - se
 INLINE char *slab_start(const struct slab *slab) { return slot_start(segment_of(slab), slab_slot(slab)); }
 
 struct depot {
-    struct tagged stack;          /* segments with free slots; some at the top may have none */
-    ATOMIC(struct segment *) all; /* newest first */
+    struct tagged stack;             /* segments with free slots; some at the top may have none */
+    ATOMIC(struct segment *) all;    /* newest first */
+    ATOMIC(struct segment *) run_at; /* where in it the search for a run goes on; NULL: at its beginning */
     ATOMIC(uint64_t) segments;
     ATOMIC(uint64_t) purges;
 };

@@ -342,6 +342,23 @@ static void test_large_after_small(void **state) {
 
 enum { FRAME = 5 << 20 };
 
+/* Blocks of several slots that do not divide a segment leave a slot or more of each; all are freed, then made again. */
+static void test_middle_used_again(void **state) {
+    (void)state;
+    enum { MIDDLES = 700 };
+    static const size_t sizes[] = {60000, 100000, 300000, 1000000};
+    static void *blocks[MIDDLES];
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        uint64_t mapped = 0;
+        for (int round = 0; round < 6; round++) {
+            for (int i = 0; i < MIDDLES; i++) REQUIRE((blocks[i] = weft_alloc(sizes[s])) != NULL);
+            if (round == 0) mapped = counts_now().mapped_bytes;
+            assert_int_equal(counts_now().mapped_bytes, mapped);
+            for (int i = 0; i < MIDDLES; i++) weft_free(blocks[i]);
+        }
+    }
+}
+
 static unsigned char *frame_make(size_t size) {
     unsigned char *frame = weft_alloc(size);
     REQUIRE(frame != NULL && weft_usable_size(frame) >= size);
@@ -578,6 +595,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
         cmocka_unit_test(test_large_after_small),
+        cmocka_unit_test(test_middle_used_again),
         cmocka_unit_test(test_frames_used_again),
         cmocka_unit_test(test_frames_that_do_not_fit),
         cmocka_unit_test(test_frames_decay),
