@@ -2,6 +2,7 @@
 #ifndef WEFT_MALLOC_INTERNAL_H
 #define WEFT_MALLOC_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <weft.h>
 
@@ -18,7 +19,7 @@ enum report_form { REPORT_TEXT, REPORT_JSON };
 
 /* Writes the heap's counts to a file descriptor by write(2) alone; one at a time, a second caller meanwhile writes
  * nothing. Keeps errno. May be called in a signal handler. */
-void report_write(enum report_form form, int fd);
+bool report_write(enum report_form form, int fd);
 
 /* operator new when there is no memory: asks the handler, and throws. */
 void *operators_new_slow(size_t bytes);

@@ -121,16 +121,18 @@ static size_t put_text(char *to, size_t size) {
     return (size_t)text_end(text);
 }
 
-void report_write(enum report_form form, int fd) {
+bool report_write(enum report_form form, int fd) {
+    bool is_written = true; /* or is being written */
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static char bytes[TEXT_BYTES];
     int saved = errno;
     if (!atomic_flag_test_and_set(&busy)) {
         size_t length = form == REPORT_JSON ? (size_t)weft_heap_json(bytes, sizeof bytes) : put_text(bytes, sizeof bytes);
-        (void)os_write(fd, bytes, min_u64(length, sizeof bytes - 1));
+        is_written = os_write(fd, bytes, min_u64(length, sizeof bytes - 1));
         atomic_flag_clear(&busy);
     }
     errno = saved;
+    return is_written;
 }
 
 /* ---- for programs that ask ---------------------------------------------------------------------------------------- */
@@ -156,7 +158,7 @@ EXPORT struct mallinfo mallinfo(void) {
     return info;
 }
 
-EXPORT void malloc_stats(void) { report_write(REPORT_TEXT, STDERR_FILENO); }
+EXPORT void malloc_stats(void) { (void)report_write(REPORT_TEXT, STDERR_FILENO); }
 
 /* ---- the environment ---------------------------------------------------------------------------------------------- */
 
@@ -169,28 +171,29 @@ static struct {
     int error_fd;     /* standard error as it was at the start: many programs close it before they end */
 } wish = {.error_fd = STDERR_FILENO};
 
+static void say(const char *name, const char *value, const char *what) {
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = wish.error_fd};
+    text_put(&text, "weft: ");
+    text_put(&text, name);
+    text_put(&text, "=");
+    text_put(&text, value);
+    text_put(&text, what);
+    text_end(&text);
+}
+
 static void report_wished(void) {
     int saved = errno;
     int fd = wish.file == NULL ? wish.error_fd : open(wish.file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd >= 0) report_write(wish.form, fd);
+    bool is_written = fd >= 0 && report_write(wish.form, fd);
     if (fd >= 0 && wish.file != NULL) close(fd);
+    if (!is_written && wish.file != NULL) say("WEFT_HEAP_STATS_FILE", wish.file, " took not all of it\n");
     errno = saved;
 }
 
 static void on_signal(int number) {
     (void)number;
     report_wished();
-}
-
-static void complain(const char *name, const char *value) {
-    char buffer[256];
-    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
-    text_put(&text, "weft: ");
-    text_put(&text, name);
-    text_put(&text, "=");
-    text_put(&text, value);
-    text_put(&text, " is not understood and has no effect\n");
-    text_end(&text);
 }
 
 static bool is(const char *value, const char *word) { return strcmp(value, word) == 0; }
@@ -245,14 +248,15 @@ static bool purge_parse(const char *value, weft_heap_config *config) {
 
 static bool stats_parse(const char *value, weft_heap_config *config) {
     (void)config;
-    wish.at_exit = !is(value, "0");
-    wish.form = is(value, "json") ? REPORT_JSON : REPORT_TEXT;
-    return is(value, "0") || is(value, "1") || is(value, "text") || is(value, "json");
+    bool is_json = is(value, "json");
+    wish.at_exit = is_json || is(value, "1") || is(value, "text");
+    wish.form = is_json ? REPORT_JSON : REPORT_TEXT;
+    return wish.at_exit || is(value, "0");
 }
 
 static bool file_parse(const char *value, weft_heap_config *config) {
     (void)config;
-    wish.file = value;
+    if (value[0] != 0) wish.file = value;
     return value[0] != 0;
 }
 
@@ -281,9 +285,9 @@ __attribute__((constructor)) static void environment_read(void) {
         if (variables[i].parse(value, &trial) && weft_heap_configure(&trial) == WEFT_OK)
             config = trial;
         else
-            complain(variables[i].name, value);
+            say(variables[i].name, value, " is not understood and has no effect\n");
     }
-    int fd = wish.at_exit && wish.file == NULL ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
+    int fd = wish.at_exit ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
     if (fd >= 0) wish.error_fd = fd;
 }
 
