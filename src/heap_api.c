@@ -93,8 +93,9 @@ size_t weft_trim(void) { return heap_trim(); }
 
 int weft_heap_configure(const weft_heap_config *config) {
     weft_heap_config c = {0};
-    if (config == NULL || config->struct_size < sizeof config->struct_size) return WEFT_EINVAL;
-    memcpy(&c, config, config->struct_size < sizeof c ? config->struct_size : sizeof c);
+    if (config == NULL || config->struct_size < sizeof config->struct_size || config->struct_size > sizeof c)
+        return WEFT_EINVAL;
+    memcpy(&c, config, config->struct_size); /* an older caller's is shorter */
     if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
         c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
         c.decay_ms < -1 || c.decay_ms > INT32_MAX)

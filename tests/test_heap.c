@@ -525,6 +525,11 @@ static void test_configure(void **state) {
     }
     weft_heap_config sized = {.struct_size = 0};
     assert_int_equal(weft_heap_configure(&sized), WEFT_EINVAL);
+    struct {
+        weft_heap_config config;
+        uint64_t wish; /* of a later version: must not be passed over in silence */
+    } newer = {.config = {.struct_size = sizeof newer}, .wish = 1};
+    assert_int_equal(weft_heap_configure(&newer.config), WEFT_EINVAL);
     weft_heap_config good[] = {{.pool_capacity = WEFT_HEAP_NO_POOL},
                                {.pool_capacity = 4, .pool_prefill = 1},
                                {.pool_capacity = 16, .pool_prefill = 3},
