@@ -31,7 +31,9 @@ struct seating {
     uint64_t pool_id;
     weft_pool *pool;
     struct weft_worker *seat;
+    uint32_t count, sweep_at; /* in the list's first: how many there are; at how many they are looked through */
 };
+#define SEATINGS_MIN 8u
 
 static PROCESS_STATE struct {
     os_mutex lock;
@@ -133,23 +135,40 @@ static void self_exit(os_self *self) {
 
 /* Forgets the seatings whose pools have ended. */
 static void seatings_sweep(os_self *self) {
+    uint32_t count = 0;
     registry_lock();
     struct seating **link = (struct seating **)&self->seatings;
     while (*link != NULL) {
         struct seating *seating = *link;
         if (registry_has(seating->pool, seating->pool_id)) {
             link = &seating->next;
+            count++;
         } else {
             *link = seating->next;
             os_free(seating);
         }
     }
     os_unlock(&registry.lock);
+    struct seating *first = self->seatings;
+    if (first == NULL) return;
+    first->count = count;
+    first->sweep_at = 2 * count + SEATINGS_MIN;
+}
+
+static void seating_drop(os_self *self, uint64_t pool_id) {
+    for (struct seating **link = (struct seating **)&self->seatings; *link != NULL; link = &(*link)->next) {
+        struct seating *seating = *link;
+        if (seating->pool_id != pool_id) continue;
+        *link = seating->next;
+        os_free(seating);
+        return;
+    }
 }
 
 static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error) {
     *error = WEFT_ENOMEM;
-    seatings_sweep(self);
+    const struct seating *first = self->seatings;
+    if (first != NULL && first->count >= first->sweep_at) seatings_sweep(self);
     struct seating *seating = os_alloc(sizeof *seating);
     if (seating == NULL || os_self_watch(OS_EXIT_POOL, self_exit) != 0) {
         os_free(seating);
@@ -160,7 +179,13 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
         os_free(seating);
         return NULL;
     }
-    *seating = (struct seating){self->seatings, pool->id, pool, seat};
+    first = self->seatings;
+    *seating = (struct seating){self->seatings,
+                                pool->id,
+                                pool,
+                                seat,
+                                first == NULL ? 1 : first->count + 1,
+                                first == NULL ? SEATINGS_MIN : first->sweep_at};
     self->seatings = seating;
     return seat;
 }
@@ -627,7 +652,7 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     registry_remove(pool);
     os_self *self = os_self_get();
     if (self->pool_id == pool->id && !self->is_worker) self->pool_id = 0;
-    seatings_sweep(self);
+    seating_drop(self, pool->id);
     pool_free(pool);
     return WEFT_OK;
 }
