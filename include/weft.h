@@ -174,11 +174,11 @@ static inline int weft_config_init(weft_config *config) {
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
  * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_POLICY ("fifo:10",
- * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A value that does not parse: WEFT_EINVAL, *config as
- * before. Texts point into the environment. No other thread may change that meanwhile. */
+ * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"), in set-user-ID programs from none. A value that does not
+ * parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
-/* What makes weft_pool_create or weft_config_from_env return WEFT_EINVAL, files aside: the first field of *config (NULL: the
- * defaults) that is wrong, or else the first variable of the environment: "stack_size", "WEFT_CPUS". NULL: nothing. */
+/* What makes weft_pool_create or weft_config_from_env return WEFT_EINVAL, but for files and absent CPUs: the first field
+ * of *config (NULL: the defaults) that is wrong, or else the first variable: "stack_size", "WEFT_CPUS". NULL: nothing. */
 WEFT_API const char *weft_config_wrong(const weft_config *config);
 
 /* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
@@ -190,8 +190,8 @@ WEFT_API unsigned weft_cpu_count(void);
 
 /* Creates a pool and starts its workers. `config` NULL: defaults. The caller owns *pool and ends it with weft_pool_destroy
  * or weft_pool_abort. Returns WEFT_OK; or, with nothing created and *pool NULL, WEFT_EINVAL (also: a file of `config` cannot
- * be written), WEFT_ENOMEM, WEFT_EAGAIN when not one thread could be started. When only some could, the pool runs with
- * those: weft_pool_workers tells. Blocks until every worker has run its start hook. */
+ * be written, or no CPU of its list is there), WEFT_ENOMEM, WEFT_EAGAIN when not one thread could be started. When only some
+ * could, the pool runs with those: weft_pool_workers tells. Blocks until every worker has run its start hook. */
 WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
 /* Runs what is queued, and what those tasks submit, then ends the workers, calls data_free, frees the pool, sets *pool NULL.
@@ -762,7 +762,7 @@ WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
 /* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it
  * back only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move.
  * WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
- * happened. That p is the beginning of a block, and that the block is live, is seen in checked mode alone. */
+ * happened. That p is the beginning of a live block, and of weft's at all, is seen in checked mode alone. */
 WEFT_API int weft_heap_free(weft_heap *heap, void *p);
 
 /* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must
@@ -795,8 +795,8 @@ enum weft_heap_remote {
     WEFT_HEAP_REMOTE_KEEP = 2    /* kept, the cache growing as it must: nothing goes home before the thread ends */
 };
 
-/* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a number out of range, an
- * unknown policy; WEFT_EBUSY: checks are to begin and another thread has allocated already or there is a private heap, or
+/* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a number out of range, a
+ * later version; WEFT_EBUSY: checks are to begin and another thread has allocated already or there is a private heap, or
  * they are to end, or another thread is in this call just now; WEFT_ENOMEM: for the checks; WEFT_EAGAIN: no purge thread to
  * be had. Nothing changed then. The purge thread ends, and is joined, with the first call that does not ask for it, or with
  * the process or the library; a child of fork has none until it asks. */

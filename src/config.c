@@ -1,4 +1,5 @@
 /* config.c: configurations and texts. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,9 @@ unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
 /* ---- from the environment ----------------------------------------------------------------------------------------- */
 
+/* Not what the caller of a program with more rights than its own (set-user-ID) says: it may name files. */
+static const char *variable(const char *name) { return secure_getenv(name); }
+
 /* A whole number, perhaps negative. */
 static bool number_parse(const char *text, int64_t *number) {
     bool is_negative = *text == '-';
@@ -41,7 +45,7 @@ static bool number_parse(const char *text, int64_t *number) {
     return true;
 }
 
-/* Fields that are numbers. */
+/* Fields that are numbers. 0, the default, is in every range. */
 static const struct setting {
     const char *name;
     size_t offset, bytes;
@@ -52,7 +56,7 @@ static const struct setting {
     SETTING("WEFT_WORKERS", workers, 0, WEFT_WORKERS_MAX),
     SETTING("WEFT_SPARES", spares, 0, WEFT_WORKERS_MAX),
     SETTING("WEFT_SPIN_NS", spin_ns, WEFT_SPIN_NONE, 1000000000),
-    SETTING("WEFT_STACK_SIZE", stack_size, 0, INT64_MAX),
+    SETTING("WEFT_STACK_SIZE", stack_size, STACK_SIZE_MIN, INT64_MAX),
     SETTING("WEFT_QUEUE_MAX", queue_max, 0, INT64_MAX),
     SETTING("WEFT_TRACE_EVENTS", trace_events, 0, (int64_t)TRACE_EVENTS_MAX),
     SETTING("WEFT_WATCHDOG_NS", watchdog_ns, 0, INT64_MAX),
@@ -63,10 +67,11 @@ static const struct setting {
 
 /* false: its variable is set to something else than a number in its range. */
 static bool setting_apply(const struct setting *setting, weft_config *config) {
-    const char *text = getenv(setting->name);
+    const char *text = variable(setting->name);
     if (text == NULL) return true;
     int64_t number;
-    if (!number_parse(text, &number) || number < setting->least || number > setting->most) return false;
+    if (!number_parse(text, &number) || number > setting->most) return false;
+    if (number < setting->least && number != 0) return false;
     int32_t narrow = (int32_t)number; /* its range fits */
     bool is_narrow = setting->bytes == sizeof narrow;
     memcpy((char *)config + setting->offset, is_narrow ? (const void *)&narrow : &number, setting->bytes);
@@ -77,14 +82,16 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
 static const char *env_apply(weft_config *config) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (!setting_apply(&settings[i], config)) return settings[i].name;
-    const char *policy = getenv("WEFT_POLICY");
+    const char *policy = variable("WEFT_POLICY");
     if (policy != NULL && !real_policy_parse(config, policy)) return "WEFT_POLICY";
-    const char *cpus = getenv("WEFT_CPUS");
+    const char *cpus = variable("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return "WEFT_CPUS";
     if (cpus != NULL) config->cpus = cpus;
-    if (getenv("WEFT_STATS") != NULL) config->stats = getenv("WEFT_STATS");
-    if (getenv("WEFT_TRACE") != NULL) config->trace = getenv("WEFT_TRACE");
+    if (policy != NULL && !real_is_sound(config)) return "WEFT_POLICY"; /* not with those CPUs or flags */
+    if (cpus != NULL && !real_is_sound(config)) return "WEFT_CPUS";
+    if (variable("WEFT_STATS") != NULL) config->stats = variable("WEFT_STATS");
+    if (variable("WEFT_TRACE") != NULL) config->trace = variable("WEFT_TRACE");
     return NULL;
 }
 
@@ -105,22 +112,23 @@ const char *weft_config_wrong(const weft_config *config) {
 
 int weft_config_format(const weft_config *config, char *text, size_t size) {
     static const char *const full[] = {"block", "run", "error"};
-    if (config == NULL || (text == NULL && size > 0) || config->full > WEFT_FULL_ERROR) return WEFT_EINVAL;
+    if (config == NULL || (text == NULL && size > 0) || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
     weft_config whole = {0}; /* an older caller's ends before the newer fields */
     char policy[80];
     memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
+    if (whole.full > WEFT_FULL_ERROR) return WEFT_EINVAL;
     real_policy_format(&whole, policy, sizeof policy);
     return snprintf(text, size,
                     "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
                     "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
                     "background_max=%u policy=%s bind=%d lock=%d refused=%s",
-                    config->workers, config->spares, config->name == NULL ? "weft" : config->name,
-                    config->cpus == NULL ? "any" : config->cpus, config->stack_size, (long long)config->spin_ns,
-                    (config->flags & WEFT_ORDERED) != 0, (config->flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
-                    (unsigned long long)config->queue_max, full[config->full], (config->flags & WEFT_NO_PLACING) == 0,
+                    whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name,
+                    whole.cpus == NULL ? "any" : whole.cpus, whole.stack_size, (long long)whole.spin_ns,
+                    (whole.flags & WEFT_ORDERED) != 0, (whole.flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
+                    (unsigned long long)whole.queue_max, full[whole.full], (whole.flags & WEFT_NO_PLACING) == 0,
                     whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
                     whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
-                    whole.background_max, policy, (config->flags & WEFT_BIND) != 0, (config->flags & WEFT_LOCK) != 0,
+                    whole.background_max, policy, (whole.flags & WEFT_BIND) != 0, (whole.flags & WEFT_LOCK) != 0,
                     whole.refused == NULL ? "none" : whole.refused);
 }
 

@@ -319,8 +319,17 @@ static void pool_await_start(weft_pool *pool) {
     }
 }
 
+/* Is none of the CPUs there that the workers are to be on? */
+static bool cpus_are_absent(const weft_pool *pool) {
+    os_cpuset before;
+    if (pool->config.cpus == NULL || !os_cpuset_current(&before)) return false;
+    bool is_absent = !os_cpuset_apply(&pool->cpus);
+    if (!is_absent) os_cpuset_apply(&before);
+    return is_absent;
+}
+
 /* Starts the workers; as many as there can be. */
-static void pool_start(weft_pool *pool) {
+static int pool_start(weft_pool *pool) {
     costs_init(pool);
     for (uint32_t i = 0; i < pool->workers_max; i++) {
         struct weft_worker *seat = load_rlx(&pool->seats[i]);
@@ -330,6 +339,8 @@ static void pool_start(weft_pool *pool) {
         break;
     }
     pool_await_start(pool);
+    if (load_rlx(&pool->workers) > 0) return WEFT_OK;
+    return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
 
 static void pool_join(weft_pool *pool) {
@@ -360,7 +371,8 @@ const char *config_read(weft_config *whole, const weft_config *config) {
     if (whole->workers > WEFT_WORKERS_MAX) return "workers";
     if (whole->spares > WEFT_WORKERS_MAX) return "spares";
     if (whole->cpus != NULL && !os_cpuset_parse(&cpus, whole->cpus)) return "cpus";
-    if (whole->stack_size != 0 && (whole->stack_size < 16384 || whole->stack_size > SIZE_MAX / 2)) return "stack_size";
+    if (whole->stack_size != 0 && (whole->stack_size < STACK_SIZE_MIN || whole->stack_size > SIZE_MAX / 2))
+        return "stack_size";
     if (whole->spin_ns < WEFT_SPIN_NONE || whole->spin_ns > INT64_C(1000000000)) return "spin_ns";
     if ((whole->flags & ~CONFIG_FLAGS) != 0) return "flags";
     if (whole->full > WEFT_FULL_ERROR) return "full";
@@ -511,8 +523,7 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
     weft_pool *made = pool_make(&wish);
     if (made == NULL) return WEFT_ENOMEM;
     int error = observe_start(made);
-    if (error == WEFT_OK) pool_start(made);
-    if (error == WEFT_OK && load_rlx(&made->workers) == 0) error = WEFT_EAGAIN;
+    if (error == WEFT_OK) error = pool_start(made);
     if (error != WEFT_OK) {
         observe_end(made);
         registry_remove(made);

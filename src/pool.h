@@ -4,6 +4,8 @@
 
 #include "worker.h"
 
+#define STACK_SIZE_MIN 16384u /* weft_config.stack_size */
+
 /* The calling thread's seat, taken on first use. NULL: *error is WEFT_EAGAIN, WEFT_ENOMEM or WEFT_EFORK. Takes locks when
  * the thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);

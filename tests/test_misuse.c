@@ -3,6 +3,10 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+
 /* The pool still works. */
 static void check_alive(weft_pool *pool) {
     atomic_uint counter = 0;
@@ -178,11 +182,117 @@ static void test_config_absurd(void **state) {
     assert_true(error == WEFT_EINVAL || error == WEFT_EAGAIN || error == WEFT_ENOMEM);
     assert_null(pool);
     config = config_of(2);
-    config.cpus = "4095"; /* a list, if of a CPU that is hardly there */
+    config.cpus = "1023"; /* a list, if of a CPU that is hardly there */
     error = weft_pool_create(&pool, &config);
-    if (error == WEFT_OK) SKIP("this machine has CPU 4095");
-    assert_true(error == WEFT_EINVAL || error == WEFT_EAGAIN);
+    if (error == WEFT_OK) {
+        end_pool(pool);
+        SKIP("this machine has CPU 1023");
+    }
+    assert_int_equal(error, WEFT_EINVAL);
     assert_null(pool);
+}
+
+/* What lies beyond an older caller's configuration is not looked at. */
+static void test_format_of_an_older_caller(void **state) {
+    (void)state;
+    weft_config config;
+    char text[1024];
+    for (size_t size = 0; size < sizeof config; size++) {
+        const weft_config whole = config_of(2);
+        memset(&config, 0xff, sizeof config);
+        memcpy(&config, &whole, size);
+        config.struct_size = size;
+        int length = weft_config_format(&config, text, sizeof text);
+        if (size < sizeof size)
+            assert_int_equal(length, WEFT_EINVAL);
+        else
+            assert_in_range(length, 1, sizeof text);
+    }
+}
+
+/* A list of CPUs is kept whole, however long. */
+static void test_long_list(void **state) {
+    (void)state;
+    enum { LENGTH = 100001 };
+    char *list = malloc(LENGTH + 1);
+    assert_non_null(list);
+    for (size_t i = 0; i < LENGTH; i++) list[i] = i % 2 == 0 ? '0' : ',';
+    list[LENGTH] = 0;
+    weft_config config = config_of(1), kept = config_of(0);
+    config.cpus = list;
+    weft_pool *pool = NULL;
+    int error = weft_pool_create(&pool, &config);
+    if (error == WEFT_EINVAL) SKIP("CPU 0 is not to be had");
+    assert_int_equal(error, WEFT_OK);
+    assert_int_equal(weft_pool_config(pool, &kept), WEFT_OK);
+    assert_string_equal(kept.cpus, list);
+    free(list);
+    check_alive(pool);
+    end_pool(pool);
+}
+
+/* ---- the environment ---------------------------------------------------------------------------------------------- */
+
+/* Whatever weft_pool_create would refuse is named. */
+static void refuse_variable(const char *name, const char *value) {
+    weft_config config = config_of(0);
+    weft_pool *pool = NULL;
+    REQUIRE(setenv(name, value, 1) == 0);
+    const char *wrong = weft_config_wrong(NULL);
+    if (wrong == NULL || strcmp(wrong, name) != 0) fail_msg("%s=%s: %s", name, value, wrong == NULL ? "nothing" : wrong);
+    assert_int_equal(weft_config_from_env(&config), WEFT_EINVAL);
+    assert_int_equal(weft_default_pool(&pool), WEFT_EINVAL);
+    assert_null(pool);
+    unsetenv(name);
+}
+
+static void test_environment_refused(void **state) {
+    (void)state;
+    refuse_variable("WEFT_STACK_SIZE", "1");
+    refuse_variable("WEFT_STACK_SIZE", "16383");
+    refuse_variable("WEFT_STACK_SIZE", "-1");
+    refuse_variable("WEFT_WORKERS", "513");
+    REQUIRE(setenv("WEFT_CPUS", "0", 1) == 0);
+    refuse_variable("WEFT_POLICY", "deadline:100000:200000:300000");
+    unsetenv("WEFT_CPUS");
+    REQUIRE(setenv("WEFT_STACK_SIZE", "0", 1) == 0);
+    assert_null(weft_config_wrong(NULL));
+    unsetenv("WEFT_STACK_SIZE");
+}
+
+enum { NOT_SECURE = 77 };
+
+/* What the process is that test_set_user_id starts. */
+static int secure_main(void) {
+    weft_config config = config_of(3);
+    if (getauxval(AT_SECURE) == 0) return NOT_SECURE;
+    return weft_config_from_env(&config) == WEFT_OK && config.workers == 3 && config.trace == NULL ? 0 : 1;
+}
+
+/* A program that runs with other rights than its caller's does not write where the caller's environment says. */
+static void test_set_user_id(void **state) {
+    (void)state;
+    char path[] = "/tmp/weft-test-XXXXXX";
+    static char bytes[65536];
+    if (geteuid() != 0) SKIP("only root can make a set-user-ID program for another");
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int to = mkostemp(path, O_CLOEXEC);
+    REQUIRE(from >= 0 && to >= 0);
+    for (ssize_t got; (got = read(from, bytes, sizeof bytes)) > 0;) REQUIRE(write(to, bytes, (size_t)got) == got);
+    REQUIRE(fchmod(to, 04755) == 0);
+    close(from), close(to);
+    pid_t child = fork();
+    if (child == 0) {
+        char *const arguments[] = {path, "--secure", NULL}, *const environment[] = {"WEFT_WORKERS=1", "WEFT_TRACE=x", NULL};
+        if (setresuid(65534, 65534, 65534) == 0) execve(path, arguments, environment);
+        _exit(NOT_SECURE);
+    }
+    int status;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    unlink(path);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_SECURE) SKIP("set-user-ID programs are not allowed in /tmp");
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_config_extremes(void **state) {
@@ -292,6 +402,7 @@ static void test_double_destroy(void **state) {
 }
 
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--secure") == 0) return secure_main();
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_null_pool),         cmocka_unit_test(test_null_others),
@@ -301,7 +412,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_config_absurd),     cmocka_unit_test(test_config_extremes),
         cmocka_unit_test(test_most_workers),      cmocka_unit_test(test_group_flags_unknown),
         cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
-        cmocka_unit_test(test_double_destroy),
+        cmocka_unit_test(test_double_destroy),    cmocka_unit_test(test_format_of_an_older_caller),
+        cmocka_unit_test(test_long_list),         cmocka_unit_test(test_environment_refused),
+        cmocka_unit_test(test_set_user_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
