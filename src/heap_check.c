@@ -33,9 +33,9 @@ enum { MARK_NONE, MARK_LIVE, MARK_OLD, MARK_FREED, MARK_BITS = 2, MARK_MASK = 3 
 #define CANARY_MAX ((size_t)256) /* bytes of it that are looked at */
 #define CANARY_BYTE 0xC5
 #define FILL_BYTE 0xDB
-#define FILL_MAX ((size_t)4096)
 #define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
 #define QUARANTINE_BYTES (SLOT_BYTES * 64)
+#define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
 #define KNOWN 256u
 
 struct quarantine {
@@ -221,7 +221,7 @@ static void canary_check(const struct block *block, const char *call, uint64_t m
     die((struct fault){call, block->start, what, size + at}, block, mark);
 }
 
-static size_t fill_size(const struct block *block) { return (size_t)min_u64(block->usable, FILL_MAX); }
+static size_t fill_size(const struct block *block) { return (size_t)min_u64(block->usable, WAITS_MAX); }
 
 static void fill_check(const struct block *block) {
     size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_BYTE);
@@ -319,7 +319,7 @@ void check_flush(struct heap *heap) {
 
 static void detain(struct heap *heap, const struct block *block) {
     struct quarantine *quarantine = heap == NULL || block->is_private ? NULL : quarantine_of(heap);
-    if (quarantine == NULL || block->usable > QUARANTINE_BYTES / 4) {
+    if (quarantine == NULL || block->usable > WAITS_MAX) {
         put(heap, block);
         return;
     }

@@ -199,6 +199,13 @@ static void write_freed(void) {
     scribble(p, 77, 1);
     weft_trim(); /* the quarantine is emptied */
 }
+static void write_freed_far(void) {
+    begin();
+    char *p = weft_alloc(1000000);
+    weft_free(p);
+    scribble(p, 999999, 1);
+    weft_trim();
+}
 static void write_freed_and_go_on(void) {
     begin();
     char *p = weft_alloc(200);
@@ -227,6 +234,7 @@ static void test_writing(void **state) {
     dies(write_past_and_resize, "use of 0x|the block of 100 bytes|past its end|at offset 100");
     dies(write_past_aligned, "the block of 4096 bytes|past its end");
     dies(write_freed, "quarantine of 0x|the block of 200 bytes|after it was freed|at offset 77");
+    dies(write_freed_far, "the block of 1000000 bytes|after it was freed|at offset 999999");
     dies(write_freed_and_go_on, "the block of 200 bytes|after it was freed|at offset 0");
     dies(use_freed, "the block of 200 bytes|was freed already");
 }
