@@ -60,7 +60,7 @@
 #define ALONE_FIRST 8u /* units: its first step */
 #define ALONE_TIMED_EVERY 8u
 #define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
-#define NEST_MAX 16u         /* loops inside loops that a waiting caller follows */
+#define NEST_MAX 4096u       /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
 #define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
 
 struct part {
