@@ -30,7 +30,6 @@ struct park_slot {
     ALIGNED(CACHE_LINE) os_word event; /* counts wakes sent to this worker */
     ATOMIC(uint32_t) sent_from;        /* the CPU that the last one came from; a hint */
     ATOMIC(uint64_t) sent_ticks;       /* when the last one was; a hint */
-    ATOMIC(uint32_t) began_on;         /* the CPU that it ran on after its last sleep, + 1; a hint */
     ATOMIC(uint64_t) expected_ns;      /* when it was told to be ready (CLOCK_MONOTONIC); 0: it was not */
 };
 

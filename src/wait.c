@@ -49,7 +49,8 @@ struct wait {
     bool must_end;    /* it cannot be refused */
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
-    bool has_ended;   /* it has ended the group */
+    bool slept;
+    bool has_ended; /* it has ended the group */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
@@ -129,7 +130,8 @@ static void wait_sleep(struct wait *wait) {
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
         has_found = helps && !has_piece && wait_find(wait, true, &found);
-        if (!has_piece && !has_found) pool_sleep(seat, event, wait->deadline_ns);
+        wait->slept = !has_piece && !has_found;
+        if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
     }
     store_rlx(&seat->wait_id, 0);
     if (helps) {
@@ -316,6 +318,14 @@ static void trim_lanes(struct weft_worker *seat) {
     }
 }
 
+/* What a thread from outside did in its wait it will do in its next one. */
+static void learn_outside(const struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
+    bool sleeps = wait->help == WEFT_HELP_NONE && wait->slept;
+    if (load_rlx(&pool->outside_runs) != wait->ran) store_rlx(&pool->outside_runs, wait->ran);
+    if ((sleeps || wait->ran) && load_rlx(&pool->outside_sleeps) != sleeps) store_rlx(&pool->outside_sleeps, sleeps);
+}
+
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
@@ -324,8 +334,7 @@ static int wait_seated(struct wait *wait) {
     wait_flush(seat);
     bool offers = rest_offer(seat);
     int result = wait_loop(wait);
-    if (!seat->is_worker && load_rlx(&seat->pool->outside_runs) != wait->ran)
-        store_rlx(&seat->pool->outside_runs, wait->ran);
+    if (!seat->is_worker) learn_outside(wait);
     if (result == WEFT_OK) result = wait_result(wait->record);
     record_leave(groups, wait->record, wait->has_ended);
     if (wait->blocks) weft_block_end(seat);

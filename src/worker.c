@@ -527,22 +527,19 @@ static bool park(struct weft_worker *seat, bool is_scout) {
     return false;
 }
 
-/* The last worker that can have a CPU to itself gets its waker's, when that goes to sleep. Often the system starts it
- * behind another worker instead, and leaves it there: so it keeps off their CPUs as the others keep off the waker's. The
- * CPU to keep off: the present one, should another be there. */
-static uint32_t fellows_cpu(const struct weft_worker *seat) {
-    const struct park *park = &seat->pool->park;
-    uint32_t here = os_cpu();
-    for (uint32_t i = 0; i < seat->index; i++)
-        if (load_rlx(&park->slots[i].began_on) == here + 1) return here;
-    return load_rlx(&park->slots[0].began_on) - 1;
+/* The CPU to keep off: of the thread that woke it, or, when the clock did, of the one that submits. A caller that only waits
+ * gives its CPU away at once: where it woke the worker there is none. */
+static uint32_t wakers_cpu(const struct weft_worker *seat, bool was_woken) {
+    const weft_pool *pool = seat->pool;
+    uint32_t submits = load_rlx(&pool->from_cpu);
+    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : submits;
+    return from == submits && load_rlx(&pool->outside_sleeps) ? OS_NO_CPU : from;
 }
 
 /* As park. */
 static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
     weft_pool *pool = seat->pool;
     uint64_t since;
-    struct park_slot *slot = &pool->park.slots[seat->index];
     struct park_view view = park_look(&pool->park);
     bool another_runs = view.parked + 1 + view.dozing < load_rlx(&pool->workers);
     bool guards = load_rlx(&pool->brief) && doze_may_guard(seat) && !seat->dozed_in_vain;
@@ -551,20 +548,15 @@ static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
         return doze(seat, &since) && time_wake(seat, since);
     if (!pool->placing || load_rlx(&seat->task_ticks) >= pool->brief_ticks) return park(seat, is_scout); /* as ADR 13 says */
     bool is_first = seat->index + 1 < pool->cpus_allowed; /* so many are woken first, and one CPU is their waker's */
-    bool is_last = seat->index + 1 == pool->cpus_allowed;
-    bool stays = is_last && os_cpu() != seat->affinity.cpu;
     if (costs_are_tried(pool))
         affinity_pin(&seat->affinity, seat->index);
     else if (!seat->by_clock) /* which wakes threads where they fell asleep */
-        affinity_before_sleep(&seat->affinity,
-                              (is_first && workers_awake(pool) < pool->cpus_allowed) || stays); /* itself among them */
+        affinity_before_sleep(&seat->affinity, is_first && workers_awake(pool) < pool->cpus_allowed); /* itself among them */
     bool was_woken = park(seat, is_scout);
-    uint32_t from = is_last ? fellows_cpu(seat) : was_woken ? load_rlx(&slot->sent_from) : load_rlx(&pool->from_cpu);
-    bool is_there = affinity_after_sleep(&seat->affinity, (is_first && has_room(pool)) || is_last, from);
+    bool is_there = affinity_after_sleep(&seat->affinity, is_first && has_room(pool), wakers_cpu(seat, was_woken));
     seat->by_clock = !was_woken && seat->plan.wake != 0;
     /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
-    if (is_there && is_first && seat->by_clock) affinity_leave(&seat->affinity);
-    store_rlx(&slot->began_on, os_cpu() + 1);
+    if (is_there && seat->by_clock) affinity_leave(&seat->affinity);
     return was_woken;
 }
 

@@ -206,6 +206,7 @@ struct weft_pool {
     ATOMIC(uint32_t) guests;             /* calls of outside threads that may sleep; destroy waits for them to leave */
     ATOMIC(uint32_t) guests_asleep;      /* of these, in a wait, a join or a loop */
     ATOMIC(uint32_t) outside_runs;       /* an outside thread ran tasks in its last wait; a hint */
+    ATOMIC(uint32_t) outside_sleeps;     /* it helped nobody in that, and slept; a hint */
     ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
     ATOMIC(uint64_t) outside_ticks;      /* and when; a hint */
     ALIGNED(CACHE_LINE) os_word drained; /* changes when a closed pool may have run out of tasks */
