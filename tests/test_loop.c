@@ -196,6 +196,33 @@ static void test_worker_finds_deep_loops(void **state) {
     end_pool(pool);
 }
 
+/* The caller has done its unit when the worker's goes down: only the caller can meet it there. */
+struct below {
+    struct chain chain;
+    pthread_t caller;
+    atomic_bool taken;
+};
+static int below_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    struct below *below = context;
+    if (pthread_equal(pthread_self(), below->caller)) {
+        while (!atomic_load(&below->taken)) sched_yield();
+        return 0;
+    }
+    atomic_store(&below->taken, true);
+    return chain_body(begin, end, &below->chain, self);
+}
+static void test_caller_helps_deep_below(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    for (unsigned i = 0; i < 20; i++) {
+        atomic_uint arrived = 0;
+        struct below below = {.chain = {pool, 40 + i, &arrived}, .caller = pthread_self()};
+        assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, below_body, &below), WEFT_OK);
+        assert_int_equal(atomic_load(&arrived), 2);
+    }
+    end_pool(pool);
+}
+
 static int thread_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)begin;
     (void)end;
@@ -636,6 +663,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_worker_helps_a_body_that_was_short),
         cmocka_unit_test(test_caller_helps_inside_its_loop),
         cmocka_unit_test(test_worker_finds_deep_loops),
+        cmocka_unit_test(test_caller_helps_deep_below),
         cmocka_unit_test(test_no_help_runs_on_workers_only),
         cmocka_unit_test(test_ordered_pool_loops_at_once),
         cmocka_unit_test(test_bounded_pool),
