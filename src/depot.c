@@ -29,6 +29,8 @@
  *   A11 tagged_push: load top        acquire  A1      a walk over the links reaches a segment before it is made
  *   A12 tagged_push: store link      release  A13     as A11: the link may be newer than the top that the walk began at
  *   A13 segment_below: load link     acquire  A12     as A12
+ *   A14 take_run_far: store run_at   release  A15     a search goes on at a segment before it is made
+ *   A15 take_run_far: load run_at    acquire  A14     see A14
  */
 #include "depot.h"
 
@@ -229,7 +231,7 @@ struct slots depot_take_part(void) {
  * round, each time from where the last one ended: a segment that has a run is come upon, and for each new one so many
  * were seen to have none. */
 static bool take_run_far(struct slots *got, unsigned count, unsigned align, uint64_t looks) {
-    struct segment *segment = load_rlx(&depot.run_at);
+    struct segment *segment = load_acq(A15, &depot.run_at);
     bool is_found = false;
     for (; looks > 0 && !is_found; looks--) {
         if (segment == NULL) segment = depot_all();
@@ -237,12 +239,14 @@ static bool take_run_far(struct slots *got, unsigned count, unsigned align, uint
         is_found = take_run(got, segment, count, align);
         if (!is_found) segment = load_rlx(&segment->older);
     }
-    store_rlx(&depot.run_at, segment);
+    store_rel(A14, &depot.run_at, segment);
     return is_found;
 }
 
 struct slots depot_take_run(unsigned count, unsigned align) {
     struct slots got = {NULL, 0, 0, 0};
+    uint64_t lowest = find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align);
+    if (lowest == 0) return got; /* no segment has room for it beside its head */
     struct segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {
         if (take_run(&got, segment, count, align)) return got;
@@ -250,7 +254,7 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     }
     uint64_t segments = load_rlx(&depot.segments);
     if (take_run_far(&got, count, align, min_u64(segments, RUN_LOOKS_FAR))) return got;
-    got = take_new(find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align));
+    got = take_new(lowest);
     if (got.segment == NULL) take_run_far(&got, count, align, segments);
     return got;
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -338,6 +339,34 @@ static void test_large_after_small(void **state) {
         assert_int_equal(in_child(exhaust_in_child, NULL), 0);
 }
 
+static int align_in_child(void *unused) {
+    (void)unused;
+    const struct rlimit limit = {(rlim_t)300 << 20, (rlim_t)300 << 20};
+    enum { PIECE = 1 << 16, LEFT = 136 }; /* room for a segment at its multiple, none for what the block would map */
+    static void *pieces[(300 << 20) / PIECE];
+    size_t count = 0;
+    weft_free(weft_alloc_aligned(2 << 20, 3 << 20));
+    weft_trim();
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    while ((pieces[count] = mmap(NULL, PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED) count++;
+    REQUIRE(count > LEFT);
+    for (int i = 0; i < LEFT; i++) REQUIRE(munmap(pieces[--count], PIECE) == 0);
+    REQUIRE(weft_alloc_aligned(2 << 20, 3 << 20) == NULL);
+    void *block = weft_alloc(3 << 20);
+    REQUIRE(block != NULL && ((uintptr_t)block & ((4 << 20) - 1)) != 0);
+    weft_free(block);
+    return 0;
+}
+
+/* Some aligned blocks lie in no segment, though they are smaller than one. */
+static void test_aligned_without_room(void **state) {
+    (void)state;
+    if (SANITIZED)
+        print_message("skipped: a sanitizer needs more address space than that\n");
+    else
+        assert_int_equal(in_child(align_in_child, NULL), 0);
+}
+
 /* ---- mappings that are kept --------------------------------------------------------------------------------------- */
 
 enum { FRAME = 5 << 20 };
@@ -595,6 +624,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
         cmocka_unit_test(test_large_after_small),
+        cmocka_unit_test(test_aligned_without_room),
         cmocka_unit_test(test_middle_used_again),
         cmocka_unit_test(test_frames_used_again),
         cmocka_unit_test(test_frames_that_do_not_fit),
