@@ -562,7 +562,7 @@ static uint32_t freed_room(unsigned kind) {
 
 void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
-    if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME)) {
+    if (UNLIKELY(heap->room[kind] == 0)) { /* so it is where the heap has followed to that policy, whatever it is by now */
         free_home(heap, kind, p);
         return;
     }

@@ -95,7 +95,7 @@ struct weft_worker {
     bool has_worked;         /* since idle_since was set */
     uint64_t idle_since;     /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t scout_ticks;    /* how long it looks for work now, as a scout, before it sleeps */
-    uint32_t steps;          /* how sure it is that more work comes when others have run what they run (ready.c) */
+    uint32_t steps;          /* how sure it is that more work comes when others have run what they run (idle.c) */
     struct expect_plan plan; /* for its present sleep */
     uint64_t recurs_ns;      /* what its loops told the first worker last */
     uint32_t moves_seen;     /* of pool->moves, by it */
