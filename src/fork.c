@@ -66,6 +66,7 @@
  *                                                ever, or not at all
  *   J35 seat_of: load seat              acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
+ *   J55 calls_show: fence               sc       K3  a worker parks that saw calls WANTED, which nobody runs
  */
 #include "fork.h"
 
@@ -361,6 +362,12 @@ static bool place_take(const struct fork_hunt *hunt, weft_place *place, uint64_t
     return cas_rlx(J6, &place->state, &wanted, is_there ? taken : back) && is_there;
 }
 
+/* Calls that were WANTED are to be had. A worker may have parked meanwhile; a thief that is a scout looks as it leaves. */
+static void calls_show(struct weft_worker *seat) {
+    fence_sc(J55);
+    fork_notify(seat, 0);
+}
+
 /* Takes the call of that place, and opens those after it, `*count` in all or as many as there are: their thread is long in
  * something else. */
 static bool row_open(const struct fork_hunt *hunt, weft_place *first, uint32_t *count, struct fork_call *call) {
@@ -386,7 +393,9 @@ static bool row_open(const struct fork_hunt *hunt, weft_place *first, uint32_t *
         (void)cas_rlx(J48, &place->state, &state, guard | (is_there ? PLACE_OPEN : PLACE_IDLE));
     }
     uint64_t guard = load_rlx(&first->state) & STATE_GUARD;
-    return place_take(hunt, first, wanted | guard, guard | PLACE_IDLE, call);
+    bool has_taken = place_take(hunt, first, wanted | guard, guard | PLACE_IDLE, call);
+    if (!has_taken || *count > 1) calls_show(hunt->seat);
+    return has_taken;
 }
 
 /* Takes an open call. */
@@ -394,7 +403,10 @@ static bool row_take(const struct fork_hunt *hunt, weft_place *place, struct for
     uint64_t state = load_rlx(&place->state);
     if (kind_of(state) != PLACE_OPEN || !hunt_is_on(hunt)) return false;
     uint64_t wanted = (state_taken(hunt->seat, hunt->span, state) & ~STATE_KIND) | PLACE_WANTED;
-    return cas_acq(J47, &place->state, &state, wanted) && place_take(hunt, place, wanted, state, call);
+    if (!cas_acq(J47, &place->state, &state, wanted)) return false;
+    bool has_taken = place_take(hunt, place, wanted, state, call);
+    if (!has_taken) calls_show(hunt->seat);
+    return has_taken;
 }
 
 /* It has taken that call of its row, or not: then it leaves the row. A row whose calls it has all taken was too short. */

@@ -405,6 +405,32 @@ static void two_wanted(void) {
 EXPLORE_DRIVER(fork_leaf_two, .about = "the same, two calls, two workers", .setup = setup_two, .threads = {two_wanted},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* Each of two calls ends when both have begun, again and again: who comes back for the next is no scout, and the other worker
+ * may be falling asleep. */
+static uint32_t meeting(weft_place *here, struct call call) {
+    uint32_t result = note(here, &call);
+    uint32_t both = (add_rel(drive_fork_meets, &world.event, 1) & ~1u) + 2;
+    os_wake(&world.event, INT32_MAX);
+    for (uint32_t seen; (seen = load_acq(drive_fork_met, &world.event)) < both;) os_wait(&world.event, seen, 0);
+    return result;
+}
+WEFT_FORK(meeting, uint32_t, struct call)
+
+static void two_meet(void) {
+    weft_place *here = enter();
+    for (uint32_t i = 1; i <= 3; i++) {
+        struct call first = call_new(0), second = call_new(0);
+        weft_place *deeper = meeting_fork(here, &first);
+        meeting_fork(deeper, &second);
+        for (uint32_t seen; (seen = load_acq(drive_fork_seen3, &world.event)) < 2 * i;) os_wait(&world.event, seen, 0);
+        call_end(&second, meeting_join(deeper, &second));
+        call_end(&first, meeting_join(here, &first));
+    }
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_leaf_meet, .about = "two calls that each wait for the other, two workers", .setup = setup_two,
+               .threads = {two_meet}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* A task forks, and a call of its submits and waits. */
 static int plain_task(void *payload, weft_worker *self) {
     (void)payload, (void)self;
