@@ -147,7 +147,7 @@ static void test_nested_deep(void **state) {
     assert_int_equal(weft_submit(pool, &group, deep_task, &root, sizeof root), WEFT_OK);
     assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
     assert_int_equal(atomic_load(&counter), DEEP + 1);
-    assert_true(atomic_load(&steps) <= 4 * DEEP);
+    assert_true(atomic_load(&steps) <= UINT64_C(4) * DEEP);
     end_pool(pool);
 }
 

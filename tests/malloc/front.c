@@ -17,11 +17,11 @@ void *malloc(size_t size) {
     return __libc_malloc(size);
 }
 
-void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+void *realloc(void *ptr, size_t size) { return __libc_realloc(ptr, size); }
 
-void free(void *block) {
+void free(void *ptr) {
     freed++;
-    __libc_free(block);
+    __libc_free(ptr);
 }
 
 static char *last_line(void) {
