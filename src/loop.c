@@ -273,11 +273,10 @@ static void number_give(struct loop *loop, uint32_t number) {
     if (number < loop->parts) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
 }
 
-/* As the helper of that number, loop->parts without one. 0: the door, as it was found, is shut or there is nothing to do,
- * or the helper `leaves` and there is no number. */
+/* As the helper of that number, loop->parts without one. 0: the door is no longer as it was found, or the helper `leaves`
+ * and there is no number. */
 static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
     uint64_t count = door / DOOR_COUNT;
-    if (!loop_has_more(loop, door)) return 0;
     uint32_t number = number_take(loop);
     if (leaves && number == loop->parts) return 0;
     while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count)
@@ -295,7 +294,8 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
         struct loop *loop = loop_first(other);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
             uint64_t door = load_acq(R20, &loop->door);
-            if ((door & DOOR_OPEN) == 0 || (filter != NULL && !filter->accepts(filter->context, loop))) continue;
+            if (!loop_has_more(loop, door)) continue; /* first: whose it is may be a long way up */
+            if (filter != NULL && !filter->accepts(filter->context, loop)) continue;
             bool leaves = filter != NULL && filter->leaves;
             uint32_t number = loop_enter(loop, door, leaves);
             *found = loop;
