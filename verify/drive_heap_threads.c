@@ -112,7 +112,7 @@ static void check(void) {
                 (uint64_t)__builtin_popcountll(load_rlx(&s->free) & ~LISTED);
     }
     for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older)) used--;
-    EXPECT(used == load_rlx(&heaps.count) * HEAP_SLOTS);
+    EXPECT(used == (uint64_t)load_rlx(&heaps.count) * HEAP_SLOTS);
 }
 
 EXPLORE_DRIVER(heap_threads, .about = "a thread ends, others free its blocks", .setup = setup,
