@@ -18,7 +18,7 @@ extern "C" {
 enum report_form { REPORT_TEXT, REPORT_JSON };
 
 /* Writes the heap's counts to a file descriptor by write(2) alone; one at a time, a second caller meanwhile writes
- * nothing. Keeps errno. May be called in a signal handler. */
+ * nothing. Keeps errno. May be called in a signal handler. false: the descriptor took not all of it. */
 bool report_write(enum report_form form, int fd);
 
 /* operator new when there is no memory: asks the handler, and throws. */

@@ -49,8 +49,8 @@ struct wait {
     bool must_end;    /* it cannot be refused */
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
-    bool slept;
-    bool has_ended; /* it has ended the group */
+    bool slept;       /* when it last looked once more before a sleep */
+    bool has_ended;   /* it has ended the group */
 };
 
 static bool wait_accepts(const void *context, uint32_t index) {
