@@ -61,14 +61,14 @@ bool doze_suffices(const struct weft_worker *seat, const struct park_view *view)
     if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->brief_ticks)
         busy = 1;
     if (!pool->helps || pool->config.queue_max != 0) busy = 0;
-    return load_rlx(&pool->workers) + busy >= view->parked + view->dozing + load_rlx(&pool->held_up) + pool->cpu_count;
+    return load_rlx(&pool->workers) + busy >= view->parked + view->dozing + load_rlx(&pool->held_up) + pool->cpus_allowed;
 }
 
 /* The caller of a wait that helps has a CPU, too. */
 bool doze_may_guard(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    uint32_t caller = load_rlx(&pool->outside_runs) && pool->cpu_count > 1 ? 1 : 0;
-    return seat->index + caller >= pool->cpu_count && seat->index < pool->workers_max;
+    uint32_t caller = load_rlx(&pool->outside_runs) && pool->cpus_allowed > 1 ? 1 : 0;
+    return seat->index + caller >= pool->cpus_allowed && seat->index < pool->workers_max;
 }
 
 /* What it sees, look by look. */

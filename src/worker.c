@@ -239,7 +239,7 @@ static void learn(struct weft_worker *seat, struct lane *lane, uint64_t ticks, u
     uint64_t each = ticks / tasks;
     uint64_t usual = undisturbed(seat->timed_last, each);
     uint32_t caller = seat->pool->helps ? 1 : 0;
-    if (seat->pool->workers_max + caller > seat->pool->cpu_count) learn_brief(seat, usual);
+    if (seat->pool->workers_max + caller > seat->pool->cpus_allowed) learn_brief(seat, usual);
     store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + usual) / 4);
     seat->timed++;
     if (each > seat->pool->tiny_ticks * 4) {

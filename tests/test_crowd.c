@@ -91,9 +91,16 @@ static void until_calm(weft_pool *pool) {
     while (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing);
 }
 
+/* At once: a quota bounds the time, not these. */
+static uint32_t cpus_at_once(void) {
+    os_cpuset set;
+    REQUIRE(os_cpuset_current(&set));
+    return os_cpuset_count(&set);
+}
+
 static void test_brief_tasks_wake_few(void **state) {
     (void)state;
-    uint32_t cpus = weft_cpu_count();
+    uint32_t cpus = cpus_at_once();
     weft_pool *pool = crowd_of(cpus + 14);
     until_calm(pool);
     uint64_t wakes = 0;
@@ -113,10 +120,42 @@ static void test_brief_tasks_wake_few(void **state) {
     end_pool(pool);
 }
 
+static int until_told(void *payload, weft_worker *self) {
+    (void)self;
+    while (!**(_Atomic bool **)payload) os_yield();
+    return 0;
+}
+
+/* A quota of one CPU: where two CPUs are theirs, two tasks are two workers'. */
+static void test_quota_is_of_time(void **state) {
+    (void)state;
+    enum { BURSTS = 100 };
+    if (cpus_at_once() < 2) SKIP("one CPU: a second worker would not help");
+    weft_pool *pool = crowd_of(cpus_at_once() + 14);
+    pool->cpu_count = 1;
+    uint64_t wakes = 0;
+    for (int i = 0; i < BURSTS;) {
+        if (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing) until_calm(pool);
+        if (workers_awake(pool) > 0) continue;
+        _Atomic bool told = false;
+        _Atomic bool *payload = &told;
+        weft_group group = WEFT_GROUP_INIT;
+        uint64_t before = wakes_of(pool);
+        for (int k = 0; k < 2; k++) REQUIRE(weft_submit(pool, &group, until_told, &payload, sizeof payload) == WEFT_OK);
+        wakes += wakes_of(pool) - before;
+        told = true;
+        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        i++;
+    }
+    print_message("quota of one CPU: %.2f wakes for a burst of two\n", (double)wakes / BURSTS);
+    assert_true(wakes >= UINT64_C(3) * BURSTS / 2);
+    end_pool(pool);
+}
+
 /* As many tasks as there are CPUs, and more, wait for the last ones. */
 static void test_no_task_is_left_alone(void **state) {
     (void)state;
-    uint32_t cpus = weft_cpu_count();
+    uint32_t cpus = cpus_at_once();
     weft_pool *pool = crowd_of(cpus + 6);
     for (int i = 0; i < 20; i++) {
         until_calm(pool);
@@ -164,7 +203,7 @@ static void *keep_busy(void *argument) {
 /* A thread that waits with help has a CPU and makes heads move, but it runs nobody else's tasks: these need the sleeping
  * worker. */
 static void errand_once(void) {
-    weft_config config = config_of(weft_cpu_count() > 1 ? weft_cpu_count() : 2);
+    weft_config config = config_of(cpus_at_once() > 1 ? cpus_at_once() : 2);
     struct errand errand = {.pool = make_pool_with(&config)};
     struct errand *payload = &errand;
     uint32_t workers = weft_pool_workers(errand.pool);
@@ -192,7 +231,7 @@ static void test_a_waits_own_tasks_hide_no_others(void **state) {
 /* Who dozes parks at last, when there is nothing to guard. */
 static void test_guard_goes_to_sleep(void **state) {
     (void)state;
-    weft_pool *pool = crowd_of(weft_cpu_count() + 2);
+    weft_pool *pool = crowd_of(cpus_at_once() + 2);
     until_calm(pool);
     until_asleep(pool);
     end_pool(pool);
@@ -218,9 +257,13 @@ static void test_several_dozers_go_to_sleep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_wake_for_each_task), cmocka_unit_test(test_brief_tasks_wake_few),
-        cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
-        cmocka_unit_test(test_guard_goes_to_sleep),    cmocka_unit_test(test_several_dozers_go_to_sleep),
+        cmocka_unit_test(test_one_wake_for_each_task),
+        cmocka_unit_test(test_brief_tasks_wake_few),
+        cmocka_unit_test(test_quota_is_of_time),
+        cmocka_unit_test(test_no_task_is_left_alone),
+        cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
+        cmocka_unit_test(test_guard_goes_to_sleep),
+        cmocka_unit_test(test_several_dozers_go_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
