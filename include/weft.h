@@ -838,6 +838,7 @@ typedef struct weft_heap_counts {
     uint64_t find_ns;        /* what that took together */
     uint64_t reused;         /* blocks over 2 MiB that took the place of one freed before */
     uint64_t kept_bytes;     /* in such places now: at most 64 MiB, or a quarter of what live ones hold */
+    uint64_t from_spill;     /* refills served without a slab, by what the cache had no room for before */
 } weft_heap_counts;
 
 /* Fills *counts up to its struct_size: sums over threads and classes. Reads page states: slow. WEFT_OK, WEFT_EINVAL. */
@@ -846,8 +847,7 @@ WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 /* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */
 WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts);
 
-/* Writes the counts, the share of operations that refill and each class in use as one JSON object, like snprintf: at most
- * `size` bytes with the ending zero; returns the whole length; WEFT_EINVAL: NULL text with a size. Allocates nothing. */
+/* The counts, the share of operations that refill and each class in use, as weft_stats_json. WEFT_EINVAL: NULL with a size. */
 WEFT_API int weft_heap_json(char *text, size_t size);
 
 /* A piece of the heap: a slab of blocks of one size, or one large block. */

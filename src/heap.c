@@ -1,7 +1,7 @@
 /* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
- *   refill:  cache <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
- *   free:    cache -> (full: its older half) own blocks to their slabs, others' home, a slab's in one message
+ *   refill:  cache <- spill <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
+ *   free:    cache -> (full: its older half) spill -> (full) own blocks to their slabs, others' home, a slab's in one message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
  * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
@@ -251,7 +251,6 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
     for (struct slab *slab; ready < want && (slab = empties_pop(&heap->lru)) != NULL; ready++) {
         store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
         count_in(bin, COUNT_FROM_LRU, 1);
-        count_in(bin, COUNT_LRU_OUT, 1);
         slab_begin(heap, slab, kind, slab_touched(slab));
     }
     if (ready > 1) count_in(bin, COUNT_PREFILLED, ready - 1);
@@ -338,12 +337,12 @@ static void cache_grow(struct heap *heap, unsigned kind) {
 
 /* ---- filling a cache ---------------------------------------------------------------------------------------------- */
 
-static uint32_t unspill(struct bin *bin, void **slots, uint32_t count) {
+static uint32_t unhoard(struct bin *bin, void **slots, uint32_t count) {
     uint32_t got = 0;
-    for (; bin->spill != NULL && got < count; got++) {
-        void *block = bin->spill;
-        unpoison(block, sizeof bin->spill);
-        memcpy(&bin->spill, block, sizeof bin->spill);
+    for (; bin->hoard != NULL && got < count; got++) {
+        void *block = bin->hoard;
+        unpoison(block, sizeof bin->hoard);
+        memcpy(&bin->hoard, block, sizeof bin->hoard);
         slots[got] = block;
     }
     return got;
@@ -354,7 +353,11 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
     bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
     void **slots = heap->base[kind] + 1;
-    uint32_t got = bin->spill == NULL ? 0 : unspill(bin, slots, want);
+    uint32_t got = bin->hoard == NULL ? 0 : unhoard(bin, slots, want);
+    if (got == 0 && (got = heap_spill_take(heap, kind, slots, want)) > 0) {
+        count_in(bin, COUNT_FROM_SPILL, 1);
+        want = got;
+    }
     while (got < want) {
         if (got > 0 && bin->tier[TIER_HOT].first == NULL) break;
         struct slab *slab = UNLIKELY(times_finds) ? find_slab_timed(heap, kind) : find_slab(heap, kind);
@@ -497,12 +500,12 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
         if (blocks[i] != NULL) send_slab(bin, blocks + i, foreign - i);
 }
 
-static void spill(struct bin *bin, void **blocks, uint32_t count) {
+static void hoard(struct bin *bin, void **blocks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        unpoison(blocks[i], sizeof bin->spill);
-        memcpy(blocks[i], &bin->spill, sizeof bin->spill);
-        poison(blocks[i], sizeof bin->spill);
-        bin->spill = blocks[i];
+        unpoison(blocks[i], sizeof bin->hoard);
+        memcpy(blocks[i], &bin->hoard, sizeof bin->hoard);
+        poison(blocks[i], sizeof bin->hoard);
+        bin->hoard = blocks[i];
     }
 }
 
@@ -514,8 +517,8 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     count_in(bin, COUNT_FLUSHES, 1);
     count_in(bin, COUNT_FLUSHED, count);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
-        spill(bin, oldest, count);
-    else
+        hoard(bin, oldest, count);
+    else if (left == 0 || !heap_spill_put(heap, kind, oldest, count))
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
@@ -569,12 +572,13 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     if (cache_push(heap, kind, p)) return;
     if (only_frees(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
+        heap_spill_drop(heap, kind);
         flush(heap, kind, cache_count(heap, kind));
     } else {
         cache_grow(heap, kind);
     }
     /* After a change of the policy there may be more in it than it is to hold. */
-    while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, cache_count(heap, kind) / 2 + 1);
+    while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, (cache_count(heap, kind) + 1) / 2);
     push(heap, kind, p);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
 }
@@ -637,6 +641,13 @@ void heap_put_one(struct heap *heap, void *p, unsigned kind) {
     release(heap, &heap->bins[kind], &p, 1);
 }
 
+/* What is kept of the class goes to its slabs. */
+void heap_spill_drop(struct heap *heap, unsigned kind) {
+    uint32_t count;
+    void **blocks = heap_spill_all(heap, kind, &count);
+    release(heap, &heap->bins[kind], blocks, count);
+}
+
 /* ---- for heap_life.c ---------------------------------------------------------------------------------------------- */
 
 void heap_kind_tidy(struct heap *heap, unsigned kind) {
@@ -653,7 +664,8 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     while (n < GATHER_MAX && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
-    while ((count = unspill(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
+    while ((count = unhoard(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
+    heap_spill_drop(heap, kind);
 }
 
 bool heap_abandon(struct heap *heap) {

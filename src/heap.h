@@ -24,6 +24,7 @@ struct slab_list {
 
 enum heap_count {
     COUNT_MISSES,
+    COUNT_FROM_SPILL,
     COUNT_FROM_POOL,
     COUNT_FROM_LIST,
     COUNT_FROM_LRU,
@@ -34,7 +35,6 @@ enum heap_count {
     COUNT_PUSHES,
     COUNT_TIER_DROPS,
     COUNT_LRU_IN,
-    COUNT_LRU_OUT,
     COUNT_COLD,
     COUNT_REFILLS_TIMED,
     COUNT_REFILL_NS,
@@ -58,7 +58,7 @@ struct bin {
     uint16_t lines_spared;     /* of blocks that go home: blocks_write */
     uint32_t grown,
         grown_most; /* slabs of which more than half was used; when they became fewer, how many there were at most */
-    void *spill;    /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
+    void *hoard;    /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 
@@ -98,6 +98,7 @@ struct heap {
     ALIGNED(CACHE_LINE) slab_link lru; /* pushed and popped by the owner; anybody may take it whole */
     ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
     uint32_t config_seen;
+    struct spill *spill;           /* heap_spill.c; NULL: nothing is kept */
     struct quarantine *quarantine; /* heap_check.c; NULL: none yet */
     ATOMIC(uint32_t) privacy;      /* enum privacy */
     struct slab *bigs;             /* a private heap's blocks over MEDIUM_MAX */
@@ -275,6 +276,18 @@ void heap_watch_large(struct heap *heap);
 /* A look at the clock found that the one before was not just now. */
 void heap_watch_calm(struct heap *heap);
 
+/* heap_spill.c */
+/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; nothing happened. */
+bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
+/* At most `count` of them, those kept last, into slots; returns how many. */
+uint32_t heap_spill_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
+/* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */
+void **heap_spill_all(struct heap *heap, unsigned kind, uint32_t *count);
+/* The class rests: whether it keeps blocks of which none was taken since it did so last. */
+bool heap_spill_is_idle(struct heap *heap, unsigned kind);
+/* Gives the memory back, if nothing is kept. */
+void heap_spill_end(struct heap *heap);
+
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
  * error. Nothing changed then. */
@@ -329,8 +342,9 @@ void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
-/* All blocks of the cache, of the spill and of what gathers leave. */
+/* All blocks of the cache, of the spill, of the hoard and of what gathers leave. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
+void heap_spill_drop(struct heap *heap, unsigned kind);
 uint32_t heap_adopt(struct heap *heap, unsigned kind);
 void heap_lru_drop(struct heap *heap);
 /* The heap's slabs become orphans, all but those that others are freeing to right now. Returns whether it has none left. */

@@ -123,6 +123,7 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
     to->live_bytes += taken * class_info[kind].size;
     to->misses += count_of(bin, COUNT_MISSES);
     to->hits += allocs - count_of(bin, COUNT_MISSES);
+    to->from_spill += count_of(bin, COUNT_FROM_SPILL);
     to->from_pool += count_of(bin, COUNT_FROM_POOL);
     to->from_list += count_of(bin, COUNT_FROM_LIST);
     to->from_lru += count_of(bin, COUNT_FROM_LRU);
@@ -133,7 +134,7 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
     to->pushes += count_of(bin, COUNT_PUSHES);
     to->tier_drops += count_of(bin, COUNT_TIER_DROPS);
     to->lru_in += count_of(bin, COUNT_LRU_IN);
-    to->lru_out += count_of(bin, COUNT_LRU_OUT);
+    to->lru_out += count_of(bin, COUNT_FROM_LRU);
     to->cold += count_of(bin, COUNT_COLD);
     to->refills_timed += count_of(bin, COUNT_REFILLS_TIMED);
     to->refill_ns += count_of(bin, COUNT_REFILL_NS);
@@ -225,7 +226,8 @@ int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *
 #define PUT(name) text_put_field(text, #name, c->name)
 
 static void put_counts(struct text *text, const weft_heap_counts *c) {
-    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_pool), PUT(from_list), PUT(from_lru), PUT(from_orphans);
+    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_spill), PUT(from_pool), PUT(from_list), PUT(from_lru),
+        PUT(from_orphans);
     PUT(from_depot), PUT(from_system), PUT(prefilled), PUT(pushes), PUT(tier_drops), PUT(lru_in), PUT(lru_out), PUT(cold);
     PUT(flushes), PUT(remote_frees), PUT(remote_sends), PUT(live_bytes);
     text_put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);

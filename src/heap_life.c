@@ -131,6 +131,7 @@ void heap_tidy(struct heap *heap) {
     check_flush(heap);
     for (unsigned i = 0; i < CACHED; i++)
         if (was_used(heap, i)) heap_kind_tidy(heap, i);
+    heap_spill_end(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
@@ -197,16 +198,19 @@ void heap_rest(void) {
     if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
 }
 
-/* Empties the caches that were not used since the last time, and takes their room back. */
+/* Empties the caches that were not used since the last time, and takes their room back; so with what is kept behind them. */
 static void rest_caches(struct heap *heap) {
     for (unsigned i = 0; i < CACHED; i++) {
         uint64_t allocs = heap_allocs(heap, i);
         if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
             heap_kind_tidy(heap, i);
             heap_room_set(heap, i, (uint32_t)min_u64(heap->room[i], heap_room_start(i)));
+        } else if (heap_spill_is_idle(heap, i)) {
+            heap_spill_drop(heap, i);
         }
         heap->allocs_seen[i] = allocs;
     }
+    heap_spill_end(heap);
 }
 
 static NOINLINE void decay_turn(struct heap *heap) {

@@ -1,0 +1,364 @@
+/* What a full cache leaves with its thread (heap_spill.c): who takes it back, what is never kept, what ends it. */
+#define _GNU_SOURCE
+#include "help.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "heap.h"
+#include "weft.h"
+
+/* ---- a clock and maps of the test's own --------------------------------------------------------------------------- */
+
+static uint64_t test_ns = 1000000000;
+static bool no_maps;
+
+uint64_t __wrap_os_now_ns(void);
+uint64_t __wrap_os_now_ns(void) { return test_ns; }
+
+void *__real_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
+    return no_maps ? NULL : __real_os_map_aligned(bytes, alignment);
+}
+
+/* ---- one class, by count ------------------------------------------------------------------------------------------ */
+
+enum { SIZE = 64, CACHE = CACHE_BLOCKS(SIZE), HALF = CACHE / 2, MANY = 2000 };
+
+static weft_heap_counts counts_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    size_t size;
+    REQUIRE(weft_heap_class_stats(class_of(SIZE), &size, &counts) == WEFT_OK && size == SIZE);
+    return counts;
+}
+
+static uint64_t slabs_taken(const weft_heap_counts *counts) {
+    return counts->from_pool + counts->from_list + counts->from_lru + counts->from_orphans + counts->from_depot +
+           counts->from_system;
+}
+
+static int add_used(const weft_heap_area *area, void *used) {
+    if (area->block_size == SIZE) *(uint64_t *)used += area->blocks_used;
+    return 0;
+}
+
+/* Blocks of the class that are neither free in a slab, nor live, nor in the caller's cache. No other thread has a heap with
+ * any in its cache. */
+static uint64_t kept(void) {
+    uint64_t used = 0, live = counts_now().live_bytes / SIZE;
+    REQUIRE(weft_heap_walk(add_used, &used) == 0);
+    uint64_t cached = heap_mine() == (void *)os_no_heap ? 0 : cache_count(heap_mine(), class_of(SIZE));
+    REQUIRE(used >= live + cached);
+    return used - live - cached;
+}
+
+static void configure(weft_heap_config config) {
+    config.struct_size = sizeof config;
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
+static void *blocks[MANY];
+
+static void make(int count) {
+    for (int i = 0; i < count; i++) REQUIRE((blocks[i] = memset(weft_alloc(SIZE), i & 0xff, SIZE)) != NULL);
+}
+static void end(int first, int count) {
+    for (int i = first; i < first + count; i++) {
+        for (int k = 0; k < SIZE; k++) REQUIRE(((unsigned char *)blocks[i])[k] == (i & 0xff));
+        weft_free(blocks[i]);
+    }
+}
+/* The same, by a thread that does not only free: of each block of `step` another one is made and freed. */
+static void end_of_busy(int count, int step) {
+    for (int i = 0; i < count; i++) {
+        end(i, 1);
+        if (i % step == 0) weft_free(weft_alloc(SIZE));
+    }
+}
+static int by_address(const void *a, const void *b) {
+    uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return (x > y) - (x < y);
+}
+static void *spares[CACHE];
+static int spare_count;
+
+/* CACHE + 1 blocks are freed into an empty cache: half of it is kept. As many, less one, would fit behind the others. */
+static void keep_half(void) {
+    make(CACHE + HALF);
+    while (cache_count(heap_mine(), class_of(SIZE)) > 0) REQUIRE((spares[spare_count++] = weft_alloc(SIZE)) != NULL);
+    end(0, CACHE + 1);
+    REQUIRE(kept() == HALF);
+}
+/* The others. */
+static void clean(void) {
+    end(CACHE + 1, HALF - 1);
+    while (spare_count > 0) weft_free(spares[--spare_count]);
+    weft_trim();
+    REQUIRE(kept() == 0);
+}
+
+/* ---- kept and taken back ------------------------------------------------------------------------------------------ */
+
+/* A refill takes back what overflowed, and no slab: the same blocks, each once. */
+static void test_taken_back(void **state) {
+    (void)state;
+    void *freed[CACHE + 1], *again[CACHE + 1];
+    weft_trim();
+    keep_half();
+    memcpy(freed, blocks, sizeof freed);
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < CACHE + 1; i++) REQUIRE((again[i] = weft_alloc(SIZE)) != NULL);
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.from_spill - before.from_spill, 1);
+    assert_int_equal(after.misses - before.misses, 1);
+    assert_int_equal(slabs_taken(&after), slabs_taken(&before));
+    assert_int_equal(kept(), 0);
+    qsort(freed, CACHE + 1, sizeof *freed, by_address);
+    qsort(again, CACHE + 1, sizeof *again, by_address);
+    assert_memory_equal(freed, again, sizeof freed);
+    for (int i = 0; i < CACHE + 1; i++) weft_free(again[i]);
+    clean();
+}
+
+/* As many as a cache holds; the next ones go to their slabs. */
+static void test_bounded(void **state) {
+    (void)state;
+    weft_trim();
+    make(MANY);
+    uint64_t before = counts_now().flushes;
+    end_of_busy(MANY, 16);
+    assert_int_equal(kept(), CACHE);
+    assert_true(counts_now().flushes - before > 5);
+    weft_trim();
+    assert_int_equal(kept(), 0);
+    assert_null(heap_mine()->spill);
+}
+
+/* Blocks over TINY_MAX are not kept, and those of the largest class up to it are. */
+static void test_classes(void **state) {
+    (void)state;
+    for (size_t size = 16; size <= 8192; size *= 2) {
+        int count = (int)(3 * CACHE_BLOCKS(size));
+        weft_trim();
+        for (int i = 0; i < count; i++) REQUIRE((blocks[i] = weft_alloc(size)) != NULL);
+        for (int i = 0; i < count; i++) {
+            weft_free(blocks[i]);
+            if (i % 16 == 0) weft_free(weft_alloc(size));
+        }
+        assert_int_equal(heap_mine()->spill != NULL, size <= TINY_MAX);
+    }
+    weft_trim();
+    assert_null(heap_mine()->spill);
+}
+
+/* ---- what ends it ------------------------------------------------------------------------------------------------- */
+
+static void test_trim(void **state) {
+    (void)state;
+    keep_half();
+    weft_trim();
+    assert_int_equal(kept(), 0);
+    assert_null(heap_mine()->spill);
+    clean();
+}
+
+/* It is of no use to a thread that only frees. */
+static void test_only_frees(void **state) {
+    (void)state;
+    weft_trim();
+    make(MANY);
+    end(0, MANY);
+    assert_int_equal(kept(), 0);
+    weft_trim();
+}
+
+/* Rounds of a millisecond, at most a second. */
+static void test_rest(void **state) {
+    (void)state;
+    weft_trim();
+    keep_half();
+    int ms = 0;
+    for (; ms < 1000 && heap_mine()->spill != NULL; ms++) {
+        weft_free(weft_alloc(SIZE));
+        test_ns += 1000000;
+    }
+    print_message("given back after %d ms\n", ms);
+    assert_in_range(ms, 1, 999);
+    assert_int_equal(kept(), 0);
+    clean();
+}
+
+/* What is of use stays, however many rests there are. */
+static void test_use(void **state) {
+    (void)state;
+    enum { ROUNDS = 3000 };
+    weft_trim();
+    make(CACHE + HALF);
+    uint64_t before = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        end(0, CACHE + HALF);
+        if (i == 0) before = counts_now().from_spill;
+        make(CACHE + HALF);
+        test_ns += 1000000;
+    }
+    assert_int_equal(counts_now().from_spill - before, ROUNDS);
+    end(0, CACHE + HALF);
+    weft_trim();
+    assert_int_equal(kept(), 0);
+}
+
+static void *keep_and_leave(void *unused) {
+    (void)unused;
+    keep_half();
+    return NULL;
+}
+static void *take_kept(void *unused) {
+    (void)unused;
+    uint64_t before = counts_now().from_spill;
+    make(CACHE + 1);
+    REQUIRE(counts_now().from_spill == before + 1);
+    end(0, CACHE + 1);
+    return NULL;
+}
+static void in_thread(void *(*function)(void *)) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, function, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+/* An ended thread's goes to the next one with the heap, or home. */
+static void test_thread_end(void **state) {
+    (void)state;
+    weft_trim();
+    configure((weft_heap_config){.decay_ms = -1});
+    in_thread(keep_and_leave);
+    in_thread(take_kept);
+    configure((weft_heap_config){0});
+    assert_true(kept() > 0);
+    clean();
+    assert_int_equal(kept(), 0);
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) assert_null(heap->spill);
+}
+
+/* ---- what is never kept ------------------------------------------------------------------------------------------- */
+
+static void *end_others(void *unused) {
+    (void)unused;
+    uint64_t before = counts_now().flushes;
+    end_of_busy(MANY, 16);
+    REQUIRE(counts_now().flushes - before > 5);
+    REQUIRE(heap_mine()->spill == NULL);
+    return NULL;
+}
+
+/* A half with another thread's blocks goes home. */
+static void test_others_blocks(void **state) {
+    (void)state;
+    weft_trim();
+    make(MANY);
+    in_thread(end_others);
+    weft_trim();
+}
+
+static void test_other_policies(void **state) {
+    (void)state;
+    weft_heap_config ways[] = {
+        {.pool_capacity = WEFT_HEAP_NO_POOL}, {.remote = WEFT_HEAP_REMOTE_HOME}, {.remote = WEFT_HEAP_REMOTE_KEEP}};
+    for (int i = 0; i < 3; i++) {
+        weft_trim();
+        configure(ways[i]);
+        make(MANY);
+        end_of_busy(MANY, 16);
+        assert_null(heap_mine()->spill);
+        weft_trim();
+        configure((weft_heap_config){0});
+    }
+    keep_half();
+    configure(ways[1]); /* while some is kept */
+    clean();
+    make(MANY);
+    end_of_busy(MANY, 16);
+    configure((weft_heap_config){0});
+    weft_trim();
+    assert_int_equal(kept(), 0);
+}
+
+static void test_private(void **state) {
+    (void)state;
+    weft_trim();
+    weft_heap *heap;
+    assert_int_equal(weft_heap_create(&heap), WEFT_OK);
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = weft_heap_alloc(heap, SIZE)) != NULL);
+    for (int i = 0; i < MANY; i++) {
+        REQUIRE(weft_heap_free(heap, blocks[i]) == WEFT_OK);
+        if (i % 16 == 0) REQUIRE(weft_heap_free(heap, weft_heap_alloc(heap, SIZE)) == WEFT_OK);
+    }
+    assert_null(((struct heap *)(void *)heap)->spill);
+    assert_int_equal(weft_heap_destroy(&heap), WEFT_OK);
+}
+
+/* ---- others ------------------------------------------------------------------------------------------------------- */
+
+/* Where there is no memory for it, what overflows goes to its slabs. */
+static void test_no_memory(void **state) {
+    (void)state;
+    enum { SLOTS = 1000 };
+    static void *slots[SLOTS];
+    int count = 0;
+    weft_trim();
+    make(MANY);
+    no_maps = true;
+    while (count < SLOTS && (slots[count] = weft_alloc(SLOT_BYTES)) != NULL) count++;
+    assert_in_range(count, 0, SLOTS - 1);
+    end_of_busy(MANY / 2, 16);
+    assert_null(heap_mine()->spill);
+    no_maps = false;
+    while (count > 0) weft_free(slots[--count]);
+    end(MANY / 2, MANY / 2);
+    weft_trim();
+    assert_int_equal(kept(), 0);
+}
+
+static int take_in_child(void *unused) {
+    (void)unused;
+    uint64_t before = counts_now().from_spill;
+    make(CACHE + 1);
+    REQUIRE(counts_now().from_spill == before + 1);
+    end(0, CACHE + 1);
+    weft_trim();
+    REQUIRE(kept() == 0);
+    return 0;
+}
+
+static int check_in_child(void *unused) {
+    (void)unused;
+    configure((weft_heap_config){.checks = 1});
+    REQUIRE(kept() == 0 && heap_mine()->spill == NULL);
+    make(MANY);
+    end(0, MANY);
+    REQUIRE(heap_mine()->spill == NULL);
+    return 0;
+}
+
+/* A child of fork has what was kept; checked mode begins without. */
+static void test_children(void **state) {
+    (void)state;
+    weft_trim();
+    keep_half();
+    assert_int_equal(in_child(take_in_child, NULL), 0);
+    assert_int_equal(in_child(check_in_child, NULL), 0);
+    clean();
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_children), /* first: checked mode wants a process of one heap */
+        cmocka_unit_test(test_taken_back), cmocka_unit_test(test_bounded),       cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_trim),       cmocka_unit_test(test_only_frees),    cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_use),        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
+        cmocka_unit_test(test_private),    cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_thread_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
