@@ -16,7 +16,7 @@
 void *os_map(size_t bytes);
 /* Gives back what os_map gave, or pages of it. Where the system cannot, their contents go nevertheless. */
 void os_unmap(void *memory, size_t bytes);
-/* Lets the system take the pages back; the range stays mapped and reads as zeros. */
+/* Lets the system take back the whole pages in a range, which stays mapped; all of it reads as zeros, and nothing beside it. */
 void os_purge(void *memory, size_t bytes);
 size_t os_page_size(void);
 /* As os_map, aligned to `alignment` (a power of two, a multiple of the page size). */

@@ -58,8 +58,14 @@ void os_unmap(void *memory, size_t bytes) {
 
 void os_purge(void *memory, size_t bytes) {
     int saved = errno;
+    char *begin = memory, *end = begin + bytes;
+    /* The kernel would take all of the last page; a lane's segment may be a part of one (Arm has pages of 64 KiB). */
+    char *first = (char *)round_up((uintptr_t)begin, os_page_size());
+    char *last = (char *)((uintptr_t)end & ~(uintptr_t)(os_page_size() - 1));
     /* Locked memory (mlockall, usual in real-time programs) cannot be given back; it must still read as zeros. */
-    if (madvise(memory, bytes, MADV_DONTNEED) != 0) memset(memory, 0, bytes);
+    if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) first = last = end;
+    memset(begin, 0, (size_t)(first - begin));
+    memset(last, 0, (size_t)(end - last));
     errno = saved;
 }
 

@@ -43,6 +43,25 @@ static void test_map(void **state) {
     assert_true(mincore(memory, page, &resident) == -1 && errno == ENOMEM);
 }
 
+/* Zeros in the range and nowhere else, wherever in a page it begins and ends. */
+static void test_purge_of_parts(void **state) {
+    (void)state;
+    size_t page = os_page_size(), size = 4 * page;
+    const size_t edges[] = {0, 64, page / 2, page, page + 64, 2 * page, 3 * page - 64, 3 * page, size - 64, size};
+    unsigned char *memory = os_map(size);
+    assert_non_null(memory);
+    for (size_t b = 0; b < sizeof edges / sizeof edges[0]; b++)
+        for (size_t e = b; e < sizeof edges / sizeof edges[0]; e++) {
+            size_t begin = edges[b], end = edges[e];
+            memset(memory, 0xa5, size);
+            os_purge(memory + begin, end - begin);
+            assert_true(all_equal(memory, begin, 0xa5));
+            assert_true(all_equal(memory + begin, end - begin, 0));
+            assert_true(all_equal(memory + end, size - end, 0xa5));
+        }
+    os_unmap(memory, size);
+}
+
 static void test_purge_of_locked_memory(void **state) {
     (void)state;
     size_t size = 4 * os_page_size();
@@ -562,6 +581,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),
+        cmocka_unit_test(test_purge_of_parts),
         cmocka_unit_test(test_purge_of_locked_memory),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_thread_name),
