@@ -98,11 +98,12 @@ struct heap {
     ALIGNED(CACHE_LINE) slab_link lru; /* pushed and popped by the owner; anybody may take it whole */
     ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
     uint32_t config_seen;
-    struct spill *spill;           /* heap_spill.c; NULL: nothing is kept */
-    struct quarantine *quarantine; /* heap_check.c; NULL: none yet */
-    ATOMIC(uint32_t) privacy;      /* enum privacy */
-    struct slab *bigs;             /* a private heap's blocks over MEDIUM_MAX */
-    struct heap *visited;          /* while owing: in the list of who looks after it */
+    uint32_t spill_wanted, spill_used; /* heap_spill.c: a bit for each class */
+    struct spill *spill;               /* NULL: nothing is kept */
+    struct quarantine *quarantine;     /* heap_check.c; NULL: none yet */
+    ATOMIC(uint32_t) privacy;          /* enum privacy */
+    struct slab *bigs;                 /* a private heap's blocks over MEDIUM_MAX */
+    struct heap *visited;              /* while owing: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
     void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
@@ -277,13 +278,13 @@ void heap_watch_large(struct heap *heap);
 void heap_watch_calm(struct heap *heap);
 
 /* heap_spill.c */
-/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; nothing happened. */
+/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet. */
 bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
 /* At most `count` of them, those kept last, into slots; returns how many. */
 uint32_t heap_spill_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
 /* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */
 void **heap_spill_all(struct heap *heap, unsigned kind, uint32_t *count);
-/* The class rests: whether it keeps blocks of which none was taken since it did so last. */
+/* The class rests: whether none was taken since it did so last. */
 bool heap_spill_is_idle(struct heap *heap, unsigned kind);
 /* Gives the memory back, if nothing is kept. */
 void heap_spill_end(struct heap *heap);

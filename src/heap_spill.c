@@ -5,10 +5,13 @@
  * TINY_MAX, as large as the cache. A refill takes a half back from there before it looks for slabs; what overflows goes to slabs
  * where the stack has no room.
  *
- * Blocks of others' slabs are not kept: they go home (ADR 11). Nor is anything of a private heap, whose end would have to know of
- * it, nor without a warm pool, nor under another policy than the usual one. All that is kept goes to its slabs where the cache's blocks do (a trim, a
- * thread's end, a rest), when the thread only frees, and at a rest since the last of which no refill took any: a thread that has
- * kept some watches (heap_watch.c), so that there are rests.
+ * The first overflow of a class goes to the slabs: a thread that frees all it has would gain nothing. Blocks of others' slabs are
+ * not kept either, they go home (ADR 11); nor is anything of a private heap, whose end would have to know of it, nor without a
+ * warm pool, nor under another policy than the usual one.
+ *
+ * What is kept goes to its slabs where the cache's blocks do (a trim, a thread's end, a rest), when the thread only frees, and at a
+ * rest since the last of which no refill took any: a thread that has kept some watches (heap_watch.c), so that there are rests. The
+ * next overflow of the class is a first one then.
  *
  * The stacks lie in a slot of their own, taken when the first half is to be kept and given back when nothing is. The owner alone
  * reads and writes them. */
@@ -16,11 +19,10 @@
 
 #include "heap.h"
 
-#define SPILLS 20 /* classes up to TINY_MAX */
+#define SPILLS 20 /* classes up to TINY_MAX; each has a bit in the heap's words */
 
 struct spill {
     uint16_t count[SPILLS];
-    bool was_taken[SPILLS]; /* from since the last rest */
     void *blocks[SPILLS][CACHE_BLOCKS_MAX];
 };
 #define SPILL_SLOTS ((unsigned)((sizeof(struct spill) + SLOT_BYTES - 1) / SLOT_BYTES))
@@ -48,7 +50,10 @@ static bool are_own(const struct heap *heap, void *const *blocks, uint32_t count
 
 bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count) {
     struct spill *spill = heap->spill;
-    if (!is_for(heap, kind) || (spill != NULL && spill->count[kind] + count > class_info[kind].cache_max)) return false;
+    if (!is_for(heap, kind)) return false;
+    bool is_first = (heap->spill_wanted >> kind & 1) == 0;
+    heap->spill_wanted |= UINT32_C(1) << kind;
+    if (is_first || (spill != NULL && spill->count[kind] + count > class_info[kind].cache_max)) return false;
     if (!are_own(heap, blocks, count) || (spill == NULL && (spill = spill_make(heap)) == NULL)) return false;
     memcpy(&spill->blocks[kind][spill->count[kind]], blocks, count * sizeof *blocks);
     spill->count[kind] = (uint16_t)(spill->count[kind] + count);
@@ -61,23 +66,25 @@ uint32_t heap_spill_take(struct heap *heap, unsigned kind, void **slots, uint32_
     if (spill == NULL || kind >= SPILLS || spill->count[kind] == 0) return 0;
     if (count > spill->count[kind]) count = spill->count[kind];
     spill->count[kind] = (uint16_t)(spill->count[kind] - count);
-    spill->was_taken[kind] = true;
+    heap->spill_used |= UINT32_C(1) << kind;
     memcpy(slots, &spill->blocks[kind][spill->count[kind]], count * sizeof *slots);
     return count;
 }
 
 bool heap_spill_is_idle(struct heap *heap, unsigned kind) {
-    struct spill *spill = heap->spill;
-    if (spill == NULL || kind >= SPILLS) return false;
-    bool is_idle = spill->count[kind] != 0 && !spill->was_taken[kind];
-    spill->was_taken[kind] = false;
-    return is_idle;
+    if (kind >= SPILLS) return false;
+    bool was_used = (heap->spill_used >> kind & 1) != 0;
+    heap->spill_used &= ~(UINT32_C(1) << kind);
+    return !was_used;
 }
 
 void **heap_spill_all(struct heap *heap, unsigned kind, uint32_t *count) {
     struct spill *spill = heap->spill;
     *count = 0;
-    if (spill == NULL || kind >= SPILLS) return NULL;
+    if (kind >= SPILLS) return NULL;
+    heap->spill_wanted &= ~(UINT32_C(1) << kind);
+    heap->spill_used &= ~(UINT32_C(1) << kind);
+    if (spill == NULL) return NULL;
     *count = spill->count[kind];
     spill->count[kind] = 0;
     return spill->blocks[kind];
