@@ -184,12 +184,20 @@ static void add_memory(weft_heap_counts *to) {
     to->classes = CLASSES;
 }
 
+/* Blocks change threads while the threads are gone through: a free may be seen whose allocation was not. */
+static void counts_settle(weft_heap_counts *to) {
+    uint64_t *sums[] = {&to->allocs, &to->frees, &to->hits, &to->live_bytes};
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+        if ((int64_t)*sums[i] < 0) *sums[i] = 0;
+}
+
 static void counts_all(weft_heap_counts *to) {
     *to = (weft_heap_counts){0};
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) {
         for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
         add_large(to, heap);
     }
+    counts_settle(to);
     add_memory(to);
 }
 
@@ -210,6 +218,7 @@ int weft_heap_stats(weft_heap_counts *counts) {
 static void counts_class(weft_heap_counts *to, unsigned kind) {
     *to = (weft_heap_counts){0};
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    counts_settle(to);
 }
 
 int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts) {
@@ -279,7 +288,7 @@ static int walk_slot(const struct segment *segment, unsigned slot, visit_fn visi
     if (kind < CLASSES) {
         area.block_size = class_info[kind].size;
         area.blocks = class_info[kind].blocks;
-        area.blocks_used = load_rlx(&segment->slabs[slot].used);
+        area.blocks_used = (size_t)min_u64(load_rlx(&segment->slabs[slot].used), area.blocks); /* of another class by now? */
         if (area.blocks_used == 0) return 0;
     } else if (kind <= KIND_RUN) {
         area.size = area.block_size = load_rlx(&segment->slabs[slot].run_slots) * SLOT_BYTES;

@@ -315,3 +315,16 @@ static void look_at_mappings(void) { explore_observe(mappings_seen()); }
 static void check_mappings(void) { EXPECT(mappings_seen() == 2); }
 EXPLORE_DRIVER(heap_mappings, .about = "two add a mapping each to the table", .setup = setup,
                .threads = {make_mapping, make_mapping, look_at_mappings}, .check = check_mappings, .must_see = 7);
+
+/* Sums while blocks go from thread to thread: none falls below zero. */
+enum { COUNTED_MAX = 1 << 20 };
+static void look_at_counts(void) {
+    weft_heap_counts one = {.struct_size = sizeof one};
+    size_t size = 0;
+    EXPECT(weft_heap_class_stats(class_of(SIZE), &size, &one) == WEFT_OK && size == SIZE);
+    EXPECT(one.allocs <= COUNTED_MAX && one.frees <= COUNTED_MAX && one.hits <= COUNTED_MAX &&
+           one.live_bytes <= COUNTED_MAX);
+    explore_observe(one.frees != 0);
+}
+EXPLORE_DRIVER(heap_counts, .about = "blocks are counted while they change threads", .setup = setup,
+               .threads = {hand_over, take_over, look_at_counts}, .check = check, .must_see = 3);
