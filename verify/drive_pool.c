@@ -1,8 +1,10 @@
 /* drive_pool.c: the whole pool through its public interface: created, given tasks from several threads, waited for,
  * destroyed. A group and the results of its tasks are released as soon as the wait returns. */
+#define _GNU_SOURCE
 #include "explore.h"
 #include "worker.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { TASKS_MAX = 16 };
@@ -474,3 +476,31 @@ static void create_or_fail(void) {
 }
 EXPLORE_DRIVER(pool_poor, .about = "memory and threads run out", .threads = {create_or_fail},
                .flags = EXPLORE_THREADS_FAIL | EXPLORE_MEMORY_FAILS, .must_see = 7);
+
+/* The process's own pool: made by the first who asks for it, ended by the last who gives it back, made again. */
+static uint32_t users;
+static uint64_t own_seen;
+static void setup_own(void) {
+    memset(&world, 0, sizeof world);
+    users = 0;
+    own_seen = 0;
+    setenv("WEFT_WORKERS", "1", 1);
+}
+static void use_own(void) {
+    weft_pool *pool = NULL;
+    EXPECT(weft_default_pool(&pool) == WEFT_OK && pool != NULL);
+    users++;
+    explore_observe(users > 1 ? 0 : 1);
+    explore_observe(own_seen == 0 || own_seen == pool->id ? 1 : 2);
+    own_seen = pool->id;
+    submit_to(pool, NULL, task, NULL);
+    EXPECT(weft_wait(pool, NULL) == WEFT_OK);
+    users--;
+    EXPECT(weft_pool_destroy(&pool) == WEFT_OK && pool == NULL);
+}
+static void check_own(void) {
+    unsetenv("WEFT_WORKERS");
+    all_run();
+}
+EXPLORE_DRIVER(pool_own, .about = "users of the process's own pool come and go", .setup = setup_own,
+               .threads = {use_own, use_own, use_own}, .check = check_own, .must_see = 7);
