@@ -11,8 +11,9 @@
  *
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
  * the group's own error when a task failed. Every function may be called from any thread, and none in a signal handler,
- * unless its comment says otherwise. Sizes are in bytes; times say their unit in their name. How to see what a pool does
- * stands at the end. The environment is read where that is said, and by the first pool: WEFT_FENCE=full (no membarrier).
+ * unless its comment says otherwise; none is a cancellation point. Sizes are in bytes; times say their unit in their name.
+ * How to see what a pool does stands at the end. The environment is read where that is said; WEFT_FENCE=full (no
+ * membarrier) by the first pool.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -74,7 +75,8 @@ typedef struct weft_worker weft_worker; /* a thread's seat in one pool; opaque, 
 
 /* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task
  * was submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will
- * report (use positive numbers to tell yours from weft's). No exception, longjmp or pthread_exit may leave it. */
+ * report (use positive numbers to tell yours from weft's). No exception or longjmp may leave it. pthread_cancel does not
+ * concern workers; where a thread ends inside a task nevertheless, the process ends with a message. */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
 /* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. A task
@@ -105,8 +107,7 @@ enum weft_full {
 
 #define WEFT_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
 /* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is
- * what it grows by, from that moment on. Recorded timelines are part of it, payloads over WEFT_INLINE_MAX and the rest of
- * the process not. */
+ * what it grows by, from that moment on. Timelines are part of it, payloads over WEFT_INLINE_MAX and other memory not. */
 #define WEFT_LOCK 16u
 
 /* weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
@@ -318,9 +319,8 @@ typedef struct weft_object {
                                                   weft. NULL: its bytes are copied */
 } weft_object;
 
-/* weft_submit for such a payload: `move` makes it in the queue, on the calling thread, before this returns; `clean` does not
- * concern it. Returns as weft_submit; WEFT_EINVAL also for NULL type or object, or too large a size. On error `move` was
- * not called. */
+/* weft_submit for such a payload: `move` makes it in the queue, on the calling thread, before this returns; on error it was
+ * not called. `clean` does not concern it. WEFT_EINVAL also for NULL type, run or object, or a size too large. */
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
 
 /* weft_submit_after for such a payload, of at most 112 bytes, `move` NULL. On error `run` was not called, nor will it be. */

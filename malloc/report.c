@@ -185,9 +185,9 @@ static void say(const char *name, const char *value, const char *what) {
 
 static void report_wished(void) {
     int saved = errno;
-    int fd = wish.file == NULL ? wish.error_fd : open(wish.file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = wish.file == NULL ? wish.error_fd : os_append(wish.file);
     bool is_written = fd >= 0 && report_write(wish.form, fd);
-    if (fd >= 0 && wish.file != NULL) close(fd);
+    if (fd >= 0 && wish.file != NULL) os_close(fd);
     if (!is_written && wish.file != NULL) say("WEFT_HEAP_STATS_FILE", wish.file, " took not all of it\n");
     errno = saved;
 }

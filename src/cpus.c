@@ -11,7 +11,6 @@
 #include "os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,20 +125,16 @@ typedef struct reader {
 } reader;
 
 static bool reader_open(reader *in, const char *path) {
-    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    in->fd = os_open(path);
     in->begin = in->end = 0;
     return in->fd >= 0;
 }
 
 /* false at the end of the file, or when it cannot be read. */
 static bool reader_fill(reader *in) {
-    ssize_t got;
-    do {
-        got = read(in->fd, in->bytes, sizeof in->bytes);
-    } while (got < 0 && errno == EINTR);
     in->begin = 0;
-    in->end = got > 0 ? (size_t)got : 0;
-    return got > 0;
+    in->end = os_read(in->fd, in->bytes, sizeof in->bytes);
+    return in->end > 0;
 }
 
 /* The next line of less than TEXT_MAX bytes, without its newline; longer ones (overlay mounts) are skipped. false: none. */
@@ -166,7 +161,7 @@ static bool reader_line(reader *in, char line[TEXT_MAX]) {
 static bool read_first_line(reader *in, const char *path, char line[TEXT_MAX]) {
     if (!reader_open(in, path)) return false;
     bool any = reader_line(in, line);
-    close(in->fd);
+    os_close(in->fd);
     return any;
 }
 
@@ -349,10 +344,10 @@ static void mount_line(search *s, char *line, const char *root) {
 static void search_run(search *s, const char *proc_cgroup, const char *mountinfo, const char *root) {
     if (!reader_open(&s->in, proc_cgroup)) return;
     while (reader_line(&s->in, s->line)) own_line(s, s->line);
-    close(s->in.fd);
+    os_close(s->in.fd);
     if (!reader_open(&s->in, mountinfo)) return;
     while (reader_line(&s->in, s->line)) mount_line(s, s->line, root);
-    close(s->in.fd);
+    os_close(s->in.fd);
 }
 
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {

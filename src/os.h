@@ -3,7 +3,7 @@
  * os_linux.c serves it in ordinary builds; the schedule explorer serves the same functions with mocks (verify/os_explore.c),
  * so nothing above this layer calls libc or the kernel for memory pages, threads, sleeping, time or "who am I" by itself.
  *
- * No function sets errno on purpose; results are stated at each.
+ * No function sets errno on purpose, none is a cancellation point (pthread_cancel); results are stated at each.
  */
 #ifndef WEFT_OS_H
 #define WEFT_OS_H
@@ -40,7 +40,7 @@ uint64_t os_page_faults(void);
 void *os_alloc(size_t bytes);
 void os_free(void *memory);
 
-/* ---- output ------------------------------------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------------------------------------------------- */
 
 /* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
 bool os_write(int fd, const void *data, size_t bytes);
@@ -48,9 +48,18 @@ bool os_write(int fd, const void *data, size_t bytes);
 int os_create(const char *path);
 /* Makes the file, or opens it to write behind what it has. */
 int os_append(const char *path);
+/* Opens a file to read it, also one that would keep the caller waiting. Its descriptor, or -1. */
+int os_open(const char *path);
+/* What comes next, at most `bytes`; how much that is; 0: the file's end, or it cannot be read. */
+size_t os_read(int fd, void *to, size_t bytes);
+/* All of the `bytes` at `offset`. false: they could not be read. */
+bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 /* Cuts a file that can be cut to nothing. */
 void os_empty(int fd);
 void os_close(int fd);
+
+/* Ends the process with a line on standard error: going on would hang or do harm. */
+void os_die(const char *what) __attribute__((noreturn));
 
 /* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the
  * offset in the file; else 0x12. Cut to size - 1 characters. Safe in signal handlers. */
@@ -68,8 +77,8 @@ typedef struct os_thread_options {
     const void *cpus;  /* an os_cpuset, or NULL for the creator's */
 } os_thread_options;
 
-/* Starts `entry(argument)` with signals blocked, except those that a fault in the thread itself raises and SIGPROF. 0, or a
- * positive errno value: nothing was started. */
+/* Starts `entry(argument)` with signals blocked, except those that a fault in the thread itself raises and SIGPROF, and
+ * cancellation disabled. 0, or a positive errno value: nothing was started. */
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 /* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);

@@ -1,6 +1,8 @@
 /* os_linux.c: the machine, on Linux with pthreads. Layer 1; the contracts are in os.h.
  *
- * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it.
+ * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it. A thread that is
+ * cancelled inside would leave locks and files behind, and others waiting, so calls that the C library makes cancellation
+ * points go to the kernel directly.
  *
  * The asymmetric fence (fence.c) needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the
  * environment (read by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child
@@ -136,13 +138,13 @@ void os_free(void *memory) {
     errno = saved;
 }
 
-/* ---- output ------------------------------------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------------------------------------------------- */
 
 bool os_write(int fd, const void *data, size_t bytes) {
     int saved = errno;
     const char *from = data;
     while (bytes > 0) {
-        ssize_t written = write(fd, from, bytes);
+        long written = syscall(SYS_write, fd, from, bytes);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) break;
         from += written;
@@ -152,16 +154,42 @@ bool os_write(int fd, const void *data, size_t bytes) {
     return bytes == 0;
 }
 
-static int open_to_write(const char *path, int how) {
+static int open_file(const char *path, int how) {
     int saved = errno;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_CLOEXEC | how, 0666);
     errno = saved;
-    return fd;
+    return (int)fd;
 }
 
-int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
+int os_create(const char *path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC); }
 
-int os_append(const char *path) { return open_to_write(path, O_APPEND); }
+int os_append(const char *path) { return open_file(path, O_WRONLY | O_CREAT | O_APPEND); }
+
+int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
+
+size_t os_read(int fd, void *to, size_t bytes) {
+    int saved = errno;
+    long got;
+    do got = syscall(SYS_read, fd, to, bytes);
+    while (got < 0 && errno == EINTR);
+    errno = saved;
+    return got > 0 ? (size_t)got : 0;
+}
+
+bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes) {
+    int saved = errno;
+    char *at = to;
+    while (bytes > 0) {
+        long got = syscall(SYS_pread64, fd, at, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        at += got;
+        offset += (uint64_t)got;
+        bytes -= (size_t)got;
+    }
+    errno = saved;
+    return bytes == 0;
+}
 
 void os_empty(int fd) {
     int saved = errno;
@@ -170,8 +198,18 @@ void os_empty(int fd) {
 
 void os_close(int fd) {
     int saved = errno;
-    close(fd);
+    syscall(SYS_close, fd);
     errno = saved;
+}
+
+void os_die(const char *what) {
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
+    text_put(&text, "weft: ");
+    text_put(&text, what);
+    text_put(&text, "\n");
+    text_end(&text);
+    abort();
 }
 
 /* ---- who am I ----------------------------------------------------------------------------------------------------- */
@@ -255,6 +293,7 @@ typedef struct thread_record {
 
 static void *thread_main(void *value) {
     const thread_record *record = value;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     if (record->name[0] != 0) pthread_setname_np(pthread_self(), record->name);
     record->entry(record->argument);
     return NULL;
@@ -354,7 +393,10 @@ void os_thread_join(os_thread thread) {
     int saved = errno;
     thread_record *record = (thread_record *)thread.handle;
     if (record->fork_count == os_fork_count()) {
+        int state;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
         int error = pthread_join(record->thread, NULL);
+        pthread_setcancelstate(state, NULL);
         ASSERT(error == 0);
         (void)error;
     }
@@ -364,7 +406,7 @@ void os_thread_join(os_thread thread) {
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
 
-_Static_assert(sizeof(time_t) == sizeof(long), "SYS_futex takes a timespec of longs");
+_Static_assert(sizeof(time_t) == sizeof(long), "system calls take a timespec of longs");
 
 enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
     int saved = errno;
@@ -412,7 +454,7 @@ void os_yield(void) {
     if (++turns % YIELDS != 0 && may_yield())
         sched_yield();
     else
-        nanosleep(&moment, NULL);
+        syscall(SYS_nanosleep, &moment, NULL);
     errno = saved;
 }
 
@@ -463,7 +505,7 @@ void os_unlock(os_mutex *mutex) {
 void os_settle_now(void) {
     int saved = errno;
     struct timespec left = {0, SETTLE_NS};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+    while (syscall(SYS_nanosleep, &left, &left) != 0 && errno == EINTR) {}
     errno = saved;
 }
 

@@ -3,7 +3,6 @@
 #include "os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -59,12 +58,12 @@ int os_cpu_bind(uint32_t cpu) {
 /* The number in a file of one; `otherwise` when it cannot be read. */
 static int64_t read_number(const char *path, int64_t otherwise) {
     char text[32];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text);
-    if (fd >= 0) close(fd);
+    int fd = os_open(path);
+    size_t length = fd < 0 ? 0 : os_read(fd, text, sizeof text);
+    if (fd >= 0) os_close(fd);
     int64_t number = 0;
-    ssize_t i = length > 0 && text[0] == '-' ? 1 : 0;
-    ssize_t first = i;
+    size_t i = length > 0 && text[0] == '-' ? 1 : 0;
+    size_t first = i;
     for (; i < length && i < 18 && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
     if (i == first) return otherwise;
     return first == 1 ? -number : number;

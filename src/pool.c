@@ -113,16 +113,26 @@ static struct weft_worker *seat_take(weft_pool *pool, int *error) {
     return seat;
 }
 
-static void self_exit(os_self *self) {
+/* Whether the thread is in a task, a call or a loop's body still. */
+static bool seats_leave(const os_self *self) {
+    bool is_inside = false;
     registry_lock();
     for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
         if (!registry_has(seating->pool, seating->pool_id)) continue;
+        is_inside |= seating->seat->frame != NULL;
         os_lock(&seating->pool->lock);
         seating->seat->lane = &seating->pool->blank;
         store_rlx(&seating->seat->taken_by, 0);
         os_unlock(&seating->pool->lock);
     }
     os_unlock(&registry.lock);
+    return is_inside;
+}
+
+static void self_exit(os_self *self) {
+    bool is_inside = self->is_worker || (self->seatings != NULL && seats_leave(self));
+    if (is_inside) /* what it is in would never end */
+        os_die("a thread has ended (pthread_exit, pthread_cancel?) inside a task, or before weft_leave");
     while (self->seatings != NULL) {
         struct seating *seating = self->seatings;
         self->seatings = seating->next;
@@ -130,8 +140,9 @@ static void self_exit(os_self *self) {
     }
     self->pool_id = 0;
     self->worker = NULL;
-    self->is_worker = false;
 }
+
+void seat_watch(void) { (void)os_self_watch(OS_EXIT_POOL, self_exit); /* no memory: it is not noticed then */ }
 
 /* Forgets the seatings whose pools have ended. */
 static void seatings_sweep(os_self *self) {

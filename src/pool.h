@@ -10,6 +10,9 @@
  * the thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);
 
+/* The calling thread, a worker until its os_self says no more, ends the process with a word should it end before. */
+void seat_watch(void);
+
 /* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
 const char *config_read(weft_config *whole, const weft_config *config);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */

@@ -3,26 +3,10 @@
  * Reads /proc/self/maps and the file's symbol table by system calls alone: no lock, no allocation, so it serves signal
  * handlers, and it finds static functions too, which the dynamic linker knows nothing of. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "text.h"
-
-static bool read_at(int fd, uint64_t offset, void *to, size_t bytes) {
-    char *at = to;
-    while (bytes > 0) {
-        ssize_t got = pread(fd, at, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        at += got;
-        offset += (uint64_t)got;
-        bytes -= (size_t)got;
-    }
-    return true;
-}
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
@@ -60,16 +44,15 @@ static void line_add(struct maps_line *line, char c) {
 
 /* The file that is mapped there. */
 static bool mapping_of(uint64_t address, struct mapping *mapping) {
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int fd = os_open("/proc/self/maps");
     if (fd < 0) return false;
     struct maps_line line = {0};
     char buffer[512];
     bool found = false;
     for (;;) {
-        ssize_t got = read(fd, buffer, sizeof buffer);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        for (ssize_t i = 0; i < got && !found; i++) {
+        size_t got = os_read(fd, buffer, sizeof buffer);
+        if (got == 0) break;
+        for (size_t i = 0; i < got && !found; i++) {
             if (buffer[i] != '\n') {
                 line_add(&line, buffer[i]);
                 continue;
@@ -79,7 +62,7 @@ static bool mapping_of(uint64_t address, struct mapping *mapping) {
         }
         if (found) break;
     }
-    close(fd);
+    os_close(fd);
     if (!found) return false;
     mapping->offset = address - line.start + line.offset;
     memcpy(mapping->path, line.path, line.path_length);
@@ -93,7 +76,7 @@ static bool mapping_of(uint64_t address, struct mapping *mapping) {
 static bool link_address(int fd, const ElfW(Ehdr) * head, uint64_t offset, uint64_t *address) {
     for (unsigned i = 0; i < head->e_phnum; i++) {
         ElfW(Phdr) part;
-        if (!read_at(fd, head->e_phoff + i * sizeof part, &part, sizeof part)) return false;
+        if (!os_read_at(fd, head->e_phoff + i * sizeof part, &part, sizeof part)) return false;
         if (part.p_type != PT_LOAD || offset < part.p_offset || offset >= part.p_offset + part.p_filesz) continue;
         *address = offset - part.p_offset + part.p_vaddr;
         return true;
@@ -104,9 +87,9 @@ static bool link_address(int fd, const ElfW(Ehdr) * head, uint64_t offset, uint6
 /* The section of that type, and the one with its names. */
 static bool find_table(int fd, const ElfW(Ehdr) * head, uint32_t type, ElfW(Shdr) table[2]) {
     for (unsigned i = 0; i < head->e_shnum; i++) {
-        if (!read_at(fd, head->e_shoff + i * sizeof *table, &table[0], sizeof *table)) return false;
+        if (!os_read_at(fd, head->e_shoff + i * sizeof *table, &table[0], sizeof *table)) return false;
         if (table[0].sh_type == type)
-            return read_at(fd, head->e_shoff + table[0].sh_link * sizeof *table, &table[1], sizeof *table);
+            return os_read_at(fd, head->e_shoff + table[0].sh_link * sizeof *table, &table[1], sizeof *table);
     }
     return false;
 }
@@ -124,7 +107,7 @@ static uint32_t find_symbol(int fd, const ElfW(Shdr) * table, uint64_t address) 
     uint32_t local = 0;
     for (uint64_t at = 0; at + sizeof *symbols <= table->sh_size; at += sizeof symbols) {
         size_t bytes = (size_t)min_u64(sizeof symbols, table->sh_size - at);
-        if (!read_at(fd, table->sh_offset + at, symbols, bytes)) break;
+        if (!os_read_at(fd, table->sh_offset + at, symbols, bytes)) break;
         for (size_t i = 0; i < bytes / sizeof *symbols; i++) {
             if (!covers(&symbols[i], address)) continue;
             if (symbols[i].st_info >> 4 != STB_LOCAL) return symbols[i].st_name;
@@ -138,7 +121,7 @@ static bool find_in_table(int fd, const ElfW(Shdr) table[2], uint64_t address, c
     uint32_t at = find_symbol(fd, table, address);
     if (at == 0 || at >= table[1].sh_size) return false;
     size_t length = (size_t)min_u64(size - 1, table[1].sh_size - at);
-    if (!read_at(fd, table[1].sh_offset + at, name, length)) return false;
+    if (!os_read_at(fd, table[1].sh_offset + at, name, length)) return false;
     name[length] = 0;
     return name[0] != 0;
 }
@@ -147,7 +130,7 @@ static bool find_in_file(int fd, uint64_t offset, char *name, size_t size) {
     ElfW(Ehdr) head;
     ElfW(Shdr) table[2];
     uint64_t address;
-    if (!read_at(fd, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return false;
+    if (!os_read_at(fd, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return false;
     if (head.e_phentsize != sizeof(ElfW(Phdr)) || (head.e_shnum > 0 && head.e_shentsize != sizeof(ElfW(Shdr)))) return false;
     if (!link_address(fd, &head, offset, &address)) return false;
     return (find_table(fd, &head, SHT_SYMTAB, table) && find_in_table(fd, table, address, name, size)) ||
@@ -168,12 +151,10 @@ static void put_offset(const struct mapping *mapping, uint64_t address, char *na
 }
 
 void os_symbol(uintptr_t address, char *name, size_t size) {
-    int saved = errno;
     struct mapping mapping;
     bool is_mapped = mapping_of(address, &mapping);
-    int fd = is_mapped ? open(mapping.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int fd = is_mapped ? os_open(mapping.path) : -1;
     if (fd < 0 || !find_in_file(fd, mapping.offset, name, size))
         put_offset(is_mapped ? &mapping : NULL, address, name, size);
-    if (fd >= 0) close(fd);
-    errno = saved;
+    if (fd >= 0) os_close(fd);
 }

@@ -666,6 +666,7 @@ void worker_main(void *argument) {
     self->pool_id = pool->id;
     self->worker = seat;
     self->is_worker = true;
+    seat_watch();
     frame_push(seat, &frame);
     real_begin(seat);
     near_moved(seat);
@@ -676,4 +677,5 @@ void worker_main(void *argument) {
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     real_end(seat);
     frame_pop(seat);
+    self->is_worker = false;
 }

@@ -242,6 +242,8 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
 }
 unsigned os_cpu_count(void) { return 2; }
 
+void os_die(const char *what) { explore_fail("%s", what); }
+
 #if defined(WEFT_CHECKED)
 __attribute__((weak)) void weft_panic(const char *what, const char *file, int line) {
     explore_fail("assertion at %s:%d: %s", file, line, what);
