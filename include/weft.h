@@ -306,9 +306,9 @@ typedef struct weft_after {
  *
  * As weft_submit, which it is when groups.after has finished already. Else it allocates when size is over 112, and takes its
  * place in a bounded queue when it starts. Without memory to queue it then, it runs on the thread that finished
- * groups.after. WEFT_EDEADLK, nothing queued: the groups are the same, or groups.after cannot finish before groups.group
- * has, because of other continuations or a task that sleeps in a wait. Where a task of groups.after waits for groups.group,
- * that wait or this call returns it, whichever comes later. */
+ * groups.after, and its waits for what that thread has begun return WEFT_EDEADLK. WEFT_EDEADLK, nothing queued: the groups
+ * are the same, or groups.after cannot finish before groups.group has, for other continuations or a task that sleeps in a
+ * wait. Where a task of groups.after waits for groups.group, that wait or this call returns it, whichever comes later. */
 WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size);
 
 /* A payload that is more than its bytes (a C++ callable), for weft_submit_object. */

@@ -504,6 +504,8 @@ void fork_detach(struct weft_worker *seat) {
     fork_done(call, span_of(call->place)->seat);
 }
 
+uint32_t fork_index(const struct fork_call *call) { return load_rlx(&span_of(call->place)->index); }
+
 void fork_run(struct weft_worker *seat, struct fork_call *call) {
     count_up(&seat->forks_taken, 1);
     struct fork_span *above = span_of(call->place);

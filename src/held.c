@@ -18,6 +18,9 @@
  * is refused: so of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot
  * be refused: its wait goes to sleep all the same and wakes the others, which look once more. It counts itself in `circles`
  * first (T29 in wait.c): who has looked for circles before, and is not seen asleep yet, sees that count, and looks again.
+ * No circle is of such waits alone, to wake one another for ever: the group that a run waits for is its own and known to
+ * nobody else, so a task of it began after that wait did, and in it, or on top of it, the next one; along the waits of a
+ * circle each would have begun after the one before.
  */
 #include "held.h"
 

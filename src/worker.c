@@ -100,15 +100,17 @@ void worker_settle(struct weft_worker *seat, struct record *record) {
     event_raise(&pool->drained);
 }
 
-void worker_flush(struct weft_worker *seat) {
+/* From now on the frame is of the group whose record that is (index 0: of none). What the group before held may run in here,
+ * and wait: so the frame tells by then what the thread is about to run. */
+static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     struct frame *frame = seat->frame;
     struct record *record = frame->record;
-    if (record == NULL) return;
     uint64_t tasks = frame->unflushed;
-    frame->record = NULL;
-    frame->index = 0;
-    frame->id = 0;
+    frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
+    frame->index = index;
+    frame->id = index == 0 ? 0 : load_rlx(&frame->record->id) & ~ID_MARKS;
     frame->unflushed = 0;
+    if (record == NULL) return;
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
     rank_before_count(seat->pool, record);
@@ -116,11 +118,8 @@ void worker_flush(struct weft_worker *seat) {
     worker_settle(seat, record);
 }
 
-static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
-    worker_flush(seat);
-    seat->frame->record = record_at(&seat->pool->groups, index);
-    seat->frame->index = index;
-    seat->frame->id = load_rlx(&seat->frame->record->id) & ~ID_MARKS;
+void worker_flush(struct weft_worker *seat) {
+    if (seat->frame->record != NULL) frame_switch(seat, 0);
 }
 
 static void *cell_payload(struct cell *cell, uint64_t meta) {
@@ -612,7 +611,10 @@ static void run_background(struct weft_worker *seat, struct piece *piece) {
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
-    if (find.tasks == 0) worker_flush(seat); /* the loop, or the call, may be long, and may wait for just these tasks */
+    if (find.tasks == 0) { /* the loop, or the call, may be long, and may wait for just the tasks before */
+        frame_switch(seat, find.helper != 0 ? loop_index(find.loop) : fork_index(&find.call));
+        worker_flush(seat);
+    }
     if (find.is_background)
         run_background(seat, &find.piece);
     else if (find.tasks == 0 && find.helper != 0)

@@ -1,7 +1,6 @@
 /* test_after.c: tasks that start when a group has finished, and tasks that are children of one. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "shortage.h"
 
 static const size_t sizes[] = {0, 1, 4, 16, 17, 64, 112, 113, 500, 1009, 2032, 2033, 100000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -549,70 +548,6 @@ static void test_misuse(void **state) {
     end_pool(pool);
 }
 
-/* Memory fails at the Nth call, and from the Nth on: what was accepted runs once, what was refused does not. */
-static unsigned try_with_shortage(unsigned at, bool and_after) {
-    weft_pool *pool = make_pool(2);
-    enum { GROUPS = 8 };
-    weft_group groups[GROUPS] = {WEFT_GROUP_INIT};
-    atomic_uint counter = 0, *pointer = &counter;
-    static unsigned char bytes[2000];
-    unsigned accepted = 0;
-    gate g;
-    gate_occupy(&g, pool, &groups[0]);
-    memcpy(bytes, &pointer, sizeof pointer);
-    shortage_begin(at, and_after);
-    for (int i = 0; i < 100; i++) {
-        const weft_after after = {&groups[i % (GROUPS - 1)], &groups[i % (GROUPS - 1) + 1]};
-        int error = weft_submit_after(pool, after, count_task, bytes, i % 3 == 0 ? sizeof bytes : sizeof pointer);
-        REQUIRE(error == WEFT_OK || error == WEFT_ENOMEM);
-        accepted += error == WEFT_OK;
-    }
-    gate_open(&g);
-    for (int i = 0; i < GROUPS; i++) REQUIRE(weft_wait(pool, &groups[i]) == WEFT_OK);
-    REQUIRE(atomic_load(&counter) == accepted);
-    end_pool(pool);
-    return accepted;
-}
-static void test_shortage(void **state) {
-    (void)state;
-    for (int and_after = 0; and_after < 2; and_after++) {
-        for (unsigned at = 1;; at++) {
-            unsigned accepted = try_with_shortage(at, and_after != 0);
-            if (shortage_end()) continue;
-            assert_int_equal(accepted, 100);
-            assert_true(at > 30); /* the wrapper was in the way */
-            break;
-        }
-    }
-}
-
-/* More held tasks than a new pool's lanes have room for start when there is no memory: each runs all the same. */
-static void test_started_without_memory(void **state) {
-    enum { HELD = 10000 };
-    (void)state;
-    weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP; /* nobody runs a task before all have started */
-    weft_pool *pool = make_pool_with(&config);
-    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
-    atomic_uint counter = 0;
-    struct {
-        atomic_uint *counter;
-        char rest[104]; /* four cells each */
-    } payload = {&counter, {0}};
-    gate g;
-    gate_occupy(&g, pool, &first);
-    for (int i = 0; i < HELD; i++)
-        assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &payload, sizeof payload),
-                         WEFT_OK);
-    shortage_begin(1, true);
-    gate_open(&g);
-    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
-    assert_true(shortage_end()); /* the lane was to grow */
-    assert_int_equal(atomic_load(&counter), HELD);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
-    end_pool(pool);
-}
-
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -633,8 +568,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_pool_ends),
         cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_shortage),
-        cmocka_unit_test(test_started_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
