@@ -141,7 +141,7 @@ typedef struct weft_config {
     void (*data_free)(void *data); /* for each *weft_worker_data that is not NULL, in destroy, after every stop hook */
     weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
     void *context;                 /* passed to start, stop, clean and watchdog */
-    /* What the pool does, to be seen: see the end of this file. */
+    /* What the pool does, to be seen: see the end of this file. A file that took not all of it is named on stderr. */
     const char *stats; /* file to which destroy adds the counters, as weft_stats_print; or NULL */
     const char *trace; /* file that is a timeline after destroy, recorded from create on; or NULL */
     /* Events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24. */

@@ -256,9 +256,11 @@ void observe_end(weft_pool *pool) {
     watchdog_end(pool);
     if (pool->trace.file > 0) {
         os_empty(pool->trace.file - 1); /* another pool may have written to it since */
-        weft_trace_write(pool, pool->trace.file - 1);
+        if (weft_trace_write(pool, pool->trace.file - 1) != WEFT_OK)
+            text_tell(pool->config.trace, " took not all of", " the timeline");
     }
-    if (pool->stats_file > 0) weft_stats_print(pool, pool->stats_file - 1);
+    if (pool->stats_file > 0 && weft_stats_print(pool, pool->stats_file - 1) != WEFT_OK)
+        text_tell(pool->config.stats, " took not all of", " the counters");
     file_close(&pool->trace.file);
     file_close(&pool->stats_file);
 }

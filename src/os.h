@@ -160,7 +160,8 @@ INLINE void os_take_turns(uint32_t *turn) {
 /* os_fence_light on one side and os_fence_heavy on the other order as two sequentially consistent fences do: either the
  * light side's store before is seen by the heavy side's loads after, or the heavy side's store before by the light side's
  * loads after. Heavy is membarrier(2) and light a compiler barrier; without membarrier (seccomp, old kernels,
- * WEFT_FENCE=full in the environment at the first os_init) both are full fences, which os_fence_is_asymmetric tells. */
+ * WEFT_FENCE=full in the environment at the first os_init; other words are told) both are full fences, which
+ * os_fence_is_asymmetric tells. */
 typedef ATOMIC(bool) os_flag;
 extern os_flag os_fence_asymmetric; /* cleared for good should membarrier stop working: fence.c */
 #define FENCE_LIGHT(tag) (LIKELY(load_rlx(&os_fence_asymmetric)) ? fence_compiler() : fence_sc(tag))

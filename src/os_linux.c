@@ -203,12 +203,7 @@ void os_close(int fd) {
 }
 
 void os_die(const char *what) {
-    char buffer[256];
-    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
-    text_put(&text, "weft: ");
-    text_put(&text, what);
-    text_put(&text, "\n");
-    text_end(&text);
+    text_tell(what, "", "");
     abort();
 }
 
@@ -518,9 +513,17 @@ bool os_barrier(void) {
     return works;
 }
 
+/* What WEFT_FENCE says, not in set-user-ID programs. */
+static bool fence_is_full(void) {
+    const char *wish = secure_getenv("WEFT_FENCE");
+    if (wish == NULL || wish[0] == 0) return false;
+    if (strcmp(wish, "full") == 0) return true;
+    text_tell("WEFT_FENCE=", wish, " is not understood and has no effect");
+    return false;
+}
+
 static void fence_init(void) {
-    const char *wish = getenv("WEFT_FENCE");
-    if (wish != NULL && strcmp(wish, "full") == 0) return;
+    if (fence_is_full()) return;
     long commands = membarrier_call(MEMBARRIER_CMD_QUERY);
     if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
     if (membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return;

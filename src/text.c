@@ -72,3 +72,14 @@ int text_end(struct text *text) {
     text->length = 0;
     return text->failed ? -1 : 0;
 }
+
+void text_tell(const char *first, const char *second, const char *third) {
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
+    text_put(&text, "weft: ");
+    text_put(&text, first);
+    text_put(&text, second);
+    text_put(&text, third);
+    text_put(&text, "\n");
+    text_end(&text);
+}

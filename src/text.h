@@ -30,4 +30,7 @@ void text_put_field(struct text *text, const char *name, uint64_t n);
  * descriptor, or -1 when that took not all. */
 int text_end(struct text *text);
 
+/* One line on standard error: "weft: ", then these. */
+void text_tell(const char *first, const char *second, const char *third);
+
 #endif

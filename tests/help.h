@@ -95,4 +95,19 @@ static inline int in_child(int (*run)(void *), void *argument) {
     return child_status(child);
 }
 
+/* The same; `said` is what the child wrote on standard error, at most a few kilobytes, cut to size - 1
+ * characters. */
+static inline int in_child_said(int (*run)(void *), void *argument, char *said, size_t size) {
+    int ends[2], error = dup(STDERR_FILENO);
+    REQUIRE(error >= 0 && pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+    int status = in_child(run, argument);
+    REQUIRE(dup2(error, STDERR_FILENO) >= 0 && close(ends[1]) == 0 && close(error) == 0);
+    size_t length = 0;
+    for (ssize_t got; length < size - 1 && (got = read(ends[0], said + length, size - 1 - length)) > 0;)
+        length += (size_t)got;
+    said[length] = 0;
+    REQUIRE(close(ends[0]) == 0);
+    return status;
+}
+
 #endif

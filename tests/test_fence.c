@@ -106,11 +106,15 @@ static int exec_with_fence(void *wish) {
 
 static void test_fence_by_environment(void **state) {
     (void)state;
-    int status = in_child(exec_with_fence, "full");
+    char said[256];
+    int status = in_child_said(exec_with_fence, "full", said, sizeof said);
     if (status == 77) SKIP("this program cannot be started again (under an emulator)");
     assert_int_equal(status, 0);
-    assert_int_equal(in_child(exec_with_fence, ""), 0);
-    assert_int_equal(in_child(exec_with_fence, "other"), 0);
+    assert_string_equal(said, "");
+    assert_int_equal(in_child_said(exec_with_fence, "", said, sizeof said), 0);
+    assert_string_equal(said, "");
+    assert_int_equal(in_child_said(exec_with_fence, "other", said, sizeof said), 0);
+    assert_string_equal(said, "weft: WEFT_FENCE=other is not understood and has no effect\n");
 }
 
 static int fence_after_filter(void *argument) {

@@ -260,6 +260,23 @@ static void test_environment_refused(void **state) {
     unsetenv("WEFT_STACK_SIZE");
 }
 
+/* Files that take nothing. */
+static int observed_to_full(void *argument) {
+    (void)argument;
+    weft_config config = config_of(1);
+    config.stats = config.trace = "/dev/full";
+    end_pool(make_pool_with(&config));
+    return 0;
+}
+static void test_files_full(void **state) {
+    (void)state;
+    char said[256];
+    if (access("/dev/full", W_OK) != 0) SKIP("there is no /dev/full");
+    assert_int_equal(in_child_said(observed_to_full, NULL, said, sizeof said), 0);
+    assert_string_equal(said, "weft: /dev/full took not all of the timeline\n"
+                              "weft: /dev/full took not all of the counters\n");
+}
+
 enum { NOT_SECURE = 77 };
 
 /* What the process is that test_set_user_id starts. */
@@ -414,7 +431,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
         cmocka_unit_test(test_double_destroy),    cmocka_unit_test(test_format_of_an_older_caller),
         cmocka_unit_test(test_long_list),         cmocka_unit_test(test_environment_refused),
-        cmocka_unit_test(test_set_user_id),
+        cmocka_unit_test(test_files_full),        cmocka_unit_test(test_set_user_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
