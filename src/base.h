@@ -64,6 +64,18 @@ INLINE void prefetch_write(const void *p) {
 INLINE uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 INLINE uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* How many bits are set. The builtin is a call where not every processor has the instruction. */
+INLINE uint32_t bits_set(uint64_t word) {
+#if defined(__x86_64__) && !defined(__POPCNT__)
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
+#else
+    return (uint32_t)__builtin_popcountll(word);
+#endif
+}
+
 /* `n` rounded up to a multiple of `unit`, a power of two. */
 INLINE size_t round_up(size_t n, size_t unit) { return (n + unit - 1) & ~(unit - 1); }
 

@@ -15,6 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__has_include)
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+#endif
 
 /* ---- CPU sets ----------------------------------------------------------------------------------------------------- */
 
@@ -64,7 +69,7 @@ bool os_cpuset_parse(os_cpuset *set, const char *text) {
 
 unsigned os_cpuset_count(const os_cpuset *set) {
     unsigned count = 0;
-    for (size_t i = 0; i < OS_CPUS_MAX / 64; i++) count += (unsigned)__builtin_popcountll(set->bits[i]);
+    for (size_t i = 0; i < OS_CPUS_MAX / 64; i++) count += bits_set(set->bits[i]);
     return count;
 }
 
@@ -107,7 +112,15 @@ bool os_cpuset_apply(const os_cpuset *set) {
     return done;
 }
 
+/* Where the kernel keeps it up to date for each thread, that is a load; the C library's call would fetch pages of its code and
+ * data for it. */
 uint32_t os_cpu(void) {
+#if defined(RSEQ_SIG) && defined(__x86_64__)
+    const char *thread;
+    __asm__("mov %%fs:0, %0" : "=r"(thread));
+    int known = (int)((const struct rseq *)(const void *)(thread + __rseq_offset))->cpu_id;
+    if (LIKELY(known >= 0)) return (uint32_t)known; /* else not registered */
+#endif
     int saved = errno;
     int cpu = sched_getcpu();
     errno = saved;

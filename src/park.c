@@ -56,7 +56,7 @@ struct park_view park_look(const struct park *park) {
     struct park_view view = {0, 0, 0};
     for (uint32_t i = 0; i < park->words; i++) {
         uint64_t word = load_rlx(&park->word[i].word);
-        view.parked += (uint32_t)__builtin_popcountll(word & PARK_MASK);
+        view.parked += bits_set(word & PARK_MASK);
         view.scouts += scouts_of(word);
         view.dozing += (word & PARK_DOZE) != 0;
     }

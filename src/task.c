@@ -284,8 +284,8 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
     if (job->move != NULL)
         job->move(cell->payload, job->object);
-    else if (job->bytes > 0)
-        memcpy(cell->payload, job->payload, job->bytes);
+    else
+        copy_payload(cell->payload, job->payload, job->bytes);
     submit_publish(seat->pool, seat, lane, cell, false);
     return true;
 }
