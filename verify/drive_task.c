@@ -98,6 +98,18 @@ EXPLORE_DRIVER(task_late, .about = "two tasks submitted while the group ends", .
 EXPLORE_DRIVER(task_late_two, .about = "the same, two end the group", .setup = setup_open,
                .threads = {submit_two, wait_group, wait_group}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
 
+/* The second goes straight into the lane that the first has left at hand. */
+static void submit_after_run(void) {
+    submit_task();
+    while (world.run[0] == 0) os_pause();
+    submit_task();
+}
+static void wait_first(void) {
+    for (; world.run[0] == 0; os_pause()) wait_group();
+}
+EXPLORE_DRIVER(task_late_lane, .about = "a task follows another at hand while the group ends", .setup = setup_one,
+               .threads = {submit_after_run, wait_first}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
 EXPLORE_DRIVER(task_bind, .about = "two submit to a new group at once", .setup = setup_one,
                .threads = {submit_task, submit_task}, .check = check_group);
 
