@@ -128,7 +128,7 @@ static void test_taken_back(void **state) {
     clean();
 }
 
-/* As many as a cache holds; the next ones go to their slabs. */
+/* As many as a cache holds; the next ones go to their slabs. Each of the blocks comes back once. */
 static void test_bounded(void **state) {
     (void)state;
     weft_trim();
@@ -137,6 +137,10 @@ static void test_bounded(void **state) {
     end_of_busy(MANY, 16);
     assert_int_equal(kept(), CACHE);
     assert_true(counts_now().flushes - before > 5);
+    make(MANY);
+    qsort(blocks, MANY, sizeof *blocks, by_address);
+    for (int i = 1; i < MANY; i++) assert_ptr_not_equal(blocks[i - 1], blocks[i]);
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
     weft_trim();
     assert_int_equal(kept(), 0);
     assert_null(heap_mine()->spill);
@@ -190,7 +194,12 @@ static void test_only_frees(void **state) {
 static void test_rest(void **state) {
     (void)state;
     weft_trim();
+    while (heap_mine()->watches) {
+        weft_free(weft_alloc(SIZE));
+        test_ns += 1000000;
+    }
     keep_half();
+    assert_true(heap_mine()->watches);
     int ms = 0;
     for (; ms < 1000 && heap_mine()->spill != NULL; ms++) {
         weft_free(weft_alloc(SIZE));
