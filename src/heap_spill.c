@@ -2,7 +2,7 @@
  *
  * A cache that overflows gives up its older half. The slabs' way costs a miss for each block's descriptor, and the next refill
  * searches the same bits. So the half stays with the thread as it is, pointers on the spill: a second stack for each class up to
- * TINY_MAX, as large as the cache. A refill takes a half back from there before it looks for slabs; what overflows goes to slabs
+ * TINY_MAX, of three halves. A refill takes a half back from there before it looks for slabs; what overflows goes to slabs
  * where the stack has no room.
  *
  * The first overflow of a class goes to the slabs: a thread that frees all it has would gain nothing. Blocks of others' slabs are
@@ -19,11 +19,12 @@
 
 #include "heap.h"
 
+#define HALVES 3  /* of a cache */
 #define SPILLS 20 /* classes up to TINY_MAX; each has a bit in the heap's words */
 
 struct spill {
     uint16_t count[SPILLS];
-    void *blocks[SPILLS][CACHE_BLOCKS_MAX];
+    void *blocks[SPILLS][CACHE_BLOCKS_MAX / 2 * HALVES];
 };
 #define SPILL_SLOTS ((unsigned)((sizeof(struct spill) + SLOT_BYTES - 1) / SLOT_BYTES))
 
@@ -53,7 +54,7 @@ bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint3
     if (!is_for(heap, kind)) return false;
     bool is_first = (heap->spill_wanted >> kind & 1) == 0;
     heap->spill_wanted |= UINT32_C(1) << kind;
-    if (is_first || (spill != NULL && spill->count[kind] + count > class_info[kind].cache_max)) return false;
+    if (is_first || (spill != NULL && spill->count[kind] + count > class_info[kind].cache_max / 2 * HALVES)) return false;
     if (!are_own(heap, blocks, count) || (spill == NULL && (spill = spill_make(heap)) == NULL)) return false;
     memcpy(&spill->blocks[kind][spill->count[kind]], blocks, count * sizeof *blocks);
     spill->count[kind] = (uint16_t)(spill->count[kind] + count);
