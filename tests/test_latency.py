@@ -169,21 +169,28 @@ def wrong_options():
         check(status == 2, f"{options}: status {status}")
         check(errors.strip(), f"{options}: says what is wrong")
         check(result is None, f"{options}: writes nothing")
-    command = [WEFT, "latency", "--seconds", "0.01", "--pool", "recycled", "--json", "/nonexistent/file"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    check(done.returncode == 2 and done.stdout == "" and "/nonexistent/file" in done.stderr, f"no such folder: {done.returncode}, {done.stderr}")
+    for file, name in (("/nonexistent/file", "/nonexistent/file"), ("", "a file without a name")):
+        command = [WEFT, "latency", "--seconds", "0.01", "--pool", "recycled", "--json", file]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        check(done.returncode == 2 and done.stdout == "" and f"cannot write {name}" in done.stderr, f"{name}: {done.returncode}, {done.stderr}")
 
 
 def interrupt():
-    command = [WEFT, "latency", "--seconds", "3600", "--pool", "weft/parked,recycled"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        for line in running.stdout:
-            if "histogram" in line:
-                break
-        running.send_signal(signal.SIGINT)
-        output = running.communicate(timeout=600)[0]
-        check(running.returncode == 130, f"status {running.returncode}")
-    check("interrupted" in output, "it says that it was interrupted")
+    """Also when the terminal is closed: no control group is left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        command = [WEFT, "latency", "--seconds", "3600", "--pool", "weft/parked,recycled", "--quota-percent", "50"]
+        if number == signal.SIGINT:
+            command = command[:-2]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                if "histogram" in line:
+                    break
+            running.send_signal(number)
+            output = running.communicate(timeout=600)[0]
+        no_quota = "--quota-percent" in command and "no quota" in output
+        check(running.returncode == 130 or no_quota, f"{number}: status {running.returncode}")
+        check("interrupted" in output or no_quota, f"{number}: it says that it was interrupted")
+        check(not [path for path in groups_left() if f"-{running.pid}-" in path], f"{number}: groups are left: {groups_left()}")
 
 
 def main():

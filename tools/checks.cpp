@@ -19,6 +19,7 @@ bool ends_with(const std::string &text, const std::string &end) {
 // Of opening it to write; 0: it can be. Leaves no trace.
 int open_error(const std::string &file) {
     struct stat what {};
+    if (file.empty()) return ENOENT;
     if (stat(file.c_str(), &what) == 0) {
         if (S_ISFIFO(what.st_mode)) return 0; // it may have no reader yet
         int fd = open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -35,7 +36,8 @@ int open_error(const std::string &file) {
 
 std::string write_problem(const std::string &file) {
     int error = open_error(file);
-    return error == 0 ? "" : "cannot write " + file + ": " + strerror(error);
+    std::string name = file.empty() ? "a file without a name" : file;
+    return error == 0 ? "" : "cannot write " + name + ": " + strerror(error);
 }
 
 bool is_installed(const std::string &program) {

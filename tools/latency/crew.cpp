@@ -54,7 +54,8 @@ void obey(const Team &team, int in, int out) {
 [[noreturn]] void live(const Contestant &who, unsigned workers, int in, int out) {
     char go = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); // a terminal sends it to all; the parent decides
+    signal(SIGINT, SIG_IGN); // a terminal sends these to all; the parent decides
+    signal(SIGHUP, SIG_IGN);
     if (!read_all(in, &go, 1)) _exit(1);
     SliceReport ready{};
     ready.ok = 1;

@@ -63,6 +63,7 @@ int race_child(const std::vector<std::string> &arguments) {
         reply.ok = 1;
     } catch (const std::exception &failure) {
         reply_error(reply, failure.what());
+        if (out < 0) fprintf(stderr, "weft race-child: %s\n", failure.what()); // nobody waits for the reply
     }
     if (!write_all(out, &reply, sizeof reply) || reply.ok == 0) _exit(1);
     Command command;

@@ -15,10 +15,13 @@ bool interrupted() { return signalled.load(); }
 static void on_signal(int) { signalled.store(true); }
 
 void interrupt_prepare() {
-    struct sigaction action {};
+    struct sigaction action {
+    }, before{};
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, nullptr); // else nohup
     signal(SIGPIPE, SIG_IGN);
 }
 

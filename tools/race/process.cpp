@@ -21,7 +21,8 @@ void process_exec(const Seat &seat, int in, int out) {
     for (auto &word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); // a terminal sends it to all; the race decides
+    signal(SIGINT, SIG_IGN); // a terminal sends these to all; the race decides
+    signal(SIGHUP, SIG_IGN);
     if (alloc_is(seat.workload)) allocator_preload(seat.entrant);
     execv("/proc/self/exe", arguments.data());
     _exit(127);

@@ -179,7 +179,7 @@ class Bystanders {
     double share() const; // 0 to 1
 };
 
-// True from the first SIGINT or SIGTERM on.
+// True from the first SIGINT, SIGTERM or SIGHUP on.
 bool interrupted();
 void interrupt_prepare();
 

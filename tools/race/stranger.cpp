@@ -14,7 +14,8 @@
     CPU_ZERO(&own);
     CPU_SET(cpu, &own);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); // a terminal sends it to all; the race decides
+    signal(SIGINT, SIG_IGN); // a terminal sends these to all; the race decides
+    signal(SIGHUP, SIG_IGN);
     if (sched_setaffinity(0, sizeof own, &own) != 0) _exit(1);
     for (;;) job_spin(1000000);
 }
