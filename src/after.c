@@ -148,9 +148,3 @@ int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_obje
     if (pool == NULL || object == NULL || !is_good) return WEFT_EINVAL;
     return submit_after(pool, groups, &(struct after_task){type->run, object, type->size, type, object});
 }
-
-int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {
-    if (self == NULL || self->frame == NULL || self->frame->id == 0) return WEFT_EINVAL;
-    weft_group group = {.id = self->frame->id};
-    return weft_submit(self->pool, &group, fn, payload, size);
-}

@@ -485,6 +485,12 @@ int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payl
     return submit_at_hand(pool, group, fn, payload, size);
 }
 
+int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {
+    if (self == NULL || self->frame == NULL || self->frame->id == 0) return WEFT_EINVAL;
+    weft_group group = {.id = self->frame->id};
+    return weft_submit(self->pool, &group, fn, payload, size);
+}
+
 /* ---- weft's own --------------------------------------------------------------------------------------------------- */
 
 int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload) {
