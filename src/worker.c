@@ -611,7 +611,8 @@ static void run_background(struct weft_worker *seat, struct piece *piece) {
 static void worker_run(struct weft_worker *seat, const struct find *found) {
     struct find find = *found;
     seat->has_worked = true;
-    if (find.tasks == 0) { /* the loop, or the call, may be long, and may wait for just the tasks before */
+    /* The loop, or the call, may be long, and may wait for just the tasks before. */
+    if (find.tasks == 0 && seat->frame->record != NULL) {
         frame_switch(seat, find.helper != 0 ? loop_index(find.loop) : fork_index(&find.call));
         worker_flush(seat);
     }
