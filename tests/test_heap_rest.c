@@ -171,7 +171,7 @@ static void test_decay_of_who_only_frees(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, free_foreign, &freed), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_in_range(freed.looks, 1, FOREIGN / 64);
-    assert_in_range(freed.rounds, 1, FOREIGN / 2 - 1);
+    assert_in_range(freed.rounds, 0, FOREIGN / 2 - 1); /* 0: the haste took longer than the turns of decay */
     decay_after(0);
 }
 
