@@ -72,7 +72,9 @@ class category final : public std::error_category {
   public:
     const char *name() const noexcept override { return "weft"; }
 
-    std::string message(int code) const override { return code > 0 ? "a task failed" : weft_strerror(code); }
+    std::string message(int code) const override {
+        return code > 0 ? "a task returned " + std::to_string(code) : weft_strerror(code);
+    }
 
     std::error_condition default_error_condition(int code) const noexcept override {
         switch (code) {
@@ -563,6 +565,7 @@ class pool {
         config.workers = workers;
         create(&config);
     }
+    /// Throws the error of weft_pool_create; what() names the field that is wrong.
     explicit pool(const weft_config &config) { create(&config); }
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;
@@ -597,7 +600,10 @@ class pool {
 
   private:
     void create(const weft_config *config) {
-        detail::check(weft_pool_create(&made, config), "weft::pool");
+        const int code = weft_pool_create(&made, config);
+        const char *wrong = code == WEFT_EINVAL ? weft_config_wrong(config) : nullptr;
+        const bool is_field = wrong != nullptr && *wrong != 'W'; // else a variable, which is not read here
+        detail::check(code, is_field ? ("weft::pool: " + std::string(wrong)).c_str() : "weft::pool");
         loose.emplace(made);
     }
     weft_pool *made = nullptr;

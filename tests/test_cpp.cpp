@@ -95,7 +95,7 @@ TEST_CASE("a task may take nothing or its worker, and return nothing or an error
     group.wait(error);
     CHECK(error.value() == 7);
     CHECK(error.category() == weft::category());
-    CHECK(error.message() == "a task failed");
+    CHECK(error.message() == "a task returned 7");
 }
 
 template <std::size_t Bytes> static void submit_bytes(weft::group &group, std::atomic<std::size_t> &sum) {
@@ -623,6 +623,7 @@ TEST_CASE("a pool that cannot be made throws") {
         CHECK(false);
     } catch (const std::system_error &error) {
         CHECK(error.code() == std::errc::invalid_argument);
+        CHECK(std::string(error.what()).find("weft::pool: cpus") != std::string::npos);
         CHECK(std::string(error.what()).find(weft_strerror(WEFT_EINVAL)) != std::string::npos);
     }
 }
