@@ -14,6 +14,10 @@
  * WEFT_ECANCELED, on the thread that drops the task: so coroutines always end, and what they hold is freed. That is why a
  * co awaits what is here alone: another co, a group, resume_on. Coroutines of other types may await these, too.
  *
+ * A co that another awaits takes no stack where the compiler makes tail calls of them: clang always, gcc from -O2 or with
+ * -foptimize-sibling-calls, neither under AddressSanitizer or ThreadSanitizer. Else each that ends without having waited
+ * leaves its caller's stack a little deeper until that one waits: some ten thousand of them in one loop overflow it.
+ *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
 #ifndef WEFT_COROUTINE_HPP
@@ -238,7 +242,7 @@ class group_awaiter {
     group &after;
     int code = WEFT_OK;
     bool is_over = false; ///< and `code` is what the group's wait returned
-    sleeper asleep;
+    sleeper asleep{};
 };
 
 } // namespace detail
@@ -274,7 +278,7 @@ class resumer {
   private:
     group &to;
     int code = WEFT_OK;
-    sleeper asleep;
+    sleeper asleep{};
 };
 
 } // namespace detail

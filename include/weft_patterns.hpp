@@ -456,8 +456,8 @@ class graph {
         F f;
     };
     weft_graph *made = nullptr;
-    std::vector<std::unique_ptr<step>> steps;
-    detail::failures thrown;
+    std::vector<std::unique_ptr<step>> steps{};
+    detail::failures thrown{};
 };
 
 } // namespace WEFT_WAYS
