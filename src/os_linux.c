@@ -163,7 +163,16 @@ static int open_file(const char *path, int how) {
 
 int os_create(const char *path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC); }
 
-int os_append(const char *path) { return open_file(path, O_WRONLY | O_CREAT | O_APPEND); }
+/* The process's own streams are taken as they are: opened anew, a file would be written from its beginning, over what the
+ * process writes there, and a socket (a service's log) not at all. */
+int os_append(const char *path) {
+    int saved = errno;
+    int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
+    if (stream < 0) return open_file(path, O_WRONLY | O_CREAT | O_APPEND);
+    int fd = fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    errno = saved;
+    return fd;
+}
 
 int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
 

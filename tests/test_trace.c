@@ -289,6 +289,34 @@ static void test_one_file(void **state) {
     unlink(counters);
 }
 
+/* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines and counters stand one after another. */
+static int child_says(void *argument) {
+    FILE *log = freopen(argument, "w", stderr);
+    if (log == NULL || setvbuf(log, NULL, _IONBF, 0) != 0) return 1;
+    fputs("before the pool\n", stderr);
+    weft_config config = config_of(1);
+    config.stats = "/dev/stderr";
+    weft_pool *pool;
+    if (weft_pool_create(&pool, &config) != WEFT_OK) return 2;
+    fputs("while it runs\n", stderr);
+    if (weft_pool_destroy(&pool) != WEFT_OK) return 3;
+    fputs("after it\n", stderr);
+    return fclose(log);
+}
+
+static void test_own_stream(void **state) {
+    (void)state;
+    if (SANITIZED) SKIP("a sanitized process does not fork well with threads");
+    char file[64];
+    snprintf(file, sizeof file, "%s.txt", path);
+    assert_int_equal(in_child(child_says, file), 0);
+    char *text = text_of(file);
+    assert_ptr_equal(strstr(text, "before the pool\nwhile it runs\nweft pool "), text);
+    assert_non_null(strstr(text, "\nafter it\n"));
+    free(text);
+    unlink(file);
+}
+
 static void test_bad_arguments(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1), *none = NULL;
@@ -343,10 +371,10 @@ int main(int argc, char **argv) {
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task),   cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
-        cmocka_unit_test(test_config),       cmocka_unit_test(test_one_file),         cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_forked_child), cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_every_task),    cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
+        cmocka_unit_test(test_config),        cmocka_unit_test(test_one_file),         cmocka_unit_test(test_own_stream),
+        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_forked_child),     cmocka_unit_test(test_reduction),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
