@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #define CACHE_LINE 64
+/* Processors fetch lines in pairs: two that different threads write all the time stand that far from each other. */
+#define LINES_APART (2 * CACHE_LINE)
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

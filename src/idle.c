@@ -324,9 +324,9 @@ void ready_looked(struct weft_worker *seat, bool came, uint64_t away) {
     }
 }
 
-void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since) {
+void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end) {
     weft_pool *pool = seat->pool;
-    uint64_t ns = (os_ticks() - start) * 1000 / pool->ticks_per_us;
+    uint64_t ns = (end - start) * 1000 / pool->ticks_per_us;
     if (seat->is_worker || pool->expect_percent == 0 || ns < RECUR_NS_MIN || ns > RECUR_NS_MAX) return;
     if (start - since < IDLE_NS * pool->ticks_per_us / 1000) return;
     uint64_t now = os_now_ns();

@@ -48,8 +48,8 @@ bool ready_begin(struct weft_worker *seat, uint64_t *until);
 /* `came`: the beat did; for `away` ticks of the time the worker had no CPU. */
 void ready_looked(struct weft_worker *seat, bool came, uint64_t away);
 
-/* A loop of the seat's thread ends that began at `start`; the loop before it ended at `since` (both ticks). Where short loops
- * recur, the first worker is told when the next one is due. */
-void ready_recur(struct weft_worker *seat, uint64_t start, uint64_t since);
+/* A loop of the seat's thread began at `start` and ended at `end`; the loop before it ended at `since` (ticks). Where short
+ * loops recur, the first worker is told when the next one is due. */
+void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end);
 
 #endif

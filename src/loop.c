@@ -59,12 +59,15 @@
 #define SHORT_NS 1000u /* a loop that takes less is the caller's alone */
 #define ALONE_FIRST 8u /* units: its first step */
 #define ALONE_TIMED_EVERY 8u
+#define CHUNK_PART 3u        /* of what is left a thread runs at once */
+#define FIRST_PART 16u       /* and of all its caller, while helpers come in: they take half of the rest */
 #define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
 #define NEST_MAX 4096u       /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
 #define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
 
 struct part {
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) range; /* units left: from | to << 32 */
+    ATOMIC(uint64_t) range; /* units left: from | to << 32 */
+    char apart[LINES_APART - sizeof(uint64_t)];
 };
 
 /* door: count of changes (32 bits) | highest number of a helper's part, so far (14) | SLEEPS | OPEN | helpers inside (16) */
@@ -75,8 +78,9 @@ struct part {
 #define DOOR_PARTS UINT64_C(0x3fff)
 #define DOOR_COUNT (UINT64_C(1) << 32)
 
+/* A helper's way in is lines that its caller has just written, one after the other, and a scout reads the first again and
+ * again. So what its caller writes before the door opens is written where it has changed alone (keep). */
 struct loop {
-    /* what others look at while they have nothing to do: written once for each use */
     ATOMIC(uint64_t) door;
     ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
     ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
@@ -87,26 +91,25 @@ struct loop {
     uint32_t depth;      /* of these */
     uint32_t was_below;  /* its caller's */
     /* written by the caller before the door opens */
-    ALIGNED(CACHE_LINE) ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
-    ATOMIC(uint64_t) position;                       /* where its caller forked, as fork_position */
-    uint64_t owes_since;                             /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
-    ATOMIC(uint32_t) index;                          /* record of the group of the task that called */
-    uint32_t units;
-    weft_range_fn body;
+    ALIGNED(CACHE_LINE) weft_range_fn body;
     void *context;
+    size_t begin, count; /* indices */
+    size_t unit;         /* indices in one */
+    uint32_t units;
+    uint32_t chunk_max;          /* units; 0: how long one takes is not known, and chunks begin with one */
     uintptr_t function;          /* the user's */
-    size_t begin, count;         /* indices */
-    size_t unit;                 /* indices in one */
-    uint64_t chunk_max;          /* units */
-    bool is_known;               /* how long a unit takes; else chunks begin with one */
     uint64_t id;                 /* the group's */
     const struct record *record; /* or NULL */
+    ATOMIC(uint32_t) index;      /* record of the group of the task that called */
     /* any participant */
-    ATOMIC(uint32_t) failed_at; /* units from here on are dropped */
-    ATOMIC(int) error;          /* of the chunk that begins there */
-    os_mutex lock;              /* of these two */
-    ATOMIC(bool) is_cut;        /* cancelled before its end */
-    struct part part[];
+    ATOMIC(uint32_t) failed_at;  /* units from here on are dropped */
+    ATOMIC(int) error;           /* of the chunk that begins there */
+    os_mutex lock;               /* of these two */
+    ATOMIC(bool) is_cut;         /* cancelled before its end */
+    ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
+    ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
+    uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
+    ALIGNED(CACHE_LINE) struct part part[];
 };
 
 static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
@@ -124,6 +127,16 @@ INLINE uint64_t door_after(const struct loop *loop, uint64_t door, uint32_t numb
     bool is_known = number == loop->parts || number < door_parts(door);
     return (is_known ? door : (door & ~(DOOR_PARTS * DOOR_PART)) + number * DOOR_PART) + 1;
 }
+/* Leave the line that it stands in as it is where nothing changes. By the only thread that writes it then. */
+#define keep(field, v)                                                                                                      \
+    do {                                                                                                                    \
+        if ((field) != (v)) (field) = (v);                                                                                  \
+    } while (0)
+#define keep_rlx(a, v)                                                                                                      \
+    do {                                                                                                                    \
+        if (load_rlx(a) != (v)) store_rlx(a, v);                                                                            \
+    } while (0)
+
 INLINE uint64_t range_make(uint64_t from, uint64_t to) { return from | to << 32; }
 INLINE uint32_t range_from(uint64_t range) { return (uint32_t)range; }
 INLINE uint32_t range_to(uint64_t range) { return (uint32_t)(range >> 32); }
@@ -164,7 +177,7 @@ static bool part_take(struct loop *loop, struct part *part, uint64_t most, uint3
             store_rlx(&loop->is_cut, true);
             return false;
         }
-        *to = *from + (uint32_t)max_u64(min_u64(left / 4, most), 1);
+        *to = *from + (uint32_t)max_u64(min_u64(left / CHUNK_PART, most), 1);
         if (cas_rlx(R2, &part->range, &range, range_make(*to, range_to(range)))) return true;
     }
 }
@@ -220,10 +233,11 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct p
     uint32_t to;
     uint64_t units = 0;
     bool owes = seat == loop->seat && loop->owes_since != 0;
-    uint64_t most = loop->is_known && !owes ? loop->chunk_max : 1;
+    uint64_t limit = loop->chunk_max == 0 ? UINT32_MAX : loop->chunk_max;
+    uint64_t most = loop->chunk_max == 0 || owes ? 1 : limit;
     do {
         while (part_take(loop, part, most, &from, &to)) {
-            most = min_u64(most * 2, loop->chunk_max);
+            most = min_u64(most * 2, limit);
             loop_call(loop, seat, from, to);
             units += to - from;
             if (UNLIKELY(owes) && loop->owes_since != 0) loop_pay(loop);
@@ -277,7 +291,9 @@ static void number_give(struct loop *loop, uint32_t number) {
  * and there is no number. */
 static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
     uint64_t count = door / DOOR_COUNT;
+    prefetch_write(&loop->part[0]); /* this line and its own come while it waits for the door's */
     uint32_t number = number_take(loop);
+    if (number < loop->parts) prefetch_write(&loop->part[number]);
     if (leaves && number == loop->parts) return 0;
     while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count)
         if (cas_rlx(R7, &loop->door, &door, door_after(loop, door, number))) return number;
@@ -333,10 +349,10 @@ static bool loop_find_inside(const struct loop *loop, bool force, struct fork_he
     return help->number != 0;
 }
 
-#define JOB_BYTES (offsetof(struct loop, failed_at) - offsetof(struct loop, units))
+#define JOB_BYTES (offsetof(struct loop, index) - offsetof(struct loop, body))
 
 void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns) {
-    plain_read(&loop->units, JOB_BYTES);
+    plain_read(&loop->body, JOB_BYTES);
     count_up(&seat->loops_helped, 1);
     struct weft_worker *caller = loop->seat;
     struct frame frame;
@@ -347,7 +363,8 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
     seat->in_loop = loop;
-    struct part own = {{0}};
+    struct part own;
+    store_rlx(&own.range, 0);
     ASSERT(number < loop->parts || until_ns == 0);
     struct part *part = number < loop->parts ? &loop->part[number] : &own;
     if (range_left(load_rlx(&part->range)) > 0 || part_steal(loop, part)) loop_share(loop, seat, part, until_ns);
@@ -397,15 +414,17 @@ static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
 static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
-    uint64_t open = load_rlx(&seat->in_background) ? 0 : DOOR_OPEN;
+    bool has_more = range_left(load_rlx(&loop->part[0].range)) > 0;
+    uint64_t open = load_rlx(&seat->in_background) || !has_more ? 0 : DOOR_OPEN;
     uint64_t door = load_rlx(&loop->door); /* as the last use left it */
     uint32_t used = door_parts(door);
     struct loop *first = load_rlx(&seat->loops);
-    loop->owes_since = 0;
-    loop->was_below = load_rlx(&first->below);
+    keep(loop->owes_since, 0);
+    keep(loop->was_below, load_rlx(&first->below));
     if (loop != first) store_rlx(&first->below, loop->depth);
-    for (uint32_t i = 1; i < used; i++) store_rlx(&loop->part[i].range, 0);
-    store_rlx(&loop->position, fork_position(seat));
+    for (uint32_t i = 1; i < used; i++)
+        if (range_left(load_rlx(&loop->part[i].range)) > 0) store_rlx(&loop->part[i].range, 0);
+    keep_rlx(&loop->position, fork_position(seat));
     store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
     fence_sc(R10);
     if (open == 0) return;
@@ -435,16 +454,14 @@ static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     return has_help;
 }
 
-/* Lets nobody in any more, and waits until all have left. */
-static void loop_shut(struct loop *loop) {
+/* The caller waits until all have left that were inside at `start` (ticks). */
+static NOINLINE void loop_await(struct loop *loop, uint64_t door, uint64_t start) {
     struct weft_worker *seat = loop->seat;
     bool helps = seat->is_worker || seat->pool->helps;
     struct fork_help help;
-    uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
-    uint64_t start = os_ticks();
     uint64_t asked = start;
     uint32_t turn = 0;
-    while ((door & DOOR_INSIDE) != 0) {
+    do {
         uint64_t now = os_ticks();
         bool force = now - asked >= seat->pool->patience_ticks;
         if (force) asked = now;
@@ -457,10 +474,16 @@ static void loop_shut(struct loop *loop) {
             has_help = loop_rest(loop, helps, &help);
         if (has_help) fork_help_run(seat, &help, 0);
         door = load_acq(R14, &loop->door);
-    }
+    } while ((door & DOOR_INSIDE) != 0);
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
-    store_rlx(&loop->door, door & ~(DOOR_OPEN | DOOR_SLEEPS));
-    if (loop->depth > 0) store_rlx(&load_rlx(&seat->loops)->below, loop->was_below);
+    if ((door & DOOR_SLEEPS) != 0) store_rlx(&loop->door, door & ~DOOR_SLEEPS);
+}
+
+/* Lets nobody in any more, and waits until all have left. `start`: ticks. */
+static void loop_shut(struct loop *loop, uint64_t start) {
+    uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
+    if ((door & DOOR_INSIDE) != 0) loop_await(loop, door, start);
+    if (loop->depth > 0) store_rlx(&load_rlx(&loop->seat->loops)->below, loop->was_below);
 }
 
 /* ---- what bodies cost --------------------------------------------------------------------------------------------- */
@@ -492,25 +515,34 @@ static void cost_learn(struct loop_cost *cost, uint64_t ticks, uint64_t indices)
 static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t from) {
     uint64_t ticks = cost_ticks(cost, (loop->units - from) * loop->unit);
     uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
-    loop->chunk_max = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
-    loop->is_known = ticks != UINT64_MAX;
-    if (!loop->is_known) loop->chunk_max = UINT32_MAX;
-    store_rlx(&loop->part[0].range, range_make(from, loop->units));
+    bool is_known = ticks != UINT64_MAX;
+    uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
+    /* nobody else can have taken these; one, where nobody may come, and then the body turns out to take longer */
+    bool is_long =
+        is_known && (ticks >= wake_worth_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).scouts > 0);
+    uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
+    uint32_t to = from + (uint32_t)first;
+    keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
+    store_rlx(&loop->part[0].range, range_make(to, loop->units));
     uint64_t start = os_ticks();
     uint64_t traced = trace_begin(loop->seat);
     loop_open(loop, ticks);
     struct loop *outer = loop->seat->in_loop;
     loop->seat->in_loop = loop;
-    uint64_t units = loop_share(loop, loop->seat, &loop->part[0], 0);
+    loop_call(loop, loop->seat, from, to);
+    if (UNLIKELY(loop->owes_since != 0)) loop_pay(loop);
+    uint64_t units = first + loop_share(loop, loop->seat, &loop->part[0], 0);
     loop->seat->in_loop = outer;
-    cost_learn(cost, os_ticks() - start, min_u64(units * loop->unit, loop->count));
-    loop_shut(loop);
+    uint64_t end = os_ticks();
+    cost_learn(cost, end - start, min_u64(units * loop->unit, loop->count));
+    loop_shut(loop, end);
     loop->seat->in_loop = loop;
     if (part_steal(loop, &loop->part[0])) loop_share(loop, loop->seat, &loop->part[0], 0); /* who left may have left some */
     loop->seat->in_loop = outer;
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
-    ready_recur(loop->seat, start, loop->seat->loop_end);
-    loop->seat->loop_end = os_ticks();
+    end = os_ticks();
+    ready_recur(loop->seat, loop->seat->loop_end, start, end);
+    loop->seat->loop_end = end;
 }
 
 /* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done
@@ -559,21 +591,21 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
     size_t grains = (count - 1) / grain + 1;
     size_t scale = (grains - 1) / UNITS_MAX + 1;
-    loop->body = job->body;
-    loop->context = job->context;
-    loop->function = job->function;
-    loop->begin = job->range.begin;
-    loop->count = count;
-    loop->unit = grain * scale;
-    loop->units = (uint32_t)((grains - 1) / scale + 1);
-    store_rlx(&loop->above, seat->in_loop);
-    loop->id = seat->frame->id;
-    store_rlx(&loop->index, seat->frame->index);
-    loop->record = seat->frame->record;
-    plain_write(&loop->units, JOB_BYTES);
-    store_rlx(&loop->failed_at, UINT32_MAX);
-    store_rlx(&loop->error, 0);
-    store_rlx(&loop->is_cut, false);
+    plain_write(&loop->body, JOB_BYTES);
+    keep(loop->body, job->body);
+    keep(loop->context, job->context);
+    keep(loop->begin, job->range.begin);
+    keep(loop->count, count);
+    keep(loop->unit, grain * scale);
+    keep(loop->units, (uint32_t)((grains - 1) / scale + 1));
+    keep(loop->function, job->function);
+    keep(loop->id, seat->frame->id);
+    keep(loop->record, seat->frame->record);
+    keep_rlx(&loop->index, seat->frame->index);
+    keep_rlx(&loop->failed_at, UINT32_MAX);
+    keep_rlx(&loop->error, 0);
+    keep_rlx(&loop->is_cut, false);
+    keep_rlx(&loop->above, seat->in_loop);
     return loop_run(loop);
 }
 
