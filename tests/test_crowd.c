@@ -121,9 +121,8 @@ static void test_brief_tasks_wake_few(void **state) {
 }
 
 static int until_told(void *payload, weft_worker *self) {
-    (void)self;
     while (!**(_Atomic bool **)payload) os_yield();
-    return 0;
+    return brief(NULL, self); /* or it would be tiny, where it begins late */
 }
 
 /* A quota of one CPU: where two CPUs are theirs, two tasks are two workers'. */
@@ -142,9 +141,12 @@ static void test_quota_is_of_time(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         uint64_t before = wakes_of(pool);
         for (int k = 0; k < 2; k++) REQUIRE(weft_submit(pool, &group, until_told, &payload, sizeof payload) == WEFT_OK);
-        wakes += wakes_of(pool) - before;
+        uint64_t sent = wakes_of(pool) - before;
+        bool by_itself = workers_awake(pool) > sent; /* the guard, where who was woken got no CPU for long */
         told = true;
         REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        if (by_itself) continue;
+        wakes += sent;
         i++;
     }
     print_message("quota of one CPU: %.2f wakes for a burst of two\n", (double)wakes / BURSTS);
