@@ -257,7 +257,8 @@ static bool stats_parse(const char *value, weft_heap_config *config) {
 
 static bool file_parse(const char *value, weft_heap_config *config) {
     (void)config;
-    if (value[0] != 0) wish.file = value;
+    bool is_default = strcmp(value, "/dev/stderr") == 0; /* which error_fd has also where the program closes it */
+    if (value[0] != 0 && !is_default) wish.file = value;
     return value[0] != 0;
 }
 

@@ -44,7 +44,7 @@ void os_free(void *memory);
 
 /* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
 bool os_write(int fd, const void *data, size_t bytes);
-/* Makes the file, empty, or empties it. Its descriptor, or -1. */
+/* Makes the file, empty, or empties it; "/dev/stdout" and "/dev/stderr" are these streams, and stay. Its descriptor, or -1. */
 int os_create(const char *path);
 /* Makes the file, or opens it to write behind what it has. */
 int os_append(const char *path);
@@ -54,7 +54,7 @@ int os_open(const char *path);
 size_t os_read(int fd, void *to, size_t bytes);
 /* All of the `bytes` at `offset`. false: they could not be read. */
 bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
-/* Cuts a file that can be cut to nothing. */
+/* Cuts a file that can be cut to nothing, but not one that is the process's standard output or error. */
 void os_empty(int fd);
 void os_close(int fd);
 

@@ -36,6 +36,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,18 +162,20 @@ static int open_file(const char *path, int how) {
     return (int)fd;
 }
 
-int os_create(const char *path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC); }
-
-/* The process's own streams are taken as they are: opened anew, a file would be written from its beginning, over what the
+/* The process's own streams are taken as they are: opened anew, a file would be cut, or written from its beginning, over what the
  * process writes there, and a socket (a service's log) not at all. */
-int os_append(const char *path) {
+static int open_to_write(const char *path, int how) {
     int saved = errno;
     int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
-    if (stream < 0) return open_file(path, O_WRONLY | O_CREAT | O_APPEND);
+    if (stream < 0) return open_file(path, O_WRONLY | O_CREAT | how);
     int fd = fcntl(stream, F_DUPFD_CLOEXEC, 0);
     errno = saved;
     return fd;
 }
+
+int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
+
+int os_append(const char *path) { return open_to_write(path, O_APPEND); }
 
 int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
 
@@ -200,9 +203,17 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes) {
     return bytes == 0;
 }
 
+static bool is_stream(int fd) {
+    struct stat own, stream;
+    if (fstat(fd, &own) != 0) return false;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (fstat(i, &stream) == 0 && own.st_dev == stream.st_dev && own.st_ino == stream.st_ino) return true;
+    return false;
+}
+
 void os_empty(int fd) {
     int saved = errno;
-    if (ftruncate(fd, 0) != 0) errno = saved; /* a terminal or a pipe */
+    if (is_stream(fd) || ftruncate(fd, 0) != 0) errno = saved; /* or a terminal or a pipe */
 }
 
 void os_close(int fd) {

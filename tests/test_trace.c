@@ -289,13 +289,14 @@ static void test_one_file(void **state) {
     unlink(counters);
 }
 
-/* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines and counters stand one after another. */
+/* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines, the timeline and the counters stand one
+ * after another. */
 static int child_says(void *argument) {
     FILE *log = freopen(argument, "w", stderr);
     if (log == NULL || setvbuf(log, NULL, _IONBF, 0) != 0) return 1;
     fputs("before the pool\n", stderr);
     weft_config config = config_of(1);
-    config.stats = "/dev/stderr";
+    config.stats = config.trace = "/dev/stderr";
     weft_pool *pool;
     if (weft_pool_create(&pool, &config) != WEFT_OK) return 2;
     fputs("while it runs\n", stderr);
@@ -311,8 +312,10 @@ static void test_own_stream(void **state) {
     snprintf(file, sizeof file, "%s.txt", path);
     assert_int_equal(in_child(child_says, file), 0);
     char *text = text_of(file);
-    assert_ptr_equal(strstr(text, "before the pool\nwhile it runs\nweft pool "), text);
-    assert_non_null(strstr(text, "\nafter it\n"));
+    assert_ptr_equal(strstr(text, "before the pool\nwhile it runs\n{"), text);
+    const char *counters = strstr(text, "\nweft pool ");
+    assert_non_null(counters);
+    assert_non_null(strstr(counters, "\nafter it\n"));
     free(text);
     unlink(file);
 }
