@@ -130,6 +130,8 @@ static int use_listed(void *nothing) {
     weft_pool *pool = make_pool(2);
     if (!filter(listed, sizeof listed / sizeof listed[0], SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS)) return NO_FILTERS;
     use(pool);
+    for (int i = 0; i < 100; i++) os_yield(); /* some of which sleep */
+    os_settle_now();
     end_pool(pool);
     return 0;
 }
