@@ -74,8 +74,7 @@ Cards cards_read(const std::string &file) {
     if (pipe(ends) != 0) throw std::runtime_error("no pipe");
     pid_t child = fork();
     if (child == 0) {
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
+        interrupt_undo();
         alarm(load_limit_s); // its constructors may never return
         cards_fill(cards, file.c_str());
         _exit(write_all(ends[1], &cards, sizeof cards) ? 0 : 1);
@@ -85,8 +84,8 @@ Cards cards_read(const std::string &file) {
     close(ends[0]);
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
-    if (told) return cards;
     if (interrupted()) throw std::runtime_error("interrupted");
+    if (told) return cards;
     bool slow = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
     strncpy(cards.error, slow ? "it takes too long to load" : "it ended the process", sizeof cards.error - 1);
     return cards;

@@ -15,14 +15,21 @@ bool interrupted() { return signalled.load(); }
 static void on_signal(int) { signalled.store(true); }
 
 void interrupt_prepare() {
-    struct sigaction action {
-    }, before{};
+    struct sigaction action {};
+    struct sigaction before {};
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
     if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &action, nullptr); // else nohup
     signal(SIGPIPE, SIG_IGN);
+}
+
+void interrupt_undo() {
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction now {};
+        if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == on_signal) signal(number, SIG_DFL);
+    }
 }
 
 // The serial baseline runs in every heat; one of its rows per case is enough in the result.

@@ -182,6 +182,7 @@ class Bystanders {
 // True from the first SIGINT, SIGTERM or SIGHUP on.
 bool interrupted();
 void interrupt_prepare();
+void interrupt_undo(); // in a child that it is to end
 
 // Runs a heat; rows in the order of its entrants, efficiency and ratios filled in.
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us);
