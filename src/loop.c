@@ -6,8 +6,8 @@
  * TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
  *
  * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the
- * bodies it ran last took. Others open their door at once, so that whoever is awake comes in; one sleeper is woken when
- * what is left is worth it. A body not known yet counts as long.
+ * bodies it ran last took. Others of more than one unit open their door once the caller's first chunk is cut off, so that
+ * whoever is awake comes in; one sleeper is woken when what is left is worth it. A body not known yet counts as long.
  *
  * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One
  * that leaves before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
