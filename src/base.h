@@ -10,7 +10,7 @@
 
 #define CACHE_LINE 64
 /* Processors fetch lines in pairs: two that different threads write all the time stand that far from each other. */
-#define LINES_APART (2 * CACHE_LINE)
+#define LINES_APART 128
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__has_include)
+#if defined(__GLIBC__) && defined(__has_include) /* another C library may find glibc's header */
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 #endif

@@ -137,7 +137,7 @@ static void test_margins(void **state) {
             if (count > most) most = count;
         }
         for (int k = 0; k < BLOCKS; k++) weft_free(blocks[k]);
-        assert_in_range(most, BLOCKS / 64, BLOCKS / 8);
+        assert_in_range(most, BLOCKS / 64, BLOCKS / 4); /* without margins: half of them, or all */
     }
 }
 

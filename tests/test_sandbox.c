@@ -1,6 +1,7 @@
 /* test_sandbox.c: pools in processes whose filters refuse system calls, or end the process at one that is not on their list:
  * docs/hosts/README.md has that list. */
 #define _GNU_SOURCE
+#include "os.h"
 #include "pool_help.h"
 
 #include <linux/filter.h>
