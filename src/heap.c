@@ -7,6 +7,9 @@
  * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
  * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry
  * is ever stale; carving asserts that nevertheless.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H5  heap_config_set: load version  acquire  H4  see H4 (heap_api.c)
  */
 #include <string.h>
 
@@ -311,7 +314,7 @@ void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
 }
 
 void heap_config_set(struct heap *heap) {
-    heap->config_seen = load_rlx(&heaps.config_version);
+    heap->config_seen = load_acq(H5, &heaps.config_version);
     int32_t capacity = load_rlx(&heaps.pool_capacity), prefill = load_rlx(&heaps.pool_prefill);
     for (unsigned i = 0; i < CLASSES; i++) {
         struct bin *bin = &heap->bins[i];

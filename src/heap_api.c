@@ -1,4 +1,8 @@
-/* heap_api.c: the heap's public functions; their contracts are in weft.h. Layer 2. */
+/* heap_api.c: the heap's public functions; their contracts are in weft.h. Layer 2.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H4  weft_heap_configure: version + 1  release  H5  a heap follows to the new version with what was there before, for good
+ */
 #include <string.h>
 
 #include "heap.h"
@@ -107,7 +111,7 @@ int weft_heap_configure(const weft_heap_config *config) {
     store_rlx(&heaps.pool_prefill, c.pool_prefill);
     store_rlx(&heaps.remote, c.remote);
     store_rlx(&heaps.decay_ms, c.decay_ms);
-    add_rlx(&heaps.config_version, 1);
+    add_rel(H4, &heaps.config_version, 1);
     return WEFT_OK;
 }
 

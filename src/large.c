@@ -12,6 +12,8 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   E1  chunk_make: CAS chunks     release  E2  a chunk is looked at before it is made
  *   E2  mapping_chunks: load       acquire  E1  see E1
+ *   E3  record_drop: used - bit    release  E4  what its next user writes into a record is overwritten by its last one's
+ *   E4  record_in: CAS used        acquire  E3  see E3; split: two mappings have one record
  */
 #include <string.h>
 
@@ -49,8 +51,7 @@ static struct mapping *record_in(struct chunk *chunk) {
         uint64_t used = load_rlx(&chunk->used[i]);
         while (used != UINT64_MAX) {
             unsigned free = (unsigned)__builtin_ctzll(~used);
-            used = or_rlx(&chunk->used[i], UINT64_C(1) << free);
-            if ((used >> free & 1) == 0) return &chunk->records[i * 64 + free];
+            if (cas_acq(E4, &chunk->used[i], &used, used | UINT64_C(1) << free)) return &chunk->records[i * 64 + free];
         }
     }
     return NULL;
@@ -76,7 +77,7 @@ static void record_drop(struct mapping *record) {
     struct chunk *chunk = (struct chunk *)((uintptr_t)record & ~(uintptr_t)(SLOT_BYTES - 1));
     size_t index = (size_t)(record - chunk->records);
     store_rlx(&record->block, NULL);
-    and_rlx(&chunk->used[index / 64], ~(UINT64_C(1) << index % 64));
+    add_rel(E3, &chunk->used[index / 64], -(UINT64_C(1) << index % 64));
 }
 
 /* ---- mappings ----------------------------------------------------------------------------------------------------- */

@@ -108,8 +108,7 @@ static void check(void) {
     uint64_t used = 0;
     for (const struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
         EXPECT(load_rlx(&s->free) & LISTED);
-        used += SEGMENT_SLOTS - (uint64_t)__builtin_popcountll(s->head_bits) -
-                (uint64_t)__builtin_popcountll(load_rlx(&s->free) & ~LISTED);
+        used += SEGMENT_SLOTS - HEAD_SLOTS - (uint64_t)__builtin_popcountll(load_rlx(&s->free) & ~LISTED);
     }
     for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older)) used--;
     EXPECT(used == (uint64_t)load_rlx(&heaps.count) * HEAP_SLOTS);
@@ -146,6 +145,22 @@ static void configures(void) {
 }
 EXPLORE_DRIVER(heap_policy, .about = "others' blocks no longer go home", .setup = setup_home,
                .threads = {frees_some, configures}, .check = check);
+
+/* A heap that has followed to a configuration has what it says. */
+enum { CAPACITY = 5 };
+static void sets_capacity(void) {
+    const weft_heap_config config = {.struct_size = sizeof config, .pool_capacity = CAPACITY};
+    EXPECT(weft_heap_configure(&config) == WEFT_OK);
+}
+static void follows(void) {
+    use_some();
+    const struct heap *heap = heap_mine();
+    bool has_followed = heap->config_seen == 1;
+    EXPECT(!has_followed || heap->bins[class_of(SIZE)].capacity == CAPACITY);
+    explore_observe(has_followed);
+}
+EXPLORE_DRIVER(heap_configured, .about = "a heap follows to a configuration as a whole", .setup = setup,
+               .threads = {follows, sets_capacity}, .check = check, .must_see = 3);
 
 /* Two threads at a time need two heaps, however often the idle ones are looked after. */
 static void setup_two_heaps(void) {
@@ -315,6 +330,17 @@ static void look_at_mappings(void) { explore_observe(mappings_seen()); }
 static void check_mappings(void) { EXPECT(mappings_seen() == 2); }
 EXPLORE_DRIVER(heap_mappings, .about = "two add a mapping each to the table", .setup = setup,
                .threads = {make_mapping, make_mapping, look_at_mappings}, .check = check_mappings, .must_see = 7);
+
+/* A record of the table changes hands: the next mapping in its place stays there. */
+static void change_mapping(void) {
+    for (int i = 0; i < 2; i++) {
+        void *block = large_alloc(SEGMENT_BYTES, BLOCK_MIN, NULL);
+        EXPECT(block != NULL);
+        if (i == 0) large_free(block, KIND_DIRECT);
+    }
+}
+EXPLORE_DRIVER(heap_records, .about = "two use one record of the table of mappings in turn", .setup = setup,
+               .threads = {change_mapping, change_mapping}, .check = check_mappings);
 
 /* Sums while blocks go from thread to thread: none falls below zero. */
 enum { COUNTED_MAX = 1 << 20 };
