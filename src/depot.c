@@ -91,7 +91,6 @@ static struct segment *segment_make(void) {
         os_huge(segment, SEGMENT_BYTES, true);
         store_rlx(&segment->huge, true);
     }
-    segment->head_bits = (UINT64_C(1) << HEAD_SLOTS) - 1;
     for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&segment->kinds[i], KIND_OTHER);
     struct segment *newest = load_rlx(&depot.all);
     do {
@@ -197,7 +196,7 @@ static bool take_run(struct slots *got, struct segment *segment, unsigned count,
 /* A new segment: the bits go to the caller, the others become free. */
 static struct slots take_new(uint64_t bits) {
     struct slots got = {segment_make(), bits, 0, 0};
-    if (got.segment != NULL) depot_put(got.segment, SLOTS_ALL & ~got.segment->head_bits & ~bits);
+    if (got.segment != NULL) depot_put(got.segment, SLOTS_ALL & ~bits);
     return got;
 }
 
@@ -214,7 +213,7 @@ struct slots depot_take(unsigned count) {
             segment_unlist(segment);
         }
     }
-    return take_new(lowest_bits(SLOTS_ALL << HEAD_SLOTS, count));
+    return take_new(lowest_bits(SLOTS_ALL, count));
 }
 
 struct slots depot_take_part(void) {
@@ -245,7 +244,7 @@ static bool take_run_far(struct slots *got, unsigned count, unsigned align, uint
 
 struct slots depot_take_run(unsigned count, unsigned align) {
     struct slots got = {NULL, 0, 0, 0};
-    uint64_t lowest = find_run(SLOTS_ALL & (UINT64_MAX << HEAD_SLOTS), count, align);
+    uint64_t lowest = find_run(SLOTS_ALL, count, align);
     if (lowest == 0) return got; /* no segment has room for it beside its head */
     struct segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {

@@ -105,7 +105,6 @@ struct ALIGNED(CACHE_LINE) segment {
     size_t map_bytes;
     struct mapping *mapping;
     /* the rest is there in segments of slots only */
-    uint64_t head_bits;                        /* slots that hold this head, never free */
     ATOMIC(struct segment *) older;            /* in the list of all */
     tagged_link stack_link;                    /* in the stack of those with free slots */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free; /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
@@ -122,7 +121,8 @@ struct ALIGNED(CACHE_LINE) segment {
 
 #define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))
 #define LISTED UINT64_C(1)
-#define SLOTS_ALL (SEGMENT_SLOTS == 64 ? UINT64_MAX : (UINT64_C(1) << (SEGMENT_SLOTS & 63u)) - 1)
+/* All that do not hold the head. */
+#define SLOTS_ALL (UINT64_MAX >> (64 - SEGMENT_SLOTS) & UINT64_MAX << HEAD_SLOTS)
 
 INLINE struct segment *segment_of(const void *p) { return (struct segment *)((uintptr_t)p & ~SEGMENT_MASK); }
 INLINE unsigned slot_of(const void *p) { return (unsigned)(((uintptr_t)p & SEGMENT_MASK) >> SLOT_SHIFT); }

@@ -124,7 +124,7 @@ static unsigned run_around(const struct segment *segment, unsigned slot) {
 static struct block block_in(struct segment *segment, const void *p) {
     struct block block = {NULL, 0, NULL, KIND_OTHER, false};
     unsigned slot = slot_of(p);
-    if ((segment->head_bits >> slot & 1) != 0) return block;
+    if (slot < HEAD_SLOTS) return block;
     if (load_rlx(&segment->kinds[slot]) == KIND_OTHER) slot = run_around(segment, slot);
     block.is_private = load_rlx(&segment->kinds[slot]) == KIND_PRIVATE;
     block.kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
