@@ -832,7 +832,7 @@ typedef struct weft_heap_counts {
     uint64_t mapped_bytes;   /* address space */
     uint64_t resident_bytes; /* of it, held in memory now */
     uint64_t live_bytes;     /* in blocks handed out and not taken back, rounded up to their classes */
-    uint32_t heaps;          /* threads' heaps ever made; those of ended threads are used again */
+    uint32_t heaps;          /* ever made, of threads and private ones; those that ended are used again */
     uint32_t classes;        /* size classes */
     uint64_t finds_timed;    /* slabs whose finding was timed, those of another refill in 16 */
     uint64_t find_ns;        /* what that took together */

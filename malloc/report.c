@@ -73,7 +73,7 @@ static void put_totals(struct text *text, const weft_heap_counts *counts) {
     put_line(text, "bytes live", counts->live_bytes);
     put_line(text, "blocks over 2 MiB in the place of a freed one", counts->reused);
     put_line(text, "bytes in such places", counts->kept_bytes);
-    put_line(text, "heaps of threads", counts->heaps);
+    put_line(text, "heaps made, of threads and private ones", counts->heaps);
 }
 
 static void put_ratios(struct text *text, const weft_heap_counts *counts) {

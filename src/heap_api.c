@@ -287,7 +287,7 @@ int weft_heap_json(char *to, size_t size) {
 typedef int (*visit_fn)(const weft_heap_area *area, void *context);
 
 static int walk_slot(const struct segment *segment, unsigned slot, visit_fn visit, void *context) {
-    unsigned kind = load_rlx(&segment->kinds[slot]);
+    unsigned kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
     weft_heap_area area = {slot_start(segment, slot), SLOT_BYTES, 0, 1, 1};
     if (kind < CLASSES) {
         area.block_size = class_info[kind].size;

@@ -109,7 +109,10 @@ static void raze(struct heap *heap, unsigned kind) {
             struct slab *next = slab->next;
             slab->tier = TIER_NONE;
             check_forget(slab);
-            if (is_quiet(slab)) heap_slot_free(slab);
+            if (is_quiet(slab)) {
+                store_rlx(&slab->state, 0); /* scan must not see it as the heap's next life's */
+                heap_slot_free(slab);
+            }
             slab = next;
         }
         bin->tier[tier] = (struct slab_list){NULL, 0};

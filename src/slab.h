@@ -1,7 +1,7 @@
 /* slab.h: slots cut into blocks of one size. Layer 2.
  *
  * A slab belongs to one heap, which alone hands out its blocks; other threads give blocks back through the slab's remote
- * bits. Blocks carry no header, and a free block is not touched: what is free stands in the descriptor. */
+ * bits. Blocks carry no header, and nothing is kept in a free one: what is free stands in the descriptor. */
 #ifndef WEFT_SLAB_H
 #define WEFT_SLAB_H
 

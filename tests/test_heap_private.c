@@ -51,6 +51,34 @@ static void test_blocks(void **state) {
     heap_end(heap);
 }
 
+struct wanted {
+    const char *block;
+    size_t block_size;
+    int found;
+};
+static int find_block(const weft_heap_area *area, void *context) {
+    struct wanted *wanted = context;
+    size_t offset = (uintptr_t)wanted->block - (uintptr_t)area->start;
+    if (offset >= area->size) return 0;
+    wanted->found++;
+    wanted->block_size = area->block_size;
+    assert_true(area->blocks_used >= 1 && area->blocks_used <= area->blocks);
+    return 0;
+}
+
+static void test_walk(void **state) {
+    (void)state;
+    weft_heap *heap = heap_new();
+    for (size_t i = 0; i < SIZES; i++) {
+        struct wanted wanted = {.block = weft_heap_alloc(heap, sizes[i])};
+        assert_non_null(wanted.block);
+        assert_int_equal(weft_heap_walk(find_block, &wanted), 0);
+        assert_int_equal(wanted.found, 1);
+        assert_int_equal(wanted.block_size, weft_usable_size(wanted.block));
+    }
+    heap_end(heap);
+}
+
 /* What was live is free for everybody, and the second life of a heap begins empty. */
 static void test_destroyed_whole(void **state) {
     (void)state;
@@ -219,9 +247,9 @@ static void test_fork(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_destroyed_whole), cmocka_unit_test(test_blocks), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_resizing),        cmocka_unit_test(test_remote), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_handed_over),     cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_destroyed_whole), cmocka_unit_test(test_blocks),      cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_misuse),          cmocka_unit_test(test_resizing),    cmocka_unit_test(test_remote),
+        cmocka_unit_test(test_threads),         cmocka_unit_test(test_handed_over), cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
