@@ -131,6 +131,9 @@ void *libc_memalign(size_t alignment, size_t size) LIBC(memalign);
 void *libc_valloc(size_t size) LIBC(valloc);
 void *libc_pvalloc(size_t size) LIBC(pvalloc);
 
+/* Programs linked before glibc 2.26 may call it. */
+void libc_cfree(void *block) __asm__("cfree") __attribute__((alias("free"), visibility("default")));
+
 /* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
 
 /* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */

@@ -1,10 +1,13 @@
 // operators.cpp: C++'s operators new and delete, but for the plain forms, which malloc.c has. See docs/malloc.md.
 //
 // The library needs no C++ runtime: what it uses of one is weak, and called only when memory has run out, in a process that
-// has one. Without one, an allocation that cannot be served ends the process.
+// has one. A runtime that came later, by dlopen, is looked for then: it may be visible to its library alone, and catches
+// in our place, since what would let us was not there when we were loaded. Without one, an allocation that cannot be served
+// ends the process.
 #include "malloc_internal.h"
 
 #include <cstdlib>
+#include <dlfcn.h>
 #include <new>
 
 __asm__(".weak __gxx_personality_v0, __cxa_begin_catch, __cxa_end_catch, _Unwind_Resume");
@@ -18,24 +21,54 @@ using alignment = std::align_val_t;
 
 namespace {
 
+// NULL: there is no such thing in the process.
+template <class Function> Function late(const char *name) {
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
+    for (const char *runtime : runtimes) {
+        void *library = dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD),
+             *found = library != nullptr ? dlsym(library, name) : nullptr;
+        if (found != nullptr) return reinterpret_cast<Function>(found);
+    }
+    return nullptr;
+}
+
+std::new_handler handler_now() {
+    auto ask = runtime_handler != nullptr ? runtime_handler : late<std::new_handler (*)()>("_ZSt15get_new_handlerv");
+    return ask != nullptr ? ask() : nullptr;
+}
+
+[[noreturn]] void throw_now() {
+    auto raise = runtime_throw != nullptr ? runtime_throw : late<void (*)()>("_ZSt17__throw_bad_allocv");
+    if (raise != nullptr) raise();
+    abort();
+}
+
 void *get(size bytes, size align) { return align == 0 ? weft_alloc(bytes) : weft_alloc_aligned(align, bytes); }
 
 // What the standard asks for: the handler makes room, or throws; without a handler, std::bad_alloc.
 NOINLINE void *get_slow(size bytes, size align) {
     for (;;) {
-        std::new_handler handler = runtime_handler != nullptr ? runtime_handler() : nullptr;
-        if (handler == nullptr) {
-            if (runtime_throw == nullptr) abort();
-            runtime_throw();
-        }
+        std::new_handler handler = handler_now();
+        if (handler == nullptr) throw_now();
         handler();
         void *block = get(bytes, align);
         if (block != nullptr) return block;
     }
 }
 
+// The runtime's own asks ours, and catches.
+void *try_late(size bytes, size align) {
+    if (align == 0) {
+        auto plain = late<void *(*)(size, const std::nothrow_t &)>("_ZnwmRKSt9nothrow_t");
+        return plain != nullptr ? plain(bytes, std::nothrow_t{}) : nullptr;
+    }
+    auto aligned = late<void *(*)(size, alignment, const std::nothrow_t &)>("_ZnwmSt11align_val_tRKSt9nothrow_t");
+    return aligned != nullptr ? aligned(bytes, static_cast<alignment>(align), std::nothrow_t{}) : nullptr;
+}
+
 NOINLINE void *try_slow(size bytes, size align) noexcept {
-    if (runtime_handler == nullptr || runtime_handler() == nullptr) return nullptr;
+    if (handler_now() == nullptr) return nullptr;
+    if (runtime_handler == nullptr) return try_late(bytes, align);
     try {
         return get_slow(bytes, align);
     } catch (...) {

@@ -33,6 +33,10 @@ int call_posix_memalign(void **block, size_t alignment, size_t size) __asm__("po
 void *call_valloc(size_t size) __asm__("valloc");
 void *call_pvalloc(size_t size) __asm__("pvalloc");
 void call_free(void *block) __asm__("free");
+#if defined(__x86_64__) && defined(__GLIBC__)
+void call_cfree(void *block); /* which glibc has for old programs alone */
+__asm__(".symver call_cfree, cfree@GLIBC_2.2.5");
+#endif
 
 static bool failed; /* the case that runs */
 
@@ -339,6 +343,13 @@ static void free_keeps_errno(void) {
     CHECK(errno == UNTOUCHED);
 }
 
+#if defined(__x86_64__) && defined(__GLIBC__)
+static void free_of_old_programs(void) {
+    for (size_t size = 1; size < 10000000; size *= 9) call_cfree(call_malloc(size));
+    call_cfree(NULL);
+}
+#endif
+
 static void usable_size_of_null(void) { CHECK(malloc_usable_size(NULL) == 0); }
 
 static void all_usable_bytes_survive_realloc(void) {
@@ -522,6 +533,9 @@ static const struct {
     NAMED(large_blocks_cost_what_is_touched),
     NAMED(sized_frees),
     NAMED(memory_runs_out_and_comes_back),
+#if defined(__x86_64__) && defined(__GLIBC__)
+    NAMED(free_of_old_programs),
+#endif
 };
 
 int main(int argc, char **argv) {
