@@ -439,17 +439,18 @@ void *heap_take_one(struct heap *heap, unsigned kind) {
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
 
 /* Sends blocks of one slab home. */
-static void send_home(struct bin *bin, struct slab *slab, void *const *blocks, uint32_t count) {
+static void send_home(struct heap *heap, struct bin *bin, void *const *blocks, uint32_t count) {
+    struct slab *slab = slab_of(blocks[0]);
     unsigned kind = slab_kind_of(slab, load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]));
     slab_send_prefetch(slab, kind, blocks[0]);
-    blocks_write(kind, blocks, count, &bin->lines_spared);
+    if (trial_writes(&heap->trial, count)) blocks_write(kind, blocks, count, &bin->lines_spared);
     slab_send(slab, blocks, count);
     count_in(bin, COUNT_REMOTE_FREES, count);
     count_in(bin, COUNT_REMOTE_SENDS, 1);
 }
 
 /* Sends blocks[0] home, and with it the others of its slab, which become NULL. */
-static void send_slab(struct bin *bin, void **blocks, uint32_t count) {
+static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
     void *message[64];
     uint32_t n = 1;
     struct slab *slab = slab_of(blocks[0]);
@@ -459,7 +460,7 @@ static void send_slab(struct bin *bin, void **blocks, uint32_t count) {
         message[n++] = blocks[i];
         blocks[i] = NULL;
     }
-    send_home(bin, slab, message, n);
+    send_home(heap, bin, message, n);
 }
 
 static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
@@ -495,12 +496,12 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
         if (slab_owner(slab) == heap)
             put_own(heap, slab, blocks + i, n);
         else if (n >= RUN_SENT)
-            send_home(bin, slab, blocks + i, n);
+            send_home(heap, bin, blocks + i, n);
         else
             for (uint32_t k = 0; k < n; k++) blocks[foreign++] = blocks[i + k];
     }
     for (uint32_t i = 0; i < foreign; i++)
-        if (blocks[i] != NULL) send_slab(bin, blocks + i, foreign - i);
+        if (blocks[i] != NULL) send_slab(heap, bin, blocks + i, foreign - i);
 }
 
 static void hoard(struct bin *bin, void **blocks, uint32_t count) {

@@ -99,6 +99,7 @@ struct heap {
     ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
     uint32_t config_seen;
     uint32_t spill_wanted, spill_used; /* heap_spill.c: a bit for each class */
+    struct trial trial;                /* of writing into blocks that go home */
     struct spill *spill;               /* NULL: nothing is kept */
     struct quarantine *quarantine;     /* heap_check.c; NULL: none yet */
     ATOMIC(uint32_t) privacy;          /* enum privacy */

@@ -47,6 +47,9 @@
 #define LOOKED_AT 16u                       /* one block in so many, or two */
 #define UNUSED UINT64_C(0x10e77ab1eb10c4ed) /* at a line's start */
 #define LINE_SPARED 256u
+#define TRIAL_PAIRS 4u    /* of phases that differ */
+#define TRIAL_PHASES 255u /* from one trial's begin to the next one's */
+#define TRIAL_MARGIN 16u  /* of a phase's time: less is no difference */
 #define LEARNS 16
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 /* Lines that a slot has room for before its blocks, at most a page; a power of two. */
@@ -219,6 +222,34 @@ void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *
         if (is_sample) learn(spared, most - lines_used(blocks[i], most));
         write_lines(blocks[i], is_sample ? most : few);
     }
+}
+
+/* Phase 0 only leads in. Of the pairs after it each begins as the one before ended, so that neither way is always second. */
+static bool phase_writes(const struct trial *trial) {
+    return trial->phase <= 2 * TRIAL_PAIRS ? trial->phase / 2 % 2 != 0 : trial->writes;
+}
+
+static bool is_quicker(uint64_t ns, uint64_t other_ns) { return ns < other_ns - other_ns / TRIAL_MARGIN; }
+
+bool trial_next(struct trial *trial, uint64_t now_ns) {
+    uint64_t took_ns = now_ns - trial->begun_ns, before_ns = trial->before_ns;
+    uint64_t with_ns = phase_writes(trial) ? took_ns : before_ns, without_ns = phase_writes(trial) ? before_ns : took_ns;
+    bool ends_pair = trial->phase != 0 && trial->phase % 2 == 0 && trial->phase <= 2 * TRIAL_PAIRS;
+    if (ends_pair) trial->votes = (int8_t)(trial->votes + is_quicker(with_ns, without_ns) - is_quicker(without_ns, with_ns));
+    if (trial->phase == 2 * TRIAL_PAIRS) {
+        if (trial->votes > 1 || trial->votes < -1) trial->writes = trial->votes > 1;
+        trial->votes = 0;
+    }
+    trial->begun_ns = now_ns;
+    trial->before_ns = took_ns;
+    trial->blocks = 0;
+    trial->phase = (uint8_t)((trial->phase + 1u) % TRIAL_PHASES);
+    return phase_writes(trial);
+}
+
+bool trial_writes(struct trial *trial, uint32_t count) {
+    trial->blocks += count;
+    return LIKELY(trial->blocks < TRIAL_BLOCKS) ? phase_writes(trial) : trial_next(trial, os_now_ns());
 }
 
 struct inbox *heap_inbox(struct heap *heap); /* heap.c */

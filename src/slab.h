@@ -124,6 +124,22 @@ INLINE void slab_put(struct slab *slab, const void *block) {
     store_rlx(&slab->used, load_rlx(&slab->used) - 1);
 }
 
+/* Whether it pays to write into blocks that go home: on one processor it halves the time that a block takes, on another it
+ * adds a third. So each thread tries, both ways in turns for some phases of so many blocks, and goes on with the quicker one
+ * for a while. All zero at first. */
+struct trial {
+    uint64_t begun_ns, before_ns; /* this phase; what the one before took */
+    uint32_t blocks;              /* sent in this phase */
+    uint8_t phase;
+    int8_t votes; /* pairs of phases of which the one that wrote was quicker, less those of which it was slower */
+    bool writes;  /* between the trials */
+};
+#define TRIAL_BLOCKS 32768u /* more than what travels between the threads: it hides for a while who is slower */
+/* A phase ends. Returns whether to write in the next one. */
+bool trial_next(struct trial *trial, uint64_t now_ns);
+/* Whether to write into the next `count` blocks. */
+bool trial_writes(struct trial *trial, uint32_t count);
+
 /* Writes into blocks of the caller's that are about to be sent, for who has them next. *spared: lines of a block that need
  * not be written, times 256, learnt from blocks that come again. */
 void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared);

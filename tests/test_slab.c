@@ -220,11 +220,76 @@ static void test_lines_learnt(void **unused) {
     assert_int_equal(trip(LINES, &spared), BLOCKS * LINES);
 }
 
+/* ---- whether to write into them ----------------------------------------------------------------------------------- */
+
+enum { TRIED = 9, CYCLE = 255 };
+
+/* So many phases, each of which takes as long as the machine needs with writing or without; one of them ten times as long.
+ * Returns in how many it wrote. */
+static unsigned phases(struct trial *trial, unsigned count, uint64_t with_ns, uint64_t without_ns, unsigned disturbed) {
+    static uint64_t now_ns = 1000;
+    unsigned wrote = 0;
+    for (unsigned i = 0; i < count; i++) {
+        bool writes = trial_writes(trial, 0);
+        wrote += writes;
+        now_ns += (writes ? with_ns : without_ns) * (i == disturbed ? 10 : 1);
+        trial_next(trial, now_ns);
+    }
+    return wrote;
+}
+
+/* A trial, and what follows it: how many phases of that wrote. */
+static unsigned follows(struct trial *trial, uint64_t with_ns, uint64_t without_ns, unsigned disturbed) {
+    assert_int_equal(phases(trial, TRIED, with_ns, without_ns, disturbed), 4);
+    return phases(trial, CYCLE - TRIED, 1, 1, CYCLE);
+}
+
+static void test_trial_chooses_the_quicker(void **unused) {
+    (void)unused;
+    struct trial trial = {0};
+    assert_int_equal(phases(&trial, 2, 100, 100, 2), 0); /* does not write to begin with */
+    trial = (struct trial){0};
+    assert_int_equal(follows(&trial, 80, 100, CYCLE), CYCLE - TRIED);
+    assert_int_equal(follows(&trial, 100, 100, CYCLE), CYCLE - TRIED); /* no difference: as before */
+    assert_int_equal(follows(&trial, 102, 100, CYCLE), CYCLE - TRIED);
+    assert_int_equal(follows(&trial, 100, 80, CYCLE), 0);
+    assert_int_equal(follows(&trial, 100, 102, CYCLE), 0);
+    assert_int_equal(follows(&trial, 100, 200, CYCLE), CYCLE - TRIED);
+}
+
+/* A thread that is kept from its CPU during one phase chooses what it would have chosen. */
+static void test_trial_bears_a_long_phase(void **unused) {
+    (void)unused;
+    for (unsigned i = 0; i < TRIED; i++) {
+        struct trial trial = {0};
+        assert_int_equal(follows(&trial, 80, 100, i), CYCLE - TRIED);
+        assert_int_equal(follows(&trial, 100, 80, i), 0);
+    }
+}
+
+static void test_trial_counts_blocks(void **unused) {
+    (void)unused;
+    struct trial trial = {0};
+    for (unsigned phase = 0; phase < TRIED; phase++) {
+        assert_int_equal(trial.phase, phase);
+        for (unsigned i = 1; i < TRIAL_BLOCKS / 128; i++) trial_writes(&trial, 128);
+        assert_int_equal(trial.phase, phase);
+        trial_writes(&trial, 128);
+    }
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lives), cmocka_unit_test(test_far_words),   cmocka_unit_test(test_touched),
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_parts_taken), cmocka_unit_test(test_lines_learnt),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_far_words),
+        cmocka_unit_test(test_touched),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_parts_taken),
+        cmocka_unit_test(test_lines_learnt),
+        cmocka_unit_test(test_trial_chooses_the_quicker),
+        cmocka_unit_test(test_trial_bears_a_long_phase),
+        cmocka_unit_test(test_trial_counts_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
