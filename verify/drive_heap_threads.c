@@ -99,19 +99,33 @@ static void drops_lrus(void) {
     for (int i = 0; i < 2; i++) heap_drop_lrus();
 }
 
-/* What was not taken over is ended here; then only the heaps' own slots are in use, and those of the table of mappings. */
+/* Slots of the process's own: the heaps', their quarantines', the table of mappings'. */
+static uint64_t slots_of_own(void) {
+    uint64_t own_slots = (uint64_t)load_rlx(&heaps.count) * HEAP_SLOTS;
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
+        own_slots += heap->quarantine != NULL;
+    for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older)) own_slots++;
+    return own_slots;
+}
+static bool is_zero(const char *bytes, size_t count) {
+    unpoison(bytes, count);
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+/* What was not taken over is ended here; then only those slots are in use, and the others are clean. */
 static void check(void) {
     for (uint32_t i = 0; i < SENT; i++)
         if (load_rlx(&handed[i]) != NULL) end_block(load_rlx(&handed[i]), 100 + i);
     heap_trim();
     heap_trim();
     uint64_t used = 0;
-    for (const struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
-        EXPECT(load_rlx(&s->free) & LISTED);
-        used += SEGMENT_SLOTS - HEAD_SLOTS - (uint64_t)__builtin_popcountll(load_rlx(&s->free) & ~LISTED);
+    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
+        uint64_t free = load_rlx(&s->free);
+        EXPECT(free & LISTED);
+        used += SEGMENT_SLOTS - HEAD_SLOTS - (uint64_t)__builtin_popcountll(free & ~LISTED);
+        for (uint64_t bits = free & ~LISTED; bits != 0; bits &= bits - 1)
+            EXPECT(is_zero(slot_start(s, (unsigned)__builtin_ctzll(bits)), SLOT_BYTES));
     }
-    for (const struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older)) used--;
-    EXPECT(used == (uint64_t)load_rlx(&heaps.count) * HEAP_SLOTS);
+    EXPECT(used == slots_of_own());
 }
 
 EXPLORE_DRIVER(heap_threads, .about = "a thread ends, others free its blocks", .setup = setup,
@@ -125,6 +139,87 @@ EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = s
 
 EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
                .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
+
+/* What a full cache leaves with its thread (heap_spill.c): handed out once each, home when the thread ends. It frees not only:
+ * each overflow is kept but the first, and the last round's is left behind. */
+enum { KEPT = CACHE_BLOCKS(SIZE) / 2 * 3, MUCH = CACHE_BLOCKS(SIZE) + KEPT };
+
+static uint64_t times_taken_back(void) { return load_rlx(&heap_mine()->bins[class_of(SIZE)].count[COUNT_FROM_SPILL]); }
+static void use_much(void) {
+    uint32_t *blocks[MUCH];
+    for (uint32_t i = 0; i < MUCH; i++) blocks[i] = make_block(200 + i);
+    for (uint32_t i = 0; i < MUCH; i++) {
+        end_block(blocks[i], 200 + i);
+        end_block(make_block(100), 100);
+    }
+}
+static void spills(void) {
+    for (uint32_t i = 0; i < 3; i++) use_much();
+    if (times_taken_back() >= 3) explore_observe(0);
+    if (heap_mine()->spill != NULL) explore_observe(2);
+}
+/* Where it lies other things lay before, or nothing. */
+static void setup_dirty(void) {
+    setup();
+    if (explore_pick(2) == 0) return;
+    struct slots got = depot_take_run(SEGMENT_SLOTS / 2, 1);
+    depot_soil(got);
+    memset(slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits)), 0xff, SEGMENT_SLOTS / 2 * SLOT_BYTES);
+    depot_put(got.segment, got.bits);
+}
+EXPLORE_DRIVER(heap_spill, .about = "a thread keeps what its cache has no room for, and ends", .setup = setup_dirty,
+               .threads = {spills, use_some, trims}, .check = check, .must_see = 7);
+
+/* Others' blocks go home, and are not kept. */
+static os_word given, freed;
+static const struct heap *keeper; /* the test's own */
+
+static void setup_keeper(void) {
+    setup();
+    store_rlx(&given, 0);
+    store_rlx(&freed, 0);
+}
+static bool is_cached(const struct heap *heap, const void *block) {
+    unsigned kind = class_of(SIZE);
+    for (uint32_t i = 1; i <= cache_count(heap, kind); i++)
+        if (heap->base[kind][i] == block) return true;
+    return false;
+}
+static void tell(os_word *word) {
+    add_rel(Y3, word, 1);
+    os_wake(word, 1);
+}
+static void hear(os_word *word) {
+    while (load_acq(Y4, word) == 0) os_wait(word, 0, 0);
+}
+static void hand_over_and_look(void) {
+    uint32_t *mine[SENT];
+    hand_over();
+    for (uint32_t i = 0; i < SENT; i++) mine[i] = load_rlx(&handed[i]);
+    tell(&given);
+    hear(&freed);
+    heap_collect(heap_mine());
+    for (uint32_t i = 0; i < SENT; i++) {
+        bool is_home = slab_is_free(slab_of(mine[i]), index_in(class_of(SIZE), mine[i]));
+        EXPECT(is_home != is_cached(keeper, mine[i]));
+        explore_observe(is_home);
+    }
+}
+static void keep_own(void) {
+    uint32_t *blocks[CACHE_BLOCKS(SIZE) + 1];
+    for (uint32_t i = 0; i < 2; i++) use_much();
+    for (uint32_t i = 0; i < CACHE_BLOCKS(SIZE) + 1; i++) blocks[i] = make_block(200 + i);
+    hear(&given);
+    take_over();
+    for (uint32_t i = 0; i < CACHE_BLOCKS(SIZE) + 1; i++) {
+        end_block(blocks[i], 200 + i);
+        end_block(make_block(100), 100);
+    }
+    keeper = heap_mine();
+    tell(&freed);
+}
+EXPLORE_DRIVER(heap_spill_others, .about = "a thread that keeps its own blocks frees another's", .setup = setup_keeper,
+               .threads = {hand_over_and_look, keep_own}, .check = check, .must_see = 2);
 
 /* Blocks of others are gathered and sent home, never used again. */
 static void setup_home(void) {
@@ -224,7 +319,36 @@ static void setup_checked(void) {
     store_rlx(&heaps.checks, true);
 }
 EXPLORE_DRIVER(heap_checked, .about = "checked blocks are freed by another thread", .setup = setup_checked,
-               .threads = {hand_over, take_over_and_use}, .must_see = 1);
+               .threads = {hand_over, take_over_and_use}, .check = check, .must_see = 1);
+
+/* It begins where a thread holds blocks and keeps some, which are handed out again, and whose old ones another frees; or it
+ * does not, since that one was first. */
+static bool is_second;
+static void setup_begin(void) {
+    setup_keeper();
+    is_second = explore_pick(2) == 0;
+}
+static void begin_checks(void) {
+    const weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
+    for (uint32_t i = 0; i < 2; i++) use_much();
+    uint32_t *old = make_block(200), *old_too = make_block(100);
+    if (!is_second) hear(&given);
+    EXPECT(weft_heap_configure(&config) == (is_second ? WEFT_OK : WEFT_EBUSY));
+    EXPECT((heap_mine()->spill == NULL) == is_second);
+    tell(&freed);
+    store_rel(Y1, &handed[0], old_too);
+    store_rel(Y1, &handed[1], make_block(101));
+    end_block(old, 200);
+    use_some();
+}
+static void use_beside(void) {
+    if (!is_second) use_some();
+    tell(&given);
+    hear(&freed);
+    take_over();
+}
+EXPLORE_DRIVER(heap_checked_begin, .about = "checked mode begins, or another thread was first", .setup = setup_begin,
+               .threads = {begin_checks, use_beside}, .check = check, .must_see = 1);
 
 /* A mapping is freed while the record of one that stood before it comes to name a longer one elsewhere. */
 static void hand_over_mapping(void) {
