@@ -89,9 +89,8 @@ struct heap {
     uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
     int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
     uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
-    uint32_t turn_emptied;       /* the turn of decay at which a slab emptied the last time */
-    bool watches;
-    uint64_t looked_ns; /* at the clock, the last time */
+    uint32_t watches;            /* heap_watch.c: rests of the caches for which it does so still */
+    uint64_t looked_ns;          /* at the clock, the last time */
     struct inbox inbox;
     tagged_link idle_link;
     ATOMIC(struct heap *) older;       /* in the list of all */
@@ -235,7 +234,6 @@ struct heaps {
     struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
-    ATOMIC(uint32_t) turns; /* of decay */
     /* the configuration */
     ATOMIC(uint32_t) config_version;
     ATOMIC(int32_t) pool_capacity;
@@ -277,6 +275,8 @@ void heap_watch_begin(struct heap *heap);
 void heap_watch_large(struct heap *heap);
 /* A look at the clock found that the one before was not just now. */
 void heap_watch_calm(struct heap *heap);
+/* Its caches rest, before what that empties. */
+void heap_watch_rest(struct heap *heap);
 
 /* heap_spill.c */
 /* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet. */

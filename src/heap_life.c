@@ -200,6 +200,7 @@ void heap_rest(void) {
 
 /* Empties the caches that were not used since the last time, and takes their room back; so with what is kept behind them. */
 static void rest_caches(struct heap *heap) {
+    heap_watch_rest(heap);
     for (unsigned i = 0; i < CACHED; i++) {
         uint64_t allocs = heap_allocs(heap, i);
         if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
@@ -214,7 +215,6 @@ static void rest_caches(struct heap *heap) {
 }
 
 static NOINLINE void decay_turn(struct heap *heap) {
-    add_rlx(&heaps.turns, 1);
     adopt_all(heap);
     heap_drop_lrus();
     kept_purge(false);

@@ -145,7 +145,7 @@ int weft_heap_destroy(weft_heap **handle) {
     raze_large(heap);
     heap_lru_drop(heap);
     purge_poke();
-    heap->watches = false;
+    heap->watches = 0;
     tagged_push(&heaps.ended, heap, offsetof(struct heap, idle_link));
     return WEFT_OK;
 }

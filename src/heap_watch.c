@@ -2,14 +2,15 @@
  *
  * Memory that emptied goes back at turns of decay, which a thread takes when it looks at the clock. What it then does may neither
  * refill a cache nor overflow one, so it counts: so many frees of one kind lead here, and to a look while the heap watches. It
- * watches from when a slab empties, or a large block is freed, until a few turns later. A look that finds the thread calm, the
- * one before having been a while ago, makes each kind's next free a look, so that turns are taken when they are due. */
+ * watches from when a slab empties, or a large block is freed, until its caches have rested a few times: others' turns are no
+ * rest of this heap's. A look that finds the thread calm, the one before having been a while ago, makes each kind's next free a
+ * look, so that turns are taken when they are due. */
 #include "heap.h"
 
 #ifndef WATCH_STEP
 #define WATCH_STEP 255u /* frees of a kind; a byte counts them */
 #endif
-#define WATCH_TURNS 3u /* of decay, after a slab emptied or a large block was freed */
+#define WATCH_RESTS 3u /* after a slab emptied or a large block was freed */
 
 /* The next `step` frees of the kind are counted without coming here. */
 static void count_from(struct heap *heap, unsigned kind, uint32_t step) {
@@ -20,21 +21,19 @@ static void look_soon(struct heap *heap) {
     for (unsigned i = 0; i < CACHED; i++) count_from(heap, i, 1);
 }
 
-static bool is_over(const struct heap *heap) {
-    return load_rlx(&heaps.turns) - heap->turn_emptied >= WATCH_TURNS || load_rlx(&heaps.decay_ms) < 0 ||
-           load_rlx(&heap->privacy) != PRIVACY_NONE;
+static bool is_void(const struct heap *heap) {
+    return load_rlx(&heaps.decay_ms) < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE;
 }
 
 void heap_watch_none(struct heap *heap) {
-    heap->watches = false;
+    heap->watches = 0;
     for (unsigned i = 0; i < CACHED; i++) count_from(heap, i, WATCH_STEP);
 }
 
 void heap_watch_begin(struct heap *heap) {
-    heap->turn_emptied = load_rlx(&heaps.turns);
-    if (heap->watches) return;
-    heap->watches = true;
-    look_soon(heap);
+    bool did = heap->watches != 0;
+    heap->watches = WATCH_RESTS;
+    if (!did) look_soon(heap);
 }
 
 void heap_watch_large(struct heap *heap) {
@@ -44,11 +43,15 @@ void heap_watch_large(struct heap *heap) {
 }
 
 void heap_watch_calm(struct heap *heap) {
-    if (heap->watches) look_soon(heap);
+    if (heap->watches != 0) look_soon(heap);
+}
+
+void heap_watch_rest(struct heap *heap) {
+    if (heap->watches != 0) heap->watches--;
 }
 
 void heap_counted(struct heap *heap, unsigned kind) {
     count_from(heap, kind, WATCH_STEP);
-    if (heap->watches && is_over(heap)) heap->watches = false;
-    if (heap->watches) heap_decay(heap);
+    if (heap->watches != 0 && is_void(heap)) heap->watches = 0;
+    if (heap->watches != 0) heap_decay(heap);
 }

@@ -429,6 +429,37 @@ static void free_and_wait(void) {
 }
 EXPLORE_DRIVER(heap_purge_end, .about = "the purge thread misses nothing of a thread that ends", .setup = setup_purged,
                .threads = {hand_over_and_leave, free_and_wait}, .check = check);
+/* A thread that goes on with little gives back what it used before, and the spill when it takes from it no more. */
+static void sleep_for_a_turn(void) { os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns()); }
+static bool spill_waits(void) { return heap_mine()->spill != NULL; }
+static bool anything_waits(void) { return spill_waits() || memory_waits(); }
+static void go_on_with_little(bool (*waits)(void)) {
+    for (uint32_t i = 0; i < 3; i++) {
+        use_much();
+        sleep_for_a_turn();
+    }
+    if (times_taken_back() > 2) explore_observe(0);
+    if (explore_pick(2) == 0) end_block(make_large(SEGMENT_BYTES), 0);
+    for (uint64_t end_ns = os_now_ns() + 32 * heap_decay_period_ns(); waits(); sleep_for_a_turn()) {
+        EXPECT(os_now_ns() < end_ns);
+        heap_free(heap_alloc(BLOCK_MIN));
+    }
+}
+static void go_on_alone(void) { go_on_with_little(anything_waits); }
+EXPLORE_DRIVER(heap_watch, .about = "a thread that goes on with little gives memory back", .setup = setup_dirty,
+               .threads = {go_on_alone}, .check = check, .must_see = 1);
+
+/* Its own rests count, not the turns that another takes meanwhile, and may be long about. */
+static void go_on_beside(void) { go_on_with_little(spill_waits); }
+static void take_turns(void) {
+    for (uint32_t i = 0; i < 8; i++) {
+        heap_decay(heap_get());
+        sleep_for_a_turn();
+    }
+}
+EXPLORE_DRIVER(heap_watch_turns, .about = "the same while another thread takes the turns of decay", .setup = setup,
+               .threads = {go_on_beside, take_turns}, .check = check);
+
 static void start_or_stop(void) {
     for (int i = 0; i < 2; i++) {
         int error = purge_set(explore_pick(2) == 0, NULL);
