@@ -165,7 +165,8 @@ static void test_kinds(void **state) {
     assert_true(count_of(text, "\"cat\":\"loop\",\"name\":\"loop_body\"") >= 2);
     assert_true(count_of(text, "\"args\":{\"helps\":true}") >= 1); /* another may come and find nothing left */
     assert_true(slept == 0 || count_of(text, "\"name\":\"waking\"") > 0);
-    assert_true(count_of(text, "\"name\":\"waking\"") <= count_of(text, "\"name\":\"parked\""));
+    /* Each worker may have been woken just before the recording began, and have come awake after. */
+    assert_true(count_of(text, "\"name\":\"waking\"") <= count_of(text, "\"name\":\"parked\"") + 2);
     assert_true(slept == 0 || count_of(text, "\"name\":\"wake\"") > 0);
     free(text);
     end_pool(pool);
