@@ -25,12 +25,6 @@
     X(heap_payloads)                                                                                                        \
     X(tasks_late)
 
-static uint32_t count_lanes(const struct weft_worker *seat) {
-    uint32_t lanes = 0;
-    for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) lanes++;
-    return lanes;
-}
-
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 
 static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_worker *seat) {
@@ -83,7 +77,7 @@ static weft_stats stats_of(const weft_pool *pool) {
         if (seat == NULL) continue;
         weft_worker_counts counts = counts_at(pool, i);
         stats_add(&sum, &counts);
-        sum.lanes += count_lanes(seat);
+        sum.lanes += load_rlx(&seat->lanes_made);
     }
     sum.queue_bytes = segments_bytes(&pool->segments);
     sum.spares_started = load_rlx(&pool->spares_made);

@@ -87,6 +87,8 @@ struct lane {
     void *line;
     uint64_t first;         /* the line's count before that group's first task */
     uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
+    struct lane *newer;     /* the seat's next newer one, or NULL */
+    uint32_t number;        /* how many are older */
     struct lane *next_idle; /* in the seat's list of idle lanes */
     struct lane *next_long; /* in its list of long ones */
     bool is_long;           /* it is in that */
@@ -100,7 +102,7 @@ struct lane {
     ATOMIC(uint64_t) head_seen;                /* the dozer's: the head when it last looked */
     ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
     struct pile *segments;                     /* set by lane_init */
-    ATOMIC(struct lane *) next;                /* the seat's next lane; written before the lane is published */
+    ATOMIC(struct lane *) next;                /* the seat's next older one; written before the lane is published */
 };
 
 #define LANE_NO_GROUP UINT64_MAX

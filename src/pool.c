@@ -23,6 +23,7 @@
 
 #include "find.h"
 #include "idle.h"
+#include "lanes.h"
 #include "observe.h"
 #include "real.h"
 
@@ -122,6 +123,7 @@ static bool seats_leave(const os_self *self) {
         is_inside |= seating->seat->frame != NULL;
         os_lock(&seating->pool->lock);
         seating->seat->lane = &seating->pool->blank;
+        lanes_hide(seating->seat);
         store_rlx(&seating->seat->taken_by, 0);
         os_unlock(&seating->pool->lock);
     }

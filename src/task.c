@@ -17,7 +17,7 @@
  * changes it.
  *
  * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
- * are not concerned.
+ * are not concerned. Which lanes there are is lanes.c's.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
@@ -26,7 +26,6 @@
  *                                                 are biased only where it is for the compiler alone, which the model is not
  *   T4  submit_fenced: fence              sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
- *   T6  lane_make: store lanes            release  D6  a lane is looked at before it is made
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
  *   T11 task_bind: CAS id                 release  T16 another thread uses the record before it is open; split: two records
  *   T16 task_bind: load id                acquire  T11 see T11
@@ -35,6 +34,7 @@
  */
 #include <string.h>
 
+#include "lanes.h"
 #include "observe.h"
 #include "rank.h"
 #include "task.h"
@@ -51,15 +51,6 @@ void task_undo(struct weft_worker *seat, struct record *record) {
 }
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
-
-static struct lane *lane_make(struct weft_worker *seat) {
-    struct lane *lane = store_get(&seat->pool->store, sizeof *lane);
-    if (lane == NULL || !lane_init(lane, &seat->pool->segments, 0)) return NULL;
-    plain_write(&lane->segments, sizeof lane->segments);
-    store_rlx(&lane->next, load_rlx(&seat->lanes));
-    store_rel(T6, &seat->lanes, lane);
-    return lane;
-}
 
 /* Room for a task of so many cells. false: no memory, nothing changed. */
 static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
@@ -83,44 +74,11 @@ static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, stru
     return lane;
 }
 
-static bool lane_is_idle(const struct weft_worker *seat, const struct lane *lane) {
-    return seat->pool->ordered || lane_is_empty(lane);
-}
-
-/* Looks at all, which among very many costs more than a new one: once for each eighth of their number that is bound. So
- * there are at most nine for each seven that were in use at one time. */
-static void lanes_look(struct weft_worker *seat) {
-    uint32_t count = 0;
-    seat->idle_lanes = NULL;
-    for (struct lane *lane = load_rlx(&seat->lanes); lane != NULL; lane = load_rlx(&lane->next), count++) {
-        if (!lane_is_idle(seat, lane)) continue;
-        lane->next_idle = seat->idle_lanes;
-        seat->idle_lanes = lane;
-    }
-    seat->idle_looks = count / 8;
-}
-
-/* An empty lane, or NULL. */
-static struct lane *lane_idle(struct weft_worker *seat) {
-    struct lane *lane;
-    if (seat->idle_looks == 0)
-        lanes_look(seat);
-    else
-        seat->idle_looks--;
-    do {
-        lane = seat->idle_lanes;
-        if (lane == NULL) return NULL;
-        seat->idle_lanes = lane->next_idle;
-    } while (!lane_is_idle(seat, lane));
-    return lane;
-}
-
 /* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
  * at hand for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane = lane_bound(seat, id, record);
-    if (lane == NULL) lane = lane_idle(seat);
-    if (lane == NULL) lane = lane_make(seat);
+    if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
     lane->group_id = id;
     lane->record = record;

@@ -24,6 +24,7 @@
  *   N5  weft_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
  */
 #include "find.h"
+#include "lanes.h"
 #include "observe.h"
 #include "rank.h"
 #include "real.h"
@@ -316,6 +317,7 @@ static void trim_lanes(struct weft_worker *seat) {
         else
             *link = lane->next_long;
     }
+    lanes_hide(seat);
 }
 
 /* What a thread from outside did in its wait it will do in its next one. */

@@ -32,6 +32,7 @@
 #include "find.h"
 #include "heap_rest.h"
 #include "idle.h"
+#include "lanes.h"
 #include "observe.h"
 #include "pool.h"
 #include "rank.h"
@@ -641,6 +642,7 @@ static void worker_loop(struct weft_worker *seat) {
             continue;
         }
         worker_flush(seat);
+        lanes_hide(seat);
         store_rlx(&seat->running, 0);
         if (UNLIKELY(!spare_is_wanted(seat))) {
             if (is_scout) leave_scout(seat);

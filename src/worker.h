@@ -113,7 +113,8 @@ struct weft_worker {
     ATOMIC(uint64_t) task_ticks;      /* about how long its tasks take */
     ATOMIC(uint32_t) in_background;   /* it runs a task in a slot (rank.c) */
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL */
-    ATOMIC(struct lane *) lanes;      /* newest first, linked by lane->next; never shortened */
+    ATOMIC(struct lane *) lanes;      /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
+    ATOMIC(uint32_t) lanes_made;
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
     ATOMIC(uint64_t) claims_made[CLAIM_SOURCES];
@@ -250,7 +251,7 @@ INLINE bool seat_is_inside(const struct weft_worker *seat) {
     return seat->index < seat->pool->workers_max + seat->pool->config.spares;
 }
 
-/* A seat, or NULL; and a seat's lanes, newest first. Any thread. */
+/* A seat, or NULL; and a seat's lanes, newest first; hidden ones are empty. Any thread. */
 INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
     struct weft_worker *seat = load_acq(D5, &pool->seats[index]);
     if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);

@@ -1,6 +1,7 @@
 /* test_life.c: the end of a pool with tasks queued, running and still coming; forked children; threads that come and go. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "worker.h"
 
 static const uint32_t worker_counts[] = {1, 2, 3, 8};
 enum { WORKER_COUNTS = sizeof worker_counts / sizeof worker_counts[0] };
@@ -366,6 +367,17 @@ static void test_many_submitters(void **state) {
     end_pool(pool);
 }
 
+/* Those that whoever has nothing to do looks at. */
+static uint32_t lanes_shown(const weft_pool *pool) {
+    uint32_t lanes = 0;
+    for (uint32_t i = 0; i < load_rlx(&pool->seat_count); i++) {
+        const struct weft_worker *seat = load_acq(test_seat, &pool->seats[i]);
+        if (seat == NULL) continue;
+        for (const struct lane *lane = worker_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) lanes++;
+    }
+    return lanes;
+}
+
 /* A thread's lanes are as many as it has groups with tasks that wait at one time, and two sevenths: they are used again, not
  * more and more of them made, however many there are. */
 static void test_lanes_are_used_again(void **state) {
@@ -387,11 +399,77 @@ static void test_lanes_are_used_again(void **state) {
     assert_int_equal(atomic_load(&counter), 0);
     uint32_t lanes = stats_of(pool).lanes;
     assert_true(lanes > WAITING && lanes <= (WAITING + BRIEF + 1) * 9 / 7 + 1);
+    assert_true(lanes_shown(pool) >= WAITING);
     gate_open(&g);
     for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_wait(pool, &waiting[i]), WEFT_OK);
     assert_int_equal(weft_wait(pool, &held), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2 * WAITING);
+    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
+    for (unsigned round = 0; round < 2; round++) { /* the hidden ones are shown again, and no new ones made */
+        gate_occupy(&g, pool, &held);
+        for (unsigned i = 0; i < WAITING; i++) assert_int_equal(submit_count(pool, &waiting[i], &counter), WEFT_OK);
+        assert_true(lanes_shown(pool) >= WAITING && lanes_shown(pool) <= lanes);
+        gate_open(&g);
+        for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_wait(pool, &waiting[i]), WEFT_OK);
+        assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    }
+    assert_int_equal(atomic_load(&counter), 4 * WAITING);
+    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
     end_pool(pool);
+}
+
+typedef struct spreader {
+    weft_pool *pool;
+    weft_group groups[300];
+    atomic_uint counter;
+    sem_t done, gone;
+} spreader;
+
+enum { SPREAD = sizeof((spreader *)0)->groups / sizeof(weft_group) };
+
+static int spread(void *payload, weft_worker *self) {
+    (void)self;
+    spreader *s = *(spreader **)payload;
+    for (unsigned i = 0; i < SPREAD; i++) REQUIRE(submit_count(s->pool, &s->groups[i], &s->counter) == WEFT_OK);
+    return 0;
+}
+static void *spread_outside(void *argument) {
+    spreader *s = argument;
+    spread(&s, NULL);
+    sem_post(&s->done);
+    await(&s->gone);
+    return NULL;
+}
+
+/* Neither a worker that has nothing to do any more, nor a thread that has ended, leaves others its empty lanes to look at,
+ * though it waited for none of the groups. */
+static void test_lanes_are_left_hidden(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_NO_HELP;
+    spreader s = {.pool = make_pool_with(&config)}, *at = &s;
+    sem_init(&s.done, 0, 0);
+    sem_init(&s.gone, 0, 0);
+    weft_group first = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(s.pool, &first, spread, &at, sizeof at), WEFT_OK);
+    assert_int_equal(weft_wait(s.pool, &first), WEFT_OK);
+    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_wait(s.pool, &s.groups[i]), WEFT_OK);
+    assert_true(stats_of(s.pool).lanes > SPREAD);
+    while (lanes_shown(s.pool) > 2 * 16) sched_yield();
+    gate g;
+    gate_occupy(&g, s.pool, &first);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, spread_outside, &s), 0);
+    await(&s.done);
+    assert_true(lanes_shown(s.pool) > SPREAD);
+    gate_open(&g);
+    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_wait(s.pool, &s.groups[i]), WEFT_OK);
+    assert_int_equal(weft_wait(s.pool, &first), WEFT_OK);
+    assert_int_equal(atomic_load(&s.counter), 2 * SPREAD);
+    sem_post(&s.gone);
+    pthread_join(thread, NULL);
+    assert_true(lanes_shown(s.pool) <= 3 * 16);
+    end_pool(s.pool);
 }
 
 /* Threads that end leave their lanes to others: their number does not grow with the threads. */
@@ -499,6 +577,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lanes_are_used_again),
+        cmocka_unit_test(test_lanes_are_left_hidden),
         cmocka_unit_test(test_destroy_runs_what_is_queued),
         cmocka_unit_test(test_destroy_runs_what_tasks_submit),
         cmocka_unit_test(test_submit_during_destroy),

@@ -448,6 +448,93 @@ static void submit_dependent(void) {
 EXPLORE_DRIVER(task_scout, .about = "a task published while there is a scout", .setup = setup_workers,
                .threads = {worker_0, worker_1, submit_dependent}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
+/* Two groups at once make two lanes, of which the newer is hidden once they are empty. The next two need it again. */
+static void setup_hidden(void) { make(1, WEFT_NO_HELP); }
+static void submit_both(void) {
+    submit(&world.group, task);
+    submit(&world.other, task);
+    wait_group();
+    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+}
+static void submit_hidden(void) {
+    submit_both();
+    explore_observe(load_rlx(&outside()->lanes)->newer != NULL); /* else one lane was enough */
+    submit_both();
+    stop();
+}
+EXPLORE_DRIVER(task_hidden, .about = "a hidden lane is shown again while a worker looks round for the last time",
+               .setup = setup_hidden, .threads = {worker_0, submit_hidden}, .check = end, .must_see = 3,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* The same of a group that goes on: its lane is nobody's meanwhile. */
+static int task_marks(void *payload, weft_worker *self) {
+    store_rlx(&world.seen, 1);
+    return task(payload, self);
+}
+static void submit_on(void) {
+    submit(&world.group, task);
+    submit(&world.other, task_marks);
+    while (load_rlx(&world.seen) == 0) os_pause();
+    wait_group();
+    explore_observe(load_rlx(&outside()->lanes)->newer != NULL);
+    submit(&world.other, task);
+    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+    stop();
+}
+EXPLORE_DRIVER(task_hidden_open, .about = "the same of a group that goes on", .setup = setup_hidden,
+               .threads = {worker_0, submit_on}, .check = end, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
+
+/* Lanes that were found idle are hidden before they are bound. Main's first two groups leave two such while the worker is in
+ * the third's first task, the fourth takes one of them, and then all but that one are hidden. */
+static weft_group more[3];
+static void setup_found(void) {
+    setup_hidden();
+    memset(more, 0, sizeof more);
+}
+static int task_held(void *payload, weft_worker *self) {
+    store_rlx(&world.seen, 1);
+    while (load_rlx(&world.seen) != 2) os_pause();
+    return task(payload, self);
+}
+static void submit_found(void) {
+    submit(&world.group, task);
+    submit(&world.other, task);
+    submit(&more[0], task_held);
+    submit(&more[0], task);
+    while (load_rlx(&world.seen) == 0) os_pause();
+    submit(&more[1], task);
+    store_rlx(&world.seen, 2);
+    EXPECT(weft_wait(world.pool, &more[0]) == WEFT_OK);
+    explore_observe(load_rlx(&outside()->lanes)->newer != NULL);
+    submit(&more[2], task);
+    wait_group();
+    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+    for (int i = 1; i < 3; i++) EXPECT(weft_wait(world.pool, &more[i]) == WEFT_OK);
+    stop();
+}
+EXPLORE_DRIVER(task_hidden_found, .about = "lanes that were found idle are hidden before they are bound",
+               .setup = setup_found, .threads = {worker_0, submit_found}, .check = end, .must_see = 3,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* The same of a worker's lanes, which it hides when it has nothing to do. */
+static int task_spreads(void *payload, weft_worker *self) {
+    submit(&world.other, task);
+    submit(&more[0], task);
+    return task(payload, self);
+}
+static void submit_spread(void) {
+    for (int i = 0; i < 2; i++) {
+        submit(&world.group, task_spreads);
+        wait_group();
+        EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+        EXPECT(weft_wait(world.pool, &more[0]) == WEFT_OK);
+        explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->lanes)->newer != NULL);
+    }
+    stop();
+}
+EXPLORE_DRIVER(task_hidden_worker, .about = "a worker's hidden lane is shown again", .setup = setup_found,
+               .threads = {worker_0, submit_spread}, .check = end, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
 enum { INDICES = 3 };
