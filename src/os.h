@@ -44,7 +44,8 @@ void os_free(void *memory);
 
 /* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
 bool os_write(int fd, const void *data, size_t bytes);
-/* Makes the file, empty, or empties it; "/dev/stdout" and "/dev/stderr" are these streams, and stay. Its descriptor, or -1. */
+/* Makes the file, empty, or empties it; "/dev/stdout" and "/dev/stderr" are these streams, and stay. Its descriptor, or -1,
+ * also for a named pipe that nobody reads. */
 int os_create(const char *path);
 /* Makes the file, or opens it to write behind what it has. */
 int os_append(const char *path);

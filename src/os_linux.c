@@ -167,8 +167,8 @@ static int open_file(const char *path, int how) {
 static int open_to_write(const char *path, int how) {
     int saved = errno;
     int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
-    if (stream < 0) return open_file(path, O_WRONLY | O_CREAT | how);
-    int fd = fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    int fd = stream < 0 ? open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how) : fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* its reader may be slow */
     errno = saved;
     return fd;
 }

@@ -1,6 +1,7 @@
 /* Timelines: what is in them, how much, on and off while tasks run. Their JSON is parsed by test_trace.py. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "pool_help.h"
@@ -346,6 +347,49 @@ static void test_bad_arguments(void **state) {
     assert_int_equal(weft_pool_create(&none, &config), WEFT_EINVAL);
 }
 
+/* A named pipe that nobody reads is refused at once; one that is read slowly gets all of it. */
+static atomic_bool is_saved;
+
+static void *read_all(void *descriptor) {
+    char last[256] = "";
+    int fd = *(const int *)descriptor, ready = 0;
+    while (ready < 4096 && !atomic_load(&is_saved)) REQUIRE(ioctl(fd, FIONREAD, &ready) == 0); /* no more goes into it */
+    for (ssize_t got; (got = read(fd, last, sizeof last - 1)) > 0;) last[got] = 0;
+    REQUIRE(strchr(last, '}') != NULL);
+    return NULL;
+}
+
+static void test_pipe(void **state) {
+    (void)state;
+    char file[64];
+    snprintf(file, sizeof file, "%s.pipe", path);
+    assert_int_equal(mkfifo(file, 0600), 0);
+    weft_config config = config_of(1);
+    weft_pool *pool = NULL;
+    config.trace = file;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_EINVAL);
+    config.trace = NULL;
+    config.stats = file;
+    assert_int_equal(weft_pool_create(&pool, &config), WEFT_EINVAL);
+    config.stats = NULL;
+    pool = make_pool_with(&config);
+    assert_int_equal(weft_trace_save(pool, file), WEFT_EINVAL);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    run_leaves(pool, 1000);
+    int fd = open(file, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0 && fcntl(fd, F_SETPIPE_SZ, 4096) == 4096);
+    pthread_t reader;
+    atomic_store(&is_saved, false);
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+    assert_int_equal(pthread_create(&reader, NULL, read_all, &fd), 0);
+    assert_int_equal(weft_trace_save(pool, file), WEFT_OK);
+    atomic_store(&is_saved, true);
+    pthread_join(reader, NULL);
+    close(fd);
+    unlink(file);
+    end_pool(pool);
+}
+
 static int child_traces(void *argument) {
     weft_pool *pool = argument;
     if (weft_trace_start(pool) != WEFT_EFORK || weft_trace_stop(pool) != WEFT_EFORK) return 1;
@@ -379,6 +423,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_kinds),         cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
         cmocka_unit_test(test_config),        cmocka_unit_test(test_one_file),         cmocka_unit_test(test_own_stream),
         cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_forked_child),     cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_pipe),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
