@@ -534,7 +534,7 @@ typedef void (*weft_fork_fn)(weft_place *here, void *payload); /* the payload ho
 /* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside
  * tasks, bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for
  * NULL, or code compiled for another layout of places; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit:
- * *here is NULL. Every WEFT_OK needs a weft_leave; destroy waits for those of outside threads. */
+ * *here is NULL. Every WEFT_OK needs a weft_leave: destroy waits for it, and a thread that ends before ends the process. */
 static inline int weft_enter(weft_pool *pool, weft_place **here);
 
 /* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
@@ -760,7 +760,7 @@ WEFT_API int weft_heap_create(weft_heap **heap);
 WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
 
 /* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it
- * back only when it needs memory. weft_free_sized may not; weft_realloc moves a block out of the heap if it must move.
+ * back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the heap if it must move.
  * WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
  * happened. That p is the beginning of a live block, and of weft's at all, is seen in checked mode alone. */
 WEFT_API int weft_heap_free(weft_heap *heap, void *p);

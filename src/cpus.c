@@ -118,8 +118,9 @@ uint32_t os_cpu(void) {
 #if defined(RSEQ_SIG) && defined(__x86_64__)
     const char *thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));
-    int known = (int)((const struct rseq *)(const void *)(thread + __rseq_offset))->cpu_id;
-    if (LIKELY(known >= 0)) return (uint32_t)known; /* else not registered */
+    const struct rseq *area = (const void *)(thread + __rseq_offset);
+    int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel writes it meanwhile */
+    if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* else not registered */
 #endif
     int saved = errno;
     int cpu = sched_getcpu();

@@ -103,7 +103,11 @@ static int command(int argc, char **argv) {
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
-    if (argc > 1 && is_unknown(app, argv[1])) {
+    if (argc == 1) {
+        fputs(app.help().c_str(), stderr);
+        return 2;
+    }
+    if (is_unknown(app, argv[1])) {
         fprintf(stderr, "weft: there is no subcommand %s; weft --help shows them\n", argv[1]);
         return 2;
     }
