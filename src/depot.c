@@ -3,7 +3,8 @@
  * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth
  * asking. Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the
  * topmost segment without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot,
- * else pushes it back. So a segment with free slots is in the stack or about to be, and nobody scans.
+ * else pushes it back. So a segment with free slots is in the stack or about to be, and nobody scans. In a child of fork one
+ * that another thread was about to push stays out: its free slots serve runs alone, and purging finds them.
  *
  *   word        bits clear         bits set
  *   LISTED 0    full, unknown      never

@@ -50,7 +50,6 @@ static void count_past(struct heap *heap, unsigned kind, uint64_t n) {
     count_in(&heap->bins[kind], COUNT_FLUSHED, n);
 }
 
-struct inbox *heap_inbox(struct heap *heap);
 struct inbox *heap_inbox(struct heap *heap) {
     return &heap->inbox;
 }

@@ -6,8 +6,8 @@
  *   HOT       in the class's warm pool: refills take these, and these alone
  *   LISTED    as good, but the pool is full
  *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
- *   (empty)   nothing is used: it left its class for the LRU, from where it comes back as a slab of any class; one of which
- *             more than half was never handed out, for the depot: some class's last slab is best put there
+ *   (empty)   nothing is used: it left its class. Mostly for the heap's LRU, from where it comes back as a slab of any class;
+ *             if more than half of it was never handed out, for the depot, which keeps such slots for a class's last slab
  *
  * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
 #ifndef WEFT_HEAP_H
@@ -329,7 +329,9 @@ void private_large_end(struct heap *heap, struct slab *slab);
 /* Frees a block of a private heap. Any thread. */
 void private_free(void *p);
 
-/* One block of the class, past the cache. NULL: no memory. */
+/* ---- heap.c, for the others --------------------------------------------------------------------------------------- */
+
+/* One block of the class, past the cache, as checked mode takes and frees it. NULL: no memory. */
 void *heap_take_one(struct heap *heap, unsigned kind);
 void heap_put_one(struct heap *heap, void *p, unsigned kind);
 /* Frees a block of a class past a full cache. */
@@ -339,7 +341,7 @@ void *heap_alloc_refilled(struct heap *heap, unsigned kind);
 /* The slab's slot, which nobody uses, goes to the depot. */
 void heap_slot_free(struct slab *slab);
 
-/* heap.c, for heap_life.c */
+/* For heap_life.c. */
 void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);

@@ -252,8 +252,6 @@ bool trial_writes(struct trial *trial, uint32_t count) {
     return LIKELY(trial->blocks < TRIAL_BLOCKS) ? phase_writes(trial) : trial_next(trial, os_now_ns());
 }
 
-struct inbox *heap_inbox(struct heap *heap); /* heap.c */
-
 static remote_word *remote_of(struct slab *slab, unsigned kind) {
     return words_of(kind) <= REMOTE_NEAR ? slab->near_remote : &segment_of(slab)->far_remote[slab->far_at];
 }

@@ -70,6 +70,7 @@ struct inbox {
     slab_link first;      /* pushed by anybody, taken by the owner */
     struct slab *waiting; /* the owner's: announced frees whose bits have not arrived yet */
 };
+struct inbox *heap_inbox(struct heap *heap); /* heap.c */
 
 #define MARGIN_STEP 29 /* lines; odd, so that each margin comes in its turn */
 
@@ -156,7 +157,7 @@ INLINE bool inbox_is_empty(const struct inbox *inbox) { return load_rlx(&inbox->
 
 /* Gives the slab up: false: frees of it are under way, it stays the caller's. Owner. */
 bool slab_abandon(struct slab *slab, struct heap *owner);
-/* Puts abandoned slabs, linked from first to last by `link`, where slab_adopt_all finds them. Any thread. */
+/* Puts abandoned slabs, linked from first to last by `link`, where orphans_take finds them. Any thread. */
 void orphans_put(unsigned kind, struct slab *first, struct slab *last);
 /* Takes all abandoned slabs of a class, linked by `link`; NULL: none. Each must then be adopted. Any thread. */
 struct slab *orphans_take(unsigned kind);
