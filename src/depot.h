@@ -30,7 +30,7 @@
  * of these. KIND_RUN: a longer run. KIND_DIRECT: a mapping. KIND_PRIVATE: one of these, of a private heap: see
  * private_kind. */
 enum {
-    CLASSES = 40,
+    CLASSES = 42,
     RUNS = 4,
     CACHED = CLASSES + RUNS,
     KIND_RUN = CACHED,

@@ -540,10 +540,10 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
     if (slab_owner(slab_of(p)) != heap) {
         count_past(heap, kind, 1);
         void **gathered = heap->base[kind] + 1 + class_info[kind].cache_max;
-        uint32_t n = 0;
-        while (n < GATHER_MAX && gathered[n] != NULL) n++;
+        uint32_t n = 0, most = GATHER_MAX(class_info[kind].size);
+        while (n < most && gathered[n] != NULL) n++;
         gathered[n] = p;
-        if (++n < GATHER_MAX) return;
+        if (++n < most) return;
         release(heap, bin, gathered, n);
         memset(gathered, 0, n * sizeof *gathered);
         return;
@@ -664,7 +664,7 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     count_in(bin, COUNT_FLUSHED, count);
     release(heap, bin, lowest, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
-    while (n < GATHER_MAX && gathered[n] != NULL) n++;
+    while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
     while ((count = unhoard(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);

@@ -66,11 +66,11 @@ struct bin {
 enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED, LARGE_COUNTS };
 
 /* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
-#define GATHER_MAX 16
+#define GATHER_MAX(bytes) ((bytes) > TINY_MAX ? 4u : 16u)
 /* A cache's places: a NULL, its blocks, what gathers. */
-#define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX]
+#define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX(bytes)]
 struct cache_places {
-    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS + GATHER_MAX];
+    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
 };
 
 struct heap {

@@ -54,7 +54,8 @@ static void caches_lay(struct heap *heap) {
     void **place = heap->places;
     for (unsigned i = 0; i < KINDS; i++) {
         heap->base[i] = place;
-        if (i < CACHED) place += 1 + class_info[i].cache_max + GATHER_MAX;
+        if (i >= CACHED) continue;
+        place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 0);
     }
 }
 

@@ -227,7 +227,7 @@ typedef struct os_self {
 
 /* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one:
  * its first OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and one, are NULL. Never written. */
-#define OS_HEAP_TOPS 48
+#define OS_HEAP_TOPS 52
 extern void *os_no_heap[2 * OS_HEAP_TOPS + 1] ALIGNED(CACHE_LINE);
 
 #if defined(WEFT_EXPLORE)

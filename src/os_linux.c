@@ -231,7 +231,7 @@ void os_die(const char *what) {
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
 #define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
-void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16};
+void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
 
 __thread os_self os_self_of_thread __attribute__((tls_model("initial-exec"))) = {.heap = os_no_heap};
 

@@ -10,11 +10,12 @@
 #define MEDIUM_MAX ((size_t)32768)
 #define TINY_MAX ((size_t)1024)
 
-/* Four classes to each doubling above 128. */
+/* Four classes to each doubling above 128, and one between 1024 and 1280, 4096 and 5120: a power of two and a header. */
 #define CLASS_SIZES(X)                                                                                                      \
     X(16), X(32), X(48), X(64), X(80), X(96), X(112), X(128), X(160), X(192), X(224), X(256), X(320), X(384), X(448),       \
-        X(512), X(640), X(768), X(896), X(1024), X(1280), X(1536), X(1792), X(2048), X(2560), X(3072), X(3584), X(4096),    \
-        X(5120), X(6144), X(7168), X(8192), X(10240), X(12288), X(14336), X(16384), X(20480), X(24576), X(28672), X(32768)
+        X(512), X(640), X(768), X(896), X(1024), X(1152), X(1280), X(1536), X(1792), X(2048), X(2560), X(3072), X(3584),    \
+        X(4096), X(4608), X(5120), X(6144), X(7168), X(8192), X(10240), X(12288), X(14336), X(16384), X(20480), X(24576),   \
+        X(28672), X(32768)
 
 /* Blocks in a thread's cache of a class. */
 #ifndef CACHE_BLOCKS_MAX
@@ -39,9 +40,9 @@ struct class_info {
     uint32_t margins;   /* mask of slab_margin */
 };
 extern const struct class_info class_info[KIND_DIRECT + 1];
-#define MEDIUM_STEP 256                                             /* all sizes above TINY_MAX are multiples of it */
+#define MEDIUM_STEP 128                                             /* all sizes above TINY_MAX are multiples of it */
 extern const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1];       /* by (size + 15) / 16 */
-extern const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1]; /* by (size + 255) / 256 */
+extern const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1]; /* by (size + 127) / 128 */
 
 /* The class of blocks of `size` bytes, at most MEDIUM_MAX. */
 INLINE unsigned class_of(size_t size) {

@@ -73,6 +73,12 @@ static void test_sizes(void **state) {
         if (size >= 128 && size <= MEDIUM_MAX) assert_true(weft_usable_size(p) <= size + size / 4);
         weft_free(p);
     }
+    static const size_t with_header[] = {1024 + 8, 1024 + 64, 4096 + 16, 4096 + 272};
+    for (size_t i = 0; i < sizeof with_header / sizeof *with_header; i++) {
+        unsigned char *p = weft_alloc(with_header[i]);
+        assert_true(weft_usable_size(p) < with_header[i] + with_header[i] / 8);
+        weft_free(p);
+    }
     for (unsigned log2 = 16; log2 <= 30; log2++)
         for (int off = -1; off <= 1; off++) {
             size_t size = ((size_t)1 << log2) + (size_t)off;

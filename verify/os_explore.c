@@ -201,7 +201,7 @@ uint64_t os_ticks_per_us(void) { return 1000; }
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
 #define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
-void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16};
+void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
 
 os_self *os_self_get(void) {
     if (R.current->self.heap == NULL) R.current->self.heap = os_no_heap; /* as a thread begins */
