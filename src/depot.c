@@ -37,8 +37,8 @@
 
 #include "kept.h"
 
-/* From this many segments on, new ones ask for huge pages, if no other thread made one meanwhile. */
-#define HUGE_AFTER 16u
+/* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one meanwhile. */
+#define HUGE_AFTER 15u
 /* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
 #define RUN_LOOKS 8
 #define RUN_LOOKS_FAR 64u
@@ -88,7 +88,7 @@ static struct segment *segment_make(void) {
     struct segment *segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL) return NULL;
-    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER && tagged_is_empty(&depot.stack)) {
+    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER + load_rlx(&depot.heaps) && tagged_is_empty(&depot.stack)) {
         os_huge(segment, SEGMENT_BYTES, true);
         store_rlx(&segment->huge, true);
     }
@@ -279,12 +279,21 @@ void depot_soil(struct slots got) {
 
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
+/* Or the kernel would bring to memory again what is given back. */
+static void huge_end(struct segment *segment) {
+    if (!load_rlx(&segment->huge)) return;
+    store_rlx(&segment->huge, false);
+    os_huge(segment, SEGMENT_BYTES, false);
+}
+
+void depot_purge_inside(void *from, size_t bytes) {
+    huge_end(segment_of(from));
+    os_purge(from, bytes);
+}
+
 static void purge_slots(const struct slots *got) {
     struct segment *segment = got->segment;
-    if (load_rlx(&segment->huge)) {
-        store_rlx(&segment->huge, false);
-        os_huge(segment, SEGMENT_BYTES, false);
-    }
+    huge_end(segment);
     uint64_t left = got->bits;
     while (left != 0) {
         unsigned first = (unsigned)__builtin_ctzll(left);

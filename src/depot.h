@@ -139,6 +139,7 @@ struct depot {
     ATOMIC(struct segment *) all;    /* newest first */
     ATOMIC(struct segment *) run_at; /* where in it the search for a run goes on; NULL: at its beginning */
     ATOMIC(uint64_t) segments;
+    ATOMIC(uint64_t) heaps; /* each has a slab of each class that it uses, mostly used in part */
     ATOMIC(uint64_t) purges;
 };
 extern struct depot depot;
@@ -165,6 +166,8 @@ void depot_put(struct segment *segment, uint64_t bits);
 void depot_put_part(struct segment *segment, uint64_t bit);
 /* Gives pages of free slots back: those that were free at the last call too, or all. Returns the bytes. Any thread. */
 size_t depot_purge(bool all);
+/* Gives back the pages of something in a slot of the caller's, which is zeros then. */
+void depot_purge_inside(void *from, size_t bytes);
 /* The newest segment; the others follow by `older`. */
 struct segment *depot_all(void);
 

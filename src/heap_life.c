@@ -73,6 +73,7 @@ struct heap *heap_make(void) {
     caches_lay(heap);
     heap_begin(heap);
     add_rlx(&heaps.count, 1);
+    add_rlx(&depot.heaps, 1);
     struct heap *newest = load_rlx(&heaps.all);
     do {
         store_rlx(&heap->older, newest);
@@ -138,10 +139,13 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
+/* What the caches of a bare heap lay in, most of it, goes back. */
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
-    tagged_push(heap_abandon(heap) ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
+    bool is_bare = heap_abandon(heap);
+    if (is_bare) depot_purge_inside(heap->places, sizeof heap->places);
+    tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
 bool heap_strip_one(void) {

@@ -266,6 +266,68 @@ static void crowds(void) {
     }
 }
 
+/* Each of many threads uses a few blocks of every size: of each slab a little. */
+enum { MANY = 200 };
+
+static void *every_size(void *argument) {
+    for (size_t size = 1; size < 33000; size += size / 5 + 16) freed(filled(size, 3), size, 3);
+    sem_post(&full);
+    while (sem_wait(&go) != 0) {}
+    return argument;
+}
+
+/* Mappings for which huge pages were asked. */
+static size_t huge_mappings(void) {
+    char line[512];
+    size_t count = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") != NULL;
+    fclose(file);
+    return count;
+}
+
+static size_t resident_bytes(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* 100 MB of small blocks, which huge pages are for. */
+static bool huge_pages_are_asked_for(void) {
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < 100000; i++) REQUIRE(malloc(1000) != NULL);
+        _exit(huge_mappings() == 0);
+    }
+    REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    return WEXITSTATUS(status) == 0;
+}
+
+static void threads_of_many_sizes(void) {
+    pthread_t threads[MANY];
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) == 0)
+        REQUIRE(huge_pages_are_asked_for());
+    else
+        printf("skipped, that huge pages are not asked for: the system has none\n");
+    sem_init(&full, 0, 0);
+    sem_init(&go, 0, 0);
+    size_t before = resident_bytes();
+    for (int i = 0; i < MANY; i++) REQUIRE(pthread_create(&threads[i], NULL, every_size, NULL) == 0);
+    for (int i = 0; i < MANY; i++)
+        while (sem_wait(&full) != 0) {}
+    REQUIRE(huge_mappings() == 0);
+    for (int i = 0; i < MANY; i++) sem_post(&go);
+    for (int i = 0; i < MANY; i++) pthread_join(threads[i], NULL);
+    malloc_trim(0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = (resident_bytes() - before) / MANY;
+    printf("an ended thread leaves %zu bytes\n", each);
+    REQUIRE(page > 4096 || each < 45000);
+}
+
 /* One thread allocates and never frees, the other frees and never allocates: what is freed comes back to the first. */
 static struct {
     pthread_mutex_t lock;
@@ -313,13 +375,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"main", before_and_after_main},
-    {"destructors", thread_destructors},
-    {"ends", thread_ends},
-    {"fork", fork_under_churn},
-    {"threads", threads_come_and_go},
-    {"crowds", crowds},
-    {"one-way", a_thread_that_only_frees},
+    {"main", before_and_after_main},  {"destructors", thread_destructors},   {"ends", thread_ends},
+    {"fork", fork_under_churn},       {"threads", threads_come_and_go},      {"crowds", crowds},
+    {"sizes", threads_of_many_sizes}, {"one-way", a_thread_that_only_frees},
 };
 
 int main(int argc, char **argv) {
