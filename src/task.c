@@ -267,12 +267,6 @@ static int queue_reserve(struct weft_worker *seat) {
     }
 }
 
-/* The lane's group has ended. */
-static void lane_forget(struct weft_worker *seat, struct lane *lane) {
-    seat->lane = &seat->pool->blank;
-    lane->group_id = LANE_NO_GROUP;
-}
-
 /* Runs a task on this thread, counted and reported like a queued one. An object is moved to `payload` first. */
 static int run_now(struct weft_worker *seat, weft_group *group, const struct job *job, void *payload) {
     struct lane *lane;
@@ -283,7 +277,6 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
         lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
         if (task_count(seat, lane, &sequence)) break;
-        lane_forget(seat, lane);
     }
     struct record *record = lane->record;
     struct frame frame;
@@ -335,7 +328,6 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
         if (lane == NULL) return error;
         if (!lane_fits(lane, cells_of(job->bytes)) && !lane_grow(seat, lane, cells_of(job->bytes))) return WEFT_ENOMEM;
         if (submit_checked(seat, lane, job)) return WEFT_OK;
-        lane_forget(seat, lane);
     }
 }
 

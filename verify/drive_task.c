@@ -12,7 +12,7 @@ enum { TASKS_MAX = 8 };
 static struct {
     weft_pool *pool;
     weft_config config;
-    weft_group group, other;
+    weft_group group, other, more[3];
     uint32_t submitted; /* the test's own, like the next two */
     uint32_t run[TASKS_MAX];
     uint32_t cleaned[TASKS_MAX];
@@ -97,6 +97,19 @@ EXPLORE_DRIVER(task_late, .about = "two tasks submitted while the group ends", .
                .threads = {submit_two, wait_twice}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(task_late_two, .about = "the same, two end the group", .setup = setup_open,
                .threads = {submit_two, wait_group, wait_group}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
+/* A submitter's tasks of a group begin in order, also when an end of it was begun meanwhile and given up. */
+static int task_ordered(void *payload, weft_worker *self) {
+    (void)self;
+    EXPECT(payload == NULL && world.run[1] == 1);
+    return 0;
+}
+static void submit_ordered(void) {
+    submit_task();
+    EXPECT(weft_submit(world.pool, &world.group, task_ordered, NULL, 0) == WEFT_OK);
+}
+EXPLORE_DRIVER(task_late_order, .about = "the same, in order, one without a payload", .setup = setup_open,
+               .threads = {submit_ordered, wait_twice}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
 
 /* The second goes straight into the lane that the first has left at hand. */
 static void submit_after_run(void) {
@@ -462,9 +475,8 @@ static void submit_hidden(void) {
     submit_both();
     stop();
 }
-EXPLORE_DRIVER(task_hidden, .about = "a hidden lane is shown again while a worker looks round for the last time",
-               .setup = setup_hidden, .threads = {worker_0, submit_hidden}, .check = end, .must_see = 3,
-               .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(task_hidden, .about = "a hidden lane is shown again", .setup = setup_hidden,
+               .threads = {worker_0, submit_hidden}, .check = end, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
 
 /* The same of a group that goes on: its lane is nobody's meanwhile. */
 static int task_marks(void *payload, weft_worker *self) {
@@ -486,11 +498,6 @@ EXPLORE_DRIVER(task_hidden_open, .about = "the same of a group that goes on", .s
 
 /* Lanes that were found idle are hidden before they are bound. Main's first two groups leave two such while the worker is in
  * the third's first task, the fourth takes one of them, and then all but that one are hidden. */
-static weft_group more[3];
-static void setup_found(void) {
-    setup_hidden();
-    memset(more, 0, sizeof more);
-}
 static int task_held(void *payload, weft_worker *self) {
     store_rlx(&world.seen, 1);
     while (load_rlx(&world.seen) != 2) os_pause();
@@ -499,27 +506,25 @@ static int task_held(void *payload, weft_worker *self) {
 static void submit_found(void) {
     submit(&world.group, task);
     submit(&world.other, task);
-    submit(&more[0], task_held);
-    submit(&more[0], task);
+    submit(&world.more[0], task_held);
+    submit(&world.more[0], task);
     while (load_rlx(&world.seen) == 0) os_pause();
-    submit(&more[1], task);
+    submit(&world.more[1], task);
     store_rlx(&world.seen, 2);
-    EXPECT(weft_wait(world.pool, &more[0]) == WEFT_OK);
+    EXPECT(weft_wait(world.pool, &world.more[0]) == WEFT_OK);
     explore_observe(load_rlx(&outside()->lanes)->newer != NULL);
-    submit(&more[2], task);
+    submit(&world.more[2], task);
     wait_group();
     EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
-    for (int i = 1; i < 3; i++) EXPECT(weft_wait(world.pool, &more[i]) == WEFT_OK);
+    for (int i = 1; i < 3; i++) EXPECT(weft_wait(world.pool, &world.more[i]) == WEFT_OK);
     stop();
 }
-EXPLORE_DRIVER(task_hidden_found, .about = "lanes that were found idle are hidden before they are bound",
-               .setup = setup_found, .threads = {worker_0, submit_found}, .check = end, .must_see = 3,
-               .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(task_hidden_found, .about = "lanes found idle, then hidden", .setup = setup_hidden,
+               .threads = {worker_0, submit_found}, .check = end, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
 
-/* The same of a worker's lanes, which it hides when it has nothing to do. */
 static int task_spreads(void *payload, weft_worker *self) {
     submit(&world.other, task);
-    submit(&more[0], task);
+    submit(&world.more[0], task);
     return task(payload, self);
 }
 static void submit_spread(void) {
@@ -527,12 +532,12 @@ static void submit_spread(void) {
         submit(&world.group, task_spreads);
         wait_group();
         EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
-        EXPECT(weft_wait(world.pool, &more[0]) == WEFT_OK);
+        EXPECT(weft_wait(world.pool, &world.more[0]) == WEFT_OK);
         explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->lanes)->newer != NULL);
     }
     stop();
 }
-EXPLORE_DRIVER(task_hidden_worker, .about = "a worker's hidden lane is shown again", .setup = setup_found,
+EXPLORE_DRIVER(task_hidden_worker, .about = "a worker's lanes, hidden when it is idle", .setup = setup_hidden,
                .threads = {worker_0, submit_spread}, .check = end, .must_see = 3, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
