@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the counts in words ------------------------------------------------------------------------------------------ */
@@ -163,18 +164,27 @@ EXPORT void malloc_stats(void) { (void)report_write(REPORT_TEXT, STDERR_FILENO);
 
 /* ---- the environment ---------------------------------------------------------------------------------------------- */
 
-#define ERROR_FD_MIN 200 /* out of the way of programs that count on low numbers */
+#define ERROR_FD_MIN 900 /* out of the way of programs that count on low numbers, and of scripts that lock with 200 */
 
 static struct {
     bool at_exit;
     enum report_form form;
     const char *file; /* NULL: standard error */
     int error_fd;     /* standard error as it was at the start: many programs close it before they end */
+    struct stat error_file;
 } wish = {.error_fd = STDERR_FILENO};
+
+/* Not where the program has closed that, too, and something else has its number. */
+static int error_fd(void) {
+    struct stat now;
+    bool is_there =
+        fstat(wish.error_fd, &now) == 0 && now.st_dev == wish.error_file.st_dev && now.st_ino == wish.error_file.st_ino;
+    return is_there ? wish.error_fd : STDERR_FILENO;
+}
 
 static void say(const char *name, const char *value, const char *what) {
     char buffer[256];
-    struct text text = {.to = buffer, .size = sizeof buffer, .fd = wish.error_fd};
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = error_fd()};
     text_put(&text, "weft: ");
     text_put(&text, name);
     text_put(&text, "=");
@@ -185,7 +195,7 @@ static void say(const char *name, const char *value, const char *what) {
 
 static void report_wished(void) {
     int saved = errno;
-    int fd = wish.file == NULL ? wish.error_fd : os_append(wish.file);
+    int fd = wish.file == NULL ? error_fd() : os_append(wish.file);
     bool is_written = fd >= 0 && report_write(wish.form, fd);
     if (fd >= 0 && wish.file != NULL) os_close(fd);
     if (!is_written && wish.file != NULL) say("WEFT_HEAP_STATS_FILE", wish.file, " took not all of it\n");
@@ -290,7 +300,7 @@ __attribute__((constructor)) static void environment_read(void) {
             say(variables[i].name, value, " is not understood and has no effect\n");
     }
     int fd = wish.at_exit ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
-    if (fd >= 0) wish.error_fd = fd;
+    if (fd >= 0 && fstat(fd, &wish.error_file) == 0) wish.error_fd = fd;
 }
 
 __attribute__((destructor)) static void report_at_exit(void) {
