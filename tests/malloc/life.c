@@ -288,11 +288,12 @@ static size_t huge_mappings(void) {
 }
 
 static size_t resident_bytes(void) {
-    unsigned long pages = 0;
+    char line[256] = "", *second;
     FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
+    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
     fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
+    (void)strtoul(line, &second, 10);
+    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* 100 MB of small blocks, which huge pages are for. */
