@@ -106,7 +106,9 @@ struct lane {
 };
 
 #define LANE_NO_GROUP UINT64_MAX
+#ifndef LANE_KEEP
 #define LANE_KEEP 64u /* segments that a lane keeps over a wait */
+#endif
 #define LANE_POSITION_MASK ((UINT64_C(1) << 40) - 1)
 
 /* Part of a segment that one thread has for itself: tasks from `begin` to before `end`. */

@@ -181,6 +181,14 @@ static void run_poor(void) {
 EXPLORE_DRIVER(graph_poor, .about = "a run while memory runs out", .setup = setup_fan, .threads = {run_poor},
                .check = check_whole, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 3);
 
+/* Nor is there room in the queue: what a walk cannot leave to others it keeps, and runs before it ends. */
+static void setup_full(void) {
+    setup_fan();
+    world.pool->config.queue_max = 2;
+}
+EXPLORE_DRIVER(graph_kept, .about = "the same, where the queue has little room", .setup = setup_full, .threads = {run_poor},
+               .check = check_whole, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 3);
+
 /* The caller only sleeps. */
 static void setup_no_help(void) {
     setup_flags(2, WEFT_NO_HELP);

@@ -18,7 +18,9 @@ static struct {
 } world;
 
 /* Where positions start: at 0, or so that they wrap within a few tasks. */
-static uint64_t pick_position(void) { return explore_pick(2) == 0 ? 0 : (LANE_POSITION_MASK + 1) - 2 * SEGMENT_CELLS; }
+static uint64_t pick_position(void) {
+    return explore_pick(2) == 0 ? 0 : (LANE_POSITION_MASK + 1) - UINT64_C(2) * SEGMENT_CELLS;
+}
 
 static void lane_setup(void) {
     memset(&world, 0, sizeof world);

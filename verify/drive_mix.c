@@ -139,7 +139,7 @@ static void wait(struct caller *caller, weft_group *group) {
 }
 static void wait_long(struct caller *caller, weft_group *group) {
     enum weft_help help = (enum weft_help)explore_pick(3);
-    uint64_t until_ns = world.times ? os_now_ns() + 1 + explore_pick(3) * 1000u : 0;
+    uint64_t until_ns = world.times ? os_now_ns() + 1 + explore_pick(3) * UINT64_C(1000) : 0;
     if (has_ended(weft_wait_until(world.pool, group, help, until_ns))) harvest(caller, group);
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TASKS_MAX = 16 };
+enum { TASKS_MAX = 32 };
 
 static struct {
     weft_pool *pool;
@@ -141,6 +141,36 @@ EXPLORE_DRIVER(pool_two, .about = "two workers, a submitter", .setup = setup_two
 EXPLORE_DRIVER(pool_submitters, .about = "two submitters that come and go, two groups", .setup = setup_one,
                .threads = {one_task, three_tasks}, .check = all_run);
 EXPLORE_DRIVER(pool_idle, .about = "created and destroyed", .setup = setup_two, .threads = {NULL}, .check = all_run);
+
+/* Lanes of two groups at once, each with more segments than a lane keeps: they stand in the seat's list as long as that is so,
+ * once each, and no wait for good leaves them there. */
+enum { LONG = 6 }; /* tasks: two segments */
+static const struct weft_worker *outside(void) { return os_self_get()->worker; }
+static void look_at_lanes(void) {
+    uint32_t listed = 0, marked = 0;
+    for (const struct lane *lane = load_rlx(&outside()->lanes); lane != NULL; lane = load_rlx(&lane->next)) {
+        EXPECT(lane->in_use <= LANE_KEEP || lane->is_long);
+        marked += lane->is_long;
+    }
+    for (const struct lane *lane = outside()->long_lanes; lane != NULL; lane = lane->next_long)
+        EXPECT(lane->is_long && ++listed <= marked);
+    EXPECT(listed == marked);
+    explore_observe(listed);
+}
+static void two_long_batches(void) {
+    weft_group *groups[] = {group_new(), group_new()};
+    for (uint32_t i = 0; i < LONG; i++)
+        for (uint32_t k = 0; k < 2; k++) submit(groups[k], task, NULL);
+    look_at_lanes();
+    for (uint32_t k = 0; k < 2; k++) {
+        EXPECT(weft_wait(world.pool, groups[k]) == WEFT_OK);
+        look_at_lanes();
+        os_free(groups[k]);
+    }
+    for (; outside()->long_lanes != NULL; os_pause()) batch(1);
+}
+EXPLORE_DRIVER(pool_long_lanes, .about = "two groups' lanes grow long and short again", .setup = setup_one,
+               .threads = {two_long_batches}, .check = all_run, .must_see = 7);
 
 /* Two wait for one group, a third thread submits to it. */
 static weft_group *shared_group;

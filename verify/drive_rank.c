@@ -235,7 +235,7 @@ static void setup_due(void) {
     submit();
 }
 static void set_due(void) {
-    const uint64_t when_ns = os_now_ns() + explore_pick(2) * 1000000;
+    const uint64_t when_ns = os_now_ns() + explore_pick(2) * UINT64_C(1000000);
     EXPECT(weft_deadline(world.pool, &world.group, when_ns) == WEFT_OK);
 }
 static void wait_due(void) {
