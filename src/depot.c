@@ -45,7 +45,7 @@
 /* For slots of the sort that is wanted. */
 #define SORT_LOOKS 16
 
-struct depot depot;
+PROCESS_STATE struct depot depot;
 
 /* ---- tagged stacks ------------------------------------------------------------------------------------------------ */
 

@@ -30,7 +30,7 @@
 #define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
 #define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
 
-struct heaps heaps;
+PROCESS_STATE struct heaps heaps;
 
 _Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
                    offsetof(struct heap, frees) == sizeof os_no_heap,

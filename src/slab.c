@@ -347,7 +347,7 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
 
 /* ---- orphans ------------------------------------------------------------------------------------------------------ */
 
-slab_link orphans[CLASSES];
+PROCESS_STATE slab_link orphans[CLASSES];
 
 bool slab_abandon(struct slab *slab, struct heap *owner) {
     uint64_t found = (uint64_t)(uintptr_t)owner;
