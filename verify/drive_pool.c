@@ -153,8 +153,8 @@ static void look_at_lanes(void) {
         marked += lane->is_long;
     }
     for (const struct lane *lane = outside()->long_lanes; lane != NULL; lane = lane->next_long)
-        EXPECT(lane->is_long && ++listed <= marked);
-    EXPECT(listed == marked);
+        EXPECT(lane->is_long && ++listed <= LONG);
+    EXPECT(listed >= marked); /* hidden ones may be listed, too */
     explore_observe(listed);
 }
 static void two_long_batches(void) {
