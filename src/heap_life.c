@@ -50,13 +50,14 @@ void heap_begin(struct heap *heap) {
 }
 
 /* Where its caches lie: never changed, for other threads count what is in them. A page that is read before it is written costs
- * two faults, and all programs use nearly all of these pages: so the NULLs are written. */
+ * two faults, and a process's first thread uses nearly all of these pages: so its NULLs are written. */
 static void caches_lay(struct heap *heap) {
+    bool is_first = load_rlx(&heaps.all) == NULL;
     void **place = heap->places;
     for (unsigned i = 0; i < KINDS; i++) {
         heap->base[i] = place;
         if (i >= CACHED) continue;
-        *place = NULL;
+        if (is_first) *place = NULL;
         place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 0);
     }
 }
