@@ -168,8 +168,7 @@ static struct offer best_offer(struct segment *top) {
     return best;
 }
 
-/* The lowest `count` bits side by side at a multiple of `align`; 0: none. */
-static uint64_t find_run(uint64_t free, unsigned count, unsigned align) {
+uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
     uint64_t starts = free;
     for (unsigned have = 1; have < count;) {
         unsigned step = have < count - have ? have : count - have;
@@ -178,7 +177,7 @@ static uint64_t find_run(uint64_t free, unsigned count, unsigned align) {
     }
     if (align > 1) {
         uint64_t aligned = 0;
-        for (unsigned i = 0; i < SEGMENT_SLOTS; i += align) aligned |= UINT64_C(1) << i;
+        for (unsigned i = 0; i < 64; i += align) aligned |= UINT64_C(1) << i;
         starts &= aligned;
     }
     if (starts == 0) return 0;
@@ -189,7 +188,7 @@ static uint64_t find_run(uint64_t free, unsigned count, unsigned align) {
 static bool take_run(struct slots *got, struct segment *segment, unsigned count, unsigned align) {
     uint64_t found = load_rlx(&segment->free);
     uint64_t bits;
-    while ((bits = find_run(found & ~LISTED, count, align)) != 0)
+    while ((bits = bits_find(found & ~LISTED, count, align)) != 0)
         if (slots_claim(got, segment, &found, bits)) return true;
     return false;
 }
@@ -245,7 +244,7 @@ static bool take_run_far(struct slots *got, unsigned count, unsigned align, uint
 
 struct slots depot_take_run(unsigned count, unsigned align) {
     struct slots got = {NULL, 0, 0, 0};
-    uint64_t lowest = find_run(SLOTS_ALL, count, align);
+    uint64_t lowest = bits_find(SLOTS_ALL, count, align);
     if (lowest == 0) return got; /* no segment has room for it beside its head */
     struct segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL; i++) {

@@ -66,7 +66,7 @@ typedef ATOMIC(uint64_t) remote_word; /* blocks freed by other threads and not c
 struct slab {
     /* written by the owner alone */
     struct slab *next, *prev; /* in the list of its tier */
-    uint64_t *free;           /* a bit for each block: near_free, or in far_free; NULL: never used */
+    uint64_t *free;           /* a bit for each block: near_free, or in far_free; NULL: no block came back yet */
     ATOMIC(uint32_t) used;    /* blocks handed out to caches and users */
     uint32_t room;            /* blocks free */
     uint16_t first_word;      /* no bit is set in the words before */
@@ -82,7 +82,7 @@ struct slab {
     remote_word near_remote[REMOTE_NEAR];
     /* written while nobody has blocks of the slot */
     ATOMIC(uint32_t) run_slots; /* of a run's first slot */
-    uint16_t far_at, far_words; /* the slot's own in far_free and far_remote, kept for whatever it is next */
+    uint16_t far_at, far_words; /* the slot's own in far_remote, kept for whatever it is next */
 };
 
 struct mapping; /* heap.h */
@@ -93,33 +93,46 @@ struct marks {
     block_mark of[SEGMENT_SLOTS][SLAB_BLOCKS_MAX];
 };
 
-/* A slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the head's. */
 #define LINE_WORDS (CACHE_LINE / 8u)
 #define FAR_LINES ((SLAB_WORDS_MAX + LINE_WORDS - 1) / LINE_WORDS)
+/* Bits of free blocks: lines side by side in some segment's far_free, a slab's from its first block that comes back until all have. What
+ * is made and then freed has few slabs at a time of which only a part is free, so few lines are ever written. They begin at a multiple of their
+ * number, rounded up to a power of two: whatever other slabs have, one of as many places as there are slots is left. */
+#define FAR_MASKS ((SEGMENT_SLOTS * FAR_LINES + 63) / 64)
+#define FAR_ALL (SEGMENT_SLOTS * FAR_LINES >= 64 ? UINT64_MAX : (UINT64_C(1) << (SEGMENT_SLOTS * FAR_LINES & 63u)) - 1)
+/* Remote bits: a slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the head's. */
 #define FAR_WORDS ((SEGMENT_SLOTS - 1) * (2 * FAR_LINES - 1) * LINE_WORDS)
 
 struct ALIGNED(CACHE_LINE) segment {
-    ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
-    /* KIND_DIRECT: the whole mapping, and its record */
-    char *map_start;
-    size_t map_bytes;
-    struct mapping *mapping;
-    /* the rest is there in segments of slots only */
-    ATOMIC(struct segment *) older;            /* in the list of all */
-    tagged_link stack_link;                    /* in the stack of those with free slots */
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free; /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
-    ATOMIC(uint64_t) dirty;                    /* slots used since their pages came from the system */
-    ATOMIC(uint64_t) old;                      /* free slots that were dirty at the last decay */
-    ATOMIC(uint64_t) part;                     /* free slots that are dirty in part: see `touched` of the slab */
-    ATOMIC(bool) huge;                         /* asked for huge pages */
-    ATOMIC(struct marks *) marks;              /* NULL: no block of it was checked */
-    ATOMIC(uint32_t) far_used;                 /* words handed out of the next two */
-    struct slab slabs[SEGMENT_SLOTS];
-    uint64_t far_free[FAR_WORDS];
-    remote_word far_remote[FAR_WORDS]; /* apart, since many slabs never see a remote free */
+    union {
+        struct {
+            ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
+            /* KIND_DIRECT: the whole mapping, and its record */
+            char *map_start;
+            size_t map_bytes;
+            struct mapping *mapping;
+            /* the rest is there in segments of slots only */
+            ATOMIC(struct segment *) older; /* in the list of all */
+            tagged_link stack_link;         /* in the stack of those with free slots */
+            /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
+            ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free;
+            ATOMIC(uint64_t) dirty;                /* slots used since their pages came from the system */
+            ATOMIC(uint64_t) old;                  /* free slots that were dirty at the last decay */
+            ATOMIC(uint64_t) part;                 /* free slots that are dirty in part: see `touched` of the slab */
+            ATOMIC(bool) huge;                     /* asked for huge pages */
+            ATOMIC(uint32_t) far_used;             /* words handed out of far_remote */
+            ATOMIC(struct marks *) marks;          /* NULL: no block of it was checked */
+            ATOMIC(uint64_t) far_lines[FAR_MASKS]; /* lines of far_free that slabs have */
+        };
+        struct slab slabs[SEGMENT_SLOTS]; /* the first ones would be those of the head's own slots: all that stands above */
+    };
+    uint64_t far_free[SEGMENT_SLOTS * FAR_LINES * LINE_WORDS]; /* zeros where no slab has them */
+    remote_word far_remote[FAR_WORDS];                         /* apart, since many slabs never see a remote free */
 };
 
 #define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))
+_Static_assert(offsetof(struct segment, far_lines) + FAR_MASKS * sizeof(uint64_t) <= HEAD_SLOTS * sizeof(struct slab),
+               "no descriptor that is used lies over it");
 #define LISTED UINT64_C(1)
 /* All that do not hold the head. */
 #define SLOTS_ALL (UINT64_MAX >> (64 - SEGMENT_SLOTS) & UINT64_MAX << HEAD_SLOTS)
@@ -168,6 +181,8 @@ void depot_put_part(struct segment *segment, uint64_t bit);
 size_t depot_purge(bool all);
 /* Gives back the pages of something in a slot of the caller's, which is zeros then. */
 void depot_purge_inside(void *from, size_t bytes);
+/* The lowest `count` bits side by side at a multiple of `align`, a power of two; 0: none. */
+uint64_t bits_find(uint64_t free, unsigned count, unsigned align);
 /* The newest segment; the others follow by `older`. */
 struct segment *depot_all(void);
 

@@ -123,6 +123,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     }
     struct bin *bin = &heap->bins[slab->kind];
     tier_set(bin, slab, TIER_NONE);
+    slab_bits_drop(slab);
     store_rlx(&slab->state, 0); /* nobody's: any thread may take it from here on, and scan must not see it as the heap's */
     heap_watch_begin(heap);
     if (!slab_has_grown(slab) || (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX)) {

@@ -21,6 +21,9 @@
  * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL
  * behind, so that the owner's late CAS fails: only the owner could have put the same slab there again.
  *
+ * Bits. A slab of small blocks takes lines of a segment's head for them when its first block comes back, and gives them up, all zeros,
+ * when it is empty. Which lines are taken stands in words of that head, which several threads change.
+ *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
  *                                                      while the owner still reads it
@@ -37,6 +40,8 @@
  *   B11 empties_push: CAS lru           release  B13     who takes the LRU does not see the slab as the owner left it
  *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
  *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
+ *   B14 slab_bits_take: CAS lines       acquire  B15     bits are set before they were cleared; split: two slabs have them
+ *   B15 slab_bits_drop: lines - bits    release  B14     see B14; split: as B14, or a place that nobody finds
  */
 #include <string.h>
 
@@ -56,6 +61,7 @@
 #define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
 #define POWER_UP_TO(n)                                                                                                      \
     ((n) >= 64 ? 64u : (n) >= 32 ? 32u : (n) >= 16 ? 16u : (n) >= 8 ? 8u : (n) >= 4 ? 4u : (n) >= 2 ? 2u : 1u)
+#define POWER_FROM(n) ((n) > 4 ? 8u : (n) > 2 ? 4u : (n) > 1 ? 2u : 1u) /* of lines of bits */
 #define MARGINS(bytes) ((bytes) > TINY_MAX ? (POWER_UP_TO(LINES_LEFT(bytes)) - 1) * (uint32_t)CACHE_LINE : 0)
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
@@ -100,7 +106,7 @@ unsigned class_aligned(size_t alignment, size_t size) {
 
 static uint32_t words_of(unsigned kind) { return (class_info[kind].blocks + 63) / 64; }
 
-/* Room for so many words, which slots of a segment may make at once. */
+/* Room for so many words of remote bits, which slots of a segment may make at once. */
 static void far_make(struct slab *slab, uint32_t words) {
     if (words <= slab->far_words) return;
     uint32_t room = LINE_WORDS;
@@ -109,18 +115,50 @@ static void far_make(struct slab *slab, uint32_t words) {
     slab->far_words = (uint16_t)room;
 }
 
+static uint32_t lines_of(unsigned kind) { return (words_of(kind) + LINE_WORDS - 1) / LINE_WORDS; }
+
+static bool take_lines(struct slab *slab, struct segment *segment) {
+    uint32_t lines = lines_of(slab->kind), align = POWER_FROM(lines);
+    for (uint32_t i = 0; i < FAR_MASKS; i++) {
+        uint64_t found = load_rlx(&segment->far_lines[i]), bits;
+        while ((bits = bits_find(FAR_ALL & ~found, lines, align)) != 0) {
+            if (!cas_acq(B14, &segment->far_lines[i], &found, found | bits)) continue;
+            size_t line = (size_t)i * 64 + (size_t)__builtin_ctzll(bits);
+            slab->free = &segment->far_free[line * LINE_WORDS];
+            plain_write(slab->free, lines * CACHE_LINE);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All in the newest segment while there is room, so that of most heads no line is written. */
+void slab_bits_take(struct slab *slab) {
+    struct segment *newest = depot_all(), *segment = newest;
+    if (take_lines(slab, newest) || take_lines(slab, segment_of(slab))) return;
+    while (!take_lines(slab, segment)) {
+        segment = load_rlx(&segment->older);
+        if (segment == NULL) segment = depot_all();
+    }
+}
+
+void slab_bits_drop(struct slab *slab) {
+    if (slab->free == NULL || slab->free == slab->near_free) return;
+    struct segment *segment = segment_of(slab->free);
+    size_t words = (slab->carved + 63u) / 64, line = (size_t)(slab->free - segment->far_free) / LINE_WORDS;
+    plain_write(slab->free, words * sizeof *slab->free);
+    memset(slab->free, 0, words * sizeof *slab->free);
+    slab->free = NULL;
+    uint64_t bits = ((UINT64_C(1) << lines_of(slab->kind)) - 1) << line % 64;
+    add_rel(B15, &segment->far_lines[line / 64], -bits);
+}
+
 /* No bit is set, nothing carved. */
 static void bits_begin(struct slab *slab, uint32_t words) {
-    if (slab->free != NULL) {
-        size_t bytes = (slab->carved + 63u) / 64 * sizeof *slab->free;
-        plain_write(slab->free, bytes);
-        memset(slab->free, 0, bytes);
-    }
-    slab->free = slab->near_free;
-    if (words > FREE_NEAR) {
-        far_make(slab, words);
-        slab->free = &segment_of(slab)->far_free[slab->far_at];
-    }
+    slab_bits_drop(slab);
+    memset(slab->near_free, 0, sizeof slab->near_free);
+    slab->free = words <= FREE_NEAR ? slab->near_free : NULL;
+    if (words > REMOTE_NEAR) far_make(slab, words);
     slab->carved = slab->first_word = 0;
 }
 
@@ -302,7 +340,7 @@ static void remote_prefetch(const struct slab *slab) {
     prefetch_write(&slab->state);
     if (words_of(slab->kind) > REMOTE_NEAR) {
         struct segment *segment = segment_of(slab);
-        prefetch_write(&segment->far_remote[slab->free - segment->far_free]);
+        prefetch_write(&segment->far_remote[slab->far_at]);
     }
 }
 
@@ -327,6 +365,7 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     uint32_t got = 0;
     uint32_t words = (slab->carved + 63u) / 64;
     remote_word *remote = remote_of(slab, slab->kind);
+    if (slab->free == NULL) slab_bits_take(slab);
     for (uint32_t i = 0; i < words; i++) {
         if (load_rlx(&remote[i]) == 0) continue;
         uint64_t bits = xchg_acq(B6, &remote[i], 0);

@@ -84,7 +84,7 @@ void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner);
 /* More than half of it was handed out since it began. Owner. */
 INLINE bool slab_has_grown(const struct slab *slab) { return slab->carved > class_info[slab->kind].blocks / 2; }
 INLINE bool slab_is_free(const struct slab *slab, uint32_t index) {
-    return index >= slab->carved || (slab->free[index / 64] >> index % 64 & 1) != 0;
+    return index >= slab->carved || (slab->free != NULL && (slab->free[index / 64] >> index % 64 & 1) != 0);
 }
 /* Of the next `count` blocks to be carved, those never used since their pages came from the system. */
 INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
@@ -111,14 +111,20 @@ INLINE uint32_t index_in(unsigned kind, const void *block) {
 /* The slab, if any, is the next to be carved: fetches what that reads, and the head of the one after. */
 INLINE void slab_prefetch(const struct slab *slab) {
     if (slab == NULL) return;
-    prefetch_read(&slab->free[slab->first_word]);
+    if (slab->free != NULL) prefetch_read(&slab->free[slab->first_word]);
     prefetch_read(slab->next);
 }
+
+/* A place for bits beyond the descriptor: the slab has none, and a block comes back. Owner. */
+void slab_bits_take(struct slab *slab);
+/* The place, if it has one, is another's from here on: no block is in use. Owner. */
+void slab_bits_drop(struct slab *slab);
 
 /* Frees one block. Owner. */
 INLINE void slab_put(struct slab *slab, const void *block) {
     uint32_t index = index_in(slab->kind, block);
     uint64_t bit = UINT64_C(1) << (index & 63u);
+    if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);
     ASSERT((slab->free[index / 64] & bit) == 0);
     slab->free[index / 64] |= bit;
     if (index / 64 < slab->first_word) slab->first_word = (uint16_t)(index / 64);

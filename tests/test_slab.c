@@ -80,11 +80,13 @@ static void test_lives(void **unused) {
         for (uint32_t k = 0; k < class_info[slab->kind].blocks; k++) free += slab_is_free(slab, k);
         assert_int_equal(free, room);
     }
+    slab_bits_drop(slab);
+    slab_bits_drop(other);
     const struct segment *segment = segment_of(slab);
     assert_true(slab->far_words == SLAB_WORDS_MAX && load_rlx(&segment->far_used) <= 4 * SLAB_WORDS_MAX);
 }
 
-/* Every slot of a segment in its most expensive order of lives: the words suffice. */
+/* Every slot of a segment in its most expensive order of lives: the words of remote bits suffice. */
 static void test_far_words(void **unused) {
     (void)unused;
     struct slab *slab = slab_taken();
@@ -97,6 +99,51 @@ static void test_far_words(void **unused) {
         store_rlx(&segment->kinds[slot], KIND_OTHER);
     }
     assert_true(load_rlx(&segment->far_used) <= FAR_WORDS);
+}
+
+enum { MANY_SLABS = 3 * SEGMENT_SLOTS };
+
+static uint32_t lines_taken(const struct slab *slab) {
+    if (slab->free == NULL || slab->free == slab->near_free) return 0;
+    return (class_info[slab->kind].blocks + CACHE_LINE * 8 - 1) / (CACHE_LINE * 8);
+}
+
+static void expect_apart(const struct slab *one, const struct slab *other) {
+    uintptr_t end = (uintptr_t)one->free + lines_taken(one) * CACHE_LINE;
+    uintptr_t other_end = (uintptr_t)other->free + lines_taken(other) * CACHE_LINE;
+    assert_true(one == other || lines_taken(other) == 0 || end <= (uintptr_t)other->free ||
+                other_end <= (uintptr_t)one->free);
+}
+
+/* The slab's next life begins, and the first of its blocks comes back. */
+static void begin_with_bits(struct slab *slab, unsigned kind) {
+    void *block;
+    slab_init(slab, kind, NULL, 0);
+    assert_int_equal(slab_carve(slab, &block, 1), 1);
+    slab_put(slab, block);
+    assert_true(slab->free[0] == 1);
+}
+
+/* Slabs that have bits beyond their descriptors have them apart from all others', whatever they were before, and whoever needs some
+ * finds them: also when all others have lines that stand in the way. In the end all are zeros, and nobody's. */
+static void test_bits(void **unused) {
+    (void)unused;
+    static struct slab *slabs[MANY_SLABS];
+    uint32_t random = 7;
+    for (unsigned i = 0; i < MANY_SLABS; i++) slabs[i] = slab_taken();
+    for (unsigned i = 0; i < MANY_SLABS; i++) begin_with_bits(slabs[i], 7);
+    for (unsigned i = 0; i < 20 * MANY_SLABS; i++) {
+        struct slab *slab = slabs[i < 2 * MANY_SLABS ? i % MANY_SLABS : next_random(&random) % MANY_SLABS];
+        begin_with_bits(slab, i < MANY_SLABS ? 0 : next_random(&random) % 14);
+        if (next_random(&random) % 4 == 0) slab_bits_drop(slab);
+        for (unsigned k = 0; k < MANY_SLABS && lines_taken(slab) != 0; k++) expect_apart(slab, slabs[k]);
+    }
+    for (unsigned i = 0; i < MANY_SLABS; i++) slab_bits_drop(slabs[i]);
+    for (unsigned i = 0; i < MANY_SLABS; i++) {
+        const struct segment *segment = segment_of(slabs[i]);
+        for (size_t k = 0; k < FAR_MASKS; k++) assert_true(load_rlx(&segment->far_lines[k]) == 0);
+        for (size_t k = 0; k < SEGMENT_SLOTS * FAR_LINES * LINE_WORDS; k++) assert_true(segment->far_free[k] == 0);
+    }
 }
 
 /* ---- what is in memory -------------------------------------------------------------------------------------------- */
@@ -283,6 +330,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_far_words),
+        cmocka_unit_test(test_bits),
         cmocka_unit_test(test_touched),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_parts_taken),

@@ -170,6 +170,35 @@ static void many_check(void) {
 EXPLORE_DRIVER(heap_far, .about = "bits beyond the descriptors of two slabs", .setup = many_setup,
                .threads = {many_collect, many_send, many_begin}, .check = many_check);
 
+/* Two such live twice each: what one gives up the other may have next. */
+static void bits_setup(void) {
+    memset(&world, 0, sizeof world);
+    heaps_reset();
+    world.slab = slab_taken_of(0, &world.of[0].heap);
+    second = slab_taken_of(0, &world.of[1].heap);
+    EXPECT(segment_of(world.slab) == segment_of(second));
+}
+static void bits_live(struct slab *slab) {
+    void *blocks[2];
+    for (int life = 0; life < 2; life++) {
+        EXPECT(slab_carve(slab, blocks, 2) == 2 && slab->free == NULL);
+        for (int i = 0; i < 2; i++) slab_put(slab, blocks[i]);
+        explore_observe(slab->free != segment_of(slab)->far_free);
+        EXPECT(slab->free[0] == 3);
+        slab_bits_drop(slab);
+        slab_init(slab, 0, slab_owner(slab), 0);
+    }
+}
+static void bits_first(void) { bits_live(world.slab); }
+static void bits_second(void) { bits_live(second); }
+static void bits_check(void) {
+    const struct segment *segment = segment_of(second);
+    EXPECT(load_rlx(&segment->far_lines[0]) == 0);
+    for (unsigned i = 0; i < SEGMENT_SLOTS * FAR_LINES; i++) EXPECT(segment->far_free[i * LINE_WORDS] == 0);
+}
+EXPLORE_DRIVER(heap_bits, .about = "lines of bits given up and taken", .setup = bits_setup,
+               .threads = {bits_first, bits_second}, .check = bits_check);
+
 /* ---- orphans ------------------------------------------------------------------------------------------------------ */
 
 /* The owner ends: it tries to abandon the slab, collecting what hinders it. */
