@@ -183,7 +183,7 @@ uint32_t heap_adopt(struct heap *heap, unsigned kind) {
 }
 
 static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
-    slab_init(slab, kind, heap, touched);
+    slab_init(slab, kind, heap, heap_trim_last(heap, slab, kind, touched));
     if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
         store_rlx(&slab->private_kind, (uint8_t)kind);
         store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);

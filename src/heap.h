@@ -57,8 +57,9 @@ struct bin {
     uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
     uint16_t lines_spared;     /* of blocks that go home: blocks_write */
     uint32_t grown,
-        grown_most; /* slabs of which more than half was used; when they became fewer, how many there were at most */
-    void *hoard;    /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
+        grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
+    uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
+    void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 
@@ -259,6 +260,9 @@ bool heap_strip_one(void);
 /* Every thread's LRU goes to the depot. Any thread. */
 void heap_drop_lrus(void);
 size_t heap_trim(void);
+/* The slab is about to be one of that class, `touched` of it in memory: gives its pages back if it is likely the class's last. What of
+ * it is in memory then. */
+uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
 /* Half the time that empty memory is kept. */

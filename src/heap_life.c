@@ -28,6 +28,7 @@
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */
 #define CALM_NS 1000000        /* since the last look at the clock: the thread does little */
+#define MANY_SLABS 128u        /* of which one may come by page faults */
 #define LAST_EXIT 2u           /* after so many it borrows */
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
@@ -204,6 +205,22 @@ size_t heap_trim(void) {
 void heap_rest(void) {
     struct heap *heap = heap_mine();
     if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
+}
+
+/* A class's last slab is used in part: where it had as many at most, or, of many, one more. The pages come again as they are used. That
+ * costs most where it is wrong, so it is done once for each class from one rest of the caches to the next, however often slabs come and go. */
+uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
+    struct bin *bin = &heap->bins[kind];
+    uint32_t rest = (uint32_t)heap->next_rest_ns, near = bin->grown_most >= MANY_SLABS ? 1 : 0;
+    bool is_last = bin->grown <= bin->grown_most && bin->grown + near >= bin->grown_most &&
+                   bin->tier[TIER_HOT].first == NULL && bin->tier[TIER_LISTED].first == NULL;
+    if (!is_last || touched <= SLOT_PARTS / 2 || bin->last_trimmed == rest) return touched;
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE || load_rlx(&heaps.decay_ms) < 0 || load_rlx(&segment_of(slab)->huge))
+        return touched;
+    bin->last_trimmed = rest;
+    unpoison(slab_start(slab), SLOT_BYTES);
+    os_purge(slab_start(slab), SLOT_BYTES);
+    return 0;
 }
 
 /* Empties the caches that were not used since the last time, and takes their room back; so with what is kept behind them. */

@@ -1,7 +1,11 @@
 /* Slabs by themselves: bits and blocks over many lives of a slot, and what is written into blocks that go home. */
+#define _GNU_SOURCE
 #include "help.h"
 
 #include "heap.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct slab *slab_taken(void) {
     struct slots got = depot_take(1);
@@ -197,6 +201,37 @@ static void test_parts(void **unused) {
     assert_true((load_rlx(&twice.segment->free) & twice.bits) != 0 && load_rlx(&twice.segment->part) == 0);
 }
 
+/* Pages of a block's slot. */
+static unsigned resident_around(const void *block) {
+    char *start = slot_start(segment_of(block), slot_of(block));
+    unsigned char pages[SLOT_PARTS];
+    unsigned count = 0;
+    assert_int_equal(mincore(start, SLOT_BYTES, pages), 0);
+    for (unsigned i = 0; i < SLOT_PARTS; i++) count += pages[i] & 1;
+    return count;
+}
+
+/* A class's first slab may stay its last: where only slots that are in memory whole are free it gets one whose pages went back. The next one
+ * does not, however few there were. */
+static void test_last_trimmed(void **unused) {
+    (void)unused;
+    enum { COUNT = 2048, SIZE = 1024, OTHER = 640 };
+    if (sysconf(_SC_PAGESIZE) != (long)(SLOT_BYTES / SLOT_PARTS)) {
+        print_message("skipped: it counts pages of 4 KiB\n");
+        skip();
+    }
+    static void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) memset(blocks[i] = weft_alloc(SIZE), 1, SIZE);
+    assert_int_equal(resident_around(blocks[COUNT / 2]), SLOT_PARTS);
+    for (unsigned i = 0; i < COUNT; i++) weft_free(blocks[i]);
+    unsigned count = 0;
+    blocks[count++] = weft_alloc(OTHER);
+    assert_true(resident_around(blocks[0]) <= 1);
+    while (slab_of(blocks[count - 1]) == slab_of(blocks[0])) blocks[count++] = weft_alloc(OTHER);
+    assert_int_equal(resident_around(blocks[count - 1]), SLOT_PARTS);
+    while (count > 0) weft_free(blocks[--count]);
+}
+
 static uintptr_t slot_used_by(weft_heap *heap, size_t size, unsigned count) {
     void *block = NULL;
     while (count-- > 0) block = weft_heap_alloc(heap, size);
@@ -338,6 +373,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_trial_chooses_the_quicker),
         cmocka_unit_test(test_trial_bears_a_long_phase),
         cmocka_unit_test(test_trial_counts_blocks),
+        cmocka_unit_test(test_last_trimmed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
