@@ -107,7 +107,7 @@ static void test_far_words(void **unused) {
 
 enum { MANY_SLABS = 3 * SEGMENT_SLOTS };
 
-static uint32_t lines_taken(const struct slab *slab) {
+static size_t lines_taken(const struct slab *slab) {
     if (slab->free == NULL || slab->free == slab->near_free) return 0;
     return (class_info[slab->kind].blocks + CACHE_LINE * 8 - 1) / (CACHE_LINE * 8);
 }
