@@ -254,6 +254,30 @@ static void test_decay_within_a_second(void **state) {
         }
 }
 
+/* It goes on with eight blocks of any size in 10 ms: of no class are there many. */
+static void test_decay_with_few_of_each(void **state) {
+    (void)state;
+    enum { SEEDS = 24, EIGHT = 8, STEPS = 100 };
+    static void *blocks[MANY];
+    decay_after(0);
+    for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+        uint32_t random = seed;
+        int steps = 0;
+        weft_trim();
+        uint64_t empty = counts_now().resident_bytes;
+        for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = memset(weft_alloc(next_size(&random)), 1, 16)) != NULL);
+        uint64_t taken = counts_now().resident_bytes - empty;
+        for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+        for (; steps < STEPS && counts_now().resident_bytes > empty + taken / 5; steps++) {
+            for (int i = 0; i < EIGHT; i++) blocks[i] = weft_alloc(next_size(&random));
+            for (int i = 0; i < EIGHT; i++) weft_free(blocks[i]);
+            atomic_fetch_add(&later_ns, 10000000);
+        }
+        print_message("seed %u: %d ms\n", seed, steps * 10);
+        assert_in_range(steps, 0, STEPS - 1);
+    }
+}
+
 static int many_in_task(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     make_and_free_many();
@@ -636,6 +660,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_of_who_only_frees),
         cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_within_a_second),
+        cmocka_unit_test(test_decay_with_few_of_each),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_runs_kept),
         cmocka_unit_test(test_large_after_small),
