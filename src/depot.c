@@ -193,6 +193,13 @@ static bool take_run(struct slots *got, struct segment *segment, unsigned count,
     return false;
 }
 
+bool depot_take_at(struct slots *got, struct segment *segment, uint64_t bits) {
+    uint64_t found = load_rlx(&segment->free);
+    while ((found & bits) == bits)
+        if (slots_claim(got, segment, &found, bits)) return true;
+    return false;
+}
+
 /* A new segment: the bits go to the caller, the others become free. */
 static struct slots take_new(uint64_t bits) {
     struct slots got = {segment_make(), bits, 0, 0};

@@ -171,6 +171,8 @@ struct slots depot_take(unsigned count);
 struct slots depot_take_part(void);
 /* `count` slots side by side, the first one's index a multiple of `align`, a power of two. Any thread. */
 struct slots depot_take_run(unsigned count, unsigned align);
+/* These slots. false: not all of them are free, and none was taken. Any thread. */
+bool depot_take_at(struct slots *got, struct segment *segment, uint64_t bits);
 /* Notes that the caller is about to write the slots it took. */
 void depot_soil(struct slots got);
 /* Frees slots of the caller's. Any thread. */

@@ -191,6 +191,19 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     return slot_start(got.segment, first);
 }
 
+/* With the slots behind it, if they are free. */
+static bool run_grow(void *p, size_t size) {
+    struct segment *segment = segment_of(p);
+    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
+    unsigned wanted = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    struct slots got;
+    if (first + wanted > SEGMENT_SLOTS) return false;
+    if (!depot_take_at(&got, segment, ((UINT64_C(1) << (wanted - count)) - 1) << (first + count))) return false;
+    depot_soil(got);
+    store_rlx(&segment->slabs[first].run_slots, wanted);
+    return true;
+}
+
 static void run_free(const void *p) {
     struct segment *segment = segment_of(p);
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
@@ -254,11 +267,11 @@ void large_free(void *p, unsigned kind) {
 
 void *large_resize(void *p, unsigned kind, size_t size) {
     size_t before = large_size(p, kind);
-    if (kind <= KIND_RUN) return size <= before && size > before / 2 ? p : NULL;
-    if (size <= RUN_MAX) return NULL;
-    void *other = remap_block(p, size);
+    if (kind <= KIND_RUN && size <= before) return size > before / 2 ? p : NULL;
+    if (kind < KIND_RUN || (kind == KIND_RUN) != (size <= RUN_MAX)) return NULL;
+    void *other = kind == KIND_DIRECT ? remap_block(p, size) : run_grow(p, size) ? p : NULL;
     if (other == NULL) return NULL;
     count_out(before);
-    count_in(large_size(other, KIND_DIRECT));
+    count_in(large_size(other, kind));
     return other;
 }

@@ -1,4 +1,5 @@
-/* weft_free_sized of blocks that shrank in place: they are in a larger class than their size says. */
+/* Blocks that shrink or grow where they stand. Those that shrank are in a larger class than the size says that
+ * weft_free_sized gets. */
 #include "help.h"
 
 #include "weft.h"
@@ -40,11 +41,50 @@ static void test_count_after_sized_free(void **state) {
     assert_int_equal(counts_now().live_bytes, live_bytes);
 }
 
+enum { GROWN = 24, GROWN_FROM = 400 << 10, GROWN_TO = 900 << 10 };
+
+static void is_all(const unsigned char *p, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) REQUIRE(p[i] == value);
+}
+
+/* Blocks of several slots grow where they stand while what is behind them is free, and what is used there stays. */
+static void test_runs_grown(void **state) {
+    (void)state;
+    static unsigned char *blocks[GROWN], *others[GROWN];
+    static void *fillers[2 * GROWN]; /* of the gaps that there are */
+    int in_place = 0;
+    uint64_t before = counts_now().live_bytes;
+    for (int i = 0; i < 2 * GROWN; i++) REQUIRE((fillers[i] = weft_alloc(GROWN_FROM)) != NULL);
+    for (int i = 0; i < GROWN; i++) {
+        unsigned char *p = weft_alloc(GROWN_FROM);
+        REQUIRE(p != NULL);
+        memset(p, i, GROWN_FROM);
+        others[i] = i % 4 != 0 ? NULL : weft_alloc(GROWN_FROM); /* mostly behind it */
+        if (others[i] != NULL) memset(others[i], 100 + i, GROWN_FROM);
+        REQUIRE((blocks[i] = weft_realloc(p, GROWN_TO)) != NULL);
+        in_place += blocks[i] == p;
+        is_all(blocks[i], i, GROWN_FROM);
+        memset(blocks[i], i, GROWN_TO);
+        assert_true(weft_usable_size(blocks[i]) >= GROWN_TO);
+    }
+    print_message("%d of %d in place\n", in_place, GROWN);
+    assert_in_range(in_place, GROWN / 4, GROWN - 1);
+    for (int i = 0; i < GROWN; i++) {
+        is_all(blocks[i], i, GROWN_TO);
+        if (others[i] != NULL) is_all(others[i], 100 + i, GROWN_FROM);
+        weft_free(blocks[i]);
+        weft_free(others[i]);
+    }
+    for (int i = 0; i < 2 * GROWN; i++) weft_free(fillers[i]);
+    assert_int_equal(counts_now().live_bytes, before);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_aligned_after_sized_free),
         cmocka_unit_test(test_count_after_sized_free),
+        cmocka_unit_test(test_runs_grown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
