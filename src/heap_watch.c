@@ -8,7 +8,7 @@
 #include "heap.h"
 
 #ifndef WATCH_STEP
-#define WATCH_STEP 127u /* frees of a kind; a byte counts them */
+#define WATCH_STEP 63u /* frees of a kind; a byte counts them */
 #endif
 #define WATCH_RESTS 3u /* after a slab emptied or a large block was freed */
 
