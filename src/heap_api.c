@@ -75,7 +75,7 @@ static void *realloc_copy(void *p, size_t usable, size_t size) {
     return other;
 }
 
-/* In place while the block is not more than twice too large. */
+/* In place while the block is not more than twice too large; a large one grows in place, too, where there is room. */
 void *weft_realloc(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;

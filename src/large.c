@@ -3,7 +3,8 @@
  * Up to half a segment a block is a run of slots; above that, or aligned to more than a segment's slots can give, it is a
  * mapping of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
  * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
- * one before. Where there is no address space for it, it is a run of most of a segment, if that is enough.
+ * one before. Where there is no address space for it, it is a run of most of a segment, if that is enough. Either grows where it
+ * stands if what is behind it is free; a mapping may be moved, a run is copied.
  *
  * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of those that hold blocks.
  *

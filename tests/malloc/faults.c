@@ -224,15 +224,6 @@ static void smaller_without_memory(void) {
         }
 }
 
-static size_t resident_bytes(void) {
-    char line[256] = "", *second;
-    FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
-    fclose(file);
-    (void)strtoul(line, &second, 10);
-    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static void gone_without_munmap(void) {
     enum { BYTES = 64 << 20 };
     unsigned char *block = malloc(BYTES);

@@ -287,15 +287,6 @@ static size_t huge_mappings(void) {
     return count;
 }
 
-static size_t resident_bytes(void) {
-    char line[256] = "", *second;
-    FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
-    fclose(file);
-    (void)strtoul(line, &second, 10);
-    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* 100 MB of small blocks, which huge pages are for. */
 static bool huge_pages_are_asked_for(void) {
     int status = 0;
