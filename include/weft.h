@@ -269,8 +269,8 @@ typedef struct weft_group {
 #define WEFT_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
- * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. The group of a task
- * submitted inside a task lies below that task's group: waiting for the upper one helps it.
+ * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. A group that is first
+ * submitted to inside a task lies below that task's group, until that one ends: waiting for the upper one helps it.
  * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
  * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL;
  * WEFT_EFORK; WEFT_EAGAIN (WEFT_THREADS_MAX threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags
@@ -333,7 +333,8 @@ WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payl
 
 /* How a wait helps, weft_wait_until's `help`. */
 enum weft_help {
-    WEFT_HELP_BELOW = 0, /* runs tasks of this group and of groups below it, and helps with what these loop and fork */
+    WEFT_HELP_BELOW = 0, /* runs tasks of this group, of groups below it and of those whose continuations count in either,
+                            and helps with what these loop and fork */
     WEFT_HELP_ANY = 1,   /* runs any task of the pool: where tasks wait so, they run on top of each other without a bound */
     WEFT_HELP_NONE = 2   /* runs none */
 };
@@ -344,9 +345,9 @@ enum weft_help {
  * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several
  * threads: the one with the lowest number among its own thread's; numbers are 30 bits for one thread and group);
  * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also when another thread's wait ended the group before, whatever
- * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one
- * that the group itself waits for, by continuations or by waits of its tasks: the group then stays as it is; WEFT_EFORK
- * in a forked child. */
+ * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group
+ * itself waits for, by continuations or by waits of its tasks (of waits that would keep each other from ending the last one
+ * gets it): the group then stays as it is; WEFT_EFORK in a forked child. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are

@@ -13,7 +13,7 @@
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
  * noted (G9) when they first turn to the group: the group's own tasks are no strangers, for they run only while it is
- * unfinished.
+ * unfinished. Tasks of groups below it are strangers: it may end before them.
  *
  * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G21, G22),
  * for who comes too late may free it, and another group use and end it, before a last one that is slow looks.
@@ -48,6 +48,9 @@
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
  *   G17 record_serving: load id          acquire  G13 the parent is of the group before
+ *   G27 record_open: store parent        release  G28 who reads the parent of the record's next group takes it for that of the
+ *                                                     group before, and a wait runs a stranger's task
+ *   G28 group_parent: load parent        acquire  G27 see G27
  */
 #include "held.h"
 
@@ -119,7 +122,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
     store_rlx(&record->lines, groups->lines);
     store_rlx(&record->last_id, id);
-    store_rlx(&record->parent, parent);
+    store_rel(G27, &record->parent, parent);
     store_rlx(&record->depth, parent == 0 ? 1 : record_depth(record_serving(groups, parent)) + 1);
     store_rlx(&record->flags, flags);
     store_rlx(&record->cancel_after, NOT_CANCELLED);
@@ -250,24 +253,7 @@ void record_leave(struct groups *groups, struct record *record, bool has_ended) 
 
 uint64_t group_parent(const struct groups *groups, uint64_t id) {
     const struct record *record = record_serving(groups, id);
-    return record == NULL ? 0 : load_rlx(&record->parent);
-}
-
-/* `hops` bounds the way; at its end anything may be. */
-static bool serves(const struct groups *groups, uint64_t id, uint64_t goal, uint32_t *hops) {
-    while (id != 0) {
-        if (id == goal || (*hops)-- == 0) return true;
-        const struct record *record = record_serving(groups, id);
-        if (record == NULL) return false;
-        uint64_t leads_to = load_rlx(&record->leads_to);
-        if (leads_to == LEADS_TO_MANY) return true;
-        if (leads_to != 0 && serves(groups, leads_to, goal, hops)) return true;
-        id = load_rlx(&record->parent);
-    }
-    return false;
-}
-
-bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal) {
-    uint32_t hops = 32;
-    return serves(groups, id, goal, &hops);
+    if (record == NULL) return 0;
+    uint64_t parent = load_acq(G28, &record->parent);
+    return (load_rlx(&record->id) & ~ID_MARKS) == id ? parent : 0;
 }

@@ -9,6 +9,7 @@
 #include "weft.h"
 
 struct held;
+struct held_wait;
 struct lane;
 struct loop;
 
@@ -37,7 +38,6 @@ struct line {
 #define NOT_FAILED UINT64_MAX
 #define FOREIGN_NONE 0u
 #define FOREIGN_MANY UINT32_MAX
-#define LEADS_TO_MANY UINT64_MAX
 #define LATE_DROPPED UINT64_MAX
 #define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
 
@@ -57,9 +57,10 @@ struct record {
     ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
     ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
-    ATOMIC(uint64_t) leads_to;     /* the group they count in, or LEADS_TO_MANY; 0: it holds none */
     ATOMIC(uint64_t) shared_first; /* `submitted` of the shared line when the group began */
-    uint64_t walk;                 /* held.c's, under the lock */
+    /* held.c's, under groups->lock */
+    struct held_wait *sleepers; /* waits for the group that sleep inside tasks */
+    uint64_t walk, walk_id;
     struct record *walk_next;
     ALIGNED(CACHE_LINE) struct line line[];
 };
@@ -77,7 +78,6 @@ struct frame {
     struct loop *in_loop;
 };
 
-struct held_wait;
 struct groups {
     struct pile records;
     struct pile held;
@@ -86,7 +86,6 @@ struct groups {
     ATOMIC(uint32_t) background;
     ATOMIC(uint32_t) due; /* records with deadlines */
     os_mutex lock;        /* what groups hold, and who waits for them */
-    struct held_wait *waits;
     uint64_t walks;
     ATOMIC(uint32_t) circles; /* closed by waits that insist; changed under the lock */
 };
@@ -131,9 +130,6 @@ int record_error(const struct record *record);
 
 /* The group above `id`, or 0. Harmless for any id. */
 uint64_t group_parent(const struct groups *groups, uint64_t id);
-/* May the group `goal` be waiting for a task of the group `id`: is that below it, or does it hold tasks that are, and so on?
- * Harmless for any id. */
-bool group_serves(const struct groups *groups, uint64_t id, uint64_t goal);
 
 /* Marks the group `id` as cancelled. false: it is not open any more, or was cancelled already. */
 bool record_cancel(struct record *record, uint64_t id);

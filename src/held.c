@@ -24,57 +24,72 @@
  */
 #include "held.h"
 
-/* A search, under the lock. A circle would have it go round: each record is looked at once for each walk. */
+/* A search from group to group, under the lock. A circle would have it go round: each record is looked at once for each walk. */
 struct search {
     struct groups *groups;
     struct record *open; /* to be looked at, linked by walk_next */
     uint64_t to;
 };
 
-/* The group can finish only after the one that is looked at. true: it is the one looked for. */
+static struct search search_begin(struct groups *groups, uint64_t to) {
+    groups->walks++;
+    return (struct search){groups, NULL, to};
+}
+
+/* The search comes to the group. true: it is the one looked for. */
 static bool search_meets(struct search *search, uint64_t id, struct record *record) {
     if (id == search->to) return true;
     if (id == 0 || record->walk == search->groups->walks) return false;
     record->walk = search->groups->walks;
+    record->walk_id = id;
     record->walk_next = search->open;
     search->open = record;
     return false;
 }
-
-/* What waits for the record's group: tasks it holds, and sleeping waits with the frames around them. */
-static bool search_from(struct search *search, const struct record *record) {
-    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+/* The same for a group that may have ended. */
+static bool search_meets_id(struct search *search, uint64_t id) {
+    struct record *record = record_at(search->groups, id_index(id));
+    return record != NULL && (load_rlx(&record->id) & ~ID_MARKS) == id && search_meets(search, id, record);
+}
+static bool search_meets_frames(struct search *search, const struct frame *frame) {
+    for (; frame != NULL; frame = frame->above)
+        if (search_meets(search, frame->id, frame->record)) return true;
+    return false;
+}
+static bool search_meets_held(struct search *search, const struct record *record) {
     for (const struct held *held = load_rlx(&record->held); held != NULL; held = held->next)
         if (search_meets(search, held->id, held->record)) return true;
-    for (const struct held_wait *wait = search->groups->waits; wait != NULL; wait = wait->next)
-        for (const struct frame *frame = wait->id == id ? wait->frame : NULL; frame != NULL; frame = frame->above)
-            if (search_meets(search, frame->id, frame->record)) return true;
     return false;
 }
 
-/* Can the group `to` finish only after the group `id`? */
-static bool leads(struct groups *groups, uint64_t id, uint64_t to) {
-    struct record *first = record_at(groups, id_index(id));
-    if (first == NULL || (load_rlx(&first->id) & ~ID_MARKS) != id) return false;
-    struct search search = {groups, first, to};
-    first->walk = ++groups->walks;
-    first->walk_next = NULL;
-    while (search.open != NULL) {
-        const struct record *record = search.open;
-        search.open = record->walk_next;
-        if (search_from(&search, record)) return true;
+static const struct record *search_next(struct search *search) {
+    const struct record *record = search->open;
+    if (record != NULL) search->open = record->walk_next;
+    return record;
+}
+
+/* Goes on to the groups that can finish only after those met so far: for the tasks that these hold, and for the frames
+ * around the sleeping waits for these. */
+static bool search_leads(struct search *search) {
+    for (const struct record *record; (record = search_next(search)) != NULL;) {
+        if (search_meets_held(search, record)) return true;
+        for (const struct held_wait *wait = record->sleepers; wait != NULL; wait = wait->next)
+            if (search_meets_frames(search, wait->frame)) return true;
     }
     return false;
 }
 
+static bool frames_lead(struct groups *groups, const struct frame *frame, uint64_t to) {
+    struct search search = search_begin(groups, to);
+    return search_meets_frames(&search, frame) || search_leads(&search);
+}
+
 bool held_wait_begin(struct groups *groups, struct held_wait *wait) {
-    bool is_circle = false;
     os_lock(&groups->lock);
-    for (const struct frame *frame = wait->frame; frame != NULL && !is_circle; frame = frame->above)
-        is_circle = frame->id != 0 && leads(groups, frame->id, wait->id);
+    bool is_circle = frames_lead(groups, wait->frame, wait->id);
     if (!is_circle || wait->insists) {
-        wait->next = groups->waits;
-        groups->waits = wait;
+        wait->next = wait->record->sleepers;
+        wait->record->sleepers = wait;
     }
     if (is_circle && wait->insists) store_rlx(&groups->circles, load_rlx(&groups->circles) + 1);
     wait->circles = load_rlx(&groups->circles);
@@ -82,28 +97,60 @@ bool held_wait_begin(struct groups *groups, struct held_wait *wait) {
     return !is_circle;
 }
 
-void held_wait_end(struct groups *groups, const struct held_wait *wait) {
+void held_wait_end(struct groups *groups, struct held_wait *wait) {
     os_lock(&groups->lock);
-    struct held_wait **link = &groups->waits;
+    struct held_wait **link = &wait->record->sleepers;
     while (*link != wait) link = &(*link)->next;
     *link = wait->next;
     os_unlock(&groups->lock);
 }
 
-bool held_leads(struct groups *groups, uint64_t id, uint64_t to) {
+bool held_leads(struct groups *groups, const struct frame *frame, uint64_t to) {
+    if (load_rlx(&groups->held.made) == 0) return false;
     os_lock(&groups->lock);
-    bool result = leads(groups, id, to);
+    bool result = frames_lead(groups, frame, to);
     os_unlock(&groups->lock);
     return result;
 }
 
+/* How a group lies to another, by the groups above it alone. */
+enum relation {
+    RELATION_NONE,
+    RELATION_BELOW, /* or the same */
+    RELATION_HELD   /* it, or a group above it, holds tasks */
+};
+
+/* A group is deeper than those above it: one that is no deeper than the goal is not below it. */
+static enum relation relation(const struct groups *groups, uint64_t id, uint64_t goal) {
+    bool holds = load_rlx(&groups->held.made) != 0; /* ever */
+    uint32_t depth = record_depth(record_at(groups, id_index(goal)));
+    for (; id != goal; id = group_parent(groups, id)) {
+        const struct record *record = id == 0 ? NULL : record_at(groups, id_index(id));
+        if (record == NULL) return RELATION_NONE;
+        if (holds && load_rlx(&record->held) != NULL) return RELATION_HELD;
+        if (!holds && record_depth(record) <= depth) return RELATION_NONE;
+    }
+    return RELATION_BELOW;
+}
+
+bool group_serves(struct groups *groups, uint64_t id, uint64_t goal) {
+    enum relation is = relation(groups, id, goal);
+    if (is != RELATION_HELD) return is == RELATION_BELOW;
+    os_lock(&groups->lock);
+    struct search search = search_begin(groups, goal);
+    bool serves = search_meets_id(&search, id);
+    for (const struct record *record; !serves && (record = search_next(&search)) != NULL;)
+        serves = search_meets_held(&search, record) || search_meets_id(&search, group_parent(groups, record->walk_id));
+    os_unlock(&groups->lock);
+    return serves;
+}
+
 bool held_add(struct groups *groups, struct record *record, uint64_t id, struct held *held) {
     os_lock(&groups->lock);
-    bool is_circle = held->id == id || leads(groups, held->id, id);
+    struct search search = search_begin(groups, id);
+    bool is_circle = search_meets(&search, held->id, held->record) || search_leads(&search);
     if (!is_circle) {
         held->next = load_rlx(&record->held);
-        uint64_t leads_to = load_rlx(&record->leads_to);
-        store_rlx(&record->leads_to, held->next == NULL || leads_to == held->id ? held->id : LEADS_TO_MANY);
         store_rlx(&record->held, held);
     }
     os_unlock(&groups->lock);
@@ -121,7 +168,6 @@ struct held *held_take(struct groups *groups, struct record *record) {
             oldest = held;
             held = next;
         }
-        store_rlx(&record->leads_to, 0);
         store_rlx(&record->held, NULL);
     }
     os_unlock(&groups->lock);

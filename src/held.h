@@ -34,8 +34,9 @@ struct held *held_take(struct groups *groups, struct record *record);
 
 /* A wait without a deadline, inside a task, that sleeps: until it returns no group of the frames around it can finish. */
 struct held_wait {
-    struct held_wait *next;
-    uint64_t id; /* of the group waited for */
+    struct held_wait *next; /* for the same group */
+    struct record *record;  /* of the group waited for, and that group's id */
+    uint64_t id;
     const struct frame *frame;
     bool insists;     /* others are to give way */
     uint32_t circles; /* groups->circles as it began: sleeps only while it is that */
@@ -44,9 +45,13 @@ struct held_wait {
 /* Around the sleep. false: it would never end, for the group waited for cannot finish before one of the frames' has; then
  * it has not begun, but for one that insists. */
 bool held_wait_begin(struct groups *groups, struct held_wait *wait);
-void held_wait_end(struct groups *groups, const struct held_wait *wait);
+void held_wait_end(struct groups *groups, struct held_wait *wait);
 
-/* Does the group `id` hold tasks of group `to`, or of a group that holds some, and so on? */
-bool held_leads(struct groups *groups, uint64_t id, uint64_t to);
+/* Can the group `to` finish only after a group of these frames has? */
+bool held_leads(struct groups *groups, const struct frame *frame, uint64_t to);
+
+/* May a wait for the group `goal` run tasks of the group `id`: is that below it, or does it, or a group above it, hold tasks
+ * of a group that is, and so on? Harmless for any id. */
+bool group_serves(struct groups *groups, uint64_t id, uint64_t goal);
 
 #endif

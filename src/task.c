@@ -95,23 +95,16 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
-/* Deeper than the groups of all frames, as one is that was opened in this task, it is above none of them. Else frames whose
- * groups lie on the way up from the innermost one's need no way of their own: however deep waits are nested, it is walked
- * once. */
+/* Deeper than the groups of all frames, as one is that was opened in this task, it is none of these. The groups above them
+ * do not count: a task may submit to a group of its own and end, and then the group above may end before that one. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     const struct frame *frame = seat->frame;
     if (frame == NULL) return false;
+    if (frame->id == id) return true;
     uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
     if (depth > frame->deepest && depth > record_depth(frame->record)) return false;
-    while (frame != NULL) {
-        uint64_t at = frame->id;
-        frame = frame->above;
-        for (; at != 0; at = group_parent(&seat->pool->groups, at)) {
-            if (at == id) return true;
-            while (frame != NULL && frame->id == at) frame = frame->above;
-        }
-    }
-    return false;
+    while (frame != NULL && frame->id != id) frame = frame->above;
+    return frame != NULL;
 }
 
 uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {

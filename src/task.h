@@ -17,7 +17,7 @@ struct heap_payload {
     size_t size;
 };
 
-/* Is the seat running a task of that group or below it? Then the group cannot end meanwhile. */
+/* Is the seat running a task of that group, or waiting inside one? Then the group cannot end meanwhile. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id);
 /* The group's id, given one if it has none. 0: *error. */
 uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error);

@@ -30,20 +30,12 @@
 #include "real.h"
 #include "task.h"
 
-/* Does a group that the seat runs a task of hold tasks of that group? Then it cannot finish before this task has. */
-static bool is_held_by_own(const struct weft_worker *seat, uint64_t id) {
-    struct groups *groups = &seat->pool->groups;
-    if (load_rlx(&groups->held.made) == 0) return false;
-    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
-        if (held_leads(groups, frame->id, id)) return true;
-    return false;
-}
-
 struct wait {
     struct weft_worker *seat;
     weft_group *group;
     struct record *record;
     uint64_t id;
+    uint64_t *served; /* a group that it may run tasks of: that one, or the last one found */
     uint64_t deadline_ns;
     enum weft_help help;
     uint32_t circles; /* groups->circles when it looked for one */
@@ -57,9 +49,14 @@ struct wait {
 static bool wait_accepts(const void *context, uint32_t index) {
     const struct wait *wait = context;
     if (wait->help == WEFT_HELP_ANY) return true;
-    const struct groups *groups = &wait->seat->pool->groups;
+    struct groups *groups = &wait->seat->pool->groups;
     const struct record *record = record_at(groups, index);
-    return record != NULL && group_serves(groups, load_rlx(&record->id) & ~ID_MARKS, wait->id);
+    if (record == NULL) return false;
+    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+    if (id == *wait->served) return true;
+    if (!group_serves(groups, id, wait->id)) return false;
+    *wait->served = id;
+    return true;
 }
 
 /* The finished group's end: true when this wait has ended it. */
@@ -146,8 +143,10 @@ static void wait_sleep(struct wait *wait) {
 /* The same, but false when this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
     struct groups *groups = &wait->seat->pool->groups;
-    struct held_wait mine = {
-        .id = wait->id, .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL, .insists = wait->must_end};
+    struct held_wait mine = {.record = wait->record,
+                             .id = wait->id,
+                             .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL,
+                             .insists = wait->must_end};
     bool is_circle = mine.frame != NULL && !held_wait_begin(groups, &mine);
     if (is_circle && !mine.insists) return false;
     wait->circles = mine.frame != NULL ? mine.circles : load_rlx(&groups->circles);
@@ -331,7 +330,10 @@ static void learn_outside(const struct wait *wait) {
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
-    if (!wait->must_end && (task_is_inside(seat, wait->id) || is_held_by_own(seat, wait->id))) return WEFT_EDEADLK;
+    uint64_t served = wait->id;
+    bool is_own = task_is_inside(seat, wait->id) || held_leads(groups, seat->frame, wait->id);
+    if (is_own && !wait->must_end) return WEFT_EDEADLK;
+    wait->served = &served;
     if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
