@@ -104,7 +104,6 @@ enum weft_full {
 /* Workers leave their affinity alone. Else one with tasks under 200 us that was woken on its waker's own CPU, though another
  * was free, sleeps with that CPU taken out of its affinity for a while; tasks always see the affinity whole. */
 #define WEFT_NO_PLACING 4u
-
 #define WEFT_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
 /* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is
  * what it grows by, from that moment on. Timelines are part of it, payloads over WEFT_INLINE_MAX and other memory not. */
@@ -246,7 +245,9 @@ WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
 
 /* A set of tasks to wait for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. No thread of weft touches it once every
- * wait on it has returned, so it may then be reused or freed. Do not copy one that has tasks. */
+ * wait on it has returned, so it may then be reused, with any pool, or freed. From its first task until then it is one pool's:
+ * calls with another return WEFT_EINVAL and do nothing, also when its own was destroyed; WEFT_GROUP_INIT makes it new then.
+ * The same goes for a copy of one that has ended: do not copy one that has tasks. */
 typedef struct weft_group {
     uint64_t id;    /* weft's */
     uint32_t flags; /* WEFT_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
@@ -347,7 +348,7 @@ enum weft_help {
  * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also when another thread's wait ended the group before, whatever
  * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group
  * itself waits for, by continuations or by waits of its tasks (of waits that would keep each other from ending the last one
- * gets it): the group then stays as it is; WEFT_EFORK in a forked child. */
+ * gets it): the group then stays as it is; WEFT_EFORK. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are

@@ -93,12 +93,15 @@ static int hold(struct weft_worker *seat, struct record *record, uint64_t id, st
     return WEFT_OK;
 }
 
-/* The record of the group `after`, in a wait on it. NULL: it has finished. */
-static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id) {
+/* The record of the group `after`, in a wait on it. NULL: it has finished, or is none of this pool's: *error. */
+static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id, int *error) {
+    *error = WEFT_OK;
     *id = load_acq(V2, id_of(after));
     if (*id == 0) return NULL;
     struct record *record = record_at(&pool->groups, id_index(*id));
-    return record != NULL && record_enter(&pool->groups, record, *id) ? record : NULL;
+    if (record != NULL && record_enter(&pool->groups, record, *id)) return record;
+    if (record == NULL || group_is_astray(&pool->groups, record, id_of(after), *id)) *error = WEFT_EINVAL;
+    return NULL;
 }
 
 /* The task will start when the wait on the group `id` ends. On error nothing happened. */
@@ -127,9 +130,9 @@ static int submit_after(weft_pool *pool, weft_after groups, const struct after_t
     if (groups.after == groups.group) return WEFT_EDEADLK;
     guest_enter(seat);
     uint64_t id;
-    struct record *record = after_group(pool, groups.after, &id);
+    struct record *record = after_group(pool, groups.after, &id, &error);
     if (record == NULL) {
-        error = submit_at_once(pool, groups.group, task);
+        if (error == WEFT_OK) error = submit_at_once(pool, groups.group, task);
     } else {
         error = submit_held(seat, record, id, groups.group, task);
         if (error != WEFT_OK) record_leave(&pool->groups, record, false);

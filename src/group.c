@@ -22,6 +22,14 @@
  * begin where its line stood at its first submission to the group; those of threads that share one, where it stood when
  * the group began: there each would have another beginning from one submission to the next.
  *
+ * Ids: a weft_group that nobody waited for keeps its id, also beyond the end of its pool, and may come to another pool. So
+ * no two records of the process, of one pool or of several, ever have the same one: a record takes its generations in blocks,
+ * by a count of blocks that belongs to the process and to the records of its index (and to each 1024th other). An id comes
+ * again when its record's index has seen 2^41 groups in the process (three days of nothing else), or 2^33 pools; where pools
+ * have a million groups at once 2^23 of those. It is mistaken for an old one then only if a weft_group has kept just that.
+ * An id that its record does not serve is of a group that ends just now, or strange here. Who ends a group takes the id away
+ * first, and who has tried record_enter sees that: so an id that stands there still is strange (group_is_astray).
+ *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   G1  line_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
  *                                                     lines): a completion is lost, the wait never ends
@@ -43,7 +51,8 @@
  *   G25 record_miss: CAS late            relaxed  -   split: a group that missed its last deadline seems to have met it
  *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
  *   G20 record_has_ended: load id        acquire  G19 see G19
- *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote
+ *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote, nor that
+ *                                                     the weft_group's id has gone, and takes it for a strange one
  *   G21 record_leave: waiting - 1        release  G22 the record is opened again while a waiter reads its error; split: the
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
@@ -115,10 +124,21 @@ static const struct record *record_serving(const struct groups *groups, uint64_t
     return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
 }
 
+#define ID_COUNTERS 1024u
+static PROCESS_STATE ATOMIC(uint64_t) id_blocks[ID_COUNTERS]; /* given out, by the last bits of the records' indices */
+
+/* The next generation of a record. */
+static uint64_t generation_next(const struct record *record) {
+    uint64_t last_id = load_rlx(&record->last_id);
+    uint64_t next = (last_id >> ID_SHIFT) + 1;
+    if (last_id != 0 && (next & ((1u << ID_BLOCK_SHIFT) - 1)) != 0) return next;
+    return add_rlx(&id_blocks[record->item.index % ID_COUNTERS], 1) << ID_BLOCK_SHIFT;
+}
+
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
     struct record *record = pile_get(&groups->records);
     if (record == NULL) return NULL;
-    uint64_t generation = (load_rlx(&record->last_id) >> ID_SHIFT) + 1;
+    uint64_t generation = generation_next(record);
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
     store_rlx(&record->lines, groups->lines);
     store_rlx(&record->last_id, id);
@@ -240,6 +260,12 @@ bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
     if ((load_acq(G26, &record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
     record_leave(groups, record, false);
     return false;
+}
+
+bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id) {
+    bool is_served = record_enter(groups, record, id);
+    if (is_served) record_leave(groups, record, false);
+    return !is_served && load_rlx(holder) == id;
 }
 
 /* Who comes too late is counted in between, and may be the last out, of the record's next group, too. */

@@ -15,13 +15,19 @@ struct loop;
 
 #define RECORDS_MAX (1u << 20)
 
-/* An id: generation | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group. */
+/* An id: generation (41 bits) | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group.
+ * No id comes twice in a process, whatever its pools: see group.c. */
 #define ID_CLOSING UINT64_C(1)
 #define ID_CANCELLED UINT64_C(2)
 #define ID_ENDED UINT64_C(4)
 #define ID_MARKS (ID_CLOSING | ID_CANCELLED | ID_ENDED)
 #define ID_INDEX_SHIFT 3
 #define ID_SHIFT 23
+#define ID_BLOCK_SHIFT 8 /* generations that a record takes at once */
+
+/* The weft_group's id, which several threads may read and write. */
+typedef ATOMIC(uint64_t) group_id;
+INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
 
 INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) & (RECORDS_MAX - 1); }
 
@@ -160,6 +166,9 @@ uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
 /* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has
  * begun. */
 bool record_enter(struct groups *groups, struct record *record, uint64_t id);
+/* A weft_group held `id`, and the record did not serve that. `holder` is the weft_group's id: does that stand there still? Then
+ * the group is another pool's, whether that lives or not, or a copy of one that has ended. */
+bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id);
 /* A wait ends; `has_ended`: it has called record_end. The last one out of an ended group frees the record. */
 void record_leave(struct groups *groups, struct record *record, bool has_ended);
 /* Inside a wait: has the group ended? */

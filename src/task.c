@@ -135,6 +135,8 @@ struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error)
         if (now == (id | ID_CANCELLED)) return NULL;
         *error = WEFT_ENOMEM;
         if (now == id) return lane_for(seat, id, record);
+        *error = WEFT_EINVAL;
+        if (group_is_astray(&seat->pool->groups, record, id_of(group), id)) return NULL;
         os_yield(); /* a waiter is ending the group; its id is about to go */
     }
 }

@@ -7,10 +7,6 @@
 
 #include "pool.h"
 
-/* The weft_group's id, which several threads may read and write. */
-typedef ATOMIC(uint64_t) group_id;
-INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
-
 /* What a cell of kind CELL_HEAP has for a payload. */
 struct heap_payload {
     void *copy;

@@ -334,7 +334,8 @@ static int wait_seated(struct wait *wait) {
     bool is_own = task_is_inside(seat, wait->id) || held_leads(groups, seat->frame, wait->id);
     if (is_own && !wait->must_end) return WEFT_EDEADLK;
     wait->served = &served;
-    if (!record_enter(groups, wait->record, wait->id)) return WEFT_OK;
+    if (!record_enter(groups, wait->record, wait->id))
+        return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
     int result = wait_loop(wait);
@@ -385,8 +386,8 @@ int weft_cancel(weft_pool *pool, weft_group *group) {
     if (id == 0) return WEFT_OK;
     struct record *record = record_at(&pool->groups, id_index(id));
     if (record == NULL) return WEFT_EINVAL;
-    record_cancel(record, id);
-    return WEFT_OK;
+    bool is_astray = !record_cancel(record, id) && group_is_astray(&pool->groups, record, id_of(group), id);
+    return is_astray ? WEFT_EINVAL : WEFT_OK;
 }
 
 int weft_boost(weft_pool *pool, weft_group *group) {
@@ -399,13 +400,16 @@ int weft_boost(weft_pool *pool, weft_group *group) {
     if (id == 0) return WEFT_OK;
     struct record *record = record_at(&pool->groups, id_index(id));
     if (record == NULL) return WEFT_EINVAL;
+    struct groups *groups = &pool->groups;
+    if (!record_enter(groups, record, id)) return group_is_astray(groups, record, id_of(group), id) ? WEFT_EINVAL : WEFT_OK;
     guest_enter(seat);
-    record_boost(&pool->groups, record, id);
+    record_boost(groups, record, id);
     if ((load_rlx(&record->flags) & WEFT_BACKGROUND) != 0) { /* workers may sleep beside its tasks */
         worker_unbias(pool);
         fence_sc(N5);
         worker_notify(seat, NULL, 0);
     }
+    record_leave(groups, record, false);
     guest_leave(seat);
     return WEFT_OK;
 }
@@ -419,6 +423,7 @@ static struct record *group_enter(struct weft_worker *seat, weft_group *group, i
         *error = WEFT_EINVAL;
         if (record == NULL) return NULL;
         if (record_enter(&seat->pool->groups, record, id)) return record;
+        if (group_is_astray(&seat->pool->groups, record, id_of(group), id)) return NULL;
         os_yield(); /* a waiter is ending the group; its id is about to go */
     }
 }
