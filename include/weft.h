@@ -402,6 +402,11 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
+/* weft learns how long loops take, to run short ones on the calling thread alone. It tells them by body, context and about
+ * how many indices. Where a body is shared by loops of all costs, as in a backend that runs functors, `site` tells better:
+ * the functor's type or code, the place of the call. Any address or number; loops with the same body and site are alike. */
+WEFT_API int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body, void *context, const void *site);
+
 /* A range of two dimensions, cut to tiles; those at its far edges may be smaller. */
 typedef struct weft_tiles {
     weft_range rows, columns; /* their grains are a tile's height and width; 0: weft chooses, by the range alone */

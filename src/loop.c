@@ -48,6 +48,7 @@
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
  */
+#include "cost.h"
 #include "fork.h"
 #include "idle.h"
 #include "observe.h"
@@ -56,14 +57,12 @@
 
 #define PARTS_MAX 64u /* a bit for each */
 #define UNITS_MAX ((size_t)1 << 30)
-#define SHORT_NS 1000u /* a loop that takes less is the caller's alone */
-#define ALONE_FIRST 8u /* units: its first step */
-#define ALONE_TIMED_EVERY 8u
-#define CHUNK_PART 3u        /* of what is left a thread runs at once */
-#define FIRST_PART 16u       /* and of all its caller, while helpers come in: they take half of the rest */
-#define CHUNK_NS 50000u      /* a chunk that takes longer is cut, so that cancelling is seen */
-#define NEST_MAX 4096u       /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
-#define WAKE_WORTH_NS 50000u /* what is left must take longer for a sleeper to be woken: about twice a wake's delay */
+#define ALONE_FIRST 8u  /* units: its first step */
+#define CHUNK_PART 3u   /* of what is left a thread runs at once */
+#define FIRST_PART 16u  /* and of all its caller, while helpers come in: they take half of the rest */
+#define CHUNK_NS 50000u /* a chunk that takes longer is cut, so that cancelling is seen */
+#define NEST_MAX 4096u  /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
+#define FEW_MAX 8u      /* and its workers and caller: units that are never the caller's alone */
 
 struct part {
     ATOMIC(uint64_t) range; /* units left: from | to << 32 */
@@ -90,6 +89,7 @@ struct loop {
     struct loop *around; /* of the same seat, for loops around this one; or NULL */
     uint32_t depth;      /* of these */
     uint32_t was_below;  /* its caller's */
+    uint32_t few;        /* as many units */
     /* written by the caller before the door opens */
     ALIGNED(CACHE_LINE) weft_range_fn body;
     void *context;
@@ -109,6 +109,7 @@ struct loop {
     ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
     ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
     uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
+    uint64_t key;                /* its kind, as cost.h has it */
     ALIGNED(CACHE_LINE) struct part part[];
 };
 
@@ -217,11 +218,9 @@ static void loop_wake(struct loop *loop) {
     }
 }
 
-static uint64_t wake_worth_ticks(const weft_pool *pool) { return WAKE_WORTH_NS * pool->ticks_per_us / 1000; }
-
 /* The caller, after a chunk: a loop that seemed too short for a wake has become worth one. */
 static NOINLINE void loop_pay(struct loop *loop) {
-    if (os_ticks() - loop->owes_since < wake_worth_ticks(loop->seat->pool)) return;
+    if (os_ticks() - loop->owes_since < cost_long_ticks(loop->seat->pool)) return;
     loop->owes_since = 0;
     loop_wake(loop);
 }
@@ -389,6 +388,7 @@ static struct loop *loop_of(struct weft_worker *seat) {
     if (loop == NULL) return NULL;
     loop->seat = seat;
     loop->parts = parts;
+    loop->few = (uint32_t)min_u64(parts, FEW_MAX);
     loop->around = around;
     loop->depth = around == NULL ? 0 : around->depth + 1;
     if (around == NULL)
@@ -401,7 +401,7 @@ static struct loop *loop_of(struct weft_worker *seat) {
 /* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
  * closely: who is awake then stays awake for the next. */
 static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
-    uint64_t worth = wake_worth_ticks(seat->pool);
+    uint64_t worth = cost_long_ticks(seat->pool);
     if (ticks >= worth) return true;
     if (os_ticks() - seat->loop_end > seat->loop_row / 8) seat->loop_row = 0;
     seat->loop_row += ticks;
@@ -486,40 +486,22 @@ static void loop_shut(struct loop *loop, uint64_t start) {
     if (loop->depth > 0) store_rlx(&load_rlx(&loop->seat->loops)->below, loop->was_below);
 }
 
-/* ---- what bodies cost --------------------------------------------------------------------------------------------- */
-
-/* The seat's memory of a body: time per index in 1/256 ticks; 0: not known. */
-static struct loop_cost *cost_of(struct weft_worker *seat, uintptr_t function) {
-    struct loop_cost *cost = &seat->loop_costs[function / 16 % LOOP_COSTS];
-    if (cost->function != function) *cost = (struct loop_cost){function, 0};
-    return cost;
-}
-
-/* How long the body takes for that many indices: ticks; UINT64_MAX: not known. */
-static uint64_t cost_ticks(const struct loop_cost *cost, size_t indices) {
-    if (cost->ticks_256 == 0 || indices > UINT64_MAX / 2 / cost->ticks_256) return UINT64_MAX;
-    return indices * cost->ticks_256 / 256;
-}
-
-/* Shorter is believed at once, longer little by little: the thread may have been interrupted. */
-static void cost_learn(struct loop_cost *cost, uint64_t ticks, uint64_t indices) {
-    if (indices == 0) return;
-    uint64_t found = max_u64(min_u64(ticks, UINT64_C(1) << 50) * 256 / indices, 1);
-    uint64_t known = cost->ticks_256;
-    cost->ticks_256 = known == 0 || found < known ? found : known + (found - known + 7) / 8;
-}
-
 /* ---- weft_for ----------------------------------------------------------------------------------------------------- */
 
+/* May each unit be for another thread? A caller that begins such a loop alone may keep half of it to itself: they are
+ * thought short when many in a row have been, no earlier. */
+static bool loop_is_few(const struct loop *loop) { return loop->units - 2 <= loop->few - 2; } /* 1 is not */
+
 /* With whoever comes, from that unit on. */
-static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t from) {
-    uint64_t ticks = cost_ticks(cost, (loop->units - from) * loop->unit);
+static void loop_together(struct loop *loop, uint32_t from) {
+    const struct loop_cost *cost = cost_of(loop->seat, loop->key, loop->function);
+    bool is_sure = !loop_is_few(loop) || cost_is_sure(cost);
+    uint64_t ticks = is_sure ? cost_ticks(cost, (loop->units - from) * loop->unit) : UINT64_MAX;
     uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
     bool is_known = ticks != UINT64_MAX;
     uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
     /* nobody else can have taken these; one, where nobody may come, and then the body turns out to take longer */
-    bool is_long =
-        is_known && (ticks >= wake_worth_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).scouts > 0);
+    bool is_long = is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).scouts > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
     uint32_t to = from + (uint32_t)first;
     keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
@@ -534,7 +516,7 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
     uint64_t units = first + loop_share(loop, loop->seat, &loop->part[0], 0);
     loop->seat->in_loop = outer;
     uint64_t end = os_ticks();
-    cost_learn(cost, end - start, min_u64(units * loop->unit, loop->count));
+    cost_learn(loop->seat, loop->key, end - start, min_u64(units * loop->unit, loop->count), loop->count);
     loop_shut(loop, end);
     loop->seat->in_loop = loop;
     if (part_steal(loop, &loop->part[0])) loop_share(loop, loop->seat, &loop->part[0], 0); /* who left may have left some */
@@ -548,8 +530,9 @@ static void loop_together(struct loop *loop, struct loop_cost *cost, uint32_t fr
 /* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done
  * before others may come: each step has eight times the units of those before. How long the last one takes is seen now
  * and then alone. */
-static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short_ticks) {
-    bool looks = ++loop->seat->loops_alone % ALONE_TIMED_EVERY == 0;
+static void loop_alone(struct loop *loop, bool is_first) {
+    uint64_t short_ticks = cost_short_ticks(loop->seat->pool);
+    bool looks = ++loop->seat->loops_alone % COST_LOOK_EVERY == 0 || is_first;
     uint64_t start = os_ticks();
     uint64_t ticks = 0;
     uint64_t from = 0;
@@ -561,23 +544,24 @@ static void loop_alone(struct loop *loop, struct loop_cost *cost, uint64_t short
         to = min_u64(from * 9, loop->units);
         if (from < loop->units || looks) ticks = os_ticks() - start;
     }
-    if (ticks < short_ticks) return;
-    cost->ticks_256 = 0; /* what was known is wrong */
-    cost_learn(cost, ticks, min_u64(from * loop->unit, loop->count));
-    if (from < loop->units) loop_together(loop, cost, (uint32_t)from);
+    if (ticks < short_ticks) {
+        if (looks) cost_confirm(loop->seat, loop->key, ticks, loop->count);
+        return;
+    }
+    cost_learn(loop->seat, loop->key, ticks, min_u64(from * loop->unit, loop->count), loop->count);
+    if (from < loop->units) loop_together(loop, (uint32_t)from);
 }
 
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
-    struct loop_cost *cost = cost_of(seat, loop->function);
-    uint64_t short_ticks = SHORT_NS * seat->pool->ticks_per_us / 1000;
+    const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
     seat->loop = loop;
     if (loop_is_cancelled(loop))
         store_rlx(&loop->is_cut, true);
-    else if (cost_ticks(cost, loop->count) < short_ticks)
-        loop_alone(loop, cost, short_ticks);
+    else if (cost_is_short(cost, loop->count) && (!loop_is_few(loop) || cost_is_sure(cost)))
+        loop_alone(loop, cost->body != NULL);
     else
-        loop_together(loop, cost, 0);
+        loop_together(loop, 0);
     seat->loop = loop->around;
     if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
     return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
@@ -589,16 +573,20 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     struct loop *loop = loop_of(seat);
     if (loop == NULL) return WEFT_ENOMEM;
     size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
-    size_t grains = (count - 1) / grain + 1;
-    size_t scale = (grains - 1) / UNITS_MAX + 1;
+    size_t units = (count - 1) / grain + 1;
+    if (UNLIKELY(units > UNITS_MAX)) {
+        grain *= (units - 1) / UNITS_MAX + 1;
+        units = (count - 1) / grain + 1;
+    }
     plain_write(&loop->body, JOB_BYTES);
     keep(loop->body, job->body);
     keep(loop->context, job->context);
     keep(loop->begin, job->range.begin);
     keep(loop->count, count);
-    keep(loop->unit, grain * scale);
-    keep(loop->units, (uint32_t)((grains - 1) / scale + 1));
+    keep(loop->unit, grain);
+    keep(loop->units, (uint32_t)units);
     keep(loop->function, job->function);
+    keep(loop->key, cost_key(job->function, job->site));
     keep(loop->id, seat->frame->id);
     keep(loop->record, seat->frame->record);
     keep_rlx(&loop->index, seat->frame->index);
@@ -633,7 +621,7 @@ static int loop_hand_over(weft_pool *pool, const struct loop_job *job) {
 }
 
 /* The caller runs in a frame, as a task would. */
-static int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
+INLINE int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
     struct frame frame;
     frame_push(seat, &frame);
     int error = loop_start(seat, job);
@@ -643,7 +631,7 @@ static int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
 }
 
 /* A caller from outside counts as a guest. */
-static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
+INLINE int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;
     seat->guest_calls++;
@@ -656,7 +644,7 @@ static int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     return error;
 }
 
-int loop_for(weft_pool *pool, const struct loop_job *job) {
+INLINE int loop_for_job(weft_pool *pool, const struct loop_job *job) {
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
@@ -664,7 +652,15 @@ int loop_for(weft_pool *pool, const struct loop_job *job) {
     return seat->frame != NULL ? loop_start(seat, job) : loop_as_guest(seat, job);
 }
 
+NOINLINE int loop_for(weft_pool *pool, const struct loop_job *job) { return loop_for_job(pool, job); }
+
 int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context) {
     if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
-    return loop_for(pool, &(struct loop_job){range, body, context, (uintptr_t)body});
+    return loop_for_job(
+        pool, &(struct loop_job){range, body, context, (uintptr_t)body, cost_site(context, range.end - range.begin)});
+}
+
+int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body, void *context, const void *site) {
+    if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
+    return loop_for(pool, &(struct loop_job){range, body, context, (uintptr_t)body, (uintptr_t)site});
 }

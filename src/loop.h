@@ -31,6 +31,7 @@ struct loop_job {
     weft_range_fn body;
     void *context;
     uintptr_t function; /* the user's: the body, or what that calls */
+    uint64_t site;      /* what tells it from others of that function: cost_site, or the user's */
 };
 /* weft_for, the arguments having been looked at. */
 int loop_for(weft_pool *pool, const struct loop_job *job);

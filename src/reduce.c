@@ -4,6 +4,7 @@
  * i of level l is made of nodes 2i and 2i+1 of level l-1; a node whose right half is empty is its left half. A block is a
  * subtree of as many leaves as make the number of blocks fit: one call of a loop's body computes it, and the caller puts
  * the blocks together. The tree is the same for every size of the blocks, so that may be chosen freely. */
+#include "cost.h"
 #include "loop.h"
 
 #include <string.h>
@@ -122,7 +123,8 @@ static int reduce_run(weft_pool *pool, struct reduce *reduce, void *result) {
     size_t bytes = blocks * reduce->stride;
     reduce->values = bytes <= sizeof small ? small : weft_alloc(bytes);
     if (reduce->values == NULL) return WEFT_ENOMEM;
-    int error = loop_for(pool, &(struct loop_job){{0, blocks, 1}, block_body, reduce, (uintptr_t)reduce->how->leaf});
+    uint64_t site = cost_site(reduce->how->context, leaves);
+    int error = loop_for(pool, &(struct loop_job){{0, blocks, 1}, block_body, reduce, (uintptr_t)reduce->how->leaf, site});
     if (error == WEFT_OK) {
         blocks_unite(reduce, blocks);
         memcpy(result, reduce->values, reduce->how->size);

@@ -1,4 +1,5 @@
 /* tiles.c: loops over two dimensions, as loops over their tiles. */
+#include "cost.h"
 #include "loop.h"
 
 #define TILES_MIN 64u /* where weft chooses and there is room for so many */
@@ -53,5 +54,5 @@ int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *c
         loop.across = tiles_along(&loop.all.columns);
         if (__builtin_mul_overflow(loop.across, tiles_along(&loop.all.rows), &count)) return WEFT_EINVAL;
     }
-    return loop_for(pool, &(struct loop_job){{0, count, 1}, tiles_body, &loop, (uintptr_t)body});
+    return loop_for(pool, &(struct loop_job){{0, count, 1}, tiles_body, &loop, (uintptr_t)body, cost_site(context, count)});
 }

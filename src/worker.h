@@ -38,12 +38,22 @@ struct fork_row {
     uint32_t size;                   /* of the next row */
 };
 
-/* How long a loop's body took (loop.c). */
-#define LOOP_COSTS 8u
+/* How long loops took (cost.c): those of a body at a site, and those of a body that were the first at theirs. */
+#define LOOP_COSTS 32u
+#define LOOP_BODIES 8u
 struct loop;
-struct loop_cost {
+struct loop_body {
     uintptr_t function;
-    uint64_t ticks_256; /* per index, in 1/256 ticks */
+    uint64_t ticks_256; /* the last one, per index, in 1/256 ticks */
+    uint16_t since;     /* such loops since the last long one; at most COST_NEAR */
+};
+struct loop_cost {
+    uint64_t key;
+    uint64_t ticks_256;     /* the last one, per index, in 1/256 ticks; 0: not known */
+    struct loop_body *body; /* it has not run yet; else NULL */
+    uint32_t short_max;     /* indices that are over before anybody could come */
+    uint16_t since;         /* loops since the last long one; at most COST_NEAR */
+    uint16_t doubt;         /* loops more that count as not known */
 };
 
 enum { EXTRA_BOUNDED = 1, EXTRA_TRACED = 2, EXTRA_WATCHED = 4, EXTRA_DUE = 8 /* groups have deadlines */ };
@@ -87,6 +97,7 @@ struct weft_worker {
     struct loop *loop;    /* the innermost one that it calls, or NULL */
     uint32_t loops_alone;
     struct loop_cost loop_costs[LOOP_COSTS];
+    struct loop_body loop_bodies[LOOP_BODIES];
     uint64_t loop_end; /* ticks: when its last loop with an open door ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
     struct affinity affinity;

@@ -1,11 +1,12 @@
 /* drive_loop_first.c: the chunk that a loop's caller takes before its door opens, the wake that it owes after a body that was
- * short, and the same memory used again for another loop. */
+ * short, loops of a body that was short elsewhere, and the same memory used again for another loop. */
+#include "cost.h"
 #include "explore.h"
 #include "pool.h"
 
 #include <string.h>
 
-enum { INDICES_MAX = 32, OWED = 3, BRIEF_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
+enum { INDICES_MAX = 32, OWED = 3, SHORT_NS = 100, BRIEF_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
 
 static struct {
     weft_pool *pool;
@@ -32,10 +33,13 @@ static void setup_one(void) { create(1); }
 static void setup_two(void) { create(2); }
 static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
 
-/* As if an index of the body had taken that long the last time. */
-static void remember(weft_worker *seat, weft_range_fn body, uint64_t ns) {
-    uintptr_t function = (uintptr_t)body;
-    seat->loop_costs[function / 16 % LOOP_COSTS] = (struct loop_cost){function, ns * seat->pool->ticks_per_us * 256 / 1000};
+/* As if an index of such loops had taken that long each time, lately. */
+static void remember(weft_worker *seat, weft_range_fn body, void *context, size_t count, uint64_t ns) {
+    uint64_t key = cost_key((uintptr_t)body, cost_site(context, count));
+    uint64_t ticks = ns * seat->pool->ticks_per_us / 1000;
+    EXPECT(cost_ticks(cost_of(seat, key, (uintptr_t)body), 1) == UINT64_MAX);
+    for (uint32_t i = 0; i < COST_NEAR; i++) cost_learn(seat, key, ticks * count, count, count);
+    EXPECT(cost_ticks(cost_of(seat, key, (uintptr_t)body), count) == ticks * count);
 }
 static weft_worker *own_seat(void) {
     weft_place *here;
@@ -70,7 +74,7 @@ static int owed_body(size_t begin, size_t end, void *context, weft_worker *self)
 static void owed_by(weft_worker *seat) {
     for (uint32_t i = 0; i < PARKS_IN && park_look(&world.pool->park).parked == 0; i++) os_pause();
     explore_observe(park_look(&world.pool->park).parked > 0);
-    remember(seat, owed_body, BRIEF_NS);
+    remember(seat, owed_body, NULL, OWED, BRIEF_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, OWED, 1}, owed_body, NULL) == WEFT_OK);
 }
 static void owed(void) { owed_by(own_seat()); }
@@ -90,6 +94,42 @@ static void owed_inside(void) {
 EXPLORE_DRIVER(loop_owed_inside, .about = "the same in the first chunk of a loop", .setup = setup_one,
                .threads = {owed_inside}, .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 2);
 
+/* ---- one body for all loops: it was short with another context, or as often as a few units are trusted not yet ----------- */
+
+static int generic_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context, (void)self;
+    EXPECT(end == begin + 1);
+    store_rel(drive_loop_generic, &world.met[begin], 1);
+    os_wake(&world.met[begin], 8);
+    while (load_acq(drive_loop_generics, &world.met[1 - begin]) == 0) os_wait(&world.met[1 - begin], 0, 0);
+    return 0;
+}
+static void generic(void) {
+    weft_worker *seat = own_seat();
+    const weft_range two = {0, 2, 1};
+    for (uint32_t i = 0; i < PARKS_IN && park_look(&world.pool->park).parked == 0; i++) os_pause();
+    explore_observe(park_look(&world.pool->park).parked > 0);
+    switch (explore_pick(3)) {
+    case 0: /* another context */
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        EXPECT(weft_for(world.pool, two, generic_body, &world.run[1]) == WEFT_OK);
+        break;
+    case 1: /* the same, and another site */
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        EXPECT(weft_for_site(world.pool, two, generic_body, &world.run[0], &world) == WEFT_OK);
+        break;
+    default: /* not often enough */
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        cost_learn(seat, cost_key((uintptr_t)generic_body, cost_site(&world.run[0], 2)), 2 * cost_long_ticks(world.pool), 2,
+                   2);
+        for (uint32_t i = 1; i < COST_NEAR; i++)
+            cost_learn(seat, cost_key((uintptr_t)generic_body, cost_site(&world.run[0], 2)), 1, 2, 2);
+        EXPECT(weft_for(world.pool, two, generic_body, &world.run[0]) == WEFT_OK);
+    }
+}
+EXPLORE_DRIVER(loop_generic, .about = "two calls of a body that was short for others wait for each other",
+               .setup = setup_one, .threads = {generic}, .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 2);
+
 /* ---- a first chunk of two indices is the caller's, whoever comes ------------------------------------------------------ */
 
 static int first_body(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -104,7 +144,7 @@ static int first_body(size_t begin, size_t end, void *context, weft_worker *self
 }
 static void first(void) {
     world.caller = own_seat();
-    remember(world.caller, first_body, BRIEF_NS);
+    remember(world.caller, first_body, NULL, INDICES_MAX, BRIEF_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, first_body, NULL) == WEFT_OK);
     all_ran_once(0, INDICES_MAX);
 }
@@ -170,7 +210,7 @@ static int after_cancel(void *payload, weft_worker *self) {
 /* Its group is still there, cancelled, when the other's task is run in the wait. */
 static int cancel_first(void *payload, weft_worker *self) {
     (void)payload;
-    remember(self, cancelling_body, BRIEF_NS);
+    remember(self, cancelling_body, NULL, INDICES_MAX, BRIEF_NS);
     int error = weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, cancelling_body, NULL);
     EXPECT(world.chunks == 1);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
