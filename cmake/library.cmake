@@ -1,21 +1,23 @@
-# The library: one set of objects, a shared and a static form of it. Tests link the objects, so that they reach internals.
+# The library: objects of the shared form, which tests link, so that they reach internals; and objects of the static one.
+# These export nothing, so that each shared library that links them has a copy of its own.
 
-add_library(weft_objects OBJECT ${WEFT_SOURCES})
-# Its files are compiled one by one to machine code, whatever a surrounding project has chosen: they share static names, and
-# what becomes of weft_static below is not for a linker's plugin.
-set_target_properties(weft_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden UNITY_BUILD OFF
-                      COMPILE_WARNING_AS_ERROR OFF) # WEFT_WERROR is
-target_include_directories(weft_objects PUBLIC ${PROJECT_SOURCE_DIR}/include)
-# Internal headers answer to quotes alone: a header of libc with the same name stays libc's.
-target_compile_options(weft_objects PUBLIC "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(weft_objects PUBLIC Threads::Threads PRIVATE weft_flags)
-target_compile_options(weft_objects PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition -fno-lto)
-if(WEFT_CHECKED)
-    target_compile_definitions(weft_objects PUBLIC WEFT_CHECKED)
-endif()
+# Their files are compiled one by one to machine code, whatever a surrounding project has chosen: they share static names,
+# and what becomes of weft_static below is not for a linker's plugin.
+foreach(objects weft_objects weft_embedded)
+    add_library(${objects} OBJECT ${WEFT_SOURCES})
+    set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden UNITY_BUILD OFF
+                          COMPILE_WARNING_AS_ERROR OFF) # WEFT_WERROR is
+    target_include_directories(${objects} PUBLIC ${PROJECT_SOURCE_DIR}/include)
+    # Internal headers answer to quotes alone: a header of libc with the same name stays libc's.
+    target_compile_options(${objects} PUBLIC "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(${objects} PUBLIC Threads::Threads PRIVATE weft_flags)
+    target_compile_options(${objects} PRIVATE -Wpedantic -Wmissing-prototypes -fno-semantic-interposition -fno-lto)
+    target_compile_definitions(${objects} PUBLIC $<$<BOOL:${WEFT_CHECKED}>:WEFT_CHECKED>)
+endforeach()
+target_compile_definitions(weft_embedded PRIVATE WEFT_STATIC)
 
 add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
-set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}
+set_target_properties(weft_shared PROPERTIES OUTPUT_NAME ${weft_name} VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}
                       LINKER_LANGUAGE C EXPORT_NAME weft)
 target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_flags>)
 # A program may close the last plugin that uses the library while a pool's threads run in it.
@@ -25,22 +27,31 @@ if(NOT WEFT_SANITIZE)
     target_link_options(weft_shared PRIVATE -Wl,--no-undefined)
 endif()
 
-# The static library is one object whose hidden symbols are local: internal names cannot clash with a program's.
+# The static library is one object where all but weft's functions is local: internal names cannot clash with a program's.
 set(weft_object ${CMAKE_CURRENT_BINARY_DIR}/weft.o)
 add_custom_command(OUTPUT ${weft_object}
-                   COMMAND ${CMAKE_LINKER} -r -o ${weft_object} $<TARGET_OBJECTS:weft_objects>
-                   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${weft_object}
-                   DEPENDS weft_objects $<TARGET_OBJECTS:weft_objects> COMMAND_EXPAND_LISTS VERBATIM)
+                   COMMAND ${CMAKE_LINKER} -r -o ${weft_object} $<TARGET_OBJECTS:weft_embedded>
+                   COMMAND ${CMAKE_OBJCOPY} --wildcard "--keep-global-symbol=!weft_panic" "--keep-global-symbol=${weft_name}_*" ${weft_object}
+                   DEPENDS weft_embedded $<TARGET_OBJECTS:weft_embedded> COMMAND_EXPAND_LISTS VERBATIM)
 add_library(weft_static STATIC ${weft_object})
 set_source_files_properties(${weft_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-set_target_properties(weft_static PROPERTIES OUTPUT_NAME weft LINKER_LANGUAGE C)
+set_target_properties(weft_static PROPERTIES OUTPUT_NAME ${weft_name} LINKER_LANGUAGE C)
 
 foreach(form weft_shared weft_static)
     target_include_directories(${form} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 target_link_libraries(weft_static INTERFACE Threads::Threads)
+target_compile_definitions(weft_static INTERFACE WEFT_STATIC)
+if(WEFT_PREFIX)
+    foreach(target weft_objects weft_embedded)
+        target_compile_definitions(${target} PUBLIC WEFT_PREFIX=${WEFT_PREFIX})
+    endforeach()
+    foreach(target weft_shared weft_static)
+        target_compile_definitions(${target} INTERFACE WEFT_PREFIX=${WEFT_PREFIX})
+    endforeach()
+endif()
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT WEFT_INSTALL)
-    set_target_properties(weft_objects weft_shared weft_static PROPERTIES EXCLUDE_FROM_ALL ON) # only what is linked is built
+    set_target_properties(weft_objects weft_embedded weft_shared weft_static PROPERTIES EXCLUDE_FROM_ALL ON) # only what is linked is built
 endif()
 
 add_library(weft::weft_static ALIAS weft_static)

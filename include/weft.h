@@ -31,10 +31,13 @@ extern "C" {
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
 
-#if defined(__GNUC__)
-#define WEFT_API __attribute__((visibility("default")))
+#if defined(WEFT_STATIC) /* what includes this links libweft.a, and does not export it: docs/embedding.md */
+#define WEFT_API __attribute__((visibility("hidden")))
 #else
-#define WEFT_API
+#define WEFT_API __attribute__((visibility("default")))
+#endif
+#if defined(WEFT_PREFIX) /* what all its functions' names begin with: see there */
+#include <weft_prefix.h>
 #endif
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */

@@ -51,18 +51,26 @@
 #include <type_traits>
 #include <utility>
 
+#if !defined(WEFT_PREFIX)
+#define WEFT_NAME(name) name
+#endif
+#if defined(WEFT_STATIC)
+#define WEFT_SEEN WEFT_API
+#else
+#define WEFT_SEEN
+#endif
 #if defined(__cpp_exceptions)
 #define WEFT_TRY try
 #define WEFT_CATCH catch (...)
-#define WEFT_WAYS throwing
+#define WEFT_WAYS WEFT_NAME(throwing)
 #else
 #define WEFT_TRY if constexpr (true)
 #define WEFT_CATCH else
-#define WEFT_WAYS aborting
+#define WEFT_WAYS WEFT_NAME(aborting)
 #endif
 
 namespace weft {
-inline namespace WEFT_WAYS { // units compiled with and without exceptions can be linked together; for the other headers, too
+inline namespace WEFT_WAYS WEFT_SEEN { // units with and without exceptions, and other copies of weft, can be linked together
 
 // ---- errors ------------------------------------------------------------------------------------------------------------
 

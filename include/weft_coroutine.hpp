@@ -32,7 +32,7 @@
 #include <coroutine>
 
 namespace weft {
-inline namespace WEFT_WAYS {
+inline namespace WEFT_WAYS WEFT_SEEN {
 
 namespace detail {
 

@@ -24,7 +24,7 @@
 #include <stdexec/execution.hpp>
 
 namespace weft {
-inline namespace WEFT_WAYS {
+inline namespace WEFT_WAYS WEFT_SEEN {
 
 /// A small value, copied and compared as a pointer is. The pool, or the group, must outlive what is scheduled.
 class scheduler {

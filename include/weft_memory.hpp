@@ -25,14 +25,22 @@
 #include <new>
 #include <type_traits>
 
-#if defined(__cpp_exceptions)
-#define WEFT_WAYS throwing
+#if !defined(WEFT_PREFIX)
+#define WEFT_NAME(name) name
+#endif
+#if defined(WEFT_STATIC)
+#define WEFT_SEEN WEFT_API
 #else
-#define WEFT_WAYS aborting
+#define WEFT_SEEN
+#endif
+#if defined(__cpp_exceptions)
+#define WEFT_WAYS WEFT_NAME(throwing)
+#else
+#define WEFT_WAYS WEFT_NAME(aborting)
 #endif
 
 namespace weft {
-inline namespace WEFT_WAYS { // as in weft.hpp
+inline namespace WEFT_WAYS WEFT_SEEN { // as in weft.hpp
 
 namespace detail {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace weft {
-inline namespace WEFT_WAYS {
+inline namespace WEFT_WAYS WEFT_SEEN {
 
 // ---- fork and join -----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 /* plugin.c: what a host loads and closes: it uses weft, linked in or shared. */
 #include <weft.h>
 
+#define EXPORTED __attribute__((visibility("default")))
+
 static int count_task(void *payload, weft_worker *self) {
     (void)self;
     __atomic_fetch_add(*(unsigned **)payload, 1, __ATOMIC_RELAXED);
@@ -15,8 +17,8 @@ static unsigned run(weft_pool *pool, unsigned tasks) {
 }
 
 /* Everything is given back: 100. */
-WEFT_API unsigned plugin_use(void);
-WEFT_API unsigned plugin_use(void) {
+EXPORTED unsigned plugin_use(void);
+EXPORTED unsigned plugin_use(void) {
     weft_pool *pool = NULL;
     if (weft_default_pool(&pool) != WEFT_OK) return 0;
     unsigned count = run(pool, 100);
@@ -24,5 +26,5 @@ WEFT_API unsigned plugin_use(void) {
 }
 
 /* The reference is kept, the pool's threads live on: 100 and the process's pool. */
-WEFT_API unsigned plugin_leave(weft_pool **pool);
-WEFT_API unsigned plugin_leave(weft_pool **pool) { return weft_default_pool(pool) == WEFT_OK ? run(*pool, 100) : 0; }
+EXPORTED unsigned plugin_leave(weft_pool **pool);
+EXPORTED unsigned plugin_leave(weft_pool **pool) { return weft_default_pool(pool) == WEFT_OK ? run(*pool, 100) : 0; }
