@@ -1,0 +1,118 @@
+/* drive_end.c: the memory of a group goes when the last wait on it has returned (invariant 8), however many waits there were,
+ * while who submitted to it, or completed its last task, may not be back yet. A pool without threads, whose parts the
+ * driver's own play. */
+#include "explore.h"
+#include "find.h"
+#include "pool.h"
+#include "task.h"
+
+#include <string.h>
+
+static struct {
+    weft_pool *pool;
+    weft_config config;
+    weft_group *first, *second; /* from os_alloc */
+    ATOMIC(uint32_t) waits;     /* on the first that have not returned */
+    ATOMIC(uint32_t) seen;
+    uint32_t ran; /* the test's own */
+} world;
+
+static weft_group *group_new(void) {
+    weft_group *group = os_alloc(sizeof *group);
+    EXPECT(group != NULL);
+    *group = (weft_group)WEFT_GROUP_INIT;
+    return group;
+}
+static void setup(void) {
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&world.config) == WEFT_OK);
+    world.config.workers = 1;
+    world.config.spares = 0;
+    world.config.spin_ns = WEFT_SPIN_NONE;
+    world.pool = pool_make(&world.config);
+    EXPECT(world.pool != NULL);
+    load_rlx(&world.pool->seats[0])->is_worker = true;
+    world.first = group_new();
+}
+static void check(void) {
+    EXPECT(world.ran > 0 && load_rlx(&world.waits) == 0);
+    store_rlx(&world.pool->workers, 0); /* to be joined */
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+
+static int task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    world.ran++;
+    store_rel(drive_end_ran, &world.seen, 1);
+    return 0;
+}
+static void submit(weft_group *group) { EXPECT(weft_submit(world.pool, group, task, NULL, 0) == WEFT_OK); }
+
+/* Runs one task as a worker would. */
+static void run_one(void) {
+    struct frame frame;
+    struct piece piece;
+    struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
+    *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat, .is_worker = true};
+    frame_push(seat, &frame);
+    while (!find_help(seat, NULL, NULL, &piece)) os_pause();
+    worker_run_help(seat, &piece);
+    frame_pop(seat);
+}
+
+/* The group is nobody's for whoever comes back: it can be used again at once. The last one ends its memory. */
+static void wait_and_leave(enum weft_help help) {
+    EXPECT(weft_wait_until(world.pool, world.first, help, 0) == WEFT_OK);
+    EXPECT(load_rlx(id_of(world.first)) == 0);
+    if (add_acq_rel(drive_end_left, &world.waits, UINT32_MAX) == 1) os_free(world.first);
+}
+static void wait_helping(void) { wait_and_leave(WEFT_HELP_BELOW); }
+static void wait_idly(void) { wait_and_leave(WEFT_HELP_NONE); }
+
+static void setup_waiters(void) {
+    setup();
+    submit(world.first);
+    store_rlx(&world.waits, 3);
+}
+EXPLORE_DRIVER(end_waiters, .about = "three wait, the last one back ends the group's memory", .setup = setup_waiters,
+               .threads = {wait_helping, wait_idly, wait_helping}, .check = check, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(end_worker, .about = "a worker completes the last task, two wait", .setup = setup_waiters,
+               .threads = {run_one, wait_idly, wait_idly, wait_idly}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* Who learns from the task that it was submitted may wait, and end the group, before the submitter is back. */
+static void setup_submitter(void) {
+    setup();
+    store_rlx(&world.waits, 2);
+}
+static void submit_first(void) { submit(world.first); }
+static void run_and_wait(void) {
+    run_one();
+    wait_idly();
+}
+static void wait_when_seen(void) {
+    while (load_acq(drive_end_seen, &world.seen) == 0) os_pause();
+    wait_helping();
+}
+EXPLORE_DRIVER(end_submitter, .about = "the group ends under its submitter", .setup = setup_submitter,
+               .threads = {submit_first, run_and_wait, wait_when_seen}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* A group that holds a task of another: each ends as its wait returns, while the thread that completed the first one is about
+ * to start what that held. */
+static void setup_after(void) {
+    setup();
+    submit(world.first);
+    world.second = group_new();
+    store_rlx(&world.waits, 1);
+    EXPECT(weft_submit_after(world.pool, (weft_after){world.first, world.second}, task, NULL, 0) == WEFT_OK);
+}
+static void run_both(void) {
+    run_one();
+    run_one();
+}
+static void wait_second(void) {
+    EXPECT(weft_wait_until(world.pool, world.second, WEFT_HELP_NONE, 0) == WEFT_OK);
+    EXPECT(world.ran == 2);
+    os_free(world.second);
+}
+EXPLORE_DRIVER(end_after, .about = "a group ends that held a task of another", .setup = setup_after,
+               .threads = {run_both, wait_idly, wait_second}, .check = check, .flags = EXPLORE_NO_RESCUE);
