@@ -171,8 +171,8 @@ static void steal_then_loop(void) {
     weft_leave(inner);
     weft_leave(here);
 }
-EXPLORE_DRIVER(below_after_loop, .about = "a join leaves the loop that the thief calls when the call is done", .setup = setup,
-               .threads = {join_short, steal_then_loop}, .check = check, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(below_after_loop, .about = "a join leaves the loop that the thief calls when the call is done",
+               .setup = setup, .threads = {join_short, steal_then_loop}, .check = check, .flags = EXPLORE_NO_RESCUE);
 
 /* Who waits has opened a row of the thief's calls before, and run the first of them: the others are not below. */
 static uint32_t first_of_row(weft_place *here, uint32_t number) {

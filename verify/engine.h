@@ -159,9 +159,11 @@ void foretell_touch(const struct thread *self, uint32_t index);
 void foretell_close(const struct thread *self);
 
 /* race.c */
+/* Four bytes that were always read and written together; or else `split` is the number of what is known of each. */
 struct granule {
-    uint32_t written; /* epoch << 4 | mask of bytes */
-    uint32_t read[THREADS_MAX];
+    int32_t written; /* epoch of the last write; 0: none */
+    int32_t read[THREADS_MAX];
+    uint16_t split; /* 0: it is not */
     uint8_t writer;
 };
 

@@ -1,7 +1,10 @@
 /* race.c: plain accesses and memory blocks, checked by vector clocks. See engine.h.
  *
  * An access at epoch e of thread t happened before what thread u does now when u's clock for t has reached e. Making a block
- * counts as a write of all of it, releasing it too. */
+ * counts as a write of all of it, releasing it too.
+ *
+ * Four bytes stand for one as long as each access is of all of them. The first that is not splits them for the rest of the
+ * schedule: each byte has its own last write and its own last reads then. */
 #define _DEFAULT_SOURCE
 #include "engine.h"
 
@@ -19,7 +22,14 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { LINES_MAX = 32768, BLOCKS_MAX = 1024, FILL_MAX = 64 * 1024, FREED_BYTE = 0xdb, PAGE_BYTES = 4096 };
+enum {
+    LINES_MAX = 32768,
+    BLOCKS_MAX = 1024,
+    FILL_MAX = 64 * 1024,
+    FREED_BYTE = 0xdb,
+    PAGE_BYTES = 4096,
+    SPLITS_MAX = 16384
+};
 #define HEAP_BYTES ((size_t)1 << 30)
 /* A fixed place, so that a seed replays even what depends on addresses. */
 #define HEAP_ADDRESS ((void *)(uintptr_t)0x5e0000000000)
@@ -33,9 +43,18 @@ struct block {
     bool freed;
 };
 
+/* Of four bytes of a granule each: epochs. */
+struct split {
+    int32_t written[4];
+    uint8_t writer[4];
+    int32_t read[THREADS_MAX][4];
+};
+
 static struct {
     struct line *lines;
     uint32_t line_count, generation;
+    struct split *splits;
+    uint32_t split_count;
     struct block blocks[BLOCKS_MAX];
     uint32_t block_count;
     char *heap;
@@ -45,7 +64,8 @@ static struct {
 void race_init(void) {
     P.lines = calloc(LINES_MAX, sizeof *P.lines);
     P.heap = mmap(HEAP_ADDRESS, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (P.lines == NULL || P.heap == MAP_FAILED) {
+    P.splits = calloc(SPLITS_MAX, sizeof *P.splits);
+    if (P.lines == NULL || P.splits == NULL || P.heap == MAP_FAILED) {
         fputs("explore: out of memory\n", stderr);
         exit(2);
     }
@@ -54,6 +74,7 @@ void race_init(void) {
 void race_begin(void) {
     P.generation++;
     P.line_count = 0;
+    P.split_count = 0;
     P.block_count = 0;
     P.used = 0;
     R.code = NULL;
@@ -119,33 +140,59 @@ static void check_block(const struct line *l, uintptr_t address) {
     if (!happened(b->thread, b->epoch)) fail_at("race: memory used before its making is visible", address, b->thread);
 }
 
+/* ---- plain accesses ----------------------------------------------------------------------------------------------- */
+
+INLINE uint32_t byte_lowest(uint32_t mask) { return (uint32_t)__builtin_ctz(mask); }
+
+/* Is the write not known to have happened, or, for one who writes, some read? Whose, or THREADS_MAX. */
+static uint32_t unseen_write(const struct granule *g, uint32_t mask) {
+    if (LIKELY(g->split == 0)) return happened(g->writer, g->written) ? THREADS_MAX : g->writer;
+    const struct split *s = &P.splits[g->split];
+    for (; mask != 0; mask &= mask - 1) {
+        uint32_t i = byte_lowest(mask);
+        if (!happened(s->writer[i], s->written[i])) return s->writer[i];
+    }
+    return THREADS_MAX;
+}
+static uint32_t unseen_read(const struct granule *g, uint32_t mask) {
+    const struct split *s = &P.splits[g->split];
+    for (uint32_t t = 0; t < R.thread_count; t++) {
+        if (LIKELY(g->split == 0) && !happened(t, g->read[t])) return t;
+        for (uint32_t left = g->split == 0 ? 0 : mask; left != 0; left &= left - 1)
+            if (!happened(t, s->read[t][byte_lowest(left)])) return t;
+    }
+    return THREADS_MAX;
+}
+
+static void check_granule(const struct granule *g, uintptr_t address, uint32_t mask, bool write) {
+    uint32_t other = unseen_write(g, mask);
+    if (other < THREADS_MAX)
+        fail_at(write ? "race: plain write, plain write" : "race: plain read, plain write", address, other);
+    if (write && (other = unseen_read(g, mask)) < THREADS_MAX) fail_at("race: plain write, plain read", address, other);
+}
+
 void race_atomic(const struct location *l, bool write) {
     check_block(l->line, l->address);
     uint32_t first = (uint32_t)(l->address % CACHE_LINE) / 4;
     uint32_t mask = l->size >= 4 ? 15u : ((1u << l->size) - 1) << (l->address % 4);
     for (uint32_t i = first; i < first + (l->size + 3) / 4; i++) {
         const struct granule *g = &l->line->granules[i];
-        if ((g->written & mask) != 0 && !happened(g->writer, (int32_t)(g->written >> 4)))
-            fail_at("race: atomic access, plain write", l->address, g->writer);
-        for (uint32_t t = 0; write && t < R.thread_count; t++)
-            if ((g->read[t] & mask) != 0 && !happened(t, (int32_t)(g->read[t] >> 4)))
-                fail_at("race: atomic write, plain read", l->address, t);
+        uint32_t other = unseen_write(g, mask);
+        if (other < THREADS_MAX) fail_at("race: atomic access, plain write", l->address, other);
+        if (write && (other = unseen_read(g, mask)) < THREADS_MAX)
+            fail_at("race: atomic write, plain read", l->address, other);
     }
 }
 
-/* ---- plain accesses ----------------------------------------------------------------------------------------------- */
-
-static void check_granule(const struct granule *g, uintptr_t address, uint32_t mask, bool write) {
-    if ((g->written & mask) != 0 && !happened(g->writer, (int32_t)(g->written >> 4)))
-        fail_at(write ? "race: plain write, plain write" : "race: plain read, plain write", address, g->writer);
-    for (uint32_t t = 0; write && t < R.thread_count; t++)
-        if ((g->read[t] & mask) != 0 && !happened(t, (int32_t)(g->read[t] >> 4)))
-            fail_at("race: plain write, plain read", address, t);
-}
-
-static uint32_t with_mask(uint32_t before, int32_t epoch, uint32_t mask) {
-    bool same = (int32_t)(before >> 4) == epoch;
-    return (uint32_t)epoch << 4 | (same ? (before & 15u) : 0) | mask;
+static void granule_split(struct granule *g) {
+    if (++P.split_count == SPLITS_MAX) explore_fail("too many parts of words accessed: shorten the driver");
+    g->split = (uint16_t)P.split_count;
+    struct split *s = &P.splits[g->split];
+    for (uint32_t i = 0; i < 4; i++) {
+        s->written[i] = g->written;
+        s->writer[i] = g->writer;
+        for (uint32_t t = 0; t < THREADS_MAX; t++) s->read[t][i] = g->read[t];
+    }
 }
 
 static void access_granule(struct line *l, uintptr_t address, uint32_t mask, bool write) {
@@ -153,11 +200,17 @@ static void access_granule(struct line *l, uintptr_t address, uint32_t mask, boo
     uint32_t self = R.current->id;
     int32_t epoch = R.current->now->clock[self];
     check_granule(g, address, mask, write);
-    if (write) {
-        g->written = with_mask(g->writer == self ? g->written : 0, epoch, mask);
-        g->writer = (uint8_t)self;
-    } else {
-        g->read[self] = with_mask(g->read[self], epoch, mask);
+    if (UNLIKELY(mask != 15 && g->split == 0)) granule_split(g);
+    if (g->split == 0) {
+        if (write) g->writer = (uint8_t)self;
+        *(write ? &g->written : &g->read[self]) = epoch;
+        return;
+    }
+    struct split *s = &P.splits[g->split];
+    for (; mask != 0; mask &= mask - 1) {
+        uint32_t i = byte_lowest(mask);
+        if (write) s->writer[i] = (uint8_t)self;
+        *(write ? &s->written[i] : &s->read[self][i]) = epoch;
     }
 }
 
