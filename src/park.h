@@ -7,7 +7,9 @@
 
 #include "store.h"
 
-#define PARK_BITS 48u      /* workers in one word */
+#ifndef PARK_BITS
+#define PARK_BITS 48u /* workers in one word */
+#endif
 #define PARK_WORDS_MAX 22u /* enough for WEFT_WORKERS_MAX workers and as many spares */
 
 /* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for

@@ -472,7 +472,9 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     store_rlx(&pool->extras, config->queue_max != 0 ? EXTRA_BOUNDED : 0);
 }
 
+#ifndef LINES_OUTSIDE
 #define LINES_OUTSIDE 4u /* outside threads with a line of their own in each group record; further ones share one */
+#endif
 #define LINES_MAX 64u
 
 bool pool_keep_text(weft_pool *pool, const char **text) {

@@ -32,7 +32,7 @@ static void park_setup(enum sleep_style style, uint32_t workers, uint32_t tasks,
 static void park_end(void) {
     EXPECT(load_rlx(&world.finished) == world.tasks);
     struct park_view view = park_look(&world.park);
-    EXPECT(view.parked == 0 && view.scouts == 0 && !view.dozing);
+    EXPECT(view.parked == 0 && view.scouts == 0 && !view.dozing && park_glance(&world.park) == 0);
     store_end(&world.store);
 }
 
@@ -123,6 +123,7 @@ static void work(uint32_t self) {
 
 static void worker_0(void) { work(0); }
 static void worker_1(void) { work(1); }
+static void worker_far(void) { work(PARK_BITS); } /* in the next word */
 
 static void submit(uint32_t task) {
     plain_write(&world.payload[task], sizeof world.payload[task]);
@@ -188,3 +189,50 @@ EXPLORE_DRIVER(park_submitters, .about = "two submitters, two workers", .setup =
 EXPLORE_DRIVER(park_submitters_doze, .about = "two submitters, two workers, dozing", .setup = setup_four_doze,
                .threads = {submit_first_two, submit_last_two, worker_0, worker_1}, .check = park_end,
                .flags = EXPLORE_NO_RESCUE);
+
+/* More workers than one word has bits for: whoever sleeps, in whichever, is seen and woken. */
+static void setup_words(void) { park_setup(SLEEP_PARK, PARK_BITS + 1, 2, true); }
+static void setup_words_doze(void) { park_setup(SLEEP_DOZE, PARK_BITS + 1, 2, true); }
+static void setup_words_four(void) { park_setup(SLEEP_PARK, PARK_BITS + 1, 4, false); }
+EXPLORE_DRIVER(park_words, .about = "two workers, each in its own word", .setup = setup_words,
+               .threads = {submit_first_two, worker_0, worker_far}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_words_doze, .about = "the same, dozing", .setup = setup_words_doze,
+               .threads = {submit_first_two, worker_0, worker_far}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_words_submitters, .about = "the same, two submitters", .setup = setup_words_four,
+               .threads = {submit_first_two, submit_last_two, worker_0, worker_far}, .check = park_end,
+               .flags = EXPLORE_NO_RESCUE);
+
+/* One worker sleeps, of whichever word: a glance and a look see it, and a wake is for it. */
+static uint32_t sleeper; /* the test's own */
+static void setup_sleeper(void) {
+    sleeper = explore_pick(2 * PARK_BITS + 1);
+    park_setup(SLEEP_PARK, 2 * PARK_BITS + 1, 0, false);
+}
+static void sleep_once(void) {
+    park_announce(&world.park, sleeper, false);
+    EXPECT(park_sleep(&world.park, sleeper, 0, 0) == PARK_WOKEN);
+    EXPECT(park_look(&world.park).scouts == 1 && !park_scout(&world.park, sleeper / PARK_BITS == 0 ? PARK_BITS : 0));
+    park_unscout(&world.park, sleeper);
+}
+static void see_and_wake(void) {
+    while (park_glance(&world.park) == 0) os_pause();
+    fence_sc(drive_park_see);
+    EXPECT(park_look(&world.park).parked == 1);
+    EXPECT(park_wake(&world.park));
+    EXPECT(!park_wake(&world.park));
+}
+static void doze_far(void) {
+    EXPECT(park_doze_announce(&world.park, sleeper, false));
+    if (!park_doze(&world.park, sleeper, os_now_ns() + FAR_NS)) park_doze_end(&world.park, sleeper);
+    EXPECT(park_look(&world.park).scouts == 1 && park_look(&world.park).dozing == 0);
+    park_unscout(&world.park, sleeper);
+}
+static void rouse(void) { explore_observe(park_wake(&world.park)); }
+static void sleeper_end(void) {
+    EXPECT(park_glance(&world.park) == 0);
+    store_end(&world.store);
+}
+EXPLORE_DRIVER(park_sleeper, .about = "the one that sleeps is woken", .setup = setup_sleeper,
+               .threads = {sleep_once, see_and_wake}, .check = sleeper_end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(park_dozer, .about = "the one that dozes is woken, or its time is over", .setup = setup_sleeper,
+               .threads = {doze_far, rouse}, .check = sleeper_end, .must_see = 3);
