@@ -1,6 +1,6 @@
 /* drive_below.c: whose calls a waiting join runs: those below the call that it waits for, and no others of who runs that. The
  * driver's threads take calls by fork_find, as workers do. */
-#include "explore.h"
+#include "at_rest.h"
 #include "fork.h"
 #include "pool.h"
 
@@ -28,6 +28,7 @@ static void setup(void) {
 }
 static void check(void) {
     EXPECT(world.run_below > 0);
+    expect_at_rest(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 static weft_place *enter(void) {

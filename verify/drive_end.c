@@ -1,7 +1,7 @@
 /* drive_end.c: the memory of a group goes when the last wait on it has returned (invariant 8), however many waits there were,
  * while who submitted to it, or completed its last task, may not be back yet. A pool without threads, whose parts the
  * driver's own play. */
-#include "explore.h"
+#include "at_rest.h"
 #include "find.h"
 #include "pool.h"
 #include "task.h"
@@ -37,6 +37,7 @@ static void setup(void) {
 static void check(void) {
     EXPECT(world.ran > 0 && load_rlx(&world.waits) == 0);
     store_rlx(&world.pool->workers, 0); /* to be joined */
+    expect_at_rest(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 

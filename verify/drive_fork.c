@@ -1,5 +1,5 @@
 /* drive_fork.c: fork-join through the public interface: the inline functions of weft.h, and whoever takes their calls. */
-#include "explore.h"
+#include "at_rest.h"
 #include "pool.h"
 
 #include <string.h>
@@ -93,6 +93,7 @@ static void setup_one(void) { create(1, 0); }
 static void setup_two(void) { create(2, 0); }
 static void setup_two_ordered(void) { create(2, WEFT_ORDERED); }
 static void all_run(void) {
+    expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     for (uint32_t i = 0; i < world.made; i++) EXPECT(world.run[i] == 1);
 }

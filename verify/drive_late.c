@@ -1,6 +1,6 @@
 /* drive_late.c: what is rare in fork-join and loops: a thread is late, and what it looked at has moved on. The pools have no
  * threads; the driver's own play helpers. */
-#include "explore.h"
+#include "at_rest.h"
 #include "fork.h"
 #include "loop.h"
 #include "pool.h"
@@ -36,6 +36,7 @@ static void make(uint32_t flags) {
 }
 static void end(void) {
     store_rlx(&world.pool->workers, 0); /* to be joined */
+    expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     EXPECT(world.run == HELPERS);
 }

@@ -1,5 +1,5 @@
 /* drive_loop.c: loops through the public interface: the caller, its helpers, errors, loops inside loops. */
-#include "explore.h"
+#include "at_rest.h"
 #include "pool.h"
 
 #include <string.h>
@@ -28,7 +28,10 @@ static void create(uint32_t workers, uint32_t flags) {
 static void setup_one(void) { create(1, 0); }
 static void setup_two(void) { create(2, 0); }
 static void setup_one_no_help(void) { create(1, WEFT_NO_HELP); }
-static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
+static void destroy(void) {
+    expect_nobody_inside(world.pool);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
 
 /* Each index has memory of its own, made before the loop and released after it. */
 struct cells {

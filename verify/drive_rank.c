@@ -1,6 +1,6 @@
 /* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
  * play. */
-#include "explore.h"
+#include "at_rest.h"
 #include "pool.h"
 #include "rank.h"
 
@@ -34,6 +34,7 @@ static void end(void) {
     EXPECT(load_rlx(&world.pool->groups.background) == 0);
     store_rlx(&world.pool->workers, 0); /* to be joined */
     store_rlx(&world.pool->spares_made, 0);
+    expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 static struct weft_worker *seat(uint32_t index) { return load_rlx(&world.pool->seats[index]); }

@@ -1,6 +1,6 @@
 /* drive_row.c: calls forked one after the other, then joined, and thieves who take them unasked, in rows. The pools have
  * no threads; the driver's own play the thieves. */
-#include "explore.h"
+#include "at_rest.h"
 #include "fork.h"
 #include "pool.h"
 #include "span.h"
@@ -37,6 +37,7 @@ static void setup(void) {
 }
 static void each_ran(void) {
     store_rlx(&world.pool->workers, 0); /* to be joined */
+    expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     for (uint32_t i = 0; i < world.made; i++) EXPECT(world.run[i] == 1);
 }

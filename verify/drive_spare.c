@@ -1,6 +1,6 @@
 /* drive_spare.c: spares, where the threads that stand in for others are themselves held up: asleep in joins. A worker and
  * a spare; the task of the one forks a call that the other takes, and this needs a task that neither of them can run. */
-#include "explore.h"
+#include "at_rest.h"
 #include "pool.h"
 
 #include <string.h>
@@ -89,6 +89,7 @@ static void run(void) {
 }
 static void end(void) {
     EXPECT(world.ran == 1);
+    expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 

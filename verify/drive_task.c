@@ -1,6 +1,6 @@
 /* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play:
  * guests that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
-#include "explore.h"
+#include "at_rest.h"
 #include "find.h"
 #include "pool.h"
 #include "task.h"
@@ -50,8 +50,8 @@ static void setup_two(void) { make(2, 0); }
 
 /* Everything submitted has run or was cleaned, and the pool goes. */
 static void end(void) {
-    store_rlx(&world.pool->workers, 0); /* to be joined */
-    store_rlx(&world.pool->spares_made, 0);
+    expect_at_rest(world.pool);
+    store_rlx(&world.pool->workers, 0), store_rlx(&world.pool->spares_made, 0); /* to be joined */
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
 }

@@ -1,5 +1,5 @@
 /* drive_words.c: pools of more workers than a park word has bits for, and of more threads than a record has lines. */
-#include "explore.h"
+#include "at_rest.h"
 #include "pool.h"
 #include "task.h"
 
@@ -29,6 +29,7 @@ static void make(uint32_t workers, uint32_t flags) {
 }
 static void end(void) {
     store_rlx(&world.pool->workers, 0); /* to be joined */
+    expect_at_rest(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
     for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] == 1);
 }
