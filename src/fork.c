@@ -33,13 +33,16 @@
  * A detached call (fork.h) is DONE as soon as its function says so, before it does anything else. That one call by its
  * taker has been counted in the group by then, so the group cannot finish between.
  *
- * An offer's word counts its changes, so that a late CAS fails. The count in a TAKEN state tells one taking from the next.
+ * An offer's word counts its changes, made and gone, in 64 bits, so that a late CAS fails. Which place is meant, and its
+ * function, stand beside it: who has read them before that CAS has those of this offer, or fails. The count in a TAKEN state tells one taking from the next.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J1  fork_take: load offer           acquire  J2  the argument is not there yet, nor the function
  *   J2  fork_offer: store offer         release  J1  see J1
  *   J3  fork_take: CAS offer            release  J9, J2  offered_fn is read when the thread, its offer gone, has made the next: another
  *                                                function runs; split: two run the call
+ *   J56 fork_offer: store offered_place release  J57 the next offer's place is looked at before its span is made
+ *   J57 fork_take: load offered_place   acquire  J56 see J56
  *   J4  row_open: CAS IDLE to WANTED    relaxed  J12 split: an offered call is run twice
  *   J5  row_open: heavy fence           heavy    J8  fn and state pass each other: the call runs twice
  *   J51 row_open: settles               heavy    J8  as J5, of calls forked before the barrier was lost
@@ -158,14 +161,15 @@ static void fork_notify(struct weft_worker *seat, uint64_t id) {
 static uint64_t fork_offer(struct weft_worker *seat) {
     struct forks *forks = &seat->forks;
     uint64_t offer = load_rlx(&forks->offer);
-    weft_place *place = offered(offer) == NULL ? fork_oldest(seat, forks->offered_last, 0, NULL, false) : NULL;
+    if (offer_is_open(offer)) return 0;
+    weft_place *place = fork_oldest(seat, load_rlx(&forks->offered_place), 0, NULL, false);
     if (place == NULL) return 0;
-    forks->offered_last = place;
+    store_rel(J56, &forks->offered_place, place);
     uint64_t state = load_rlx(&place->state);
     if (kind_of(state) != PLACE_IDLE || !cas_rlx(J12, &place->state, &state, (state & STATE_GUARD) | PLACE_OFFERED))
         return 0;
     store_rlx(&forks->offered_fn, load_rlx(&place->fn));
-    store_rel(J2, &forks->offer, offer_after(offer, place));
+    store_rel(J2, &forks->offer, offer_after(offer));
     const struct fork_span *span = span_of(place);
     return load_rlx(&span->in_loop) == NULL ? load_rlx(&span->id) : 0;
 }
@@ -196,8 +200,8 @@ void fork_slow(weft_place *here) { fork_at_limit(here); }
 weft_place *fork_answer(weft_place *first, weft_place *here) {
     struct fork_span *span = span_of(here);
     const struct forks *forks = &span->seat->forks;
-    if (offered(load_rlx(&forks->offer)) != NULL) return here;
-    if (fork_oldest(span->seat, forks->offered_last, 0, NULL, false) != NULL) {
+    if (offer_is_open(load_rlx(&forks->offer))) return here;
+    if (fork_oldest(span->seat, load_rlx(&forks->offered_place), 0, NULL, false) != NULL) {
         fork_respond(span);
         return here;
     }
@@ -281,7 +285,7 @@ bool forks_are_open(const weft_pool *pool, bool force) {
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = seat_of(pool, i);
         if (seat == NULL) continue;
-        if (offered(load_rlx(&seat->forks.offer)) != NULL || (force && fork_oldest(seat, NULL, 0, NULL, true) != NULL))
+        if (offer_is_open(load_rlx(&seat->forks.offer)) || (force && fork_oldest(seat, NULL, 0, NULL, true) != NULL))
             return true;
     }
     return false;
@@ -328,12 +332,13 @@ static bool hunt_accepts(const void *context, const struct loop *loop) {
 /* Takes what the other seat offers. */
 static bool fork_take(const struct fork_hunt *hunt, struct weft_worker *other, struct fork_call *call) {
     uint64_t offer = load_acq(J1, &other->forks.offer);
-    weft_place *place = offered(offer);
-    if (place == NULL || position_of(place) < hunt->from) return false;
+    if (!offer_is_open(offer)) return false;
+    weft_place *place = load_acq(J57, &other->forks.offered_place);
+    if (position_of(place) < hunt->from) return false;
     if (!filter_accepts(hunt->filter, span_of(place))) return false;
     call->place = place;
     call->fn = load_rlx(&other->forks.offered_fn);
-    if (!hunt_is_on(hunt) || !cas_rel(J3, &other->forks.offer, &offer, offer_after(offer, NULL))) return false;
+    if (!hunt_is_on(hunt) || !cas_rel(J3, &other->forks.offer, &offer, offer_after(offer))) return false;
     uint64_t state = load_rlx(&place->state);
     store_rlx(&place->state, state_taken(hunt->seat, hunt->span, state));
     if (park_glance(&other->pool->park) != 0) fork_ask(other);

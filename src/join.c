@@ -82,7 +82,9 @@ static bool join_resolve(struct weft_worker *seat, weft_place *here, bool helps)
         switch (kind_of(state)) {
         case PLACE_IDLE: return false;
         case PLACE_OFFERED:
-            if (offered(offer) == here && cas_rlx(J9, &seat->forks.offer, &offer, offer_after(offer, NULL))) return false;
+            if (offer_is_open(offer) && load_rlx(&seat->forks.offered_place) == here &&
+                cas_rlx(J9, &seat->forks.offer, &offer, offer_after(offer)))
+                return false;
             join_await(seat, here, helps);
             break;
         case PLACE_WANTED:

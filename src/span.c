@@ -18,7 +18,6 @@ static struct fork_span *span_make(struct weft_worker *seat, uint64_t base) {
     char *memory = store_get(&seat->pool->store, 2 * (size_t)WEFT_FORK_SPAN);
     if (memory == NULL) return NULL;
     struct fork_span *span = (struct fork_span *)round_up((uintptr_t)memory, WEFT_FORK_SPAN);
-    if ((uintptr_t)span / sizeof(weft_place) > OFFER_PLACE - SPAN_PLACES) return NULL;
     plain_write(&span->base, sizeof span->base);
     span->seat = seat;
     span->base = base;

@@ -41,9 +41,6 @@ enum place_kind {
     PLACE_OPEN = 5 << 2
 };
 
-/* An offer: the place's address / 64 | count (22 bits). */
-#define OFFER_PLACE ((UINT64_C(1) << 42) - 1)
-
 _Static_assert(sizeof(weft_place) == CACHE_LINE && sizeof(struct fork_span) <= sizeof(weft_place), "a head fits in a place");
 _Static_assert(offsetof(struct fork_span, seat) == offsetof(struct weft_span, forker) &&
                    offsetof(struct weft_worker, forker) == 0,
@@ -62,10 +59,8 @@ INLINE uint64_t position_of(weft_place *place) {
     return span->base + (uint64_t)(place - span_place(span, 0));
 }
 INLINE enum place_kind kind_of(uint64_t state) { return (enum place_kind)(state & STATE_KIND); }
-INLINE weft_place *offered(uint64_t offer) { return (weft_place *)(uintptr_t)((offer & OFFER_PLACE) * sizeof(weft_place)); }
-INLINE uint64_t offer_after(uint64_t offer, const weft_place *place) {
-    return ((offer & ~OFFER_PLACE) + OFFER_PLACE + 1) | (uintptr_t)place / sizeof(weft_place);
-}
+INLINE bool offer_is_open(uint64_t offer) { return (offer & 1) != 0; }
+INLINE uint64_t offer_after(uint64_t offer) { return offer + 1; }
 
 INLINE bool span_is_asked(struct fork_span *span) { return load_rlx(&span->limit) != span_last(span); }
 /* Nobody has asked the span's thread. */

@@ -21,13 +21,13 @@ struct fork_call;
 struct forks {
     ATOMIC(struct fork_span *) first;   /* its chain of spans; or NULL */
     ATOMIC(struct fork_span *) current; /* where its thread forks; NULL: nowhere */
-    ATOMIC(uint64_t) offer;             /* a place whose call anybody may take, or none | count of changes */
-    ATOMIC(weft_fork_fn) offered_fn;    /* and its function; written before the offer */
+    ATOMIC(uint64_t) offer;             /* counts changes; odd: anybody may take the call of offered_place */
+    ATOMIC(weft_place *) offered_place; /* written before the offer; so the next */
+    ATOMIC(weft_fork_fn) offered_fn;    /* the call's */
     ATOMIC(weft_place *) waits_for;     /* its thread waits in the join of this place, or NULL */
     ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
     uint32_t taken;                     /* calls its thread has taken */
     struct fork_call *running;          /* the one it runs, or NULL */
-    weft_place *offered_last;           /* by its thread, or NULL */
 };
 
 /* Calls that a thief has opened one after the other, as far as it is in them (fork.c). */

@@ -134,6 +134,16 @@ static void one_place(void) {
 EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = setup_one, .threads = {one_place},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* The offers' count wraps meanwhile. */
+static void one_place_wraps(void) {
+    weft_place *here = enter();
+    store_rlx(&world.caller->forks.offer, UINT64_MAX - 3 - 2 * explore_pick(2));
+    weft_leave(here);
+    one_place();
+}
+EXPLORE_DRIVER(fork_again_wraps, .about = "the same, and the count of offers wraps", .setup = setup_one,
+               .threads = {one_place_wraps}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* A row of open calls longer than a span. */
 static void join_row(weft_place **places, const struct call *calls) {
     for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
