@@ -66,9 +66,7 @@ enum weft_error {
 
 /* The text of a WEFT_* code; a fixed text for any other number. Never NULL; static storage. */
 WEFT_API const char *weft_strerror(int error);
-
-/* The library's version as "major.minor.patch"; static storage. */
-WEFT_API const char *weft_version(void);
+WEFT_API const char *weft_version(void); /* the library's, as "major.minor.patch"; static storage */
 
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +86,7 @@ typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 
 /* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
 #define WEFT_INLINE_MAX 2032u
-/* The largest payload. */
-#define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30)
+#define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30) /* the largest payload */
 /* The most workers one pool can have, and the most threads: workers, spares and those from outside that use it at once. */
 #define WEFT_WORKERS_MAX 512u
 #define WEFT_THREADS_MAX 4096u
@@ -120,8 +117,7 @@ enum weft_policy {
     WEFT_DEADLINE = 3
 };
 
-/* `spin_ns` of a pool whose workers park at once. */
-#define WEFT_SPIN_NONE (-1)
+#define WEFT_SPIN_NONE (-1) /* `spin_ns` of a pool whose workers park at once */
 
 /* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
 typedef struct weft_config {
@@ -533,10 +529,10 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  * join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is joined
  * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
  * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
- * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps. */
+ * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps.
+ * In code compiled with WEFT_CHECKED a fork at a place in use, a join without a fork and one out of order end the process. */
 
-/* Of an argument, and of a result. Larger ones go by pointer. */
-#define WEFT_FORK_BYTES 48u
+#define WEFT_FORK_BYTES 48u /* of an argument, and of a result; larger ones go by pointer */
 
 typedef struct weft_place weft_place;
 typedef void (*weft_fork_fn)(weft_place *here, void *payload); /* the payload holds the argument, then the result */
@@ -550,8 +546,7 @@ static inline int weft_enter(weft_pool *pool, weft_place **here);
 /* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
 WEFT_API void weft_leave(weft_place *here);
 
-/* The calling thread as a worker, as tasks get it. */
-WEFT_API weft_worker *weft_place_worker(weft_place *here);
+WEFT_API weft_worker *weft_place_worker(weft_place *here); /* the calling thread as a worker, as tasks get it */
 
 /* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
  *     weft_place *name_fork(weft_place *here, argument_type const *argument);  the argument is copied, and kept for the join
@@ -627,6 +622,7 @@ struct weft_span {
 
 WEFT_API int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout);
 WEFT_API int weft_join_slow(weft_place *here, const void *argument, size_t size) __attribute__((cold));
+WEFT_API void weft_fork_misused(int is_join) __attribute__((cold, noreturn));
 static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT); }
 
 #ifndef WEFT_FORK_SPAN
@@ -668,8 +664,16 @@ WEFT_FORK_SLOW weft_place *weft_place_ask(weft_place *here) {
     return forker->deeper;
 }
 
+#if defined(WEFT_CHECKED) && !defined(WEFT_EXPLORE) /* the last place of a span may have refused its fork */
+#define WEFT_FORK_EXPECT(is_join, x) ((x) ? (void)0 : weft_fork_misused(is_join))
+#define WEFT_FORK_IS_LAST(here) (WEFT_CAST(uintptr_t, (here) + 1) % WEFT_FORK_SPAN == 0)
+#else
+#define WEFT_FORK_EXPECT(is_join, x) ((void)0)
+#endif
+
 /* The payload has been written. Returns the next place. */
 static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
+    WEFT_FORK_EXPECT(0, weft_load_rlx(&here->fn) == WEFT_NULL);
     weft_store_rel(J44, &here->fn, fn);
     weft_fence_light(J43);
     if (__builtin_expect(here < weft_load_rlx(&weft_place_span(here)->limit), 1)) return here + 1;
@@ -679,6 +683,7 @@ static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_pl
 /* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
  * been run, and the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
+    WEFT_FORK_EXPECT(1, WEFT_FORK_IS_LAST(here) || (weft_load_rlx(&here->fn) && !weft_load_rlx(&here[1].fn)));
     weft_store_rlx(&here->fn, WEFT_NULL);
     weft_fence_light(J8);
     return __builtin_expect(weft_load_rlx(&here->state) != 0, 0) ? 1 : 0;
@@ -707,9 +712,7 @@ WEFT_API void **weft_worker_data(weft_worker *self);
 
 /* Below WEFT_THREADS_MAX: 0 .. weft_pool_workers - 1 are the workers', spares' and outside threads' follow. */
 WEFT_API unsigned weft_worker_index(const weft_worker *self);
-
-/* The pool of a worker. */
-WEFT_API weft_pool *weft_worker_pool(const weft_worker *self);
+WEFT_API weft_pool *weft_worker_pool(const weft_worker *self); /* the worker's */
 
 /* The calling thread as a worker, or spare, of the pool that it belongs to; NULL on every other thread. For functions that
  * block and may be called in tasks without being given `self`. */
@@ -742,15 +745,13 @@ WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
  * p; NULL: no memory, and p is as before. */
 WEFT_API void *weft_realloc(void *p, size_t size);
 
-/* Ends the life of a block of any thread's. NULL: nothing. */
-WEFT_API void weft_free(void *p);
+WEFT_API void weft_free(void *p); /* ends the life of a block of any thread's; NULL: nothing */
 
 /* weft_free for one who knows what was asked for: `size` as passed to the call that returned p, which was not
  * weft_alloc_aligned (for weft_alloc_zeroed: the product). Saves a look at the block. Another size is undefined. */
 WEFT_API void weft_free_sized(void *p, size_t size);
 
-/* The bytes at p that may be used, at least what was asked for; 0 for NULL. */
-WEFT_API size_t weft_usable_size(const void *p);
+WEFT_API size_t weft_usable_size(const void *p); /* bytes at p that may be used, at least what was asked for; NULL: 0 */
 
 /* Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the
  * depot. Other threads' caches are bounded and stay. Returns the bytes given back. May take milliseconds. */
@@ -790,13 +791,12 @@ typedef struct weft_heap_config {
     uint32_t purge_thread; /* 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
     uint32_t checks;       /* 1: every block is checked from now on, until the process ends; for debugging, slow */
 } weft_heap_config;
+#define WEFT_HEAP_NO_POOL (-1)
 
 /* With checks, a block that is freed twice, was never the heap's, is freed with another size than it has, or was written
  * past its end or after its free is told on standard error and the process aborts. Writes past the end are seen when the
  * block is freed, resized or asked for its size, those after its free when it leaves the quarantine: its thread's last 4096
  * freed blocks, or 4 MiB, none over 1 MiB or of private heaps. weft_usable_size is what was asked for. */
-
-#define WEFT_HEAP_NO_POOL (-1)
 
 /* Blocks freed by a thread that does not own their slab. */
 enum weft_heap_remote {

@@ -97,6 +97,11 @@ static bool join_resolve(struct weft_worker *seat, weft_place *here, bool helps)
     }
 }
 
+void weft_fork_misused(int is_join) {
+    os_die(is_join ? "a join of a call that is not the last one forked and not joined"
+                   : "a fork at a place in use: the place that the fork before returned is to be used");
+}
+
 int weft_join_slow(weft_place *here, const void *argument, size_t size) {
     struct fork_span *span = span_of(here);
     uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
