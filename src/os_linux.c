@@ -19,6 +19,8 @@
  * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
  * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
  * O6  os_lock_slow, cas  acquire  O3  as O1, without the kernel
+ * O9  key_make, store  release  O10  another thread would use the key before it is there
+ * O10 os_self_watch, load  acquire  O9  the same
  */
 #define _GNU_SOURCE
 #include "text.h"
@@ -237,10 +239,9 @@ __thread os_self os_self_of_thread __attribute__((tls_model("initial-exec"))) = 
 
 enum key_state { KEY_NONE, KEY_LIVE, KEY_GONE };
 
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static os_mutex key_lock;
 static pthread_key_t key_of_exit;
 static ATOMIC(int) key_state;
-static int key_error;
 
 /* The key's value is the thread's os_self. Whoever is told forgets it first, so that it may ask again meanwhile. */
 static void thread_ends(void *value) {
@@ -252,9 +253,16 @@ static void thread_ends(void *value) {
     }
 }
 
-static void key_make(void) {
-    key_error = pthread_key_create(&key_of_exit, thread_ends);
-    if (key_error == 0) store_rlx(&key_state, KEY_LIVE);
+/* Others may have all the keys that there can be, and give some back: who needs it next tries again. */
+static int key_make(void) {
+    int error = 0;
+    os_lock(&key_lock);
+    if (load_rlx(&key_state) == KEY_NONE) {
+        error = pthread_key_create(&key_of_exit, thread_ends);
+        if (error == 0) store_rel(O9, &key_state, KEY_LIVE);
+    }
+    os_unlock(&key_lock);
+    return error;
 }
 
 /* A library that is closed must leave no destructor behind that points into it. */
@@ -266,12 +274,12 @@ __attribute__((destructor)) static void key_drop(void) {
 }
 
 int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
-    pthread_once(&key_once, key_make);
-    if (key_error != 0) return key_error;
+    int error = load_acq(O10, &key_state) == KEY_NONE ? key_make() : 0;
+    if (error != 0) return error;
     os_self *self = os_self_get();
     self->on_exit[who] = on_exit;
     if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads do not end one by one any more */
-    int error = pthread_setspecific(key_of_exit, self);
+    error = pthread_setspecific(key_of_exit, self);
     if (error != 0) self->on_exit[who] = NULL;
     return error;
 }
@@ -285,6 +293,7 @@ static ATOMIC(bool) forks_watched;
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
     thread_id_known = 0;
+    key_lock = (os_mutex){0}; /* a thread that is not here may have it */
     os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
     kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
     *self = kept;
