@@ -347,7 +347,8 @@ enum weft_help {
  * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also when another thread's wait ended the group before, whatever
  * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group
  * itself waits for, by continuations or by waits of its tasks (of waits that would keep each other from ending the last one
- * gets it): the group then stays as it is; WEFT_EFORK. */
+ * gets it): the group then stays as it is; WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit, the group as it is, in a
+ * thread that has yet to use the pool. */
 WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
 
 /* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are
