@@ -13,8 +13,7 @@ struct shared {
     struct kept kept;
     unsigned made[CALLS], struck, by_wall_clock;
     long live_bytes, mapped_bytes, heap_bytes;
-    unsigned events; /* the condition's own */
-    uint64_t ns;     /* of what is done to it in the middle: how long it takes by itself */
+    atomic_uint events; /* the condition's own */
 };
 static struct shared *shared;
 static int said_file; /* what the child writes on standard error */
@@ -32,24 +31,21 @@ static inline bool run_all_wished(void) {
     return wish != NULL && strcmp(wish, "1") == 0;
 }
 
-static uint64_t draw_state;
+static atomic_ullong draw_state;
 static inline uint64_t draw_seed(void) {
-    if (draw_state == 0) {
+    if (atomic_load(&draw_state) == 0) {
         const char *given = getenv("WEFT_TEST_SEED");
-        draw_state = given != NULL ? strtoull(given, NULL, 0) : clock_ns() / 1000;
-        draw_state += draw_state == 0;
+        atomic_store(&draw_state, given != NULL ? strtoull(given, NULL, 0) : clock_ns() / 1000);
     }
-    return draw_state;
+    return atomic_load(&draw_state);
 }
 
-/* 0 .. below - 1 */
+/* 0 .. below - 1. From any thread. */
 static inline unsigned draw(unsigned below) {
-    uint64_t state = draw_seed();
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    draw_state = state;
-    return (unsigned)(state >> 11) % below;
+    uint64_t mixed = atomic_fetch_add(&draw_state, UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (unsigned)((mixed ^ mixed >> 31) >> 11) % below;
 }
 
 static inline void run_begin(void) {

@@ -415,6 +415,15 @@ void scene_dump(void) {
     }
 }
 
+void scene_forget(void) {
+    for (int i = 0; i < 4; i++) atomic_store(&living[i], NULL);
+    for (unsigned i = 0; i < ITEMS; i++) {
+        atomic_store(&ledger.ran[i], 0);
+        atomic_store(&ledger.accepted[i], 0);
+    }
+    atomic_store(&ledger.next, 0);
+}
+
 static void scene_watched_pool(void) {
     weft_config config = scene_config(2);
     config.spares = 2;

@@ -29,6 +29,9 @@ extern struct outcome *outcome;
 /* Runs it on the calling thread, with other threads beside it. Ends the process, with a line, where something is wrong. */
 void scene_run(const struct scene *scene);
 
+/* In a child of fork: what the parent's run has come to is the parent's. */
+void scene_forget(void);
+
 /* For its parts. */
 #define CODE(error) (1u << -(error))
 #define OUGHT(call, others) scene_ought((call), (others), __FILE__, __LINE__, #call)

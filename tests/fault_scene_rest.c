@@ -229,10 +229,15 @@ static void bounded_pool(void) {
     scene_end(pool);
 }
 
+enum { WAITERS = 3 };
+static weft_group waited_inside[WAITERS];
+
+/* Where every thread waits, one of them gets WEFT_EAGAIN: its thread has to go on to other tasks. */
 static int wait_inside(void *payload, weft_worker *self) {
-    weft_group group = WEFT_GROUP_INIT;
-    for (int i = 0; i < 4; i++) item_submit(weft_worker_pool(self), &group, 100, 0);
-    while (OUGHT(weft_wait(weft_worker_pool(self), &group), CODE(WEFT_EAGAIN)) != WEFT_OK) nap();
+    const struct item *item = payload;
+    weft_group *group = &waited_inside[item->index % WAITERS];
+    for (int i = 0; i < 4; i++) item_submit(weft_worker_pool(self), group, 100, 0);
+    OUGHT(weft_wait(weft_worker_pool(self), group), CODE(WEFT_EAGAIN));
     return item_task(payload, self);
 }
 
@@ -242,12 +247,17 @@ static void ordered_pool(void) {
     config.full = WEFT_FULL_RUN;
     weft_pool *pool = scene_pool(&config);
     if (pool == NULL) return;
-    for (int i = 0; i < 3; i++) {
-        struct item item = item_new();
-        item_entrust(item, SHORT(weft_submit(pool, NULL, wait_inside, &item, sizeof item)));
+    struct item items[WAITERS];
+    for (int i = 0; i < WAITERS; i++) {
+        waited_inside[i] = (weft_group)WEFT_GROUP_INIT;
+        items[i] = item_new();
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        item_entrust(items[i], SHORT(weft_submit(pool, NULL, wait_inside, &items[i], sizeof items[i])));
         item_submit(pool, NULL, 500, 0);
     }
     REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    for (int i = 0; i < WAITERS; i++) REQUIRE(weft_wait(pool, &waited_inside[i]) == WEFT_OK);
     scene_end(pool);
 }
 
