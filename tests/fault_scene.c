@@ -173,11 +173,23 @@ static int object_run(void *payload, weft_worker *self) {
 
 static void object_move(void *payload, void *object) { memcpy(payload, object, sizeof(struct item)); }
 
+/* More groups than the pool has made at first, each with a task that waits for `first`. */
+enum { GROUPS = 70 };
+static void many_held(weft_pool *pool, weft_group *first, weft_group groups[GROUPS]) {
+    for (unsigned i = 0; i < GROUPS; i++) {
+        unsigned char bytes[300] = {0};
+        struct item item = item_new();
+        memcpy(bytes, &item, sizeof item);
+        groups[i] = (weft_group)WEFT_GROUP_INIT;
+        item_entrust(item, SHORT(weft_submit_after(pool, (weft_after){first, &groups[i]}, item_task, bytes, sizeof bytes)));
+    }
+}
+
 /* Tasks that wait for a group whose first task stays until all have been submitted. */
 static void held_tasks(weft_pool *pool) {
     static const weft_object moved = {sizeof(struct item), object_run, object_move},
                              copied = {sizeof(struct item), object_run, NULL};
-    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT, many[GROUPS];
     atomic_bool is_open = false, *pointer = &is_open;
     SHORT(weft_submit(pool, &first, gated_task, &pointer, sizeof pointer));
     for (unsigned i = 0; i < 12; i++) {
@@ -193,8 +205,10 @@ static void held_tasks(weft_pool *pool) {
     }
     struct item item = item_new();
     item_entrust(item, SHORT(weft_run(pool, &then, item_task, &item)));
+    many_held(pool, &first, many);
     atomic_store(&is_open, true);
     REQUIRE(weft_wait(pool, &first) == WEFT_OK);
+    for (unsigned i = 0; i < GROUPS; i++) REQUIRE(weft_wait(pool, &many[i]) == WEFT_OK);
     REQUIRE(weft_wait(pool, &then) == WEFT_OK);
 }
 

@@ -14,6 +14,7 @@ extern const char *const seen_names[SEEN_CALLS];
 struct scene {
     bool is_strict;    /* nothing is refused: every call must do what it is for */
     bool may_be_late;  /* the clock leaps */
+    bool is_left;      /* another thread may have called exit: the library ends its purge thread meanwhile */
     size_t stack_size; /* of workers; 0: 64 KiB */
 };
 
@@ -23,6 +24,7 @@ struct outcome {
     atomic_uint accepted, refused, ran, cleaned; /* tasks */
     atomic_uint errors;                          /* calls that returned a documented error of shortage */
     atomic_uint stuck;                           /* tasks the watchdog told of */
+    atomic_uint lock_errnos, policy_errnos;      /* bits: what weft_pool_real_time has told of */
 };
 extern struct outcome *outcome;
 

@@ -48,8 +48,10 @@ static void pause_us(unsigned us) {
     nanosleep(&time, NULL);
 }
 
+static bool scene_is_left; /* exit is to come */
+
 static void *scene_thread(void *stack_size) {
-    const struct scene scene = {.is_strict = true, .stack_size = *(const size_t *)stack_size};
+    const struct scene scene = {.is_strict = true, .is_left = scene_is_left, .stack_size = *(const size_t *)stack_size};
     scene_run(&scene);
     return NULL;
 }
@@ -373,6 +375,7 @@ static void *short_lived(void *nothing) {
 
 static void until_exit(void) {
     REQUIRE(atexit(use_late) == 0 && pthread_key_create(&late_key, thread_ends) == 0);
+    scene_is_left = true;
     thread_begin(leaver, NULL);
     for (;;) {
         thread_end(thread_begin(short_lived, NULL));
