@@ -6,7 +6,16 @@ PREFIX ?= /usr/local
 X264 ?= --quick
 PRESETS := release asan tsan explore
 
-build = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; cmake --build build/$(1) -j $(JOBS)
+configure = cmake --preset $(1) $(2) >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }
+build = $(configure); cmake --build build/$(1) -j $(JOBS)
+
+# A compiler cache, where there is one, serves other clones, too.
+ifneq ($(shell command -v ccache),)
+export CMAKE_C_COMPILER_LAUNCHER ?= ccache
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+endif
 
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
@@ -16,8 +25,13 @@ help:
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make format    clang-format over every file'
 	@echo 'make timeline-view  a timeline in the Perfetto viewer, in a headless browser (large packages)'
+	@echo 'make nightly   random programs, mutants, new seeds, stress, faults, fuzzing: an hour, or NIGHTLY=minutes; GENMC=path'
+	@echo 'make fuzz      libFuzzer over what reads text and files, FUZZ=seconds for each target ($(FUZZ))'
+	@echo 'make genmc     the small protocols under the model checker GenMC; GENMC=path'
 	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
 	@echo 'make aarch64   the tests on 64-bit Arm, under an emulator'
+	@echo 'make clang     the release tests, and those with sanitizers, compiled by clang'
+	@echo 'make musl      the library, the C examples and the heap on another C library'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
 	@echo 'make clean     removes build/'
 
@@ -49,12 +63,13 @@ hooks: build
 
 test: build
 	@scripts/need build test
-	@for preset in $(PRESETS); do echo "== $$preset"; $(call build,$$preset) || exit 1; done
+	@JOBS=$(JOBS) scripts/build $(PRESETS)
 	@JOBS=$(JOBS) scripts/test $(PRESETS)
 
 lint: build
 	@scripts/need build test lint
 	@$(call build,release,--log-level=WARNING)
+	@$(call build,abi,--log-level=WARNING) --target weft_shared weft_malloc
 	@CC=clang-14 CXX=clang++-14 cmake --preset dev -B build/lint >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
 	@scripts/lint
 
@@ -67,11 +82,40 @@ aarch64: build
 	@$(call build,aarch64)
 	@JOBS=$(JOBS) scripts/test aarch64
 
+# All of the release tests, compiled by clang; then its AddressSanitizer and UndefinedBehaviorSanitizer.
+clang: build
+	@scripts/need build test clang
+	@for preset in release asan; do CC=clang-14 CXX=clang++-14 cmake --preset $$preset -B build/clang-$$preset >build/clang.log 2>&1 \
+	    && cmake --build build/clang-$$preset -j $(JOBS) || { cat build/clang.log; exit 1; }; done
+	@JOBS=$(JOBS) scripts/test clang-release clang-asan
+
+musl: build
+	@scripts/need build musl
+	@scripts/musl
+
 timeline-view: build
 	@scripts/need build test timeline-view
 	@$(call build,release) --target trace_scene
 	@scripts/timeline-viewer build/viewer
 	@tests/view_trace.py build/release/tests/trace_scene build/viewer build/timeline.png
+
+# Minutes of `make nightly`; seconds of `make fuzz` for each target; GENMC is the path of that model checker.
+NIGHTLY ?= 60
+FUZZ ?= 60
+GENMC ?=
+
+nightly: build
+	@scripts/need build test nightly fuzz
+	@JOBS=$(JOBS) scripts/build release tsan explore fuzz
+	@JOBS=$(JOBS) scripts/nightly --minutes $(NIGHTLY) $(if $(GENMC),--genmc $(GENMC))
+
+fuzz: build
+	@scripts/need build fuzz
+	@$(call build,fuzz)
+	@scripts/fuzz --seconds $(FUZZ)
+
+genmc:
+	@verify/genmc/run "$(GENMC)"
 
 mutants: build
 	@scripts/need build mutants
@@ -87,4 +131,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 hooks test lint format timeline-view mutants aarch64 install clean
+.PHONY: help race x264 hooks test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean
