@@ -121,7 +121,7 @@ enum weft_policy {
 
 /* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
 typedef struct weft_config {
-    size_t struct_size; /* sizeof(weft_config) */
+    size_t struct_size; /* sizeof(weft_config); a newer version's larger one must be all zero beyond this */
     uint32_t workers;   /* threads; 0: min(CPUs this thread may use, the cgroup's CPU quota rounded up) */
     uint32_t spares;    /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
@@ -784,7 +784,7 @@ WEFT_API int weft_heap_destroy(weft_heap **heap);
 
 /* How the heap works, for experiments and special needs. Everything zero means the default. */
 typedef struct weft_heap_config {
-    size_t struct_size;    /* sizeof(weft_heap_config) */
+    size_t struct_size;    /* sizeof(weft_heap_config), as in weft_config */
     int32_t pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, scanned for */
     int32_t pool_prefill;  /* slabs made ready at once when none is; 0: adaptive */
     uint32_t remote;       /* enum weft_heap_remote */

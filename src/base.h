@@ -81,4 +81,21 @@ INLINE uint32_t bits_set(uint64_t word) {
 /* `n` rounded up to a multiple of `unit`, a power of two. */
 INLINE size_t round_up(size_t n, size_t unit) { return (n + unit - 1) & ~(unit - 1); }
 
+/* Can it be the struct_size of a public structure, of any version? All are whole words, so none ends inside a field. */
+#define STRUCT_BYTES_MAX 4096u
+INLINE bool struct_size_is_sound(size_t size) {
+    return size >= sizeof size && size % sizeof size == 0 && size <= STRUCT_BYTES_MAX;
+}
+/* Reads what a caller of another version has given into `whole`, which is all zero: an older one's is shorter, what a newer
+ * one's has beyond must be zero. Both begin with their struct_size; `size` is the library's. */
+INLINE bool struct_read(void *whole, size_t size, const void *given) {
+    size_t given_size;
+    __builtin_memcpy(&given_size, given, sizeof given_size);
+    if (!struct_size_is_sound(given_size)) return false;
+    for (size_t i = size; i < given_size; i++)
+        if (((const unsigned char *)given)[i] != 0) return false;
+    __builtin_memcpy(whole, given, min_u64(given_size, size));
+    return true;
+}
+
 #endif

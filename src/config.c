@@ -96,9 +96,8 @@ static const char *env_apply(weft_config *config) {
 }
 
 int weft_config_from_env(weft_config *config) {
-    if (config == NULL || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
-    weft_config whole = {0}; /* an older caller's ends before the newer fields */
-    memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
+    weft_config whole = {0};
+    if (config == NULL || !struct_read(&whole, sizeof whole, config)) return WEFT_EINVAL;
     if (env_apply(&whole) != NULL) return WEFT_EINVAL;
     memcpy(config, &whole, min_u64(config->struct_size, sizeof whole));
     return WEFT_OK;
@@ -112,10 +111,9 @@ const char *weft_config_wrong(const weft_config *config) {
 
 int weft_config_format(const weft_config *config, char *text, size_t size) {
     static const char *const full[] = {"block", "run", "error"};
-    if (config == NULL || (text == NULL && size > 0) || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
-    weft_config whole = {0}; /* an older caller's ends before the newer fields */
+    weft_config whole = {0};
     char policy[80];
-    memcpy(&whole, config, min_u64(config->struct_size, sizeof whole));
+    if (config == NULL || (text == NULL && size > 0) || !struct_read(&whole, sizeof whole, config)) return WEFT_EINVAL;
     if (whole.full > WEFT_FULL_ERROR) return WEFT_EINVAL;
     real_policy_format(&whole, policy, sizeof policy);
     return snprintf(text, size,
@@ -133,7 +131,7 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {
-    if (pool == NULL || config == NULL || config->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    if (pool == NULL || config == NULL || !struct_size_is_sound(config->struct_size)) return WEFT_EINVAL;
     weft_config whole = pool->config;
     whole.struct_size = config->struct_size;
     memcpy(config, &whole, min_u64(config->struct_size, sizeof whole));

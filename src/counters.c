@@ -86,7 +86,7 @@ static weft_stats stats_of(const weft_pool *pool) {
 }
 
 int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
-    if (pool == NULL || stats == NULL || stats->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    if (pool == NULL || stats == NULL || !struct_size_is_sound(stats->struct_size)) return WEFT_EINVAL;
     weft_stats sum = stats_of(pool);
     sum.struct_size = stats->struct_size;
     memcpy(stats, &sum, min_u64(stats->struct_size, sizeof sum));
@@ -94,7 +94,7 @@ int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
 }
 
 int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts) {
-    if (pool == NULL || counts == NULL || counts->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    if (pool == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
     if (index >= load_rlx(&pool->seat_count)) return WEFT_EINVAL;
     weft_worker_counts own = counts_at(pool, index);
     own.struct_size = counts->struct_size;

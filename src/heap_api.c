@@ -97,9 +97,7 @@ size_t weft_trim(void) { return heap_trim(); }
 
 int weft_heap_configure(const weft_heap_config *config) {
     weft_heap_config c = {0};
-    if (config == NULL || config->struct_size < sizeof config->struct_size || config->struct_size > sizeof c)
-        return WEFT_EINVAL;
-    memcpy(&c, config, config->struct_size); /* an older caller's is shorter */
+    if (config == NULL || !struct_read(&c, sizeof c, config)) return WEFT_EINVAL;
     if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
         c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
         c.decay_ms < -1 || c.decay_ms > INT32_MAX)
@@ -213,7 +211,7 @@ static int counts_out(weft_heap_counts *to, weft_heap_counts *counts) {
 }
 
 int weft_heap_stats(weft_heap_counts *counts) {
-    if (counts == NULL || counts->struct_size < sizeof counts->struct_size) return WEFT_EINVAL;
+    if (counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
     weft_heap_counts sum;
     counts_all(&sum);
     return counts_out(counts, &sum);
@@ -226,7 +224,7 @@ static void counts_class(weft_heap_counts *to, unsigned kind) {
 }
 
 int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts) {
-    if (index >= CLASSES || block_size == NULL || counts == NULL || counts->struct_size < sizeof counts->struct_size)
+    if (index >= CLASSES || block_size == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size))
         return WEFT_EINVAL;
     weft_heap_counts sum;
     counts_class(&sum, index);

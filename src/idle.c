@@ -221,7 +221,7 @@ static bool costs_was_trial(weft_pool *pool) {
 }
 
 int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
-    if (pool == NULL || costs == NULL || costs->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    if (pool == NULL || costs == NULL || !struct_size_is_sound(costs->struct_size)) return WEFT_EINVAL;
     uint64_t per_us = pool->ticks_per_us;
     weft_wake_costs found = {.struct_size = costs->struct_size,
                              .send_ns = load_rlx(&pool->park.send_ticks) * 1000 / per_us,

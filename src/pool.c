@@ -377,8 +377,7 @@ static void pool_stop(weft_pool *pool) {
 const char *config_read(weft_config *whole, const weft_config *config) {
     *whole = (weft_config){.struct_size = sizeof *whole};
     if (config == NULL) return NULL;
-    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof *whole) return "struct_size";
-    memcpy(whole, config, config->struct_size); /* an older caller's is shorter */
+    if (!struct_read(whole, sizeof *whole, config)) return "struct_size";
     whole->struct_size = sizeof *whole;
     os_cpuset cpus;
     if (whole->workers > WEFT_WORKERS_MAX) return "workers";

@@ -131,7 +131,7 @@ void real_end(struct weft_worker *seat) {
 /* ---- what became of it -------------------------------------------------------------------------------------------- */
 
 int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
-    if (pool == NULL || outcome == NULL || outcome->struct_size < sizeof(size_t)) return WEFT_EINVAL;
+    if (pool == NULL || outcome == NULL || !struct_size_is_sound(outcome->struct_size)) return WEFT_EINVAL;
     weft_real_time found = {.struct_size = outcome->struct_size,
                             .policy_refused = load_rlx(&pool->real.policy_refused),
                             .policy_errno = load_rlx(&pool->real.policy_error),

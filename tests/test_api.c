@@ -135,7 +135,7 @@ static void test_config_of_an_older_caller(void **state) {
         weft_config config;
         unsigned char beyond[sizeof(weft_config)];
     } older;
-    const size_t size = offsetof(weft_config, spares);
+    const size_t size = offsetof(weft_config, name);
     weft_pool *pool = NULL;
     assert_int_equal(weft_pool_create(&pool, NULL), WEFT_OK);
     memset(&older, '#', sizeof older);

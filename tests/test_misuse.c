@@ -203,11 +203,66 @@ static void test_format_of_an_older_caller(void **state) {
         memcpy(&config, &whole, size);
         config.struct_size = size;
         int length = weft_config_format(&config, text, sizeof text);
-        if (size < sizeof size)
+        if (size == 0 || size % sizeof size != 0) /* it would end inside a field */
             assert_int_equal(length, WEFT_EINVAL);
         else
             assert_in_range(length, 1, sizeof text);
     }
+}
+
+/* A newer caller's configuration is taken while what it has beyond ours is zero; one that ends inside a field is no
+ * version's, and half a pointer is not believed. */
+static void test_other_versions(void **state) {
+    (void)state;
+    struct {
+        weft_config config;
+        unsigned char beyond[64];
+    } newer;
+    memset(&newer, 0, sizeof newer);
+    newer.config = config_of(1);
+    newer.config.struct_size = sizeof newer;
+    weft_pool *pool = make_pool_with(&newer.config);
+    check_alive(pool);
+    end_pool(pool);
+    assert_int_equal(weft_config_from_env(&newer.config), WEFT_OK);
+    assert_null(weft_config_wrong(&newer.config));
+    newer.beyond[63] = 1;
+    refuse(&newer.config, "struct_size", "something beyond");
+    assert_int_equal(weft_config_from_env(&newer.config), WEFT_EINVAL);
+    char text[1024];
+    assert_int_equal(weft_config_format(&newer.config, text, sizeof text), WEFT_EINVAL);
+    for (size_t size = 0; size < sizeof(weft_config); size++) {
+        weft_config cut;
+        memset(&cut, 0xff, sizeof cut);
+        weft_config whole = config_of(1);
+        whole.name = "a name";
+        memcpy(&cut, &whole, size);
+        cut.struct_size = size;
+        if (size % 8 != 0 || size == 0) refuse(&cut, "struct_size", "cut");
+    }
+    for (size_t size = 1; size < 64; size += size % 8 == 7 ? 2 : 1) {
+        weft_stats stats = {.struct_size = size};
+        weft_worker_counts counts = {.struct_size = size};
+        weft_heap_counts heap = {.struct_size = size};
+        weft_heap_config heap_config = {.struct_size = size};
+        weft_real_time outcome = {.struct_size = size};
+        weft_wake_costs costs = {.struct_size = size};
+        pool = make_pool(1);
+        assert_int_equal(weft_pool_stats(pool, &stats), WEFT_EINVAL);
+        assert_int_equal(weft_worker_stats(pool, 0, &counts), WEFT_EINVAL);
+        assert_int_equal(weft_heap_stats(&heap), WEFT_EINVAL);
+        assert_int_equal(weft_heap_configure(&heap_config), WEFT_EINVAL);
+        assert_int_equal(weft_pool_real_time(pool, &outcome), WEFT_EINVAL);
+        assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_EINVAL);
+        end_pool(pool);
+    }
+    struct {
+        weft_heap_config config;
+        uint64_t beyond;
+    } heap = {{.struct_size = sizeof heap}, 0};
+    assert_int_equal(weft_heap_configure(&heap.config), WEFT_OK);
+    heap.beyond = 1;
+    assert_int_equal(weft_heap_configure(&heap.config), WEFT_EINVAL);
 }
 
 /* A list of CPUs is kept whole, however long. */
@@ -422,16 +477,17 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--secure") == 0) return secure_main();
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_pool),         cmocka_unit_test(test_null_others),
-        cmocka_unit_test(test_null_worker),       cmocka_unit_test(test_payload_too_large),
-        cmocka_unit_test(test_help_out_of_range), cmocka_unit_test(test_stats_size),
-        cmocka_unit_test(test_config_refused),    cmocka_unit_test(test_config_zero),
-        cmocka_unit_test(test_config_absurd),     cmocka_unit_test(test_config_extremes),
-        cmocka_unit_test(test_most_workers),      cmocka_unit_test(test_group_flags_unknown),
-        cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
-        cmocka_unit_test(test_double_destroy),    cmocka_unit_test(test_format_of_an_older_caller),
-        cmocka_unit_test(test_long_list),         cmocka_unit_test(test_environment_refused),
-        cmocka_unit_test(test_files_full),        cmocka_unit_test(test_set_user_id),
+        cmocka_unit_test(test_null_pool),           cmocka_unit_test(test_null_others),
+        cmocka_unit_test(test_null_worker),         cmocka_unit_test(test_payload_too_large),
+        cmocka_unit_test(test_help_out_of_range),   cmocka_unit_test(test_stats_size),
+        cmocka_unit_test(test_config_refused),      cmocka_unit_test(test_config_zero),
+        cmocka_unit_test(test_config_absurd),       cmocka_unit_test(test_config_extremes),
+        cmocka_unit_test(test_most_workers),        cmocka_unit_test(test_group_flags_unknown),
+        cmocka_unit_test(test_group_of_garbage),    cmocka_unit_test(test_group_of_another_pool),
+        cmocka_unit_test(test_double_destroy),      cmocka_unit_test(test_format_of_an_older_caller),
+        cmocka_unit_test(test_other_versions),      cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_files_full),
+        cmocka_unit_test(test_set_user_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
