@@ -399,7 +399,7 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * may have; WEFT_ECANCELED when the calling task's group was cancelled before every index had begun: those that had have
  * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK,
  * WEFT_ENOMEM, WEFT_EAGAIN (as weft_submit): no call was made. In a WEFT_ORDERED pool the loop starts at
- * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside. */
+ * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside, whatever queue_max. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
 /* weft learns how long loops take, to run short ones on the calling thread alone. It tells them by body, context and about

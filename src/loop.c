@@ -609,13 +609,17 @@ static int handed_run(void *payload, weft_worker *self) {
     return WEFT_OK;
 }
 
-/* A pool whose own threads alone may run anything: one of them calls. */
-static int loop_hand_over(weft_pool *pool, const struct loop_job *job) {
+/* A pool whose own threads alone may run anything: one of them calls. The caller has no more than this one task, so a bound on
+ * what waits does not concern it. */
+static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) {
     static const weft_object type = {sizeof(struct handed), handed_run, NULL};
     weft_group group = WEFT_GROUP_INIT;
     int dropped = WEFT_OK;
     struct handed handed = {job, &dropped};
+    weft_pool *pool = seat->pool;
+    seat->hands_over = true;
     int error = weft_submit_object(pool, &group, &type, &handed);
+    seat->hands_over = false;
     if (error == WEFT_OK) error = weft_wait(pool, &group);
     return dropped != WEFT_OK ? dropped : error;
 }
@@ -638,7 +642,7 @@ INLINE int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     add_rlx(&pool->guests, 1);
     os_fence_light(R1);
     if (!load_rlx(&pool->closed))
-        error = (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(pool, job) : loop_in_frame(seat, job);
+        error = (pool->config.flags & WEFT_NO_HELP) != 0 ? loop_hand_over(seat, job) : loop_in_frame(seat, job);
     seat->guest_calls--;
     add_rel(R3, &pool->guests, UINT32_MAX);
     return error;

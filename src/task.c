@@ -248,7 +248,7 @@ static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        if (add_rlx(&pool->queued, 1) < pool->config.queue_max) return WEFT_OK;
+        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || seat->hands_over) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
