@@ -498,6 +498,6 @@ int weft_graph_cancel(weft_pool *pool, weft_graph *graph) {
     if (pool == NULL || graph == NULL) return WEFT_EINVAL;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     if (load_rlx(id_of(&graph->group)) == 0) return WEFT_OK;
-    or_rlx(&graph->trouble, TROUBLE_CANCELLED);
-    return weft_cancel(pool, &graph->group);
+    if (weft_cancel(pool, &graph->group) == WEFT_OK) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* else it runs elsewhere */
+    return WEFT_OK;
 }

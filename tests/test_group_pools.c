@@ -136,6 +136,42 @@ static void test_forked_child(void **state) {
     end_pool(pool);
 }
 
+/* A graph that runs in one pool is not cancelled in another. */
+static int gate_node(void *context, weft_worker *self) { return gate_task(&context, self); }
+static int note_node(void *context, weft_worker *self) {
+    (void)self;
+    atomic_fetch_add((atomic_uint *)context, 1);
+    return 0;
+}
+static int run_graph(void *payload, weft_worker *self) {
+    return weft_graph_run(weft_worker_pool(self), *(weft_graph **)payload);
+}
+static void test_graph_in_another_pool(void **state) {
+    (void)state;
+    weft_pool *first = make_pool(1), *second = make_pool(1);
+    weft_graph *graph;
+    weft_node before, after;
+    atomic_uint counter = 0;
+    gate g;
+    gate_init(&g);
+    REQUIRE(weft_graph_create(&graph) == WEFT_OK && weft_graph_add(graph, &before, gate_node, &g) == WEFT_OK);
+    REQUIRE(weft_graph_add(graph, &after, note_node, &counter) == WEFT_OK &&
+            weft_graph_edge(graph, before, after) == WEFT_OK);
+    REQUIRE(weft_graph_build(graph, NULL) == WEFT_OK);
+    weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(second, &other, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit(first, &group, run_graph, &graph, sizeof graph), WEFT_OK);
+    await(&g.entered);
+    assert_int_equal(weft_graph_cancel(second, graph), WEFT_OK);
+    gate_open(&g);
+    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 1);
+    assert_int_equal(weft_wait(second, &other), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(&graph), WEFT_OK);
+    end_pool(first);
+    end_pool(second);
+}
+
 /* Pools in turn and side by side, with some hundred groups one after the other and at once: no id comes twice. */
 static int by_value(const void *left, const void *right) {
     uint64_t l = *(const uint64_t *)left, r = *(const uint64_t *)right;
@@ -168,8 +204,10 @@ static void test_ids_are_unique(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_living_pool), cmocka_unit_test(test_destroyed_pool), cmocka_unit_test(test_inside_a_task),
-        cmocka_unit_test(test_copy),        cmocka_unit_test(test_forked_child),   cmocka_unit_test(test_ids_are_unique),
+        cmocka_unit_test(test_living_pool),    cmocka_unit_test(test_destroyed_pool),
+        cmocka_unit_test(test_inside_a_task),  cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_forked_child),   cmocka_unit_test(test_graph_in_another_pool),
+        cmocka_unit_test(test_ids_are_unique),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
