@@ -179,10 +179,12 @@ WRAPPED(int, pthread_attr_init, pthread_attr_t *attr) {
     return error != 0 ? error : __real_pthread_attr_init(attr);
 }
 
+#if defined(__GLIBC__)
 WRAPPED(int, pthread_attr_setaffinity_np, pthread_attr_t *attr, size_t size, const cpu_set_t *set) {
     int error = error_of(CALL_ATTR_CPUS);
     return error != 0 ? error : __real_pthread_attr_setaffinity_np(attr, size, set);
 }
+#endif
 
 WRAPPED(int, pthread_getattr_np, pthread_t thread, pthread_attr_t *attr) {
     int error = error_of(CALL_STACK);

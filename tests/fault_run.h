@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 /* What a child tells its parent. */
 struct shared {
@@ -70,6 +71,7 @@ static inline pid_t run_start(void (*child)(void)) {
     sigset_t none;
     sigemptyset(&none);
     outcome = &shared->outcome;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* who ends the test ends this */
     signal(SIGUSR1, on_hang);
     REQUIRE(sigprocmask(SIG_SETMASK, &none, NULL) == 0 && dup2(said_file, STDERR_FILENO) >= 0);
     child();
