@@ -261,7 +261,8 @@ void scene_groups(weft_pool *pool) {
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
-enum { SIDE = 40, SUMMED = 3000, SORTED = 1500 };
+enum { SUMMED = 3000, SORTED = 1500 };
+#define SIDE ((size_t)40)
 
 static int pay_tile(const weft_tile *tile, void *context, weft_worker *self) {
     (void)self;

@@ -35,7 +35,7 @@ static unsigned threads_of(pid_t threads[THREADS]) {
     for (long got; (got = syscall(SYS_getdents64, tasks, bytes, sizeof bytes)) > 0;) {
         for (long at = 0; at < got && count < THREADS;) {
             const struct entry *entry = (const void *)(bytes + at);
-            if (entry->name[0] != '.') threads[count++] = (pid_t)atoi(entry->name);
+            if (entry->name[0] != '.') threads[count++] = (pid_t)strtol(entry->name, NULL, 10);
             at += entry->size;
         }
     }
