@@ -22,11 +22,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
-
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
@@ -256,8 +254,7 @@ typedef struct weft_group {
 #define WEFT_GROUP_INIT                                                                                                     \
     { 0, 0, 0 }
 
-/* weft_group.flags: after a task failed, later submissions of the group do not run (earlier ones do): they are refused, or
- * accepted and their payloads go to `clean`. */
+/* weft_group.flags: after a task failed, later submissions do not run (earlier do): refused, or payloads go to `clean`. */
 #define WEFT_CANCEL_ON_ERROR 1u
 /* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
 #define WEFT_URGENT 2u
@@ -402,16 +399,14 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside, whatever queue_max. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
-/* weft learns how long loops take, to run short ones on the calling thread alone. It tells them by body, context and about
- * how many indices. Where a body is shared by loops of all costs, as in a backend that runs functors, `site` tells better:
- * the functor's type or code, the place of the call. Any address or number; loops with the same body and site are alike. */
+/* As weft_for. What loops cost is learnt, to run short ones on the caller's thread alone, by body, context and size. For a
+ * body that runs others' functors `site`, any address, tells better: of the functor's code or type, or of the call. */
 WEFT_API int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body, void *context, const void *site);
 
 /* A range of two dimensions, cut to tiles; those at its far edges may be smaller. */
 typedef struct weft_tiles {
     weft_range rows, columns; /* their grains are a tile's height and width; 0: weft chooses, by the range alone */
 } weft_tiles;
-
 typedef struct weft_tile {
     size_t row_begin, row_end, column_begin, column_end; /* ends are the first ones not in it */
 } weft_tile;
@@ -419,8 +414,7 @@ typedef struct weft_tile {
 /* Handles one tile, or several side by side as one. Else as a weft_range_fn: tiles count row by row, from the first. */
 typedef int (*weft_tile_fn)(const weft_tile *tile, void *context, weft_worker *self);
 
-/* weft_for over the tiles, each handled once; of those that fail the first in that order gives the error. WEFT_EINVAL also
- * when there are more tiles than a size_t can count. */
+/* weft_for over the tiles, in that order. WEFT_EINVAL also for more tiles than a size_t can count. */
 WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *context);
 
 /* A reduction: values of `size` bytes, aligned to 16 wherever weft keeps them. */

@@ -8,8 +8,10 @@
 #include <weft.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <typeinfo>
 #include <vector>
 
 namespace weft {
@@ -131,19 +133,41 @@ template <class I, class F> struct loop {
     }
 };
 
+/// What tells loops apart whose callables are of one type; nullptr: nothing more than weft_for sees.
+template <class F> const void *site_of(F &f) {
+    if constexpr (std::is_function_v<F>)
+        return reinterpret_cast<const void *>(&f);
+    else if constexpr (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>)
+        return reinterpret_cast<const void *>(f);
+#if defined(__cpp_rtti)
+    else if constexpr (std::is_polymorphic_v<F>)
+        return typeid(f).name();
+#endif
+    else
+        return nullptr;
+}
+#if defined(__cpp_rtti)
+template <class R, class... Args> const void *site_of(std::function<R(Args...)> &f) { return f.target_type().name(); }
+template <class R, class... Args> const void *site_of(const std::function<R(Args...)> &f) { return f.target_type().name(); }
+#endif
+
 } // namespace detail
 
 /// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range,
 /// as weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task. `grain`:
-/// indices at least in one piece; 0: weft chooses.
-template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
+/// indices at least in one piece; 0: weft chooses. `site`: as weft_for_site; nullptr: what a function, a std::function or a
+/// polymorphic object has in it.
+template <class B, class E, class F>
+void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0, const void *site = nullptr) {
     using index = std::common_type_t<B, E>;
     static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
     const auto first = static_cast<index>(begin), last = static_cast<index>(end);
     if (last < first) detail::fail(WEFT_EINVAL, "weft::parallel_for");
     detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};
     const std::size_t count = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
-    int code = weft_for(pool, {0, count, grain}, loop.run, &loop);
+    if (site == nullptr) site = detail::site_of(body);
+    int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, &loop)
+                               : weft_for_site(pool, {0, count, grain}, loop.run, &loop, site);
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
 }
 
@@ -460,7 +484,7 @@ class graph {
     detail::failures thrown{};
 };
 
-} // namespace WEFT_WAYS
+} // namespace WEFT_SEEN
 } // namespace weft
 
 #undef WEFT_TRY

@@ -143,6 +143,50 @@ TEST_CASE("a loop over more indices than half its type can count") {
     CHECK(count == 255);
 }
 
+/// A loop of two calls that wait for each other, after many short ones of the same type, size and place: not promised, but a
+/// function that is not known yet lets a worker in.
+static std::atomic<unsigned> met{0};
+static void meet_once(int) {
+    met.fetch_add(1);
+    while (met.load() % 2 != 0) std::this_thread::yield();
+}
+static void nothing_at_all(int) {}
+struct base {
+    virtual ~base() = default;
+    virtual void operator()(int) const {}
+};
+struct meeting final : base {
+    void operator()(int i) const override { meet_once(i); }
+};
+TEST_CASE("loops of one type are told apart by what they call") {
+    weft::pool pool(1);
+    auto run = [&](auto &f, const void *site = nullptr) { weft::parallel_for(pool, 0, 2, f, 1, site); };
+    void (*pointer)(int) = nothing_at_all;
+    std::function<void(int)> function = [](int) {};
+    int place = 0;
+    auto often = [&](auto &f, const void *site = nullptr) {
+        for (int i = 0; i < 1000; i++) run(f, site);
+    };
+    often(pointer);
+    run(pointer = meet_once);
+    often(nothing_at_all);
+    run(meet_once);
+    often(function);
+    run(function = meeting());
+    const base brief{};
+    const meeting lasting{};
+    const base *object = &brief;
+    often(*object);
+    run(*(object = &lasting));
+    auto same = [&](int i) {
+        if (place != 0) meet_once(i);
+    };
+    often(same, "brief");
+    place = 1;
+    run(same, &place);
+    CHECK(met == 10);
+}
+
 TEST_CASE("a loop throws what its lowest index has thrown") {
     weft::pool pool(3);
     for (int round = 0; round < 50; round++) {
