@@ -618,7 +618,7 @@ class pool {
     std::optional<group> loose{};
 };
 
-} // namespace WEFT_WAYS
+} // namespace WEFT_SEEN
 } // namespace weft
 
 #include <weft_patterns.hpp>

@@ -327,7 +327,7 @@ template <class T> T sync_wait(weft_pool *pool, co<T> work) {
     if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-} // namespace WEFT_WAYS
+} // namespace WEFT_SEEN
 } // namespace weft
 
 #endif

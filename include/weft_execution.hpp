@@ -104,7 +104,7 @@ class scheduler::sender {
 
 inline scheduler::sender scheduler::schedule() const noexcept { return sender(*this); }
 
-} // namespace WEFT_WAYS
+} // namespace WEFT_SEEN
 } // namespace weft
 
 #endif

@@ -105,7 +105,7 @@ template <class T> struct allocator {
 template <class T, class U> bool operator==(const allocator<T> &, const allocator<U> &) noexcept { return true; }
 template <class T, class U> bool operator!=(const allocator<T> &, const allocator<U> &) noexcept { return false; }
 
-} // namespace WEFT_WAYS
+} // namespace WEFT_SEEN
 } // namespace weft
 
 #endif

@@ -155,17 +155,16 @@ template <class R, class... Args> const void *site_of(const std::function<R(Args
 
 /// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range,
 /// as weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task. `grain`:
-/// indices at least in one piece; 0: weft chooses. `site`: as weft_for_site; nullptr: what a function, a std::function or a
-/// polymorphic object has in it.
-template <class B, class E, class F>
-void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0, const void *site = nullptr) {
+/// indices at least in one piece; 0: weft chooses. Loops are told apart by what a function pointer,
+/// a std::function or a polymorphic object calls.
+template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
     using index = std::common_type_t<B, E>;
     static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
     const auto first = static_cast<index>(begin), last = static_cast<index>(end);
     if (last < first) detail::fail(WEFT_EINVAL, "weft::parallel_for");
     detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};
     const std::size_t count = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
-    if (site == nullptr) site = detail::site_of(body);
+    const void *site = detail::site_of(body);
     int code = site == nullptr ? weft_for(pool, {0, count, grain}, loop.run, &loop)
                                : weft_for_site(pool, {0, count, grain}, loop.run, &loop, site);
     detail::check(loop.thrown.rethrow(code), "weft::parallel_for");
