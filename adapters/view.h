@@ -1,10 +1,10 @@
-/* view.h: what the adapters share: a host's pool as a view of the process's own weft pool.
+/* view.h: what the adapters share: a host's pool as a view of a weft pool.
  *
- * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. A host that asks
- * for at least as many threads as the process's pool has gets that pool's threads. One that asks for fewer gets that many
- * threads of its own, so that no more of its jobs run at once than it said; and so does everybody when
- * WEFT_VIEW_OWN_THREADS is defined. The pool's threads run a view's jobs, never one that waits, unless it asks for
- * anybody's tasks (WEFT_HELP_ANY).
+ * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. It has as many threads
+ * of its own as the host asks for: a host's jobs may block on each other. With WEFT_VIEW_SHARED defined, a host that asks for
+ * at least as many threads as the process's pool has gets that pool's threads; one that asks for fewer still gets its own, so
+ * that no more of its jobs run at once than it said. The pool's threads run a view's jobs, never one that waits, unless it
+ * asks for anybody's tasks (WEFT_HELP_ANY).
  *
  * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
@@ -52,6 +52,7 @@ static inline int view_open_with(view *v, const weft_config *config) {
     return error != WEFT_OK ? view_error(error) : view_furnish(v);
 }
 
+#ifdef WEFT_VIEW_SHARED
 /* How many threads weft_default_pool makes; 0: the environment's settings are wrong. */
 static inline unsigned view_default_threads(void) {
     weft_config config;
@@ -59,11 +60,12 @@ static inline unsigned view_default_threads(void) {
     if (weft_config_from_env(&config) != WEFT_OK) return 0;
     return config.workers > 0 ? config.workers : weft_cpu_count();
 }
+#endif
 
-/* A view on the process's pool, for a host that asks for as many threads as that has or more. 0, a negative errno value,
- * or 1: it asks for fewer. */
+/* A view on the process's pool, if that is wanted, for a host that asks for as many threads as that has or more. 0, a negative
+ * errno value, or 1: it is not, or the host asks for fewer. */
 static inline int view_open_shared(view *v, unsigned threads) {
-#ifdef WEFT_VIEW_OWN_THREADS
+#ifndef WEFT_VIEW_SHARED
     (void)v;
     (void)threads;
 #else

@@ -124,6 +124,7 @@ static void test_no_allocation(void **state) {
     (void)state;
     const size_t sizes[] = {4, 48, 328, 416};
     VmafThreadPool *pool = make(2);
+    assert_int_equal(vmaf_thread_pool_options(pool, &(VmafThreadPoolOptions){.queue_max = 0}), 0);
     sized *s = calloc(1, 416);
     atomic_uint good = 0;
     s->good = &good;
@@ -465,24 +466,61 @@ static void *flood_thread(void *argument) {
     return NULL;
 }
 
-static void test_bound(void **state) {
-    (void)state;
-    VmafThreadPool *pool = make(1);
-    gate g;
+/* Enqueue blocks once `bound` jobs wait behind a pool of `threads` that are all held. */
+static void check_bound(VmafThreadPool *pool, unsigned threads, unsigned bound) {
+    gate g[4];
     pthread_t thread;
     atomic_uint counter = 0;
     flood f = {.pool = pool, .counter = &counter, .jobs = 1000};
-    assert_int_equal(vmaf_thread_pool_options(pool, &(VmafThreadPoolOptions){.queue_max = 3}), 0);
-    occupy(&g, pool);
+    for (unsigned i = 0; i < threads; i++) occupy(&g[i], pool);
     assert_int_equal(pthread_create(&thread, NULL, flood_thread, &f), 0);
-    while (atomic_load(&f.enqueued) < 3) sched_yield();
+    while (atomic_load(&f.enqueued) < bound) sched_yield();
     for (int i = 0; i < 1000; i++) sched_yield(); /* time to do what it must not */
-    assert_int_equal(atomic_load(&f.enqueued), 3);
-    gate_open(&g);
+    assert_int_equal(atomic_load(&f.enqueued), bound);
+    for (unsigned i = 0; i < threads; i++) gate_open(&g[i]);
     pthread_join(thread, NULL);
     assert_int_equal(vmaf_thread_pool_wait(pool), 0);
     assert_int_equal(atomic_load(&counter), 1000);
     finish(pool);
+}
+
+/* As many jobs wait as there are threads, unless the options say otherwise: each of them holds its pictures. */
+static void test_bound(void **state) {
+    (void)state;
+#ifdef WEFT_VIEW_SHARED
+    const unsigned most = 2; /* the process's pool has no more */
+#else
+    const unsigned most = 4;
+#endif
+    for (unsigned threads = 1; threads <= most; threads++) check_bound(make(threads), threads, threads);
+    VmafThreadPool *pool = make(1);
+    assert_int_equal(vmaf_thread_pool_options(pool, &(VmafThreadPoolOptions){.queue_max = 3}), 0);
+    check_bound(pool, 1, 3);
+}
+
+static void *destroy_thread(void *argument) {
+    REQUIRE(vmaf_thread_pool_destroy(argument) == 0);
+    return NULL;
+}
+
+/* Who blocks for a place when the pool is destroyed is told so. */
+static void test_destroy_with_a_full_queue(void **state) {
+    (void)state;
+    VmafThreadPool *pool = make(1);
+    gate g;
+    pthread_t filler, destroyer;
+    atomic_uint counter = 0;
+    flood f = {.pool = pool, .counter = &counter, .jobs = 1000};
+    occupy(&g, pool);
+    assert_int_equal(pthread_create(&filler, NULL, flood_thread, &f), 0);
+    while (atomic_load(&f.enqueued) < 1) sched_yield();
+    for (int i = 0; i < 1000; i++) sched_yield(); /* most likely it sleeps for the second by now */
+    assert_int_equal(pthread_create(&destroyer, NULL, destroy_thread, pool), 0);
+    pthread_join(filler, NULL); /* before the one job has ended */
+    assert_int_equal(f.result, -ECANCELED);
+    gate_open(&g);
+    pthread_join(destroyer, NULL);
+    assert_int_equal(atomic_load(&counter), 0);
 }
 
 /* A job enqueues into its own full pool: upstream's deadlocks. */
@@ -498,7 +536,6 @@ static void test_bound_in_a_job(void **state) {
     VmafThreadPool *pool = make(1);
     atomic_uint counter = 0;
     flood f = {.pool = pool, .counter = &counter, .jobs = 100}, *pointer = &f;
-    assert_int_equal(vmaf_thread_pool_options(pool, &(VmafThreadPoolOptions){.queue_max = 1}), 0);
     assert_int_equal(vmaf_thread_pool_enqueue(pool, spawning_job, &pointer, sizeof pointer), 0);
     assert_int_equal(vmaf_thread_pool_wait(pool), 0);
     assert_int_equal(f.result, 0);
@@ -530,6 +567,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_destroy_drops),
         cmocka_unit_test(test_destroy_runs),
         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_destroy_with_a_full_queue),
         cmocka_unit_test(test_bound_in_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

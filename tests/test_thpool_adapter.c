@@ -1,4 +1,5 @@
-/* test_thpool_adapter.c: the functions of C-Thread-Pool's own header, on weft. */
+/* test_thpool_adapter.c: the functions of C-Thread-Pool's own header, on weft: on threads of the pool's own, and with
+ * WEFT_VIEW_SHARED on the process's. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
@@ -147,6 +148,7 @@ static void test_pause(void **state) {
     thpool_destroy(pool);
 }
 
+#ifdef WEFT_VIEW_SHARED
 typedef struct resumer {
     threadpool pool;
     gate open;
@@ -178,6 +180,33 @@ static void test_bounded(void **state) {
     }
     assert_int_equal(unsetenv("WEFT_QUEUE_MAX"), 0);
 }
+#else
+typedef struct meeting {
+    sem_t arrived, begun;
+} meeting;
+
+static void meet_job(void *argument) {
+    meeting *m = argument;
+    sem_post(&m->arrived);
+    await(&m->begun);
+}
+
+/* All jobs run at once, or none of them ends: more than there are CPUs, and than the process's pool has threads. */
+static void test_jobs_wait_for_each_other(void **state) {
+    (void)state;
+    enum { THREADS = 10 };
+    threadpool pool = make(THREADS);
+    meeting m;
+    assert_int_equal(sem_init(&m.arrived, 0, 0), 0);
+    assert_int_equal(sem_init(&m.begun, 0, 0), 0);
+    for (int i = 0; i < THREADS; i++) assert_int_equal(thpool_add_work(pool, meet_job, &m), 0);
+    for (int i = 0; i < THREADS; i++) await(&m.arrived);
+    assert_int_equal(thpool_num_threads_working(pool), THREADS);
+    for (int i = 0; i < THREADS; i++) sem_post(&m.begun);
+    thpool_wait(pool);
+    thpool_destroy(pool);
+}
+#endif
 
 static void test_destroy_drops(void **state) {
     (void)state;
@@ -228,8 +257,12 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),        cmocka_unit_test(test_order),
         cmocka_unit_test(test_jobs_add_jobs), cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job),
-        cmocka_unit_test(test_several_wait),
+        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job), cmocka_unit_test(test_several_wait),
+#ifdef WEFT_VIEW_SHARED
+        cmocka_unit_test(test_bounded),
+#else
+        cmocka_unit_test(test_jobs_wait_for_each_other),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

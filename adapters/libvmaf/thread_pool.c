@@ -10,23 +10,24 @@
  * Beyond that, several threads may wait; a wait or destroy in a job of the pool returns -EDEADLK; enqueue after destroy
  * has begun returns -ECANCELED.
  *
- * -DWEFT_VMAF_BOUNDED: enqueue blocks while n_threads jobs wait to start, as upstream's does; but no thread that could run them.
- * -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */
+ * Enqueue blocks while n_threads jobs wait to start: each holds its pictures. No thread that could run them blocks: it would
+ * wait for itself. -DWEFT_VMAF_UNBOUNDED: no bound, unless thread_pool_weft.h's options set one. -DWEFT_VIEW_SHARED: the process's
+ * threads instead of its own (view.h). */
 #include "thread_pool.h"
 #include "thread_pool_weft.h"
 #include "shelf.h"
 
-#ifdef WEFT_VMAF_BOUNDED
-#define QUEUE_MAX(threads) (threads)
-#else
+#ifdef WEFT_VMAF_UNBOUNDED
 #define QUEUE_MAX(threads) 0
+#else
+#define QUEUE_MAX(threads) (threads)
 #endif
 
 struct VmafThreadPool {
     shelf_view shelf; /* first: a job's home is its pool */
     VmafThreadPoolOptions options;
     void (*data_free)(void *thread_data);
-    unsigned queued; /* jobs that wait to start, counted when bounded; guarded by shelf.lock */
+    unsigned queued; /* jobs that wait to start, counted while bounded; guarded by shelf.lock */
 };
 
 /* A task's payload: this, and the data behind it unless that is too large. The head's tag: there is data. */

@@ -9,7 +9,8 @@
  *    original polls its idle threads for a second).
  *  - thpool_num_threads_working counts the threads inside a job.
  * A wait or destroy in a job of the pool, for which the original never returns, returns at once and does nothing. A pool
- * of no threads gets one. -DWEFT_VIEW_OWN_THREADS: threads of its own instead of the process's (view.h). */
+ * of no threads gets one. The threads are the pool's own, as many as it asks for: jobs may block on later ones.
+ * -DWEFT_VIEW_SHARED: the process's instead, where it asks for as many as that has (view.h). */
 #if __has_include(<cthreadpool/thpool.h>)
 #include <cthreadpool/thpool.h>
 #else

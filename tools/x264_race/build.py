@@ -1,4 +1,4 @@
-"""x264's command-line program in four builds: stock, with the control pool, with weft, with weft and threads for each pool.
+"""x264's command-line program in four builds: stock, with the control pool, with weft, with weft and one pool for all.
 
 The variants are copies of the stock build with one file exchanged, so all else, flags included, is the same object code.
 """
@@ -71,7 +71,7 @@ def build_all(source, work, root, library):
         "stock-again": stock,
         "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work),
         "weft": build_variant("weft", weft, work, library, flags),
-        "weft-own": build_variant("weft-own", weft, work, library, f"{flags} -DWEFT_VIEW_OWN_THREADS"),
+        "weft-shared": build_variant("weft-shared", weft, work, library, f"{flags} -DWEFT_VIEW_SHARED"),
     }
 
 

@@ -18,7 +18,7 @@ def pool_cases(clips, modes, threads, quick):
                     continue  # the slow encodes, where a pool has least to do
                 pools = POOLS if count > 1 else ("stock", "weft")  # one thread: x264 makes no pool
                 if not quick:
-                    pools += ("stock-again", "weft-own") if count > 1 else ("stock-again",)  # the former: what chance does
+                    pools += ("stock-again", "weft-shared") if count > 1 else ("stock-again",)  # the former: what chance does
                 yield Case(clip, path, mode, count, tuple(Variant(pool) for pool in pools))
 
 
