@@ -1,84 +1,112 @@
-/* test_oai_adapter.c: OpenAirInterface's task manager and its answers, and the older pool of messages, on weft. */
+/* test_oai_adapter.c: OpenAirInterface's work-stealing task manager and its answers, and the older pool of messages, on weft. The
+ * thread pool of tasks that came after them is test_oai_tpool.c's: its header and theirs exclude each other. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include "oai/task_manager.h"
-#include "oai/thread_pool.h"
+#include "oai/fifo/thread-pool.h"
+#include "task_manager.h"
 
 #include <stdlib.h>
 
 /* ---- the task manager --------------------------------------------------------------------------------------------- */
 
+static void make(ws_task_manager_t *man, size_t threads) {
+    int floating[8];
+    for (size_t i = 0; i < threads; i++) floating[i] = -1;
+    init_ws_task_manager(man, floating, threads);
+}
+
 static void count_task_args(void *args) { atomic_fetch_add((atomic_uint *)args, 1); }
 static void gate_args(void *args) { gate_task(&args, NULL); }
 
-static void occupy(gate *g, task_manager_t *man) {
+static void occupy(gate *g, ws_task_manager_t *man) {
     gate_init(g);
-    async_task_manager(man, (task_t){.args = g, .func = gate_args});
+    async_ws_task_manager(man, (task_t){.args = g, .func = gate_args});
     await(&g->entered);
 }
 
-static void test_async_and_wait(void **state) {
+typedef struct counting {
+    task_ans_t ans;
+    atomic_uint *counter;
+} counting;
+
+static void count_and_answer(void *args) {
+    counting *c = args;
+    atomic_fetch_add(c->counter, 1);
+    completed_task_ans(&c->ans);
+}
+
+static void test_async_and_join(void **state) {
     (void)state;
-    for (uint32_t threads = 0; threads <= 4; threads++) {
-        task_manager_t man;
+    enum { TASKS = 500 };
+    static counting c[TASKS];
+    for (size_t threads = 1; threads <= 4; threads++) {
+        ws_task_manager_t man;
         atomic_uint counter = 0;
-        assert_int_equal(init_task_manager(&man, threads), 0);
-        wait_all_task_manager(&man); /* for nothing */
+        make(&man, threads);
+        assert_int_equal(man.len_thr, threads);
         for (unsigned round = 1; round <= 5; round++) {
-            for (int i = 0; i < 1000; i++) {
-                task_t task = {.args = &counter, .func = count_task_args};
-                async_task_manager(&man, task);
+            memset(c, 0, sizeof c);
+            for (int i = 0; i < TASKS; i++) {
+                c[i].counter = &counter;
+                task_t task = {.args = &c[i], .func = count_and_answer};
+                async_ws_task_manager(&man, task);
                 memset(&task, 0xee, sizeof task); /* it was copied */
             }
-            wait_all_task_manager(&man);
-            assert_int_equal(atomic_load(&counter), 1000 * round);
+            for (int i = 0; i < TASKS; i++) join_task_ans(&c[i].ans, 1);
+            assert_int_equal(atomic_load(&counter), TASKS * round);
         }
-        free_task_manager(&man, NULL);
-        assert_null(man.pool);
+        free_ws_task_manager(&man, NULL);
+        free_ws_task_manager(&man, NULL); /* twice */
+        assert_null(man.q_arr);
     }
 }
 
-static void test_manager_misuse(void **state) {
+/* As many run at once as were asked for, however many CPUs there are: they wait for each other. */
+static void test_tasks_wait_for_each_other(void **state) {
     (void)state;
-    task_manager_t man = {NULL};
-    atomic_uint counter = 0;
-    assert_int_equal(init_task_manager_threads(NULL, 1), -EINVAL);
-    async_task_manager(NULL, (task_t){&counter, count_task_args});
-    async_task_manager(&man, (task_t){&counter, count_task_args});
-    wait_all_task_manager(NULL);
-    wait_all_task_manager(&man);
-    free_task_manager(NULL, NULL);
-    free_task_manager(&man, NULL);
-    assert_int_equal(init_task_manager(&man, 2), 0);
-    async_task_manager(&man, (task_t){&counter, NULL});
-    wait_all_task_manager(&man);
-    free_task_manager(&man, NULL);
-    free_task_manager(&man, NULL); /* twice */
-    assert_int_equal(atomic_load(&counter), 0);
+    enum { THREADS = 8 };
+    ws_task_manager_t man;
+    gate g[THREADS];
+    make(&man, THREADS);
+    for (int i = 0; i < THREADS; i++) occupy(&g[i], &man);
+    for (int i = 0; i < THREADS; i++) gate_open(&g[i]);
+    free_ws_task_manager(&man, NULL);
 }
 
+typedef struct pinned {
+    task_ans_t ans;
+    atomic_uint *on_one;
+} pinned;
+
 static void cpu_args(void *args) {
+    pinned *p = args;
     cpu_set_t cpus;
     REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0);
-    if (CPU_COUNT(&cpus) == 1) atomic_fetch_add((atomic_uint *)args, 1);
+    if (CPU_COUNT(&cpus) == 1) atomic_fetch_add(p->on_one, 1);
+    completed_task_ans(&p->ans);
 }
 
 static void test_cores(void **state) {
     (void)state;
     int here = sched_getcpu();
-    int pinned[] = {here, here}, floating[] = {TASK_THREAD_NOT_PINNED, -1}, absent[] = {CPU_SETSIZE + 5, 1023};
-    int *lists[] = {pinned, floating, absent};
+    int on_here[] = {here, here}, floating[] = {-1, -1}, absent[] = {CPU_SETSIZE + 5, 1023};
+    int *lists[] = {on_here, floating, absent};
     for (int i = 0; i < 3; i++) {
-        task_manager_t man;
+        ws_task_manager_t man;
         cpu_set_t own;
         atomic_uint on_one = 0;
-        assert_int_equal(init_task_manager(&man, lists[i], 2), 0);
-        for (int task = 0; task < 100; task++) async_task_manager(&man, (task_t){&on_one, cpu_args});
-        wait_all_task_manager(&man);
+        static pinned p[100];
+        memset(p, 0, sizeof p);
+        init_ws_task_manager(&man, lists[i], 2);
+        for (int task = 0; task < 100; task++) {
+            p[task].on_one = &on_one;
+            async_ws_task_manager(&man, (task_t){&p[task], cpu_args});
+        }
+        for (int task = 0; task < 100; task++) join_task_ans(&p[task].ans, 1);
         assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof own, &own), 0);
         if (CPU_COUNT(&own) > 1) assert_int_equal(atomic_load(&on_one), i == 0 ? 100 : 0);
-        free_task_manager(&man, NULL);
+        free_ws_task_manager(&man, NULL);
     }
 }
 
@@ -100,16 +128,16 @@ static void test_free_cleans(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         static atomic_uint seen[500];
-        task_manager_t man;
+        ws_task_manager_t man;
         gate g;
         pthread_t thread;
         memset(seen, 0, sizeof seen);
-        assert_int_equal(init_task_manager(&man, 1), 0);
+        make(&man, 1);
         occupy(&g, &man);
-        for (int i = 0; i < 500; i++) async_task_manager(&man, (task_t){&seen[i], count_task_args});
+        for (int i = 0; i < 500; i++) async_ws_task_manager(&man, (task_t){&seen[i], count_task_args});
         if (round % 2 == 0) gate_open(&g);
         if (round % 2 != 0) assert_int_equal(pthread_create(&thread, NULL, open_gate_thread, &g), 0);
-        free_task_manager(&man, clean);
+        free_ws_task_manager(&man, clean);
         if (round % 2 != 0) pthread_join(thread, NULL);
         for (int i = 0; i < 500; i++) assert_int_equal(atomic_load(&seen[i]), 1);
     }
@@ -119,29 +147,35 @@ static void test_free_cleans(void **state) {
 static void test_shut_down_often(void **state) {
     (void)state;
     for (int i = 0; i < (SANITIZED ? 100 : 1000); i++) {
-        task_manager_t man;
+        ws_task_manager_t man;
         atomic_uint counter = 0;
-        assert_int_equal(init_task_manager(&man, (uint32_t)(1 + i % 4)), 0);
-        for (int task = 0; task < i % 7; task++) async_task_manager(&man, (task_t){&counter, count_task_args});
-        free_task_manager(&man, NULL);
+        make(&man, (size_t)(1 + i % 4));
+        for (int task = 0; task < i % 7; task++) async_ws_task_manager(&man, (task_t){&counter, count_task_args});
+        free_ws_task_manager(&man, NULL);
         assert_true(atomic_load(&counter) <= 7);
     }
 }
 
+typedef struct freeing {
+    task_ans_t ans;
+    ws_task_manager_t *man;
+} freeing;
+
 static void free_args(void *args) {
-    task_manager_t *man = args;
-    wait_all_task_manager(man);
-    free_task_manager(man, NULL);
+    freeing *f = args;
+    free_ws_task_manager(f->man, NULL);
+    completed_task_ans(&f->ans);
 }
 
-static void test_wait_and_free_in_a_task(void **state) {
+static void test_free_in_a_task(void **state) {
     (void)state;
-    task_manager_t man;
-    assert_int_equal(init_task_manager(&man, 1), 0);
-    async_task_manager(&man, (task_t){&man, free_args});
-    wait_all_task_manager(&man);
-    assert_non_null(man.pool);
-    free_task_manager(&man, NULL);
+    ws_task_manager_t man;
+    make(&man, 1);
+    freeing f = {.man = &man};
+    async_ws_task_manager(&man, (task_t){&f, free_args});
+    join_task_ans(&f.ans, 1);
+    assert_non_null(man.q_arr);
+    free_ws_task_manager(&man, NULL);
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------------ */
@@ -160,15 +194,15 @@ static void answer_args(void *args) {
 /* The answers' memory goes as soon as the join has returned. */
 static void test_join(void **state) {
     (void)state;
-    task_manager_t man;
-    assert_int_equal(init_task_manager(&man, 2), 0);
+    ws_task_manager_t man;
+    make(&man, 2);
     join_task_ans(NULL, 0);
     for (unsigned round = 0; round < 300; round++) {
         size_t count = round % 14;
         answering *a = aligned_alloc(64, (count + 1) * sizeof *a);
         assert_non_null(a);
         memset(a, 0, (count + 1) * sizeof *a);
-        for (size_t i = 0; i < count; i++) async_task_manager(&man, (task_t){&a[i], answer_args});
+        for (size_t i = 0; i < count; i++) async_ws_task_manager(&man, (task_t){&a[i], answer_args});
         for (size_t i = 0; i < count; i++) {
             join_task_ans(&a[i].ans, 1);
             assert_int_equal(a[i].result, 7);
@@ -176,46 +210,51 @@ static void test_join(void **state) {
         memset(a, 0xee, (count + 1) * sizeof *a);
         free(a);
     }
-    free_task_manager(&man, NULL);
+    free_ws_task_manager(&man, NULL);
 }
 
 static void complete_args(void *args) { completed_task_ans(args); }
-static void complete_two_args(void *args) { completed_many_task_ans(args, 2); }
 
 static void test_join_many(void **state) {
     (void)state;
-    task_manager_t man;
-    assert_int_equal(init_task_manager(&man, 2), 0);
+    ws_task_manager_t man;
+    make(&man, 2);
     for (unsigned round = 0; round < 300; round++) {
-        task_ans_t flags[13] = {0}, counted;
-        init_task_ans(&counted, round % 20);
-        for (int i = 0; i < 13; i++) async_task_manager(&man, (task_t){&flags[i], complete_args});
-        for (unsigned i = 0; i < round % 20 / 2; i++) async_task_manager(&man, (task_t){&counted, complete_two_args});
-        if (round % 2 != 0) async_task_manager(&man, (task_t){&counted, complete_args});
+        task_ans_t flags[13] = {0};
+        for (int i = 0; i < 13; i++) async_ws_task_manager(&man, (task_t){&flags[i], complete_args});
         join_task_ans(flags, 13);
-        join_task_ans(&counted);
     }
-    free_task_manager(&man, NULL);
+    free_ws_task_manager(&man, NULL);
 }
 
-/* A task joins tasks of its own manager, more of them than there are threads. */
+/* A task joins tasks of its own manager, more of them than there are threads: the original hangs with one. */
+typedef struct joining {
+    task_ans_t ans;
+    ws_task_manager_t *man;
+} joining;
+
 static void join_args(void *args) {
-    task_manager_t *man = args;
+    joining *j = args;
     task_ans_t ans[3] = {0};
-    for (int i = 0; i < 3; i++) async_task_manager(man, (task_t){&ans[i], complete_args});
+    for (int i = 0; i < 3; i++) async_ws_task_manager(j->man, (task_t){&ans[i], complete_args});
     join_task_ans(ans, 3);
+    completed_task_ans(&j->ans);
 }
 
 static void test_join_in_a_task(void **state) {
     (void)state;
-    for (uint32_t threads = 1; threads <= 2; threads++) {
-        task_manager_t man;
-        assert_int_equal(init_task_manager(&man, threads), 0);
-        for (int i = 0; i < 50; i++) {
-            async_task_manager(&man, (task_t){&man, join_args});
-            wait_all_task_manager(&man);
+    enum { TASKS = 50 };
+    for (size_t threads = 1; threads <= 2; threads++) {
+        ws_task_manager_t man;
+        static joining j[TASKS];
+        memset(j, 0, sizeof j);
+        make(&man, threads);
+        for (int i = 0; i < TASKS; i++) {
+            j[i].man = &man;
+            async_ws_task_manager(&man, (task_t){&j[i], join_args});
+            join_task_ans(&j[i].ans, 1); /* as many joins in tasks at once as there are threads, no more */
         }
-        free_task_manager(&man, NULL);
+        free_ws_task_manager(&man, NULL);
     }
 }
 
@@ -245,8 +284,8 @@ static void test_params(void **state) {
         const char *params;
         int result, threads;
     } cases[] = {{"n", 0, 0},        {"N", 0, 0},       {"-1", 0, 1},       {"-1,-1,-1", 0, 3},
-                 {" 0,0", 0, 2},     {"-1,0", 0, 2},    {"", -EINVAL, 0},   {"1,,2", -EINVAL, 0},
-                 {"1,", -EINVAL, 0}, {"x", -EINVAL, 0}, {"-2", -EINVAL, 0}, {"99999999999999999999", -EINVAL, 0},
+                 {" 0,0", 0, 2},     {"-1,0", 0, 2},    {"", 0, 0},         {"1,,0", 0, 2},
+                 {"1,", 0, 1},       {"x", -EINVAL, 0}, {"-2", -EINVAL, 0}, {"99999999999999999999", -EINVAL, 0},
                  {"0;1", -EINVAL, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tpool_t pool;
@@ -263,7 +302,7 @@ static void test_params(void **state) {
     tpool_t pool;
     assert_int_equal(initTpool(NULL, &pool, false), -EINVAL);
     assert_int_equal(initTpool("n", NULL, false), -EINVAL);
-    assert_int_equal(initFloatingCoresTpool(3, &pool, false), 0);
+    assert_int_equal(initFloatingCoresTpool(3, &pool, false, "three"), 0);
     assert_int_equal(pool.nbThreads, 3);
     abortTpool(&pool);
     assert_null(newNotifiedFIFO_elt(-1, 0, NULL, process_message));
@@ -432,12 +471,12 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_async_and_wait),
-        cmocka_unit_test(test_manager_misuse),
+        cmocka_unit_test(test_async_and_join),
+        cmocka_unit_test(test_tasks_wait_for_each_other),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_free_cleans),
         cmocka_unit_test(test_shut_down_often),
-        cmocka_unit_test(test_wait_and_free_in_a_task),
+        cmocka_unit_test(test_free_in_a_task),
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_join_many),
         cmocka_unit_test(test_join_in_a_task),

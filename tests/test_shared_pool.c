@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include "oai/task_manager.h"
-#include "oai/thread_pool.h"
+#include "oai/fifo/thread-pool.h"
+#include "task_manager.h"
 #include "thread_pool.h"
 #include "thread_pool_weft.h"
 
@@ -31,35 +31,40 @@ static void call_in_tasks(weft_fn fn, void *payload) {
 
 static void complete_args(void *args) { completed_task_ans(args); }
 
-static void join_three(task_manager_t *man) {
+static void make_manager(ws_task_manager_t *man) {
+    int floating[THREADS] = {-1, -1};
+    init_ws_task_manager(man, floating, THREADS);
+}
+
+static void join_three(ws_task_manager_t *man) {
     task_ans_t ans[3] = {0};
-    for (int i = 0; i < 3; i++) async_task_manager(man, (task_t){&ans[i], complete_args});
+    for (int i = 0; i < 3; i++) async_ws_task_manager(man, (task_t){&ans[i], complete_args});
     join_task_ans(ans, 3);
 }
 
 static int join_own(void *payload, weft_worker *self) {
-    task_manager_t man;
+    ws_task_manager_t man;
     (void)payload;
     (void)self;
-    REQUIRE(init_task_manager(&man, THREADS) == 0);
+    make_manager(&man);
     join_three(&man);
-    free_task_manager(&man, NULL);
+    free_ws_task_manager(&man, NULL);
     return 0;
 }
 
 static int join_shared(void *payload, weft_worker *self) {
     (void)self;
-    join_three(*(task_manager_t **)payload);
+    join_three(*(ws_task_manager_t **)payload);
     return 0;
 }
 
 static void test_joins(void **state) {
     (void)state;
-    task_manager_t man;
+    ws_task_manager_t man;
     call_in_tasks(join_own, NULL);
-    assert_int_equal(init_task_manager(&man, THREADS), 0);
+    make_manager(&man);
     call_in_tasks(join_shared, &man);
-    free_task_manager(&man, NULL);
+    free_ws_task_manager(&man, NULL);
 }
 
 static void process_message(void *data) { ++*(int *)data; }
@@ -85,7 +90,7 @@ static int pull_three(void *payload, weft_worker *self) {
 static void test_pulls(void **state) {
     (void)state;
     tpool_t pool;
-    assert_int_equal(initTpoolFloating(THREADS, &pool, false), 0);
+    assert_int_equal(initFloatingCoresTpool(THREADS, &pool, false, NULL), 0);
     call_in_tasks(pull_three, &pool);
     assert_int_equal(abortTpool(&pool), 0);
 }

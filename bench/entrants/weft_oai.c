@@ -1,14 +1,14 @@
 /* weft behind OpenAirInterface's task manager, as its programs use it: W threads, each task completes its answer, the
  * caller joins the answers. */
-#include "../../adapters/oai/task_manager.h"
 #include "records.h"
+#include "task_manager.h"
 
 #include <weft.h>
 
 #define ANSWERS 64u /* tasks of one join */
 
 struct oai {
-    task_manager_t manager;
+    ws_task_manager_t manager;
     struct records records;
     task_ans_t answers[ANSWERS];
     unsigned open;
@@ -23,7 +23,7 @@ struct oai_job {
 
 static void destroy(void *pool) {
     struct oai *self = (struct oai *)pool;
-    free_task_manager(&self->manager, NULL);
+    free_ws_task_manager(&self->manager, NULL);
     records_free(&self->records);
     free(self);
 }
@@ -33,9 +33,10 @@ static void *create(const struct entrant_config *config) {
     if (self == NULL) return NULL;
     memset(self, 0, sizeof *self);
     records_init(&self->records, sizeof(struct oai_job), config->payload_max);
-    if (init_task_manager(&self->manager, config->workers) == 0) return self;
-    free(self);
-    return NULL;
+    int floating[WEFT_WORKERS_MAX];
+    for (unsigned i = 0; i < WEFT_WORKERS_MAX; i++) floating[i] = -1;
+    init_ws_task_manager(&self->manager, floating, config->workers);
+    return self;
 }
 
 static void run(void *args) {
@@ -61,7 +62,7 @@ static int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {
     job->record.fn = fn;
     job->answer = &self->answers[self->open++];
     memcpy(job + 1, payload, size);
-    async_task_manager(&self->manager, (task_t){.args = job, .func = run});
+    async_ws_task_manager(&self->manager, (task_t){.args = job, .func = run});
     return 0;
 }
 

@@ -1,17 +1,17 @@
-/* OpenAirInterface's older pool on weft; thread_pool.h says what each function promises.
+/* OpenAirInterface's pool of messages on weft; thread-pool.h says what each function promises.
  *
  * Messages wait in the pool's own FIFO, so that they start in their order and can be taken back; a weft task is only a
  * permit to process the oldest. */
 #define _GNU_SOURCE
-#include "thread_pool.h"
+#include "thread-pool.h"
 
-#include <ctype.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "../view.h"
-#include "pin.h"
+#include "../threads.h"
 
-#define THREADS_MAX 512
 #define ALIGNMENT 32u
 
 /* A message that runs, on the stack of its worker. */
@@ -24,17 +24,16 @@ typedef struct running_message {
 struct tpool_threads {
     view view;
     running_message *running; /* under incomingFifo.lockF */
-    int cores;
-    int core_id[THREADS_MAX];
+    oai_threads threads;
 };
 
-static uint64_t ticks(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    return __builtin_ia32_rdtsc();
+static oai_cputime_t ticks(void) {
+#if __has_include("common/utils/time_meas.h")
+    return (oai_cputime_t)rdtsc_oai();
 #else
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (oai_cputime_t)now.tv_sec * 1000000000 + now.tv_nsec;
 #endif
 }
 
@@ -78,6 +77,10 @@ static notifiedFIFO_elt_t *fifo_take(notifiedFIFO_t *nf) {
     if (nf->outF == NULL) nf->inF = NULL;
     return msg;
 }
+
+void pushNotifiedFIFO_nothreadSafe(notifiedFIFO_t *nf, notifiedFIFO_elt_t *msg) { fifo_append(nf, msg); }
+
+notifiedFIFO_elt_t *pullNotifiedFIFO_nothreadSafe(notifiedFIFO_t *nf) { return nf->abortFIFO ? NULL : fifo_take(nf); }
 
 void pushNotifiedFIFO(notifiedFIFO_t *nf, notifiedFIFO_elt_t *msg) {
     pthread_mutex_lock(&nf->lockF);
@@ -186,68 +189,56 @@ static int process_oldest(void *payload, weft_worker *self) {
 
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
-/* On each worker before its first message; spares stay where they are. */
-static void pin(weft_worker *self, void *context) {
-    const struct tpool_threads *threads = context;
-    int index = (int)weft_worker_index(self);
-    if (index < threads->cores) pin_self(threads->core_id[index]);
+/* A pipe that somebody may read from; it is read from here, too, so that a write never fails for want of a reader. */
+static int open_trace(void) {
+    const char *path = getenv("OAI_THREADPOOLMEASUREMENTS");
+    if (path == NULL) return -1;
+    (void)mkfifo(path, 0666); /* it may be there */
+    const int keep = open(path, O_RDONLY | O_NONBLOCK);
+    const int fd = keep < 0 ? -1 : open(path, O_WRONLY | O_APPEND | O_NONBLOCK);
+    if (fd < 0) fprintf(stderr, "OAI_THREADPOOLMEASUREMENTS: %s: %s\n", path, strerror(errno));
+    return fd;
 }
 
-/* "-1,2,3" -> core_id; the number of entries, 0 for "n", or -EINVAL. */
-static int parse(const char *params, int *core_id) {
-    int count = 0;
-    while (isspace((unsigned char)*params)) params++;
-    if ((params[0] == 'n' || params[0] == 'N') && params[1] == 0) return 0;
-    for (;;) {
-        char *end;
-        errno = 0;
-        long value = strtol(params, &end, 10);
-        if (end == params || errno != 0 || value < -1 || value >= CPU_SETSIZE || count == THREADS_MAX) return -EINVAL;
-        core_id[count++] = (int)value;
-        if (*end == 0) return count;
-        if (*end != ',') return -EINVAL;
-        params = end + 1;
-    }
-}
-
-static int open_threads(struct tpool_threads *threads) {
-    weft_config config;
-    bool pins = false;
-    for (int i = 0; i < threads->cores; i++) pins = pins || threads->core_id[i] >= 0;
-    if (!pins) return view_open(&threads->view, (unsigned)threads->cores, "Tpool");
-    weft_config_init(&config);
-    config.workers = (uint32_t)threads->cores;
-    config.name = "Tpool";
-    config.stack_size = VIEW_STACK_BYTES;
-    config.flags = WEFT_NO_HELP;
-    config.start = pin;
-    config.context = threads;
-    return view_open_with(&threads->view, &config);
-}
-
-int initTpool(const char *params, tpool_t *pool, bool performanceMeas) {
-    if (pool == NULL) return -EINVAL;
-    *pool = (tpool_t){.measurePerf = performanceMeas};
-    initNotifiedFIFO(&pool->incomingFifo);
-    if (params == NULL) return -EINVAL;
-    struct tpool_threads *threads = calloc(1, sizeof *threads);
-    if (threads == NULL) return -ENOMEM;
-    threads->cores = parse(params, threads->core_id);
-    int error = threads->cores > 0 ? open_threads(threads) : threads->cores;
-    if (error != 0 || threads->cores == 0) {
-        free(threads);
+static int open_pool(tpool_t *pool, struct tpool_threads *wish, bool performanceMeas, const char *name) {
+    wish->threads.name = name == NULL ? "Tpool" : name;
+    pool->measurePerf = performanceMeas || getenv("OAI_THREADPOOLMEASUREMENTS") != NULL;
+    pool->traceFd = open_trace();
+    const int error = wish->threads.count > 0 ? oai_threads_open(&wish->threads, &wish->view) : 0;
+    if (error != 0 || wish->threads.count == 0) {
+        if (error != 0) fprintf(stderr, "%s: no threads: %s\n", wish->threads.name, strerror(-error));
+        free(wish);
         return error;
     }
-    pool->threads = threads;
-    pool->nbThreads = threads->cores;
+    pool->threads = wish;
+    pool->nbThreads = wish->threads.count;
     return 0;
 }
 
-int initTpoolFloating(int n, tpool_t *pool, bool performanceMeas) {
-    char params[THREADS_MAX * 3 + 1] = "n";
-    if (n > THREADS_MAX) n = THREADS_MAX;
-    for (int i = 0; i < n; i++) snprintf(&params[(size_t)i * 3], 4, "-1%s", i + 1 < n ? "," : "");
-    return initTpool(params, pool, performanceMeas);
+/* `params` NULL: `floating` threads on any CPU. */
+static int init_pool(tpool_t *pool, const char *params, int floating, bool measures, const char *name) {
+    if (pool == NULL) return -EINVAL;
+    *pool = (tpool_t){.measurePerf = measures, .traceFd = -1};
+    initNotifiedFIFO(&pool->incomingFifo);
+    struct tpool_threads *wish = calloc(1, sizeof *wish);
+    if (wish == NULL) return -ENOMEM;
+    if (params == NULL) {
+        for (int i = 0; i < floating && i < OAI_THREADS_MAX; i++)
+            wish->threads.core_id[wish->threads.count++] = OAI_FLOATING;
+    } else if (oai_threads_parse(&wish->threads, params) != 0) {
+        fprintf(stderr, "%s: not a list of CPUs, -1 and n: \"%s\"\n", name == NULL ? "Tpool" : name, params);
+        free(wish);
+        return -EINVAL;
+    }
+    return open_pool(pool, wish, measures, name);
+}
+
+int initNamedTpool(const char *params, tpool_t *pool, bool performanceMeas, const char *name) {
+    return init_pool(pool, params == NULL ? "(null)" : params, 0, performanceMeas, name);
+}
+
+int initFloatingCoresTpool(int nbThreads, tpool_t *pool, bool performanceMeas, const char *name) {
+    return init_pool(pool, NULL, nbThreads, performanceMeas, name);
 }
 
 void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg) {
@@ -263,6 +254,9 @@ void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg) {
 
 static notifiedFIFO_elt_t *pulled(const tpool_t *t, notifiedFIFO_elt_t *msg) {
     if (msg != NULL && t->measurePerf) msg->returnTime = ticks();
+    /* Nobody waits for who reads it: what the pipe has no room for is lost. */
+    if (msg != NULL && t->traceFd >= 0 && write(t->traceFd, msg, sizeof *msg) < 0 && errno != EAGAIN)
+        perror("OAI_THREADPOOLMEASUREMENTS");
     return msg;
 }
 

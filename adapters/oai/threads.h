@@ -1,0 +1,119 @@
+/* threads.h: the threads of OpenAirInterface's pools: how many, on which CPUs, with which priority, is the host's to say.
+ *
+ * Included by one source file of a pool, with _GNU_SOURCE, after the host's system.h, which says what real time is there: SCHED_OAI at
+ * OAI_PRIORITY_RT_MAX. Without that, or with WEFT_OAI_ORDINARY defined, the threads are ordinary ones. What came of it is said
+ * on stderr, in one line for each pool. */
+#ifndef WEFT_OAI_THREADS_H
+#define WEFT_OAI_THREADS_H
+
+#include <ctype.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../view.h"
+
+#define OAI_THREADS_MAX 512
+#define OAI_FLOATING (-1)
+
+typedef struct oai_threads {
+    const char *name;
+    int count;
+    int core_id[OAI_THREADS_MAX]; /* OAI_FLOATING, or the CPU */
+    atomic_int unpinned;          /* that may not use their CPU, or there is none */
+} oai_threads;
+
+static inline bool oai_threads_pin(const oai_threads *threads) {
+    for (int i = 0; i < threads->count; i++)
+        if (threads->core_id[i] >= 0) return true;
+    return false;
+}
+
+/* "-1,2,3": one entry for each thread; 'n' is none. 0, or -EINVAL for what is neither, or too many. */
+static inline int oai_threads_parse(oai_threads *threads, const char *params) {
+    threads->count = 0;
+    for (const char *at = params; *at != 0;) {
+        at += strspn(at, ", ");
+        if (*at == 0) break;
+        if (toupper((unsigned char)*at) == 'N') {
+            at += strcspn(at, ",");
+            continue;
+        }
+        char *end;
+        errno = 0;
+        const long value = strtol(at, &end, 10);
+        if (end == at || errno != 0 || value < OAI_FLOATING || value > INT16_MAX) return -EINVAL;
+        if (*(end + strspn(end, " ")) != ',' && *(end + strspn(end, " ")) != 0) return -EINVAL;
+        if (threads->count == OAI_THREADS_MAX) return -EINVAL;
+        threads->core_id[threads->count++] = (int)value;
+        at = end + strspn(end, " ");
+    }
+    return 0;
+}
+
+/* On each worker before its first task; spares stay where they are. */
+static inline void oai_threads_start(weft_worker *self, void *context) {
+    oai_threads *threads = context;
+    const unsigned index = weft_worker_index(self);
+    if (index >= (unsigned)threads->count || threads->core_id[index] < 0) return;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    if (threads->core_id[index] < CPU_SETSIZE) CPU_SET((size_t)threads->core_id[index], &cpus);
+    if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) atomic_fetch_add(&threads->unpinned, 1);
+}
+
+#if defined(SCHED_OAI) && defined(OAI_PRIORITY_RT_MAX) && !defined(WEFT_OAI_ORDINARY)
+#define OAI_REAL_TIME 1
+static inline void oai_threads_wish(weft_config *config) {
+    config->policy = SCHED_OAI == SCHED_FIFO ? WEFT_FIFO : WEFT_RR;
+    config->priority = (uint32_t)(OAI_PRIORITY_RT_MAX);
+}
+#else
+#define OAI_REAL_TIME 0
+static inline void oai_threads_wish(weft_config *config) { (void)config; }
+#endif
+
+/* What became of the host's wishes. */
+static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool, const weft_config *config) {
+    weft_real_time outcome = {.struct_size = sizeof outcome};
+    char text[300];
+    const int unpinned = atomic_load(&threads->unpinned);
+    const unsigned started = weft_pool_workers(pool);
+    int length = snprintf(text, sizeof text, "%s: %u threads", threads->name, started);
+    if (weft_pool_real_time(pool, &outcome) != WEFT_OK) return;
+    if (started < (unsigned)threads->count)
+        length += snprintf(text + length, sizeof text - (size_t)length, " of %d asked for", threads->count);
+    if (config->policy != WEFT_POLICY_INHERIT)
+        length += snprintf(text + length, sizeof text - (size_t)length, ", %s priority %u",
+                           config->policy == WEFT_FIFO ? "SCHED_FIFO" : "SCHED_RR", (unsigned)config->priority);
+    if (outcome.policy_refused > 0)
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, " refused to %u of them (%s): they are ordinary ones",
+                     (unsigned)outcome.policy_refused, strerror(outcome.policy_errno));
+    if (unpinned > 0)
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           ", %d not on their CPU: it is not there, or not this process's", unpinned);
+    if (length > 0 && (OAI_REAL_TIME || unpinned > 0 || started < (unsigned)threads->count)) fprintf(stderr, "%s\n", text);
+}
+
+/* A view on such threads; `threads` stays where it is as long. With WEFT_VIEW_SHARED floating ones may be the process's. 0 or
+ * a negative errno value. */
+static inline int oai_threads_open(oai_threads *threads, view *v) {
+    const bool pins = oai_threads_pin(threads);
+    weft_config config;
+    int error = pins ? 1 : view_open_shared(v, (unsigned)threads->count);
+    if (error <= 0) return error;
+    view_own_threads(&config, (unsigned)threads->count, threads->name);
+    oai_threads_wish(&config);
+    config.start = oai_threads_start;
+    config.context = threads;
+    if (pins) config.flags |= WEFT_NO_PLACING;
+    error = view_open_with(v, &config);
+    if (error == 0) oai_threads_tell(threads, v->pool, &config);
+    return error;
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* test_oai_tpool.c: OpenAirInterface's thread pool of tasks and its counting answers, on weft; and what its threads are. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+#include "task_ans.h"
+#include "thread-pool.h"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct counting {
+    task_ans_t *ans;
+    atomic_uint counter;
+} counting;
+
+static void count_args(void *args) {
+    counting *c = args;
+    atomic_fetch_add(&c->counter, 1);
+    completed_task_ans(c->ans);
+}
+
+static void push_counted(tpool_t *pool, counting *c, task_ans_t *ans, unsigned tasks) {
+    init_task_ans(ans, tasks);
+    c->ans = ans;
+    for (unsigned i = 0; i < tasks; i++) {
+        task_t task = {.args = c, .func = count_args};
+        pushTpool(pool, task);
+        memset(&task, 0xee, sizeof task); /* it was copied */
+    }
+}
+
+static void test_push_and_join(void **state) {
+    (void)state;
+    static char lists[][12] = {"n", "N", "-1", "-1,-1", "-1,-1,-1,-1", " -1, -1", "-1,n"};
+    const size_t threads[] = {0, 0, 1, 2, 4, 2, 1};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        tpool_t pool;
+        counting c = {.counter = 0};
+        task_ans_t ans;
+        initTpool(lists[i], &pool, true);
+        assert_int_equal(pool.len_thr, threads[i]);
+        for (unsigned round = 1; round <= 300; round++) {
+            push_counted(&pool, &c, &ans, round % 20);
+            join_task_ans(&ans);
+            memset(&ans, 0xee, sizeof ans); /* its memory goes as soon as the join has returned */
+        }
+        assert_int_equal(atomic_load(&c.counter), 15 * 190);
+        abortTpool(&pool);
+        abortTpool(&pool);                /* twice */
+        push_counted(&pool, &c, &ans, 1); /* it runs here */
+        join_task_ans(&ans);
+    }
+}
+
+static void test_floating(void **state) {
+    (void)state;
+    for (int threads = -1; threads <= 3; threads++) {
+        tpool_t pool;
+        counting c = {.counter = 0};
+        task_ans_t ans;
+        initFloatingCoresTpool(threads, &pool, false, "floating");
+        assert_int_equal(pool.len_thr, threads < 0 ? 0 : threads);
+        push_counted(&pool, &c, &ans, 100);
+        join_task_ans(&ans);
+        assert_int_equal(atomic_load(&c.counter), 100);
+        abortTpool(&pool);
+    }
+}
+
+static void gate_args(void *args) { gate_task(&args, NULL); }
+
+/* As many run at once as were asked for, and what was pushed before the end runs. */
+static void test_abort_lets_finish(void **state) {
+    (void)state;
+    enum { THREADS = 6, TASKS = 100 };
+    tpool_t pool;
+    gate g[THREADS];
+    counting c = {.counter = 0};
+    task_ans_t ans;
+    initFloatingCoresTpool(THREADS, &pool, false, NULL);
+    for (int i = 0; i < THREADS; i++) {
+        gate *each = &g[i];
+        gate_init(each);
+        pushTpool(&pool, (task_t){.args = each, .func = gate_args});
+    }
+    for (int i = 0; i < THREADS; i++) await(&g[i].entered);
+    push_counted(&pool, &c, &ans, TASKS);
+    assert_int_equal(atomic_load(&c.counter), 0);
+    for (int i = 0; i < THREADS; i++) gate_open(&g[i]);
+    abortTpool(&pool);
+    assert_int_equal(atomic_load(&c.counter), TASKS);
+}
+
+typedef struct inner {
+    tpool_t *pool;
+    task_ans_t *ans;
+    bool aborts;
+} inner;
+
+static void inner_args(void *args) {
+    const inner *own = args;
+    counting c = {.counter = 0};
+    task_ans_t ans;
+    if (own->aborts) abortTpool(own->pool); /* does nothing */
+    push_counted(own->pool, &c, &ans, 3);
+    join_task_ans(&ans);
+    REQUIRE(atomic_load(&c.counter) == 3);
+    completed_task_ans(own->ans);
+}
+
+/* Tasks join tasks of their own pool, more of them than there are threads: the original hangs. */
+static void test_join_in_a_task(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        tpool_t pool;
+        task_ans_t ans;
+        initFloatingCoresTpool(threads, &pool, false, NULL);
+        inner own = {&pool, &ans, false};
+        for (int i = 0; i < 50; i++) {
+            own.aborts = i % 2 != 0;
+            init_task_ans(&ans, (unsigned)threads); /* as many joins in tasks at once as there are threads, no more */
+            for (int task = 0; task < threads; task++) pushTpool(&pool, (task_t){.args = &own, .func = inner_args});
+            join_task_ans(&ans);
+        }
+        assert_int_equal(pool.len_thr, threads);
+        abortTpool(&pool);
+    }
+}
+
+static void test_completed_many(void **state) {
+    (void)state;
+    task_ans_t ans;
+    init_task_ans(&ans, 0);
+    join_task_ans(&ans);
+    init_task_ans(&ans, 5);
+    completed_many_task_ans(&ans, 3);
+    completed_many_task_ans(&ans, 0);
+    completed_many_task_ans(&ans, 2);
+    join_task_ans(&ans);
+}
+
+/* ---- what the threads are ----------------------------------------------------------------------------------------- */
+
+typedef struct seen {
+    task_ans_t *ans;
+    int policy, priority, cpus;
+} seen;
+
+static void look_args(void *args) {
+    seen *s = args;
+    struct sched_param param;
+    cpu_set_t cpus;
+    REQUIRE(pthread_getschedparam(pthread_self(), &s->policy, &param) == 0);
+    REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0);
+    s->policy &= ~SCHED_RESET_ON_FORK; /* threads that tasks make are ordinary */
+    s->priority = param.sched_priority;
+    s->cpus = CPU_COUNT(&cpus);
+    completed_task_ans(s->ans);
+}
+
+/* A pool of the list `params`, one task on it; what it said on stderr. */
+static seen look(char *params, char *said, size_t size) {
+    FILE *file = tmpfile();
+    const int errors = dup(STDERR_FILENO);
+    REQUIRE(file != NULL && errors >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    tpool_t pool;
+    initNamedTpool(params, &pool, false, "cells");
+    REQUIRE(dup2(errors, STDERR_FILENO) >= 0 && close(errors) == 0);
+    rewind(file);
+    said[fread(said, 1, size - 1, file)] = 0;
+    fclose(file);
+    task_ans_t ans;
+    seen s = {.ans = &ans};
+    init_task_ans(&ans, 1);
+    pushTpool(&pool, (task_t){.args = &s, .func = look_args});
+    join_task_ans(&ans);
+    abortTpool(&pool);
+    return s;
+}
+
+static void test_what_is_wished_for(void **state) {
+    (void)state;
+    char said[400], here[16];
+    const int priority = OAI_PRIORITY_RT_MAX;
+    snprintf(here, sizeof here, "%d", sched_getcpu());
+    seen s = look(here, said, sizeof said);
+    print_message("%s", said);
+    assert_int_equal(s.cpus, 1);
+    assert_non_null(strstr(said, "cells: 1 threads, SCHED_RR priority 97"));
+    const bool is_refused = strstr(said, "refused to 1 of them") != NULL;
+    if (is_refused) print_message("skipped, the priority itself: this process may not give it\n");
+    assert_int_equal(s.policy, is_refused ? SCHED_OTHER : SCHED_RR);
+    assert_int_equal(s.priority, is_refused ? 0 : priority);
+    static char absent[] = "1022,1023";
+    (void)look(absent, said, sizeof said);
+    assert_non_null(strstr(said, "2 not on their CPU"));
+}
+
+/* Without the right to it: ordinary threads, and a line that says so. In a child, which gives the right up. */
+static void test_what_is_refused(void **state) {
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct none[2] = {{0}};
+        const struct rlimit zero = {0, 0};
+        char said[400];
+        static char one[] = "-1";
+        if (syscall(SYS_capset, &header, none) != 0 || setrlimit(RLIMIT_RTPRIO, &zero) != 0) _exit(2);
+        seen s = look(one, said, sizeof said);
+        const char *told = strstr(said, "SCHED_RR priority 97 refused to 1 of them (Operation not permitted)");
+        _exit(s.policy == SCHED_OTHER && told != NULL ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void expect_abort(void (*call)(void)) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL); /* cmocka's would go on */
+        call();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void init_with_words(void) {
+    static char words[] = "1,two";
+    tpool_t pool;
+    initTpool(words, &pool, false);
+}
+static void push_nothing(void) {
+    static char none[] = "n";
+    tpool_t pool;
+    initTpool(none, &pool, false);
+    pushTpool(&pool, (task_t){.args = &pool, .func = NULL});
+}
+
+static void test_misuse_ends_the_program(void **state) {
+    (void)state;
+    expect_abort(init_with_words);
+    expect_abort(push_nothing);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_push_and_join),     cmocka_unit_test(test_floating),
+        cmocka_unit_test(test_abort_lets_finish), cmocka_unit_test(test_join_in_a_task),
+        cmocka_unit_test(test_completed_many),    cmocka_unit_test(test_what_is_wished_for),
+        cmocka_unit_test(test_what_is_refused),   cmocka_unit_test(test_misuse_ends_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
