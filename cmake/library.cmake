@@ -28,10 +28,12 @@ if(NOT WEFT_SANITIZE)
 endif()
 
 # The static library is one object where all but weft's functions is local: internal names cannot clash with a program's.
+# The base of static probes stays: the linker keeps one of a program's, hidden and weak.
 set(weft_object ${CMAKE_CURRENT_BINARY_DIR}/weft.o)
 add_custom_command(OUTPUT ${weft_object}
                    COMMAND ${CMAKE_LINKER} -r -o ${weft_object} $<TARGET_OBJECTS:weft_embedded>
-                   COMMAND ${CMAKE_OBJCOPY} --wildcard "--keep-global-symbol=!weft_panic" "--keep-global-symbol=${weft_name}_*" ${weft_object}
+                   COMMAND ${CMAKE_OBJCOPY} --wildcard "--keep-global-symbol=!weft_panic" "--keep-global-symbol=${weft_name}_*"
+                           --keep-global-symbol=_.stapsdt.base ${weft_object}
                    DEPENDS weft_embedded $<TARGET_OBJECTS:weft_embedded> COMMAND_EXPAND_LISTS VERBATIM)
 add_library(weft_static STATIC ${weft_object})
 set_source_files_properties(${weft_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
