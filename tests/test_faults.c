@@ -249,5 +249,5 @@ int main(int argc, char **argv) {
             if ((ways[i].spans & span) != 0) run_row(&ways[i], span);
     }
     printf("%u runs, %u of them struck, %llu calls failed\n", runs, runs_struck, (unsigned long long)calls_struck);
-    return check_seen();
+    return chosen == NULL ? check_seen() : 0; /* few runs may not meet a thief */
 }
