@@ -244,6 +244,8 @@ int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
 /* Counts fork()s seen by this process as a child, from the first os_init on: a pool made at another value is the parent's.
  * In the child every thread's os_self is cleared, but for the heap of the thread that called fork. */
 uint64_t os_fork_count(void);
+/* What a forked child does before all else, its only thread; after os_init. One for the process. */
+void os_on_fork(void (*begin)(void));
 
 /* ---- CPUs (cpus.c) ------------------------------------------------------------------------------------------------ */
 

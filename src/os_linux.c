@@ -289,6 +289,9 @@ static __thread uint32_t thread_id_known __attribute__((tls_model("initial-exec"
 static ATOMIC(uint64_t) fork_count;
 static ATOMIC(bool) forks_watched;
 
+typedef void (*fork_fn)(void);
+static ATOMIC(fork_fn) child_begins; /* or NULL */
+
 /* Only the thread that called fork() goes on in the child, so clearing its os_self clears them all. */
 static void fork_child(void) {
     add_rlx(&fork_count, 1);
@@ -297,7 +300,11 @@ static void fork_child(void) {
     os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
     kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
     *self = kept;
+    fork_fn begin = load_rlx(&child_begins);
+    if (begin != NULL) begin();
 }
+
+void os_on_fork(void (*begin)(void)) { store_rlx(&child_begins, begin); }
 
 static void forks_watch(void) { store_rlx(&forks_watched, pthread_atfork(NULL, NULL, fork_child) == 0); }
 

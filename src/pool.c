@@ -39,23 +39,20 @@ struct seating {
 static PROCESS_STATE struct {
     os_mutex lock;
     weft_pool *pools;
-    uint64_t fork_count;
     os_mutex own_lock;
     weft_pool *own; /* the process's own pool, while it has references */
     uint64_t last_id;
 } registry;
 
-/* After a fork the lock may be held by a thread that does not exist here, and the pools are the parent's. */
-static void registry_lock(void) {
-    if (registry.fork_count != os_fork_count()) {
-        registry.fork_count = os_fork_count();
-        registry.lock = (os_mutex){0};
-        registry.pools = NULL;
-        registry.own_lock = (os_mutex){0};
-        registry.own = NULL;
-    }
-    os_lock(&registry.lock);
+/* After a fork the locks may be held by threads that do not exist here, and the pools are the parent's. */
+static void registry_forked(void) {
+    registry.lock = (os_mutex){0};
+    registry.pools = NULL;
+    registry.own_lock = (os_mutex){0};
+    registry.own = NULL;
 }
+
+static void registry_lock(void) { os_lock(&registry.lock); }
 
 static void registry_add(weft_pool *pool) {
     registry_lock();
@@ -528,12 +525,17 @@ weft_pool *pool_make(const weft_config *config) {
     return pool;
 }
 
+static void pool_init(void) {
+    os_init();
+    os_on_fork(registry_forked);
+}
+
 int weft_pool_create(weft_pool **pool, const weft_config *config) {
     if (pool == NULL) return WEFT_EINVAL;
     *pool = NULL;
     weft_config wish;
     if (config_read(&wish, config) != NULL) return WEFT_EINVAL;
-    os_init();
+    pool_init();
     weft_pool *made = pool_make(&wish);
     if (made == NULL) return WEFT_ENOMEM;
     int error = observe_start(made);
@@ -552,11 +554,7 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
 
 /* ---- the process's own pool --------------------------------------------------------------------------------------- */
 
-static void own_lock(void) {
-    registry_lock();
-    os_unlock(&registry.lock); /* it has seen to a fork */
-    os_lock(&registry.own_lock);
-}
+static void own_lock(void) { os_lock(&registry.own_lock); }
 
 /* Libraries of all kinds run on it: where the system's default is small, stacks are not. */
 #define OWN_STACK_MIN ((size_t)1 << 20)
@@ -574,7 +572,7 @@ static int own_make(void) {
 int weft_default_pool(weft_pool **pool) {
     if (pool == NULL) return WEFT_EINVAL;
     *pool = NULL;
-    os_init();
+    pool_init();
     own_lock();
     int error = registry.own == NULL ? own_make() : WEFT_OK;
     if (error == WEFT_OK) {

@@ -212,6 +212,7 @@ int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
     return 0;
 }
 uint64_t os_fork_count(void) { return 0; }
+void os_on_fork(void (*begin)(void)) { (void)begin; }
 
 bool os_cpuset_parse(os_cpuset *set, const char *text) {
     (void)text;

@@ -1,0 +1,78 @@
+/* test_fork_child.c: the first calls of several threads of a forked child. */
+#define _GNU_SOURCE
+#include "pool_help.h"
+
+#include "os.h"
+
+/* The thread that is held, in a child, when it asks for the number of forks the third time: by then the library must not be
+ * about to make anything new that other threads of the child use already. */
+static struct {
+    atomic_uint asked;
+    atomic_int is_held; /* or has left */
+    atomic_int is_free;
+} slow;
+static __thread int is_slow;
+
+uint64_t __real_os_fork_count(void);
+uint64_t __wrap_os_fork_count(void);
+uint64_t __wrap_os_fork_count(void) {
+    if (is_slow && atomic_fetch_add(&slow.asked, 1) == 2) {
+        atomic_store(&slow.is_held, 1);
+        while (!atomic_load(&slow.is_free)) sched_yield();
+    }
+    return __real_os_fork_count();
+}
+
+static void *create_slowly(void *pool) {
+    is_slow = 1;
+    *(weft_pool **)pool = make_pool(1);
+    atomic_store(&slow.is_held, 1);
+    is_slow = 0;
+    return NULL;
+}
+static void *submit_once(void *pool) {
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(weft_submit(pool, &group, empty_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    return NULL;
+}
+static void in_thread(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, run, argument) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+/* A thread's seat goes to the next thread, for the pool is known to live still. */
+static int child(void *argument) {
+    (void)argument;
+    weft_pool *other = NULL;
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, create_slowly, &other) == 0);
+    while (!atomic_load(&slow.is_held)) sched_yield();
+    weft_pool *pool = make_pool(1);
+    atomic_store(&slow.is_free, 1);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    in_thread(submit_once, pool);
+    uint32_t threads = stats_of(pool).threads;
+    for (int i = 0; i < 5; i++) in_thread(submit_once, pool);
+    REQUIRE(stats_of(pool).threads == threads);
+    end_pool(pool);
+    end_pool(other);
+    return 0;
+}
+
+static void test_two_threads_of_a_child(void **state) {
+    (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
+#if defined(SANITIZED_THREAD)
+    SKIP("ThreadSanitizer lets no child of a threaded process start threads");
+#endif
+    weft_pool *pool = make_pool(1);
+    assert_int_equal(in_child(child, NULL), 0);
+    end_pool(pool);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_threads_of_a_child)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
