@@ -144,6 +144,24 @@ static void one_place_wraps(void) {
 EXPLORE_DRIVER(fork_again_wraps, .about = "the same, and the count of offers wraps", .setup = setup_one,
                .threads = {one_place_wraps}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
+/* The next offer is of a span that is made meanwhile: a thief that has read the one before may read its place. */
+static void fork_and_join(weft_place *here) {
+    struct call call = call_new(0);
+    leaf_fork(here, &call);
+    call_end(&call, leaf_join(here, &call));
+}
+static void new_span(void) {
+    weft_place *here = enter();
+    fork_and_join(here);
+    fork_and_join(here);
+    weft_place *inner = enter();
+    fork_and_join(inner);
+    weft_leave(inner);
+    weft_leave(here);
+}
+EXPLORE_DRIVER(fork_new_span, .about = "an offer, and then one in a new span", .setup = setup_one, .threads = {new_span},
+               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
 /* A row of open calls longer than a span. */
 static void join_row(weft_place **places, const struct call *calls) {
     for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
