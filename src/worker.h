@@ -68,10 +68,10 @@ struct weft_worker {
     weft_pool *pool;
     uint32_t index;
     bool is_worker;          /* a worker or a spare, not a thread from outside */
+    bool hands_over;         /* it submits a loop of its own: a full queue takes that, too */
     uint32_t claims_left;    /* until it looks at other lanes first */
     uint32_t blocking;       /* depth of weft_block_begin */
     uint32_t guest_calls;    /* of pool->guests, its thread's: calls in tasks of calls */
-    bool hands_over;         /* it submits a loop of its own: a full queue takes that, too */
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
     bool stands_aside;       /* the same while it runs a background task */
