@@ -20,6 +20,7 @@ endif
 help:
 	@echo 'make race      weft beside its peers, and inside x264: a few minutes'
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
+	@echo 'make hosts     hosts whose source Debian has, stock and with weft: their tests, outputs, memory, speed'
 	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
@@ -47,6 +48,14 @@ x264: build
 	@scripts/need build x264
 	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
 	@scripts/x264-race $(X264)
+
+# What `make hosts` runs: scripts/host --help. HOSTS="libvmaf=DIR oai=DIR" names trees.
+HOSTS ?= --all
+
+hosts: build
+	@scripts/need build x264 libvmaf hosts
+	@$(call build,release,-DWEFT_TESTS=OFF) --target weft_static
+	@scripts/host $(HOSTS)
 
 # Two of the libraries are in no package of Debian 12; wheels carry them, with their headers.
 WHEELS := blosc2==4.14.1 scipy-openblas32==0.3.34.481.3
@@ -131,4 +140,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 hooks test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean
+.PHONY: help race x264 hosts hooks test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean

@@ -1,4 +1,4 @@
-"""Debian's source package x264: found through the machine's own apt sources, unpacked under the work directory.
+"""A source package of Debian's, x264 by default: found through the machine's own apt sources, unpacked under the work directory.
 
 The machine's configuration is read, never written: the deb-src list, apt's package lists and its cache all live in the work
 directory.
@@ -81,8 +81,8 @@ def apt_options(apt):
     return [word for name, value in places.items() for word in ("-o", f"{name}={value}")]
 
 
-def unpack(work):
-    """The path of Debian's unpacked x264 source under `work`, fetched at the first call."""
+def unpack(work, package="x264"):
+    """The path of the unpacked source of Debian's `package` under `work`, fetched at the first call."""
     done = os.path.join(work, "source")
     if os.path.isdir(done):
         return done
@@ -98,13 +98,13 @@ def unpack(work):
     try:
         run([*apt_get, "update"], log)
     except Unavailable:
-        pass  # one list of several may have failed: whether x264's is there shows next
+        pass  # one list of several may have failed: whether the package's is there shows next
     try:
-        run([*apt_get, "source", "x264"], log, cwd=f"{apt}/unpack")
+        run([*apt_get, "source", package], log, cwd=f"{apt}/unpack")
     except Unavailable as error:
-        raise Unavailable(f"no source package x264 (no network, or no mirror with sources?): {error}") from error
-    trees = glob.glob(f"{apt}/unpack/x264-*/configure")
+        raise Unavailable(f"no source package {package} (no network, or no mirror with sources?): {error}") from error
+    trees = glob.glob(f"{apt}/unpack/{package}-*/")
     if not trees:
-        raise Unavailable(f"apt-get source x264 left no source tree; see {log}")
-    os.rename(os.path.dirname(trees[0]), done)
+        raise Unavailable(f"apt-get source {package} left no source tree; see {log}")
+    os.rename(trees[0].rstrip("/"), done)
     return done

@@ -1,0 +1,95 @@
+"""Hosts of weft's adapters in their own source trees: stock and with weft, their own tests, their outputs, memory and speed.
+
+    scripts/host thpool libvmaf=DIR oai=DIR    these, with the trees given; the others' come from Debian
+    scripts/host --all                         those that Debian has the source of
+
+Everything fetched or built goes to build/hosts and is kept; what was built from another state of weft is built anew. Exits 1 when
+a test that passes with the host's own pool does not with weft, an output differs, or weft does not build there.
+"""
+
+import argparse
+import os
+import sys
+
+sys.dont_write_bytecode = True
+
+import common  # noqa: E402
+import libvmaf  # noqa: E402
+import oai  # noqa: E402
+import thpool  # noqa: E402
+import x264  # noqa: E402
+
+HOSTS = {module.Host.name: module.Host for module in (x264, thpool, libvmaf, oai)}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="host", description=__doc__.splitlines()[0], epilog=f"Hosts: {', '.join(HOSTS)}.")
+    parser.add_argument("hosts", nargs="*", metavar="NAME[=DIR]", help="a host, and its source tree")
+    parser.add_argument("--all", action="store_true", help="every host that is in a Debian package")
+    parser.add_argument("--source", metavar="DIR", help="the source tree of the one host that is named")
+    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="turns for each case; 0: outputs and memory alone (default: 7)")
+    parser.add_argument("--work", default=os.path.join(common.ROOT, "build", "hosts"), metavar="DIR", help="default: build/hosts")
+    chosen = parser.parse_args()
+    wanted = dict(word.partition("=")[::2] for word in chosen.hosts)
+    if chosen.all:
+        wanted |= {name: "" for name, host in HOSTS.items() if host.package and name not in wanted}
+    unknown = [name for name in wanted if name not in HOSTS]
+    if unknown or not wanted:
+        parser.error(f"no host {unknown[0]}" if unknown else "name a host, or --all")
+    if chosen.source:
+        if len(wanted) != 1:
+            parser.error("--source goes with one host")
+        wanted = {name: chosen.source for name in wanted}
+    for name, tree in wanted.items():
+        if tree and not os.path.isdir(tree):
+            parser.error(f"{name}: no directory {tree}")
+    if not os.path.exists(common.LIBRARY):
+        parser.error(f"no {os.path.relpath(common.LIBRARY)}: make hosts builds it")
+    chosen.wanted = wanted
+    return chosen
+
+
+def try_host(name, tree, chosen):
+    result = common.Result(name)
+    work = os.path.join(os.path.abspath(chosen.work), name)
+    os.makedirs(work, exist_ok=True)
+    print(f"{name}: in {os.path.relpath(work)}", file=sys.stderr)
+    try:
+        host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
+        common.measure(host, work, chosen.rounds, result)
+    except common.Unavailable as reason:
+        result.remarks.append(f"left out: {reason}")
+    except common.Broken as fault:
+        result.faults.append(f"{name}: {fault}")
+    return result
+
+
+def table(rows, columns):
+    lines = [columns, *(tuple(row[column] for column in columns) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def report(results):
+    for result in results:
+        for remark in result.remarks:
+            print(f"{result.name}: {remark}")
+        for test, passed in result.suites:
+            print(f"{result.name}: {test}: {common.told(passed)}")
+    rows = [row for result in results for row in result.rows]
+    if rows:
+        print("\nspeed: stock's time / weft's, median of the turns (interval at 95 percent); cpu: weft's CPU time / stock's")
+        print(table(rows, ("host", "case", "output", "peak", "speed", "cpu")))
+    faults = [fault for result in results for fault in result.faults]
+    for fault in faults:
+        print(f"FAULT: {fault}")
+    return 1 if faults else 0
+
+
+def main():
+    chosen = parse_arguments()
+    return report([try_host(name, tree, chosen) for name, tree in chosen.wanted.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

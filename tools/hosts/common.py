@@ -1,0 +1,146 @@
+"""What the hosts share: commands with their cost, turns, figures with intervals, and the kinds of host and case."""
+
+import dataclasses
+import hashlib
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools", "x264_race"))
+
+from source import Broken, Unavailable, run  # noqa: E402,F401  (others take them from here)
+
+LIBRARY = os.path.join(ROOT, "build", "release", "libweft.a")
+INCLUDE = os.path.join(ROOT, "include")
+ADAPTERS = os.path.join(ROOT, "adapters")
+STOCK, WEFT = "stock", "weft"
+BUILDS = (STOCK, WEFT)
+HANG_SECONDS = 900
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What one run took and gave."""
+
+    code: int
+    seconds: float
+    cpu_seconds: float
+    peak_kib: int
+    output: str  # a digest
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Something to run with each build. `command` and `output` are given the build's name."""
+
+    name: str
+    command: object  # build -> list of words
+    output: object = None  # build -> path of the file that must be equal; None: what it prints
+    ignore: str = ""  # a pattern: what may differ in that, a speed or a date
+    lines: bool = True  # False: not compared at all
+    folder: object = None  # build -> where to run it
+
+
+@dataclasses.dataclass
+class Result:
+    """What is said about one host."""
+
+    name: str
+    suites: list = dataclasses.field(default_factory=list)  # (test, {build: passed})
+    rows: list = dataclasses.field(default_factory=list)
+    faults: list = dataclasses.field(default_factory=list)
+    remarks: list = dataclasses.field(default_factory=list)
+
+
+def digest(text, ignore):
+    return hashlib.sha256(re.sub(ignore.encode(), b"", text) if ignore else text).hexdigest()
+
+
+def cost(command, log, ignore="", output=None, folder=None):
+    """Runs a command to its end, its output in `log`. One that hangs is killed and has a code that says so."""
+    began = time.monotonic()
+    with open(log, "wb") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder)
+        guard = threading.Timer(HANG_SECONDS, child.kill)
+        guard.start()
+        _, status, usage = os.wait4(child.pid, 0)
+        guard.cancel()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - began
+    text = b""
+    if output is None or os.path.exists(output):
+        with open(output or log, "rb") as result:
+            text = result.read()
+    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, digest(text, ignore))
+
+
+def median_interval(values):
+    """(low, high) that holds the true median at 95 percent or more, by the order of the values; None for fewer than six."""
+    values, count = sorted(values), len(values)
+    outside, skip = 0.0, 0
+    while skip < count // 2:
+        outside += 2 * math.comb(count, skip) / 2**count
+        if outside > 0.05:
+            break
+        skip += 1
+    return (values[skip - 1], values[count - skip]) if skip else None
+
+
+def with_interval(values):
+    found = median_interval(values)
+    text = f"{statistics.median(values):.3f}"
+    if found:
+        return f"{text} ({found[0]:.3f} to {found[1]:.3f})"
+    return f"{text} (of {len(values)}: too few for an interval)"
+
+
+def take_turns(host, case, rounds, work, result):
+    """A row for each case: every round runs each build once and begins with another one than the last."""
+    costs = {build: [] for build in BUILDS}
+    for turn in range(max(rounds, 1)):
+        for build in BUILDS if turn % 2 == 0 else reversed(BUILDS):
+            log = os.path.join(work, f"{case.name.replace(' ', '-').replace('/', '-')}.{build}.log")
+            output = case.output(build) if case.output else None
+            folder = case.folder(build) if case.folder else None
+            done = cost(case.command(build), log, case.ignore, output, folder)
+            if done.code and build == STOCK:
+                result.remarks.append(f"skipped, {case.name}: ends with {done.code} with the host's own pool; see {log}")
+                return
+            if done.code:
+                result.faults.append(f"{host.name}: {case.name}, {build}: ends with {done.code}; see {log}")
+                return
+            costs[build].append(done)
+    same = len({each.output for build in BUILDS for each in costs[build]}) == 1 if case.lines else None
+    if same is False:
+        result.faults.append(f"{host.name}: {case.name}: the output differs")
+    peaks = {build: max(each.peak_kib for each in costs[build]) / 1024 for build in BUILDS}
+    speeds = [stock.seconds / weft.seconds for stock, weft in zip(costs[STOCK], costs[WEFT])]
+    cpus = [weft.cpu_seconds / stock.cpu_seconds for stock, weft in zip(costs[STOCK], costs[WEFT]) if stock.cpu_seconds]
+    result.rows.append({
+        "host": host.name, "case": case.name, "output": {True: "same", False: "DIFFERS", None: "-"}[same],
+        "peak": f"{peaks[STOCK]:.1f} -> {peaks[WEFT]:.1f} MiB, {peaks[WEFT] / peaks[STOCK]:.3f}",
+        "speed": with_interval(speeds) if rounds else "not timed",
+        "cpu": f"{statistics.median(cpus):.2f}" if rounds and cpus else "",
+    })
+
+
+def measure(host, work, rounds, result):
+    """Suites of both builds, then the cases."""
+    for test, passed in host.suite():
+        result.suites.append((test, passed))
+        if passed[STOCK] and not passed[WEFT]:
+            result.faults.append(f"{host.name}: {test}: {told(passed)}")
+        elif passed[WEFT] and not passed[STOCK]:
+            result.remarks.append(f"{test} fails with the host's own pool here")
+    for case in host.cases():
+        take_turns(host, case, rounds, work, result)
+
+
+def told(passed):
+    return ", ".join(f"{build} {'passes' if good else 'FAILS'}" for build, good in passed.items())
