@@ -1,0 +1,120 @@
+/*
+ * The thread pool on weft, for builds with -Denable_weft=true; thread_pool.c is the one without.
+ *
+ * Job data lies in weft's own queue, up to WEFT_INLINE_MAX bytes without an allocation. As many jobs wait to start as there are
+ * threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where the new job runs at once: there
+ * it would wait for itself.
+ */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft.h>
+
+#include "thread_pool.h"
+
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+
+typedef void (*VmafJobFunc)(void *data, void **thread_data);
+
+/* In the queue, with a copy of the job's data behind it. */
+typedef struct VmafThreadPoolJob {
+    VmafJobFunc func;
+    bool has_data;
+} VmafThreadPoolJob;
+
+#define JOB_SIZE ((sizeof(VmafThreadPoolJob) + 15) & ~(size_t) 15)
+
+struct VmafThreadPool {
+    weft_pool *weft;
+    weft_group jobs;
+};
+
+static int vmaf_error(int weft_error)
+{
+    switch (weft_error) {
+    case WEFT_OK: return 0;
+    case WEFT_ENOMEM: return -ENOMEM;
+    case WEFT_EAGAIN: return -EAGAIN;
+    case WEFT_EDEADLK: return -EDEADLK;
+    case WEFT_ESHUTDOWN: return -ECANCELED;
+    default: return -EINVAL;
+    }
+}
+
+static int vmaf_thread_pool_run(void *payload, weft_worker *self)
+{
+    const VmafThreadPoolJob *job = payload;
+    void *data = job->has_data ? (char *) payload + JOB_SIZE : NULL;
+
+    job->func(data, weft_worker_data(self));
+    return 0;
+}
+
+int vmaf_thread_pool_create(VmafThreadPool **pool, VmafThreadPoolConfig cfg)
+{
+    if (!pool) return -EINVAL;
+    if (!cfg.n_threads) return -EINVAL;
+
+    VmafThreadPool *const p = *pool = calloc(1, sizeof(*p));
+    if (!p) return -ENOMEM;
+
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = MIN(cfg.n_threads, WEFT_WORKERS_MAX);
+    config.name = "vmaf";
+    config.queue_max = cfg.n_threads;
+    config.full = WEFT_FULL_BLOCK;
+    config.flags = WEFT_NO_HELP;
+    config.data_free = cfg.thread_data_free;
+
+    const int err = weft_pool_create(&p->weft, &config);
+    if (err) {
+        free(p);
+        *pool = NULL;
+    }
+    return vmaf_error(err);
+}
+
+int vmaf_thread_pool_enqueue(VmafThreadPool *pool,
+                             void (*func)(void *data, void **thread_data),
+                             void *data, size_t data_sz)
+{
+    if (!pool) return -EINVAL;
+    if (!func) return -EINVAL;
+    if (data_sz > WEFT_PAYLOAD_MAX - JOB_SIZE) return -ENOMEM;
+
+    unsigned char small[WEFT_INLINE_MAX];
+    /* One byte more, so that a pointer to no data is not NULL. */
+    const size_t size = JOB_SIZE + (data ? data_sz + !data_sz : 0);
+    unsigned char *const payload = size <= sizeof(small) ? small : malloc(size);
+    if (!payload) return -ENOMEM;
+
+    const VmafThreadPoolJob job = { .func = func, .has_data = data != NULL };
+    memcpy(payload, &job, sizeof(job));
+    if (data) memcpy(payload + JOB_SIZE, data, data_sz);
+
+    const int err =
+        weft_submit(pool->weft, &pool->jobs, vmaf_thread_pool_run, payload, size);
+    if (payload != small) free(payload);
+    return vmaf_error(err);
+}
+
+int vmaf_thread_pool_wait(VmafThreadPool *pool)
+{
+    if (!pool) return -EINVAL;
+
+    return vmaf_error(weft_wait_until(pool->weft, &pool->jobs, WEFT_HELP_NONE, 0));
+}
+
+int vmaf_thread_pool_destroy(VmafThreadPool *pool)
+{
+    if (!pool) return -EINVAL;
+
+    /* What has not started never does. */
+    const int err = weft_pool_abort(&pool->weft, NULL, NULL);
+    if (!err) free(pool);
+    return vmaf_error(err);
+}
