@@ -23,7 +23,7 @@ void init_ws_task_manager(ws_task_manager_t *man, int *core_id, size_t num_threa
     AssertFatal(num_threads > 0 && num_threads <= OAI_THREADS_MAX, "%zu threads: 1 to %d are possible\n", num_threads,
                 OAI_THREADS_MAX);
     oai_threads threads = {.name = "Tpool", .count = (int)num_threads};
-    for (size_t i = 0; i < num_threads; i++) threads.core_id[i] = core_id[i];
+    memcpy(threads.core_id, core_id, num_threads * sizeof *core_id);
     int error = 0;
     memset(man, 0, sizeof *man);
     oai_crew *crew = crew_open(&threads, &error);

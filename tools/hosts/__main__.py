@@ -78,7 +78,8 @@ def report(results):
             print(f"{result.name}: {test}: {common.told(passed)}")
     rows = [row for result in results for row in result.rows]
     if rows:
-        print("\nspeed: stock's time / weft's, median of the turns (interval at 95 percent); cpu: weft's CPU time / stock's")
+        print("\nspeed: stock's time / weft's, median of the turns (interval at 95 percent); cpu: weft's CPU time / stock's; peak: medians,"
+              " and that of weft's / stock's")
         print(table(rows, ("host", "case", "output", "peak", "speed", "cpu")))
     faults = [fault for result in results for fault in result.faults]
     for fault in faults:

@@ -119,12 +119,13 @@ def take_turns(host, case, rounds, work, result):
     same = len({each.output for build in BUILDS for each in costs[build]}) == 1 if case.lines else None
     if same is False:
         result.faults.append(f"{host.name}: {case.name}: the output differs")
-    peaks = {build: max(each.peak_kib for each in costs[build]) / 1024 for build in BUILDS}
+    peaks = {build: statistics.median(each.peak_kib for each in costs[build]) / 1024 for build in BUILDS}
+    shares = [weft.peak_kib / stock.peak_kib for stock, weft in zip(costs[STOCK], costs[WEFT])]
     speeds = [stock.seconds / weft.seconds for stock, weft in zip(costs[STOCK], costs[WEFT])]
     cpus = [weft.cpu_seconds / stock.cpu_seconds for stock, weft in zip(costs[STOCK], costs[WEFT]) if stock.cpu_seconds]
     result.rows.append({
         "host": host.name, "case": case.name, "output": {True: "same", False: "DIFFERS", None: "-"}[same],
-        "peak": f"{peaks[STOCK]:.1f} -> {peaks[WEFT]:.1f} MiB, {peaks[WEFT] / peaks[STOCK]:.3f}",
+        "peak": f"{peaks[STOCK]:.1f} -> {peaks[WEFT]:.1f} MiB, {statistics.median(shares):.3f}",
         "speed": with_interval(speeds) if rounds else "not timed",
         "cpu": f"{statistics.median(cpus):.2f}" if rounds and cpus else "",
     })

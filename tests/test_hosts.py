@@ -1,0 +1,100 @@
+"""The parts of tools/hosts and adapters/edits.py that need no host's tree: turns, intervals, what is a fault, edits at anchors."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
+sys.path[:0] = [os.path.join(ROOT, "tools", "hosts"), os.path.join(ROOT, "adapters")]
+
+import common  # noqa: E402
+import edits  # noqa: E402
+
+
+class FakeHost:
+    name = "fake"
+
+    def __init__(self, passed, command, ignore=""):
+        self.passed, self.command, self.ignore = passed, command, ignore
+
+    def suite(self):
+        yield "a test", self.passed
+
+    def cases(self):
+        yield common.Case("a case", self.command, ignore=self.ignore)
+
+
+def play(passed, command, ignore="", rounds=2):
+    result = common.Result("fake")
+    with tempfile.TemporaryDirectory() as work:
+        common.measure(FakeHost(passed, command, ignore), work, rounds, result)
+    return result
+
+
+BOTH = {common.STOCK: True, common.WEFT: True}
+
+
+class Measure(unittest.TestCase):
+    def test_equal_hosts_have_no_fault(self):
+        result = play(BOTH, lambda build: ["echo", "same"])
+        self.assertEqual((result.faults, result.rows[0]["output"]), ([], "same"))
+
+    def test_an_output_that_differs_is_a_fault(self):
+        result = play(BOTH, lambda build: ["echo", build])
+        self.assertEqual((len(result.faults), result.rows[0]["output"]), (1, "DIFFERS"))
+
+    def test_what_may_differ_is_left_out(self):
+        self.assertEqual(play(BOTH, lambda build: ["echo", f"fps {build}, same"], "fps [^,]*").faults, [])
+
+    def test_a_test_that_fails_with_weft_alone_is_a_fault(self):
+        self.assertEqual(len(play({common.STOCK: True, common.WEFT: False}, lambda build: ["true"]).faults), 1)
+
+    def test_a_test_that_fails_with_the_hosts_pool_is_told(self):
+        result = play({common.STOCK: False, common.WEFT: True}, lambda build: ["true"])
+        self.assertEqual((result.faults, len(result.remarks)), ([], 1))
+
+    def test_a_program_that_ends_badly(self):
+        self.assertEqual(len(play(BOTH, lambda build: ["false" if build == common.WEFT else "true"]).faults), 1)
+        result = play(BOTH, lambda build: ["false" if build == common.STOCK else "true"])
+        self.assertEqual((result.faults, result.rows, len(result.remarks)), ([], [], 1))
+
+
+class Interval(unittest.TestCase):
+    def test_order_statistics(self):
+        self.assertIsNone(common.median_interval([1, 2, 3, 4, 5]))
+        self.assertEqual(common.median_interval([6, 5, 4, 3, 2, 1]), (1, 6))  # 2 in 64 lie outside
+        self.assertEqual(common.median_interval(list(range(9))), (1, 7))  # 20 in 512
+
+
+class Edits(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        with open(os.path.join(self.folder.name, "file"), "w", encoding="utf-8") as file:
+            file.write("one\ntwo\n")
+
+    def read(self, name="file"):
+        with open(os.path.join(self.folder.name, name), encoding="utf-8") as file:
+            return file.read()
+
+    def test_edits_are_written_together(self):
+        tree = edits.Tree(self.folder.name)
+        tree.replace("file", "two", "2")
+        tree.append("file", "three\n")
+        tree.add("new", "text\n")
+        self.assertEqual(self.read(), "one\ntwo\n")
+        tree.write()
+        self.assertEqual((self.read(), self.read("new")), ("one\n2\nthree\n", "text\n"))
+
+    def test_an_anchor_that_is_not_there_changes_nothing(self):
+        tree = edits.Tree(self.folder.name)
+        tree.replace("file", "two", "2")
+        for wrong in (lambda: tree.replace("file", "four", "4"), lambda: tree.add("file", ""), lambda: tree.replace("none", "a", "b")):
+            self.assertRaises(SystemExit, wrong)
+        self.assertEqual(self.read(), "one\ntwo\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
