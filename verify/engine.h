@@ -8,6 +8,7 @@
  *     race.c    plain accesses, memory blocks and their lifetime
  *     plain.c   what the compiler tells of plain accesses
  *     trace.c   the record of the last steps
+ *     shrink.c  programs that fail, made smaller
  *     explore.c command line, the loop over schedules */
 #ifndef WEFT_EXPLORE_ENGINE_H
 #define WEFT_EXPLORE_ENGINE_H
@@ -209,6 +210,26 @@ void trace_begin(void);
 void trace_place(int32_t time, int32_t newest);
 void trace_step(const char *what, const explore_site *site, uintptr_t address, uint64_t value, uint64_t value2);
 void trace_print(uint32_t last);
+
+/* explore.c */
+/* With buffering twice; true: it was the second time, with a load that read a later store. R tells the rest. */
+bool run_schedule(const explore_driver *driver, uint64_t seed);
+
+/* shrink.c */
+enum { CUTS_MAX = 400 };
+struct cuts { /* a program of an explore_program, and what was taken from it, in this order */
+    uint64_t program;
+    uint32_t count;
+    uint32_t cut[CUTS_MAX];
+};
+struct shrunk {
+    struct cuts cuts;
+    uint64_t seed, schedules;
+    bool was_buffered;
+    char failure[sizeof R.failure];
+};
+/* After a failed schedule of that seed. */
+void shrink(const explore_driver *driver, const struct cuts *from, uint64_t seed, struct shrunk *shrunk);
 
 /* A mark in the hash of the schedule. */
 INLINE void run_mix(uint64_t x) {

@@ -22,6 +22,8 @@ static struct {
     uint32_t steps;
     const char *drivers[64];
     uint32_t driver_count;
+    struct cuts cuts; /* program 0: drawn from the seed */
+    bool whole;
 } options = {.schedules = 10000, .seed = 1, .mode = MODE_MIX};
 
 static const char *const mode_names[] = {"mix", "random", "pct", "dfs"};
@@ -111,7 +113,7 @@ static void run_once(const explore_driver *driver, uint64_t seed, enum foretell 
 
 /* With buffering the same once more, if there is a load that could have read a later store. true: that is the one that
  * counts. */
-static bool run_schedule(const explore_driver *driver, uint64_t seed) {
+bool run_schedule(const explore_driver *driver, uint64_t seed) {
     bool buffers = (options.buffering || (driver->flags & EXPLORE_BUFFERING) != 0) && options.mode != MODE_DFS;
     bool traces = R.trace;
     uint32_t observed = R.observed;
@@ -138,11 +140,23 @@ typedef struct outcome {
     bool failed, exhausted, was_buffered;
 } outcome;
 
+/* The program of that schedule. */
+static uint64_t program_of(const explore_driver *driver, uint64_t seed) {
+    return options.cuts.program != 0 ? options.cuts.program : 1 + (seed - 1) / driver->program->schedules;
+}
+static void make_program(const explore_driver *driver, uint64_t seed, uint64_t *made) {
+    uint64_t program = driver->program == NULL ? *made : program_of(driver, seed);
+    if (program != *made) driver->program->make(program, options.cuts.cut, options.cuts.count);
+    *made = program;
+}
+
 static void explore_schedules(const explore_driver *driver, outcome *out) {
+    uint64_t made = 0;
     uint64_t skip = options.mode == MODE_DFS ? options.seed - 1 : 0;
     uint64_t seed = options.mode == MODE_DFS ? 1 : options.seed;
     for (; out->schedules < options.schedules; seed++) {
         R.trace = options.trace && skip == 0;
+        make_program(driver, seed, &made);
         out->was_buffered = run_schedule(driver, seed);
         if (skip > 0) {
             skip--;
@@ -163,11 +177,31 @@ static void explore_schedules(const explore_driver *driver, outcome *out) {
     out->failed = R.failed;
 }
 
+static void print_cuts(const struct cuts *cuts) {
+    printf(" --program %llu", (unsigned long long)cuts->program);
+    for (uint32_t i = 0; i < cuts->count; i++) printf("%s%u", i == 0 ? " --cut " : ".", cuts->cut[i]);
+}
+
+/* The program as C, made smaller first. */
+static void print_program(const explore_driver *driver, const outcome *out) {
+    struct shrunk shrunk = {.cuts = options.cuts, .seed = out->seed, .was_buffered = out->was_buffered};
+    shrunk.cuts.program = program_of(driver, out->seed);
+    memcpy(shrunk.failure, R.failure, sizeof shrunk.failure);
+    if (!options.whole) shrink(driver, &shrunk.cuts, out->seed, &shrunk);
+    if (!options.whole) printf("    made smaller in %llu schedules: %s\n", (unsigned long long)shrunk.schedules, shrunk.failure);
+    driver->program->print(stdout);
+    printf("    replay: explore %s", driver->name);
+    print_cuts(&shrunk.cuts);
+    printf(" --whole --seed %llu --mode %s --schedules 1 --trace%s\n", (unsigned long long)shrunk.seed,
+           mode_names[options.mode], shrunk.was_buffered ? " --buffering" : "");
+}
+
 static void print_failure(const explore_driver *driver, const outcome *out) {
     if (!options.trace) trace_print(FAILURE_STEPS);
     printf("%s: FAILED in schedule %llu: %s\n", driver->name, (unsigned long long)out->schedules, R.failure);
     printf("    replay: explore %s --seed %llu --mode %s --schedules 1 --trace%s\n", driver->name,
            (unsigned long long)out->seed, mode_names[options.mode], out->was_buffered ? " --buffering" : "");
+    if (driver->program != NULL) print_program(driver, out);
 }
 
 /* Whether the driver did what it is for. */
@@ -328,6 +362,9 @@ static int usage(void) {
           "    --buffering                lets loads read stores that run later (twice the time)\n"
           "    --lose-barrier             the system's barrier may stop working in the middle\n"
           "    --stacks                   checks also what threads do on their own stacks (slow)\n"
+          "    --program N                of drivers that draw programs: this one in every schedule\n"
+          "    --cut N.N...               ... made smaller in these ways\n"
+          "    --whole                    a program that fails is not made smaller\n"
           "    --quiet                    prints failures only\n",
           stderr);
     return 2;
@@ -366,6 +403,16 @@ static bool set_mode(const char *name) {
 
 static uint32_t dfs_preemptions = 2, dfs_departures = 1;
 
+/* Numbers with dots between them. */
+static bool set_cuts(const char *text) {
+    for (char *end; options.cuts.count < CUTS_MAX; text = end + 1) {
+        options.cuts.cut[options.cuts.count++] = (uint32_t)strtoul(text, &end, 10);
+        if (end == text || *end == 0) return end != text;
+        if (*end != '.') return false;
+    }
+    return false;
+}
+
 /* An option with a value; false: unknown, or a bad value. */
 static bool set_option(const char *name, const char *value) {
     char *end;
@@ -373,6 +420,7 @@ static bool set_option(const char *name, const char *value) {
     bool is_number = *value != 0 && *end == 0;
     if (strcmp(name, "--mode") == 0) return set_mode(value);
     if (strcmp(name, "--mutant") == 0) return set_mutant(value);
+    if (strcmp(name, "--cut") == 0) return set_cuts(value);
     if (!is_number) return false;
     if (strcmp(name, "--schedules") == 0)
         options.schedules = number;
@@ -384,6 +432,8 @@ static bool set_option(const char *name, const char *value) {
         options.steps = (uint32_t)number;
     else if (strcmp(name, "--preemptions") == 0)
         dfs_preemptions = (uint32_t)number;
+    else if (strcmp(name, "--program") == 0)
+        options.cuts.program = number;
     else if (strcmp(name, "--departures") == 0)
         dfs_departures = (uint32_t)number;
     else
@@ -396,6 +446,7 @@ static bool set_switch(const char *name) {
     if (strcmp(name, "--stacks") == 0) return R.stacks = true;
     if (strcmp(name, "--buffering") == 0) return options.buffering = true;
     if (strcmp(name, "--lose-barrier") == 0) return R.loses_barrier = true;
+    if (strcmp(name, "--whole") == 0) return options.whole = true;
     if (strcmp(name, "--quiet") == 0) return options.quiet = true;
     if (strcmp(name, "--coverage") == 0) return options.coverage = true;
     return false;

@@ -8,6 +8,8 @@
 
 #include "os.h"
 
+#include <stdio.h>
+
 #define EXPLORE_DRIVER_THREADS 8
 
 /* explore_driver.flags */
@@ -21,6 +23,15 @@
 #define EXPLORE_LOSES_BARRIER 256u /* as with --lose-barrier: light fences become full ones in the middle */
 #define EXPLORE_BUFFERING 64u      /* as with --buffering: a load may read a store that runs later */
 
+/* A driver that runs a program drawn from a number. Failing ones are made smaller, and printed. */
+typedef struct explore_program {
+    /* Makes the program of that number and applies the cuts; false: the last one changes nothing. */
+    bool (*make)(uint64_t number, const uint32_t *cuts, uint32_t count);
+    uint32_t (*ways)(void); /* cuts that may be tried: numbers below this */
+    void (*print)(FILE *file);
+    uint32_t schedules; /* of each program, one after another */
+} explore_program;
+
 typedef struct explore_driver {
     const char *name;
     const char *about;
@@ -31,6 +42,7 @@ typedef struct explore_driver {
     uint32_t must_see;      /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
     uint32_t steps_max;     /* a longer schedule is a livelock; 0: 50,000 */
     const char *fails_with; /* a word of the report that a seeded fault must end in; NULL: any */
+    const explore_program *program;
 } explore_driver;
 
 #define EXPLORE_DRIVER(id, ...)                                                                                             \

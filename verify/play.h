@@ -1,0 +1,201 @@
+/* play.h: a program being run: who is where, what was submitted, who knows of it. play.c, play_more.c and play_heap.c make the
+ * calls, spec.c judges them. The world (the explorer, or real threads) supplies threads, memory and the clock. */
+#ifndef WEFT_VERIFY_PLAY_H
+#define WEFT_VERIFY_PLAY_H
+
+#include "program.h"
+#if defined(WEFT_EXPLORE)
+#include "explore.h"
+#endif
+#include "weft.h"
+
+#include <stdatomic.h>
+
+enum {
+    SLOTS = 16384,
+    BATCHES = 4096,
+    KNOWN = 256,    /* batches, and calls of weft_graph_cancel, whose order with others is kept */
+    NUMBERS = 64,   /* groups whose relations are kept */
+    UNTRACKED = 255,
+    ANONYMOUS = 8,  /* batches at once whose payload has no room for a number */
+    OWN_BATCHES = 16
+};
+
+/* What has happened before: batches by their number. */
+typedef struct mask {
+    uint64_t word[KNOWN / 64];
+} mask;
+typedef struct shared_mask {
+    _Atomic uint64_t word[KNOWN / 64];
+} shared_mask;
+
+/* A weft_group, from its making until its memory goes. */
+struct group {
+    weft_group *memory; /* NULL: the pool's own */
+    uint32_t flags;
+    uint32_t serial; /* no other group ever has it */
+    uint8_t number;  /* or UNTRACKED */
+    bool is_shared; /* more than one may use it at once */
+    bool is_pools;
+    _Atomic uint32_t failures; /* bit n: a task returned n */
+    _Atomic uint32_t cancels, deadlines, others;
+    /* what the frame that opened it knows, while others is 0 */
+    bool is_open, is_cancelled, must_be_late, is_unsure, has_tasks;
+    uint32_t batch_count;
+    uint16_t batch[OWN_BATCHES];
+    struct group *next; /* of play.abandoned */
+};
+
+enum slot_state { SLOT_FREE, SLOT_GIVEN, SLOT_BEGUN, SLOT_ENDED, SLOT_FAILED, SLOT_CLEANED, SLOT_REFUSED };
+
+/* A task. */
+struct slot {
+    _Atomic uint8_t state; /* enum slot_state */
+    _Atomic uint8_t moved; /* an object's payload was made so often */
+    uint16_t batch;
+    uint16_t index; /* in the batch */
+    uint32_t size;
+    uint32_t written; /* plain: by the task, or by clean */
+    unsigned char *block; /* plain: by who submits it; the task frees it */
+};
+
+/* The tasks of one call of an operation. */
+struct batch {
+    const struct op *op;
+    struct group *group; /* there as long as a task of it has not ended */
+    uint32_t serial, after_serial; /* of the groups */
+    uint8_t number, after_number, anonymous;
+    bool is_held; /* submitted after another group */
+    uint16_t levels;
+    uint32_t first, given; /* slots */
+    _Atomic uint32_t accepted, ended, begun;
+    mask known;      /* when they were submitted */
+    shared_mask end; /* when they had ended */
+};
+
+/* A loop, a forked call or a graph's run: what runs inside belongs to `group`. */
+struct region {
+    struct region *above;
+    struct group *group; /* NULL: a thread's from outside */
+    const struct op *op;
+    mask known;
+    shared_mask end;
+    uint32_t written; /* plain */
+};
+
+enum doing { DOES_NOTHING, SUBMITS, RUNS, WAITS, LOOPS, JOINS, CALLS, RUNS_GRAPH, BLOCKS };
+
+/* What a thread is in: its own body, a task, a piece of a loop, a forked call, a node. On the thread's stack. */
+struct frame {
+    struct frame *beneath; /* what it has interrupted, waiting */
+    const struct body *body; /* or NULL */
+    weft_worker *self;       /* NULL: a thread from outside */
+    struct group *group;     /* NULL: none */
+    struct region *region;   /* or NULL */
+    mask known;
+    enum doing doing;
+    enum weft_help help;    /* WAITS */
+    struct group *waits_for; /* WAITS, RUNS_GRAPH */
+    struct region *joins;   /* JOINS, LOOPS, CALLS, RUNS_GRAPH */
+    uint32_t batch;         /* SUBMITS, RUNS */
+    struct group *local[2];
+    bool is_task;
+};
+
+/* A thread's own. */
+struct here {
+    struct frame *top;
+    unsigned char payload[PROGRAM_PAYLOAD + 16] __attribute__((aligned(16)));
+};
+
+struct node {
+    struct graph *graph;
+    uint8_t index;
+    _Atomic uint8_t begun, ended, failed;
+    shared_mask end;
+};
+struct graph {
+    weft_graph *graph;
+    const struct program_graph *drawn;
+    _Atomic uint32_t used; /* a thread is about to run it, or runs it */
+    struct node node[PROGRAM_NODES];
+    struct group group; /* of the run */
+    uint32_t *written;  /* plain: by each node, in memory of the run's own */
+    struct region region;
+    _Atomic uint32_t cancelled_inside;
+    uint32_t last_end; /* event: its last run has returned; KNOWN: none has */
+    _Atomic uint32_t cancels_begun, cancels_ended;
+    shared_mask cancels; /* that have returned */
+};
+
+struct play {
+    const struct program *program;
+    const struct program_pool *drawn;
+    const struct program_limits *limits;
+    weft_pool *pool;
+    weft_config config;
+    struct group own, shared[PROGRAM_SHARED];
+    struct graph graph[PROGRAM_GRAPHS];
+    struct slot slot[SLOTS];
+    struct batch batch[BATCHES];
+    _Atomic uint32_t slots, batches, numbers, serials;
+    _Atomic uint32_t anonymous[ANONYMOUS]; /* batch + 1 */
+    _Atomic uint32_t null_cleaned;
+    _Atomic uint32_t background; /* tasks of such groups that run, and hold a slot */
+    _Atomic uint32_t aborting;
+    struct group *_Atomic abandoned; /* whose last wait was refused: their memory stays until the pool has ended */
+    _Atomic uint64_t below[NUMBERS];           /* by group: those of which a task of it has made use */
+    _Atomic uint32_t waits[NUMBERS][NUMBERS]; /* by group: those that it waits for now, and how often */
+    uint64_t tasks; /* of all programs so far */
+};
+
+extern struct play play;
+
+/* ---- the world ---------------------------------------------------------------------------------------------------- */
+
+void *world_alloc(size_t bytes);
+void world_free(void *memory);
+/* The last wait for the group has returned: nobody of weft may touch it any more. */
+void world_group_end(weft_group *group);
+void world_reads(const void *memory, size_t bytes);
+void world_writes(const void *memory, size_t bytes);
+/* Lets others run. */
+void world_step(void);
+uint64_t world_now_ns(void);
+struct here *world_here(void);
+void world_fail(const char *text) __attribute__((noreturn));
+
+/* ---- play.c ------------------------------------------------------------------------------------------------------- */
+
+/* The program's pools, one after another, are begun and ended by one thread: for each, play_begin, then a thread for each of
+ * drawn->threads, which calls play_thread and gets its knowledge back, and when these have ended play_end. */
+void play_reset(const struct program *program, const struct program_limits *limits);
+void play_begin(uint32_t pool);
+void play_thread(uint32_t thread, mask *known);
+void play_end(const mask *known);
+void play_finish(void); /* after the last pool */
+
+void play_body(struct frame *frame);
+void frame_enter(struct frame *frame);
+void frame_leave(const struct frame *frame);
+struct group *group_named(struct frame *frame, uint8_t name);
+uint64_t moment_ns(uint8_t when);
+/* The number of something that others may know of; KNOWN: there are no more. */
+uint32_t event_new(void);
+struct batch *batch_new(struct frame *frame, const struct op *op, struct group *group);
+void batch_submit(struct frame *frame, struct batch *batch, uint32_t count);
+void group_new(struct group *group, weft_group *memory, uint32_t flags);
+int group_wait(struct frame *frame, struct group *group, enum weft_help help, uint64_t until_ns);
+
+/* play_more.c, play_heap.c */
+void play_op_more(struct frame *frame, const struct op *op);
+void play_graphs_make(void);
+void play_graphs_end(void);
+void play_heap(struct frame *frame, const struct op *op);
+void play_private(struct frame *frame, const struct op *op);
+void fill(unsigned char *memory, size_t bytes, uint32_t number);
+bool is_filled(const unsigned char *memory, size_t bytes, uint32_t number);
+
+__attribute__((noreturn, format(printf, 1, 2))) void play_fail(const char *format, ...);
+
+#endif

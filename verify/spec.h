@@ -1,0 +1,54 @@
+/* spec.h: what weft.h promises, as code: see spec.c. Each function looks at one call, or at one task, and fails the run when
+ * weft.h does not allow what it sees. */
+#ifndef WEFT_VERIFY_SPEC_H
+#define WEFT_VERIFY_SPEC_H
+
+#include "play.h"
+
+/* ---- knowledge ---------------------------------------------------------------------------------------------------- */
+
+void known_add(mask *known, uint32_t number);
+bool known_has(const mask *known, uint32_t number);
+void known_join(mask *known, const shared_mask *more);
+void known_tell(shared_mask *known, const mask *more);
+
+/* ---- tasks -------------------------------------------------------------------------------------------------------- */
+
+void spec_submits(struct frame *frame, struct batch *batch);
+void spec_submit_begins(const struct batch *batch);
+void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slot, int error);
+void spec_task_begins(struct frame *frame, uint32_t slot);
+void spec_task_ends(struct frame *frame, uint32_t slot, int code);
+void spec_task_cleaned(uint32_t slot);
+/* A piece of a loop, a forked call or a node begins on the calling thread. */
+void spec_part_begins(const struct frame *frame);
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+struct wait {
+    enum weft_help help;
+    uint64_t until_ns;
+    bool was_justified; /* WEFT_EDEADLK, when it began */
+};
+void spec_wait_begins(struct frame *frame, struct group *group, struct wait *wait);
+void spec_wait_returns(struct frame *frame, struct group *group, const struct wait *wait, int error);
+void spec_cancelled(struct frame *frame, struct group *group, int error);
+void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, int error);
+void spec_boosted(const struct frame *frame, struct group *group, int error);
+void spec_stale(const char *call, int error);
+/* The frame has no group, or its group was cancelled at some time. */
+bool may_be_cancelled(const struct group *group);
+
+/* ---- loops, graphs, the pool -------------------------------------------------------------------------------------- */
+
+void spec_loop(const struct frame *frame, const struct op *op, const uint32_t *runs, int error);
+uint64_t reduce_combine(uint64_t left, uint64_t right);
+uint64_t reduce_leaf(uint64_t begin, uint64_t end);
+bool spec_reduced(const struct op *op, uint64_t result);
+void spec_graph_begins(struct frame *frame, struct graph *graph, uint32_t *active);
+void spec_node_begins(struct frame *frame, struct node *node);
+void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t active, int error);
+/* Every task that was submitted has been run, or cleaned. */
+void spec_all_ended(const char *when);
+
+#endif
