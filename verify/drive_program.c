@@ -12,7 +12,7 @@ static const struct program_limits limits = {.threads = 3,
                                              .workers = 2,
                                              .depth = 3,
                                              .ops = 4,
-                                             .tasks = 64,
+                                             .tasks = 48,
                                              .count = 3,
                                              .nested = 3,
                                              .pools = 2,
@@ -22,7 +22,7 @@ static const struct program_limits limits = {.threads = 3,
                                              .is_model = true};
 /* Waits nested deeper than any table of weft's. */
 static const struct program_limits deep_limits = {.threads = 2,
-                                                  .workers = 1,
+                                                  .workers = 2,
                                                   .depth = 2,
                                                   .ops = 3,
                                                   .tasks = 100,
@@ -106,8 +106,8 @@ static void run_deep(void) { run_with(&deep_limits); }
 static const explore_program any = {.make = make, .ways = ways, .print = print, .schedules = 12};
 static const explore_program deep = {.make = make_deep, .ways = ways, .print = print, .schedules = 4};
 
-EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any, .steps_max = 60000);
-EXPLORE_DRIVER(program_sound, .about = "the same, no wake-up lost", .threads = {run}, .program = &any, .steps_max = 60000,
+EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any, .steps_max = 500000);
+EXPLORE_DRIVER(program_sound, .about = "the same, no wake-up lost", .threads = {run}, .program = &any, .steps_max = 500000,
                .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(program_deep, .about = "programs whose waits are nested deep", .threads = {run_deep}, .program = &deep,
-               .steps_max = 120000);
+               .steps_max = 1000000);

@@ -439,7 +439,7 @@ static void state_clear(void) {
     atomic_store(&play.abandoned, NULL);
     for (uint32_t i = 0; i < ANONYMOUS; i++) atomic_store(&play.anonymous[i], 0);
     for (uint32_t i = 0; i < PROGRAM_GRAPHS; i++) {
-        play.graph[i].last_end = KNOWN;
+        memset(&play.graph[i].ends, 0, sizeof play.graph[i].ends);
         memset(&play.graph[i].cancels, 0, sizeof play.graph[i].cancels);
     }
     memset((void *)play.below, 0, sizeof play.below);

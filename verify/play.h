@@ -123,7 +123,7 @@ struct graph {
     uint32_t *written;  /* plain: by each node, in memory of the run's own */
     struct region region;
     _Atomic uint32_t cancelled_inside;
-    uint32_t last_end; /* event: its last run has returned; KNOWN: none has */
+    shared_mask ends; /* runs that have returned */
     _Atomic uint32_t cancels_begun, cancels_ended;
     shared_mask cancels; /* that have returned */
 };

@@ -271,6 +271,14 @@ void play_graphs_end(void) {
         if (weft_graph_destroy(&play.graph[g].graph) != WEFT_OK) play_fail("a graph could not be ended");
 }
 
+/* It has happened, and the frame knows. */
+static void event_tell(struct frame *frame, shared_mask *events, uint32_t event) {
+    mask known = {{0}};
+    known_add(&known, event);
+    known_tell(events, &known);
+    known_add(&frame->known, event);
+}
+
 static bool is_in_graph(const struct frame *frame, const struct graph *graph) {
     for (; frame != NULL; frame = frame->beneath)
         if (frame->region == &graph->region) return true;
@@ -304,8 +312,7 @@ static void op_graph(struct frame *frame, const struct op *op) {
     spec_graph_returns(frame, graph, active, error);
     known_join(&frame->known, &graph->region.end);
     world_free(graph->written);
-    graph->last_end = event_new();
-    known_add(&frame->known, graph->last_end);
+    event_tell(frame, &graph->ends, event_new());
     atomic_store(&graph->used, 0);
 }
 
@@ -313,7 +320,6 @@ static void op_graph(struct frame *frame, const struct op *op) {
 static void op_graph_cancel(struct frame *frame, const struct op *op) {
     struct graph *graph = &play.graph[op->graph];
     uint32_t event = event_new();
-    mask known = {{0}};
     if (event == KNOWN) return;
     atomic_fetch_add(&graph->cancels_begun, 1);
     atomic_fetch_add(&graph->group.cancels, 1);
@@ -321,9 +327,7 @@ static void op_graph_cancel(struct frame *frame, const struct op *op) {
     int error = weft_graph_cancel(play.pool, graph->graph);
     if (error != WEFT_OK) play_fail("weft_graph_cancel: %s", weft_strerror(error));
     if (is_inside) atomic_store(&graph->cancelled_inside, 1);
-    known_add(&known, event);
-    known_tell(&graph->cancels, &known);
-    known_add(&frame->known, event);
+    event_tell(frame, &graph->cancels, event);
     atomic_fetch_add(&graph->cancels_ended, 1);
 }
 

@@ -486,7 +486,7 @@ void spec_boosted(const struct frame *frame, struct group *group, int error) {
 
 /* A weft_group that another pool, which has ended, has left with an id. */
 void spec_stale(const char *call, int error) {
-    if (error >= 0) play_fail("%s with a group of another pool: %s", call, weft_strerror(error));
+    if (error != WEFT_EINVAL) play_fail("%s with a group of another pool: %s", call, weft_strerror(error));
 }
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
@@ -525,13 +525,18 @@ bool spec_reduced(const struct op *op, uint64_t result) {
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
+static bool knows_all(const struct frame *frame, const shared_mask *events) {
+    mask happened = {{0}};
+    known_join(&happened, events);
+    bool all = true;
+    for (uint32_t i = 0; i < KNOWN / 64; i++) all &= (happened.word[i] & ~frame->known.word[i]) == 0;
+    return all;
+}
+
 /* A cancellation that may concern the run: `active` when it began, or begun since. One that has returned before, to the
  * runner's knowledge, does not. */
 void spec_graph_begins(struct frame *frame, struct graph *graph, uint32_t *active) {
-    mask returned = {{0}};
-    known_join(&returned, &graph->cancels);
-    bool all_known = true;
-    for (uint32_t i = 0; i < KNOWN / 64; i++) all_known &= (returned.word[i] & ~frame->known.word[i]) == 0;
+    bool all_known = knows_all(frame, &graph->cancels);
     uint32_t ended = get(&graph->cancels_ended), begun = get(&graph->cancels_begun);
     *active = !all_known || ended != begun ? UINT32_MAX : begun;
     puts_below(&graph->group, frame->group);
@@ -594,8 +599,11 @@ void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t activ
     covers(&frame->known, graph->group.serial, "a graph's run returned");
     bool may_cancel = active == UINT32_MAX || active != get(&graph->cancels_begun) || get(&play.aborting) != 0;
     bool must_cancel = get(&graph->cancelled_inside) != 0;
+    /* "and, with nothing run, the errors of weft_submit" */
+    bool is_bounded = play.drawn->queue_max != 0 && play.drawn->full == WEFT_FULL_ERROR;
+    if (error == WEFT_EFULL && ran == 0 && is_bounded && !pool_helps() && !is_in_task(frame)) return;
     /* Another thread's run before this one need not have ended for this thread. */
-    if (error == WEFT_EBUSY && ran == 0 && graph->last_end != KNOWN && !known_has(&frame->known, graph->last_end)) return;
+    if (error == WEFT_EBUSY && ran == 0 && !knows_all(frame, &graph->ends)) return;
     if ((ran & ~expected) != 0) play_fail("nodes %#x of a graph ran that must not", ran & ~expected);
     if (error == WEFT_ECANCELED ? !may_cancel || failed != 0
                                 : error != failed || must_cancel > (error != 0) || (ran != expected && !may_cancel))
