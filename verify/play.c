@@ -23,6 +23,8 @@ static uint32_t get(const _Atomic uint32_t *count) { return atomic_load_explicit
 void frame_enter(struct frame *frame) {
     struct here *here = world_here();
     frame->beneath = here->top;
+    frame->own.above = frame->part_of;
+    frame->own.beneath = here->top == NULL ? NULL : &here->top->own;
     here->top = frame;
 }
 void frame_leave(const struct frame *frame) { world_here()->top = frame->beneath; }
@@ -106,12 +108,12 @@ static int task_run(uint32_t number, unsigned char *payload, bool is_copy, weft_
     struct slot *slot = &play.slot[number];
     const struct batch *batch = &play.batch[slot->batch];
     const struct op *op = batch->op;
-    struct frame frame = {.self = self, .group = batch->group, .is_task = true};
+    struct frame frame = {.self = self, .group = batch->group, .is_task = true, .is_joined = batch->is_joined};
     int code = op->fails == slot->index ? op->code : 0;
     bool is_nest = op->kind == OP_NEST && batch->levels > 0;
     if (op->body != NO_BODY && !is_nest) frame.body = &play.program->body[op->body];
     frame_enter(&frame);
-    if (frame.beneath != NULL) frame.region = frame.beneath->region; /* which cannot end before this task */
+    if (frame.beneath != NULL) frame.is_joined |= frame.beneath->is_joined; /* it cannot end before this task */
     spec_task_begins(&frame, number);
     payload_check(payload, number, is_copy);
     block_end(slot, number);
@@ -219,6 +221,7 @@ struct batch *batch_new(struct frame *frame, const struct op *op, struct group *
         batch->after_serial = after->serial;
         batch->is_held = true;
     }
+    batch->is_joined = frame->is_joined;
     batch->known = frame->known;
     if (op->count == 1) known_add(&batch->known, number);
     batch->op = op;
@@ -302,9 +305,17 @@ void batch_submit(struct frame *frame, struct batch *batch, uint32_t count) {
     known_add(&frame->known, index);
 }
 
+/* WEFT_EDEADLK does not see a circle that goes through a loop's end or a join: a piece of a loop that waits for the group of a
+ * task which, on top of another task, waits for the loop. So there waits for groups that others use have a deadline. */
+static bool waits_are_bounded(const struct frame *frame, const struct group *group) {
+    return frame->is_joined && group != frame->local[0] && group != frame->local[1];
+}
+
 static void op_submit(struct frame *frame, const struct op *op) {
     bool is_child = op->kind == OP_CHILD;
     struct group *group = is_child ? frame->group : group_named(frame, op->group);
+    bool is_after = op->kind == OP_AFTER || op->kind == OP_AFTER_OBJECT;
+    if (is_after && waits_are_bounded(frame, group_named(frame, op->after))) return;
     if (is_child && (frame->self == NULL || group == NULL)) return;
     struct batch *batch = batch_new(frame, op, group);
     if (batch != NULL) batch_submit(frame, batch, op->kind == OP_NEST ? 1 : op->count);
@@ -313,16 +324,17 @@ static void op_submit(struct frame *frame, const struct op *op) {
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
 void group_new(struct group *group, weft_group *memory, uint32_t flags) {
-    uint32_t number = take(&play.numbers);
     memset(group, 0, sizeof *group);
     group->memory = memory;
     group->flags = flags;
     group->serial = take(&play.serials) + 1;
-    group->number = number < NUMBERS ? (uint8_t)number : UNTRACKED;
+    group->number = relations_begin();
     if (memory == NULL) return;
     world_writes(memory, sizeof *memory);
     *memory = (weft_group){.flags = flags};
 }
+
+void group_end(const struct group *group) { relations_end(group->number); }
 
 static struct group *group_local(struct frame *frame, uint32_t which) {
     if (frame->local[which] != NULL) return frame->local[which];
@@ -348,7 +360,10 @@ int group_wait(struct frame *frame, struct group *group, enum weft_help help, ui
 }
 
 static void op_wait(struct frame *frame, const struct op *op) {
-    group_wait(frame, group_named(frame, op->group), (enum weft_help)op->help, moment_ns(op->when));
+    struct group *group = group_named(frame, op->group);
+    uint8_t when = op->when == MOMENT_NONE || op->when == MOMENT_FAR ? MOMENT_SOON : op->when;
+    if (!waits_are_bounded(frame, group)) when = op->when;
+    group_wait(frame, group, (enum weft_help)op->help, moment_ns(when));
 }
 
 static void op_cancel(struct frame *frame, const struct op *op) {
@@ -403,6 +418,7 @@ static void locals_end(struct frame *frame) {
             group_abandon(group);
             continue;
         }
+        group_end(group);
         world_group_end(group->memory);
         world_free(group);
     }
@@ -434,6 +450,7 @@ static void state_clear(void) {
     atomic_store(&play.slots, 0);
     atomic_store(&play.batches, 0);
     atomic_store(&play.numbers, 0);
+    atomic_store(&play.has_untracked, 0);
     atomic_store(&play.null_cleaned, 0);
     atomic_store(&play.aborting, 0);
     atomic_store(&play.abandoned, NULL);

@@ -65,7 +65,8 @@ struct batch {
     struct group *group; /* there as long as a task of it has not ended */
     uint32_t serial, after_serial; /* of the groups */
     uint8_t number, after_number, anonymous;
-    bool is_held; /* submitted after another group */
+    bool is_held;   /* submitted after another group */
+    bool is_joined; /* by a frame that is */
     uint16_t levels;
     uint32_t first, given; /* slots */
     _Atomic uint32_t accepted, ended, begun;
@@ -73,14 +74,17 @@ struct batch {
     shared_mask end; /* when they had ended */
 };
 
-/* A loop, a forked call or a graph's run: what runs inside belongs to `group`. */
+/* A loop, a forked call or a graph's run: what runs inside belongs to `group`. Also each frame, in what it is a piece of, and on
+ * top of another. */
 struct region {
-    struct region *above;
+    const struct region *above;   /* what it lies in, or NULL */
+    const struct region *beneath; /* what its thread has interrupted for it, or NULL */
     struct group *group; /* NULL: a thread's from outside */
     const struct op *op;
     mask known;
     shared_mask end;
     uint32_t written; /* plain */
+    bool is_joined;
 };
 
 enum doing { DOES_NOTHING, SUBMITS, RUNS, WAITS, LOOPS, JOINS, CALLS, RUNS_GRAPH, BLOCKS };
@@ -91,7 +95,8 @@ struct frame {
     const struct body *body; /* or NULL */
     weft_worker *self;       /* NULL: a thread from outside */
     struct group *group;     /* NULL: none */
-    struct region *region;   /* or NULL */
+    struct region *part_of;  /* or NULL */
+    struct region own;
     mask known;
     enum doing doing;
     enum weft_help help;    /* WAITS */
@@ -100,6 +105,7 @@ struct frame {
     uint32_t batch;         /* SUBMITS, RUNS */
     struct group *local[2];
     bool is_task;
+    bool is_joined; /* a loop or a join may be waiting for it: see waits_are_bounded */
 };
 
 /* A thread's own. */
@@ -138,12 +144,14 @@ struct play {
     struct graph graph[PROGRAM_GRAPHS];
     struct slot slot[SLOTS];
     struct batch batch[BATCHES];
-    _Atomic uint32_t slots, batches, numbers, serials;
+    _Atomic uint32_t slots, batches, serials;
     _Atomic uint32_t anonymous[ANONYMOUS]; /* batch + 1 */
     _Atomic uint32_t null_cleaned;
     _Atomic uint32_t background; /* tasks of such groups that run, and hold a slot */
     _Atomic uint32_t aborting;
     struct group *_Atomic abandoned; /* whose last wait was refused: their memory stays until the pool has ended */
+    _Atomic uint64_t numbers;                  /* in use */
+    _Atomic uint32_t has_untracked;            /* there were more groups at once: relations are not known */
     _Atomic uint64_t below[NUMBERS];           /* by group: those of which a task of it has made use */
     _Atomic uint32_t waits[NUMBERS][NUMBERS]; /* by group: those that it waits for now, and how often */
     uint64_t tasks; /* of all programs so far */
@@ -185,6 +193,7 @@ uint32_t event_new(void);
 struct batch *batch_new(struct frame *frame, const struct op *op, struct group *group);
 void batch_submit(struct frame *frame, struct batch *batch, uint32_t count);
 void group_new(struct group *group, weft_group *memory, uint32_t flags);
+void group_end(const struct group *group); /* no task of it is left */
 int group_wait(struct frame *frame, struct group *group, enum weft_help help, uint64_t until_ns);
 
 /* play_more.c, play_heap.c */

@@ -78,6 +78,28 @@ static void covers(mask *known, uint32_t serial, const char *what) {
 
 /* ---- relations ---------------------------------------------------------------------------------------------------- */
 
+uint8_t relations_begin(void) {
+    uint64_t used = atomic_load_explicit(&play.numbers, memory_order_relaxed);
+    while (used != UINT64_MAX) {
+        uint32_t number = (uint32_t)__builtin_ctzll(~used);
+        if (atomic_compare_exchange_weak(&play.numbers, &used, used | UINT64_C(1) << number)) return (uint8_t)number;
+    }
+    atomic_store_explicit(&play.has_untracked, 1, memory_order_relaxed);
+    return UNTRACKED;
+}
+void relations_end(uint8_t number) {
+    if (number == UNTRACKED) return;
+    uint64_t bit = UINT64_C(1) << number;
+    uint64_t lower = atomic_exchange_explicit(&play.below[number], 0, memory_order_relaxed) & ~bit;
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        if ((atomic_load_explicit(&play.below[i], memory_order_relaxed) & bit) == 0) continue;
+        atomic_fetch_or_explicit(&play.below[i], lower, memory_order_relaxed); /* a claim may be older than the end */
+        atomic_fetch_and_explicit(&play.below[i], ~bit, memory_order_relaxed);
+    }
+    atomic_fetch_and(&play.numbers, ~bit);
+}
+static bool are_known(void) { return get(&play.has_untracked) == 0; }
+
 static bool waits_for(uint32_t from, uint32_t to) {
     uint64_t seen = UINT64_C(1) << from, open = seen;
     while (open != 0) {
@@ -96,7 +118,7 @@ static bool waits_for(uint32_t from, uint32_t to) {
 static bool is_below(const struct group *group, const struct group *upper) {
     if (group == upper) return true;
     if (group == NULL || upper == NULL) return false;
-    if (group->number == UNTRACKED || upper->number == UNTRACKED) return true; /* not known */
+    if (!are_known()) return true;
     uint64_t seen = UINT64_C(1) << upper->number, open = seen;
     while (open != 0) {
         uint32_t at = (uint32_t)__builtin_ctzll(open);
@@ -132,7 +154,7 @@ static bool stands_on(const struct frame *frame, const struct group *group) {
 
 /* `after` cannot end before `group`. */
 static bool ends_after(const struct group *after, const struct group *group) {
-    if (after == group || after->number == UNTRACKED || group->number == UNTRACKED) return true;
+    if (after == group || !are_known()) return true;
     return waits_for(after->number, group->number);
 }
 
@@ -242,9 +264,10 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
 
 /* ---- what runs on top of what ------------------------------------------------------------------------------------- */
 
+/* The outer one cannot end before. */
 static bool is_inside(const struct region *region, const struct region *outer) {
     for (; region != NULL; region = region->above)
-        if (region == outer) return true;
+        if (region == outer || (region->beneath != NULL && is_inside(region->beneath, outer))) return true;
     return false;
 }
 
@@ -275,7 +298,7 @@ static bool lets_part_run(const struct frame *frame, const struct region *region
     switch (frame->doing) {
     case WAITS: return wait_lets_run(frame, region->group);
     case RUNS_GRAPH: return is_inside(region, frame->joins) || wait_lets_run(frame, region->group);
-    case CALLS: return region->above == frame->region;
+    case CALLS: return region->above == &frame->own;
     case LOOPS:
     case JOINS: return is_inside(region, frame->joins);
     default: return false;
@@ -290,8 +313,8 @@ static const char *doing_text(const struct frame *frame) {
 
 void spec_part_begins(const struct frame *frame) {
     if (frame->self == NULL) play_fail("a piece or call has no worker");
-    if (frame->beneath == NULL || lets_part_run(frame->beneath, frame->region)) return;
-    play_fail("%s of %s was run inside %s for %s", frame->region->op == NULL ? "a node" : op_name(frame->region->op->kind),
+    if (frame->beneath == NULL || lets_part_run(frame->beneath, frame->part_of)) return;
+    play_fail("%s of %s was run inside %s for %s", frame->part_of->op == NULL ? "a node" : op_name(frame->part_of->op->kind),
               group_text(frame->group), doing_text(frame->beneath), group_text(frame->beneath->waits_for));
 }
 
@@ -601,7 +624,7 @@ void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t activ
     bool must_cancel = get(&graph->cancelled_inside) != 0;
     /* "and, with nothing run, the errors of weft_submit" */
     bool is_bounded = play.drawn->queue_max != 0 && play.drawn->full == WEFT_FULL_ERROR;
-    if (error == WEFT_EFULL && ran == 0 && is_bounded && !pool_helps() && !is_in_task(frame)) return;
+    if (error == WEFT_EFULL && ran == 0 && is_bounded && !pool_helps()) return;
     /* Another thread's run before this one need not have ended for this thread. */
     if (error == WEFT_EBUSY && ran == 0 && !knows_all(frame, &graph->ends)) return;
     if ((ran & ~expected) != 0) play_fail("nodes %#x of a graph ran that must not", ran & ~expected);

@@ -23,6 +23,10 @@ void spec_task_cleaned(uint32_t slot);
 /* A piece of a loop, a forked call or a node begins on the calling thread. */
 void spec_part_begins(const struct frame *frame);
 
+/* A number for a group's relations, until it ends. */
+uint8_t relations_begin(void);
+void relations_end(uint8_t number);
+
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
 struct wait {
