@@ -23,13 +23,39 @@ static struct {
 } world;
 
 /* Many short tasks; deep and narrow; and all of everything. */
-static const struct program_limits shapes[] = {
-    {.threads = 8, .workers = 5, .depth = 3, .ops = 7, .tasks = 4000, .count = 300, .nested = 12, .pools = 3, .payload = 5000,
-     .inline_max = 2032, .nodes = 12},
-    {.threads = 3, .workers = 3, .depth = 4, .ops = 5, .tasks = 600, .count = 12, .nested = 60, .pools = 2, .payload = 600,
-     .inline_max = 600, .nodes = 8},
-    {.threads = 2, .workers = 2, .depth = 1, .ops = 8, .tasks = 9000, .count = 2000, .nested = 3, .pools = 1, .payload = 112,
-     .inline_max = 112, .nodes = 12}};
+static const struct program_limits shapes[] = {{.threads = 8,
+                                                .workers = 5,
+                                                .depth = 3,
+                                                .ops = 7,
+                                                .tasks = 4000,
+                                                .count = 300,
+                                                .nested = 12,
+                                                .pools = 3,
+                                                .payload = 5000,
+                                                .inline_max = 2032,
+                                                .nodes = 12},
+                                               {.threads = 3,
+                                                .workers = 3,
+                                                .depth = 4,
+                                                .ops = 5,
+                                                .tasks = 600,
+                                                .count = 12,
+                                                .nested = 60,
+                                                .pools = 2,
+                                                .payload = 600,
+                                                .inline_max = 600,
+                                                .nodes = 8},
+                                               {.threads = 2,
+                                                .workers = 2,
+                                                .depth = 1,
+                                                .ops = 8,
+                                                .tasks = 9000,
+                                                .count = 2000,
+                                                .nested = 3,
+                                                .pools = 1,
+                                                .payload = 112,
+                                                .inline_max = 112,
+                                                .nodes = 12}};
 
 /* ---- the world of a program --------------------------------------------------------------------------------------- */
 
@@ -45,7 +71,9 @@ void world_reads(const void *memory, size_t bytes) { (void)memory, (void)bytes; 
 void world_writes(const void *memory, size_t bytes) { (void)memory, (void)bytes; }
 void world_step(void) { sched_yield(); }
 uint64_t world_now_ns(void) { return clock_ns(); }
-struct here *world_here(void) { return &here; }
+struct here *world_here(void) {
+    return &here;
+}
 
 static void tell(const char *what) {
     fprintf(stderr, "WEFT_TEST_SEED=%lu: %s\n", atomic_load(&world.seed), what);

@@ -57,7 +57,9 @@ void world_writes(const void *memory, size_t bytes) {
 }
 void world_step(void) { explore_step(); }
 uint64_t world_now_ns(void) { return os_now_ns(); }
-struct here *world_here(void) { return &world.here[explore_self()]; }
+struct here *world_here(void) {
+    return &world.here[explore_self()];
+}
 void world_fail(const char *text) { explore_fail("%s", text); }
 
 static bool make_with(uint64_t number, const uint32_t *cuts, uint32_t count, const struct program_limits *with) {
@@ -106,7 +108,8 @@ static void run_deep(void) { run_with(&deep_limits); }
 static const explore_program any = {.make = make, .ways = ways, .print = print, .schedules = 12};
 static const explore_program deep = {.make = make_deep, .ways = ways, .print = print, .schedules = 4};
 
-EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any, .steps_max = 500000);
+EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any,
+               .steps_max = 500000);
 EXPLORE_DRIVER(program_sound, .about = "the same, no wake-up lost", .threads = {run}, .program = &any, .steps_max = 500000,
                .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(program_deep, .about = "programs whose waits are nested deep", .threads = {run_deep}, .program = &deep,

@@ -188,7 +188,8 @@ static void print_program(const explore_driver *driver, const outcome *out) {
     shrunk.cuts.program = program_of(driver, out->seed);
     memcpy(shrunk.failure, R.failure, sizeof shrunk.failure);
     if (!options.whole) shrink(driver, &shrunk.cuts, out->seed, &shrunk);
-    if (!options.whole) printf("    made smaller in %llu schedules: %s\n", (unsigned long long)shrunk.schedules, shrunk.failure);
+    if (!options.whole)
+        printf("    made smaller in %llu schedules: %s\n", (unsigned long long)shrunk.schedules, shrunk.failure);
     driver->program->print(stdout);
     printf("    replay: explore %s", driver->name);
     print_cuts(&shrunk.cuts);

@@ -75,7 +75,8 @@ static void payload_check(unsigned char *payload, uint32_t number, bool is_copy)
         unsigned char expected =
             slot->size < 4 ? (unsigned char)(play.batch[slot->batch].anonymous + i * 16) : pattern(number, i);
         if (payload[i] != expected)
-            play_fail("byte %zu of the %u bytes of task %u's payload is %u instead of %u", i, slot->size, number, payload[i], expected);
+            play_fail("byte %zu of the %u bytes of task %u's payload is %u instead of %u", i, slot->size, number, payload[i],
+                      expected);
     }
     world_writes(payload, slot->size);
     memset(payload, 0xee, slot->size);
@@ -84,7 +85,8 @@ static void payload_check(unsigned char *payload, uint32_t number, bool is_copy)
 static size_t block_bytes(uint32_t number) { return 1 + number * 37u % 300; }
 static void block_end(struct slot *slot, uint32_t number) {
     if (slot->block == NULL) return;
-    if (!is_filled(slot->block, block_bytes(number), number)) play_fail("the block that task %u was given is not as filled", number);
+    if (!is_filled(slot->block, block_bytes(number), number))
+        play_fail("the block that task %u was given is not as filled", number);
     if (number % 2 == 0)
         weft_free(slot->block);
     else
@@ -354,7 +356,7 @@ int group_wait(struct frame *frame, struct group *group, enum weft_help help, ui
     struct wait wait = {.help = help, .until_ns = until_ns};
     spec_wait_begins(frame, group, &wait);
     int error = help == WEFT_HELP_BELOW && until_ns == 0 ? weft_wait(play.pool, group->memory)
-                                                          : weft_wait_until(play.pool, group->memory, help, until_ns);
+                                                         : weft_wait_until(play.pool, group->memory, help, until_ns);
     spec_wait_returns(frame, group, &wait, error);
     return error;
 }
@@ -469,8 +471,12 @@ static void use_stale(weft_group *group, uint8_t how) {
     case 0: spec_stale("weft_wait", weft_wait(play.pool, group)); break;
     case 1: spec_stale("weft_submit", weft_submit(play.pool, group, task_entry, NULL, 0)); break;
     case 2: spec_stale("weft_cancel", weft_cancel(play.pool, group)); break;
-    case 3: spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){NULL, group}, task_entry, NULL, 0)); break;
-    case 4: spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){group, NULL}, task_entry, NULL, 0)); break;
+    case 3:
+        spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){NULL, group}, task_entry, NULL, 0));
+        break;
+    case 4:
+        spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){group, NULL}, task_entry, NULL, 0));
+        break;
     default: spec_stale("weft_wait_until", weft_wait_until(play.pool, group, WEFT_HELP_NONE, 0)); break;
     }
 }

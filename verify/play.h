@@ -14,10 +14,10 @@
 enum {
     SLOTS = 16384,
     BATCHES = 4096,
-    KNOWN = 256,    /* batches, and calls of weft_graph_cancel, whose order with others is kept */
-    NUMBERS = 64,   /* groups whose relations are kept */
+    KNOWN = 256,  /* batches, and calls of weft_graph_cancel, whose order with others is kept */
+    NUMBERS = 64, /* groups whose relations are kept */
     UNTRACKED = 255,
-    ANONYMOUS = 8,  /* batches at once whose payload has no room for a number */
+    ANONYMOUS = 8, /* batches at once whose payload has no room for a number */
     OWN_BATCHES = 16
 };
 
@@ -35,7 +35,7 @@ struct group {
     uint32_t flags;
     uint32_t serial; /* no other group ever has it */
     uint8_t number;  /* or UNTRACKED */
-    bool is_shared; /* more than one may use it at once */
+    bool is_shared;  /* more than one may use it at once */
     bool is_pools;
     _Atomic uint32_t failures; /* bit n: a task returned n */
     _Atomic uint32_t cancels, deadlines, others;
@@ -55,14 +55,14 @@ struct slot {
     uint16_t batch;
     uint16_t index; /* in the batch */
     uint32_t size;
-    uint32_t written; /* plain: by the task, or by clean */
+    uint32_t written;     /* plain: by the task, or by clean */
     unsigned char *block; /* plain: by who submits it; the task frees it */
 };
 
 /* The tasks of one call of an operation. */
 struct batch {
     const struct op *op;
-    struct group *group; /* there as long as a task of it has not ended */
+    struct group *group;           /* there as long as a task of it has not ended */
     uint32_t serial, after_serial; /* of the groups */
     uint8_t number, after_number, anonymous;
     bool is_held;   /* submitted after another group */
@@ -79,7 +79,7 @@ struct batch {
 struct region {
     const struct region *above;   /* what it lies in, or NULL */
     const struct region *beneath; /* what its thread has interrupted for it, or NULL */
-    struct group *group; /* NULL: a thread's from outside */
+    struct group *group;          /* NULL: a thread's from outside */
     const struct op *op;
     mask known;
     shared_mask end;
@@ -91,7 +91,7 @@ enum doing { DOES_NOTHING, SUBMITS, RUNS, WAITS, LOOPS, JOINS, CALLS, RUNS_GRAPH
 
 /* What a thread is in: its own body, a task, a piece of a loop, a forked call, a node. On the thread's stack. */
 struct frame {
-    struct frame *beneath; /* what it has interrupted, waiting */
+    struct frame *beneath;   /* what it has interrupted, waiting */
     const struct body *body; /* or NULL */
     weft_worker *self;       /* NULL: a thread from outside */
     struct group *group;     /* NULL: none */
@@ -99,10 +99,10 @@ struct frame {
     struct region own;
     mask known;
     enum doing doing;
-    enum weft_help help;    /* WAITS */
+    enum weft_help help;     /* WAITS */
     struct group *waits_for; /* WAITS, RUNS_GRAPH */
-    struct region *joins;   /* JOINS, LOOPS, CALLS, RUNS_GRAPH */
-    uint32_t batch;         /* SUBMITS, RUNS */
+    struct region *joins;    /* JOINS, LOOPS, CALLS, RUNS_GRAPH */
+    uint32_t batch;          /* SUBMITS, RUNS */
     struct group *local[2];
     bool is_task;
     bool is_joined; /* a loop or a join may be waiting for it: see waits_are_bounded */
@@ -149,12 +149,12 @@ struct play {
     _Atomic uint32_t null_cleaned;
     _Atomic uint32_t background; /* tasks of such groups that run, and hold a slot */
     _Atomic uint32_t aborting;
-    struct group *_Atomic abandoned; /* whose last wait was refused: their memory stays until the pool has ended */
-    _Atomic uint64_t numbers;                  /* in use */
-    _Atomic uint32_t has_untracked;            /* there were more groups at once: relations are not known */
-    _Atomic uint64_t below[NUMBERS];           /* by group: those of which a task of it has made use */
+    struct group *_Atomic abandoned;          /* whose last wait was refused: their memory stays until the pool has ended */
+    _Atomic uint64_t numbers;                 /* in use */
+    _Atomic uint32_t has_untracked;           /* there were more groups at once: relations are not known */
+    _Atomic uint64_t below[NUMBERS];          /* by group: those of which a task of it has made use */
     _Atomic uint32_t waits[NUMBERS][NUMBERS]; /* by group: those that it waits for now, and how often */
-    uint64_t tasks; /* of all programs so far */
+    uint64_t tasks;                           /* of all programs so far */
 };
 
 extern struct play play;

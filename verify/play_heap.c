@@ -24,7 +24,8 @@ struct kept {
 
 static void kept_check(const struct kept *kept) {
     if (weft_usable_size(kept->block) < kept->bytes) play_fail("a block of %zu bytes has less", kept->bytes);
-    if (!is_filled(kept->block, kept->bytes, kept->number)) play_fail("a block of %zu bytes is not as it was filled", kept->bytes);
+    if (!is_filled(kept->block, kept->bytes, kept->number))
+        play_fail("a block of %zu bytes is not as it was filled", kept->bytes);
 }
 
 static void kept_free(struct kept *kept, uint32_t how) {

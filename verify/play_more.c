@@ -5,14 +5,14 @@
 #include <string.h>
 
 static struct region region_new(struct frame *frame, const struct op *op) {
-    return (struct region){.above = &frame->own, .group = frame->group, .op = op, .known = frame->known,
-                           .is_joined = frame->is_joined};
+    return (struct region){
+        .above = &frame->own, .group = frame->group, .op = op, .known = frame->known, .is_joined = frame->is_joined};
 }
 
 /* A frame of a loop's piece, a forked call or a node. */
 static struct frame part_new(struct region *region, weft_worker *self) {
-    return (struct frame){.self = self, .group = region->group, .part_of = region, .known = region->known,
-                          .is_joined = region->is_joined};
+    return (struct frame){
+        .self = self, .group = region->group, .part_of = region, .known = region->known, .is_joined = region->is_joined};
 }
 
 /* In an ordered pool the caller of a loop that waits for a piece counts as a thread that runs tasks, so the piece's wait is
@@ -188,7 +188,8 @@ WEFT_FORK(tree, uint32_t, struct call)
 /* Forks one half and calls the other. Returns how many leaves it has. */
 static uint32_t tree_split(weft_place *here, struct frame *frame, const struct call *call) {
     struct region forked = region_new(frame, call->op), called = forked;
-    struct call left = {call->op, &forked, call->depth - 1}, right = {call->op, &called, call->depth > 1 ? call->depth - 2 : 0};
+    struct call left = {call->op, &forked, call->depth - 1},
+                right = {call->op, &called, call->depth > 1 ? call->depth - 2 : 0};
     weft_place *deeper = tree_fork(here, &left);
     region_enter(frame, &called, CALLS);
     uint32_t leaves = tree(deeper, right);

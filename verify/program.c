@@ -11,13 +11,12 @@ static const struct {
     const char *name;
     uint8_t weight, inside_only;
 } kinds[OP_KINDS] = {
-    [OP_SUBMIT] = {"", 24, 0},       [OP_CHILD] = {"", 8, 1},  [OP_OBJECT] = {"", 4, 0},  [OP_RUN] = {"", 4, 0},
-    [OP_AFTER] = {"", 10, 0},        [OP_AFTER_OBJECT] = {"", 2, 0},
-    [OP_WAIT] = {"", 22, 0},         [OP_CANCEL] = {"", 3, 0}, [OP_BOOST] = {"", 3, 0},   [OP_DEADLINE] = {"", 4, 0},
-    [OP_FOR] = {"", 8, 0},           [OP_TILES] = {"", 2, 0},  [OP_REDUCE] = {"", 4, 0},  [OP_SORT] = {"", 2, 0},
-    [OP_FORK] = {"", 8, 0},          [OP_GRAPH] = {"", 8, 0},  [OP_GRAPH_CANCEL] = {"", 3, 0},
-    [OP_BLOCK] = {"", 4, 1},         [OP_HEAP] = {"", 4, 0},   [OP_PRIVATE] = {"", 2, 0}, [OP_NEST] = {"", 1, 0},
-    [OP_LOOK] = {"", 2, 0},          [OP_MISUSE] = {"", 1, 0},
+    [OP_SUBMIT] = {"", 24, 0},      [OP_CHILD] = {"", 8, 1},        [OP_OBJECT] = {"", 4, 0}, [OP_RUN] = {"", 4, 0},
+    [OP_AFTER] = {"", 10, 0},       [OP_AFTER_OBJECT] = {"", 2, 0}, [OP_WAIT] = {"", 22, 0},  [OP_CANCEL] = {"", 3, 0},
+    [OP_BOOST] = {"", 3, 0},        [OP_DEADLINE] = {"", 4, 0},     [OP_FOR] = {"", 8, 0},    [OP_TILES] = {"", 2, 0},
+    [OP_REDUCE] = {"", 4, 0},       [OP_SORT] = {"", 2, 0},         [OP_FORK] = {"", 8, 0},   [OP_GRAPH] = {"", 8, 0},
+    [OP_GRAPH_CANCEL] = {"", 3, 0}, [OP_BLOCK] = {"", 4, 1},        [OP_HEAP] = {"", 4, 0},   [OP_PRIVATE] = {"", 2, 0},
+    [OP_NEST] = {"", 1, 0},         [OP_LOOK] = {"", 2, 0},         [OP_MISUSE] = {"", 1, 0},
 };
 
 const char *op_name(enum op_kind kind) {
@@ -59,7 +58,8 @@ static uint32_t few(struct draw *d, uint32_t most) {
 /* ---- operations --------------------------------------------------------------------------------------------------- */
 
 static uint16_t draw_size(struct draw *d) {
-    static const uint16_t classes[][2] = {{0, 0}, {1, 3}, {4, 8}, {4, 8}, {9, 24}, {9, 112}, {25, 600}, {600, 2032}, {2033, 5000}};
+    static const uint16_t classes[][2] = {{0, 0},   {1, 3},    {4, 8},      {4, 8},      {9, 24},
+                                          {9, 112}, {25, 600}, {600, 2032}, {2033, 5000}};
     uint32_t which = below(d, d->limits->is_model ? 7 : 9);
     if (d->limits->is_model && which == 6 && one_in(d, 2)) which = 8;
     if (one_in(d, 3)) which = 4;
@@ -189,7 +189,7 @@ static uint16_t draw_group_flags(struct draw *d) {
                                      WEFT_DROP_LATE | WEFT_CANCEL_ON_ERROR};
     if (!d->has_flags || one_in(d, 2)) return 0;
     uint16_t drawn = flags[below(d, 7)];
-    if (d->is_ordered && !one_in(d, 8)) drawn &= (uint16_t)~(WEFT_URGENT | WEFT_BACKGROUND);
+    if (d->is_ordered && !one_in(d, 8)) drawn &= (uint16_t) ~(WEFT_URGENT | WEFT_BACKGROUND);
     return drawn;
 }
 
@@ -341,7 +341,8 @@ static bool cut_node(struct program_graph *graph, uint32_t node, uint32_t cut) {
     graph->nodes--;
     uint8_t left = 0;
     for (uint32_t i = 0; i < graph->edges; i++)
-        if (graph->edge[i].after < graph->nodes && graph->edge[i].before < graph->nodes) graph->edge[left++] = graph->edge[i];
+        if (graph->edge[i].after < graph->nodes && graph->edge[i].before < graph->nodes)
+            graph->edge[left++] = graph->edge[i];
     graph->edges = left;
     return true;
 }

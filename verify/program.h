@@ -23,16 +23,16 @@ enum {
 };
 
 #define PROGRAM_OPS_LIST(X)                                                                                                 \
-    X(SUBMIT, "submit") X(CHILD, "child") X(OBJECT, "object") X(RUN, "run") X(AFTER, "after") X(AFTER_OBJECT, "after object")\
-    X(WAIT, "wait") X(CANCEL, "cancel") X(BOOST, "boost") X(DEADLINE, "deadline") X(FOR, "for") X(TILES, "tiles")           \
-    X(REDUCE, "reduce") X(SORT, "sort") X(FORK, "fork") X(GRAPH, "graph run") X(GRAPH_CANCEL, "graph cancel")               \
-    X(BLOCK, "block") X(HEAP, "heap") X(PRIVATE, "private heap") X(NEST, "nested waits") X(LOOK, "look")                    \
-    X(MISUSE, "misuse")
+    X(SUBMIT, "submit")                                                                                                     \
+    X(CHILD, "child") X(OBJECT, "object") X(RUN, "run") X(AFTER, "after") X(AFTER_OBJECT, "after object") X(WAIT, "wait")   \
+        X(CANCEL, "cancel") X(BOOST, "boost") X(DEADLINE, "deadline") X(FOR, "for") X(TILES, "tiles") X(REDUCE, "reduce")   \
+            X(SORT, "sort") X(FORK, "fork") X(GRAPH, "graph run") X(GRAPH_CANCEL, "graph cancel") X(BLOCK, "block")         \
+                X(HEAP, "heap") X(PRIVATE, "private heap") X(NEST, "nested waits") X(LOOK, "look") X(MISUSE, "misuse")
 enum op_kind {
 #define PROGRAM_OP(name, text) OP_##name,
     PROGRAM_OPS_LIST(PROGRAM_OP)
 #undef PROGRAM_OP
-    OP_KINDS
+        OP_KINDS
 };
 
 /* How an operation names a group. */
@@ -47,21 +47,21 @@ enum group_name {
 enum moment { MOMENT_NONE, MOMENT_PAST, MOMENT_SOON, MOMENT_FAR };
 
 struct op {
-    uint8_t kind;     /* enum op_kind */
-    uint8_t group;    /* enum group_name */
-    uint8_t after;    /* enum group_name; OP_AFTER, OP_AFTER_OBJECT */
-    uint8_t help;     /* enum weft_help */
-    uint8_t when;     /* enum moment */
-    uint8_t body;     /* what its tasks, indices, calls do, or NO_BODY */
-    uint8_t graph;    /* which */
-    uint8_t how;      /* a variant */
-    uint16_t count;   /* tasks, indices, calls, levels */
-    uint16_t size;    /* of a payload or an item; 0: payload NULL */
-    uint16_t grain;   /* of a loop */
-    uint16_t fails;   /* the task, index or call that returns `code`; NONE_FAILS */
-    uint8_t code;     /* 1 .. */
-    bool has_block;   /* the payload brings a block of the heap, which the task frees */
-    bool is_absent;   /* cut */
+    uint8_t kind;   /* enum op_kind */
+    uint8_t group;  /* enum group_name */
+    uint8_t after;  /* enum group_name; OP_AFTER, OP_AFTER_OBJECT */
+    uint8_t help;   /* enum weft_help */
+    uint8_t when;   /* enum moment */
+    uint8_t body;   /* what its tasks, indices, calls do, or NO_BODY */
+    uint8_t graph;  /* which */
+    uint8_t how;    /* a variant */
+    uint16_t count; /* tasks, indices, calls, levels */
+    uint16_t size;  /* of a payload or an item; 0: payload NULL */
+    uint16_t grain; /* of a loop */
+    uint16_t fails; /* the task, index or call that returns `code`; NONE_FAILS */
+    uint8_t code;   /* 1 .. */
+    bool has_block; /* the payload brings a block of the heap, which the task frees */
+    bool is_absent; /* cut */
 };
 
 struct body {
@@ -109,8 +109,8 @@ struct program_limits {
     uint32_t count;                               /* of one operation */
     uint32_t nested;                              /* levels of waits */
     uint32_t pools;
-    uint32_t payload;                             /* bytes at most */
-    uint32_t inline_max;                          /* none above this, but those over WEFT_INLINE_MAX */
+    uint32_t payload;    /* bytes at most */
+    uint32_t inline_max; /* none above this, but those over WEFT_INLINE_MAX */
     uint32_t nodes;
     bool is_model;
 };

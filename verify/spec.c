@@ -27,8 +27,7 @@ bool known_has(const mask *known, uint32_t number) {
     return number < KNOWN && (known->word[number / 64] >> number % 64 & 1) != 0;
 }
 void known_join(mask *known, const shared_mask *more) {
-    for (uint32_t i = 0; i < KNOWN / 64; i++)
-        known->word[i] |= atomic_load_explicit(&more->word[i], memory_order_relaxed);
+    for (uint32_t i = 0; i < KNOWN / 64; i++) known->word[i] |= atomic_load_explicit(&more->word[i], memory_order_relaxed);
 }
 void known_tell(shared_mask *known, const mask *more) {
     for (uint32_t i = 0; i < KNOWN / 64; i++)
@@ -63,14 +62,16 @@ static void covers(mask *known, uint32_t serial, const char *what) {
             uint32_t nameless = batch->op->size == 0 ? get(&play.null_cleaned) : 0;
             if (get(&batch->ended) + nameless < get(&batch->accepted))
                 play_fail("%s, but %u of %u tasks have not ended: %s, task %u and so on", what,
-                          get(&batch->accepted) - get(&batch->ended), get(&batch->accepted), op_name(batch->op->kind), batch->first);
+                          get(&batch->accepted) - get(&batch->ended), get(&batch->accepted), op_name(batch->op->kind),
+                          batch->first);
             known_join(known, &batch->end);
             for (uint32_t k = 0; k < batch->given && k < 64; k++) {
                 const struct slot *slot = &play.slot[batch->first + k];
                 uint8_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
                 if (state == SLOT_REFUSED || (state == SLOT_GIVEN && nameless != 0)) continue;
                 world_reads(&slot->written, sizeof slot->written);
-                if (slot->written != batch->first + k + 1) play_fail("%s, but what task %u wrote is not there", what, batch->first + k);
+                if (slot->written != batch->first + k + 1)
+                    play_fail("%s, but what task %u wrote is not there", what, batch->first + k);
             }
         }
     }
@@ -306,8 +307,9 @@ static bool lets_part_run(const struct frame *frame, const struct region *region
 }
 
 static const char *doing_text(const struct frame *frame) {
-    static const char *const texts[] = {"nothing of weft's", "a submission", "weft_run", "a wait", "a loop", "a join", "a call",
-                                        "a graph's run", "weft_block_begin"};
+    static const char *const texts[] = {
+        "nothing of weft's", "a submission",    "weft_run", "a wait", "a loop", "a join", "a call",
+        "a graph's run",     "weft_block_begin"};
     return texts[frame->doing];
 }
 
@@ -321,16 +323,20 @@ void spec_part_begins(const struct frame *frame) {
 /* ---- tasks -------------------------------------------------------------------------------------------------------- */
 
 static const char *slot_text(uint8_t state) {
-    static const char *const texts[] = {"was never submitted", "was submitted", "has begun", "has run", "has run, and failed",
-                                        "was cleaned", "was refused"};
+    static const char *const texts[] = {"was never submitted", "was submitted", "has begun",  "has run",
+                                        "has run, and failed", "was cleaned",   "was refused"};
     return state <= SLOT_REFUSED ? texts[state] : "?";
 }
 
 static void slot_change(uint32_t slot, uint8_t from, uint8_t to) {
     uint8_t was = from;
     if (slot >= get(&play.slots)) play_fail("a payload is not the one submitted: it names task %u", slot);
-    if (!atomic_compare_exchange_strong_explicit(&play.slot[slot].state, &was, to, memory_order_relaxed, memory_order_relaxed))
-        play_fail("task %u %s, but %s already", slot, to == SLOT_BEGUN ? "begins" : to == SLOT_CLEANED ? "is cleaned" : "ends",
+    if (!atomic_compare_exchange_strong_explicit(&play.slot[slot].state, &was, to, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        play_fail("task %u %s, but %s already", slot,
+                  to == SLOT_BEGUN     ? "begins"
+                  : to == SLOT_CLEANED ? "is cleaned"
+                                       : "ends",
                   slot_text(was));
 }
 
@@ -344,14 +350,15 @@ void spec_task_begins(struct frame *frame, uint32_t number) {
     const struct slot *slot = &play.slot[number];
     const struct batch *batch = &play.batch[slot->batch];
     slot_change(number, SLOT_GIVEN, SLOT_BEGUN);
-    if (frame->self == NULL || weft_worker_pool(frame->self) != play.pool || weft_worker_index(frame->self) >= WEFT_THREADS_MAX)
+    if (frame->self == NULL || weft_worker_pool(frame->self) != play.pool ||
+        weft_worker_index(frame->self) >= WEFT_THREADS_MAX)
         play_fail("task %u got a worker that is none of its pool", number);
     const struct frame *beneath = frame->beneath;
     if (beneath != NULL && !lets_run(beneath, slot->batch, batch->group))
         play_fail("task %u of %s was run inside %s for %s", number, group_text(batch->group), doing_text(beneath),
                   group_text(beneath->waits_for));
-    if (beneath != NULL && is_local_of(beneath, batch->group) && batch->group->is_cancelled && get(&batch->group->others) == 0 &&
-        beneath->doing == WAITS)
+    if (beneath != NULL && is_local_of(beneath, batch->group) && batch->group->is_cancelled &&
+        get(&batch->group->others) == 0 && beneath->doing == WAITS)
         play_fail("task %u of %s begins in the thread that has cancelled it", number, group_text(batch->group));
     frame->known = batch->known;
     if (!batch->is_held) return;
@@ -379,7 +386,8 @@ void spec_task_ends(struct frame *frame, uint32_t number, int code) {
 void spec_task_cleaned(uint32_t number) {
     slot_change(number, SLOT_GIVEN, SLOT_CLEANED);
     struct batch *batch = &play.batch[play.slot[number].batch];
-    if (!may_be_dropped(batch->group)) play_fail("task %u of %s was dropped without a reason", number, group_text(batch->group));
+    if (!may_be_dropped(batch->group))
+        play_fail("task %u of %s was dropped without a reason", number, group_text(batch->group));
     if (batch->is_held) change_waits(batch->number, batch->after_number, UINT32_MAX);
     task_over(number, &batch->known);
     add(&batch->ended, 1);
@@ -433,8 +441,7 @@ static void check_sole(const struct group *group, int error) {
 
 /* ... and for others. */
 static void check_result(const struct group *group, int error) {
-    bool is_known = error == WEFT_OK ||
-                    (error > 0 && error < 32 && (get(&group->failures) >> error & 1) != 0) ||
+    bool is_known = error == WEFT_OK || (error > 0 && error < 32 && (get(&group->failures) >> error & 1) != 0) ||
                     (error == WEFT_ECANCELED && may_be_cancelled(group)) ||
                     (error == WEFT_ELATE && get(&group->deadlines) != 0);
     if (!is_known) play_fail("a wait for %s returned %d: %s", group_text(group), error, weft_strerror(error));
@@ -519,12 +526,15 @@ void spec_stale(const char *call, int error) {
 void spec_loop(const struct frame *frame, const struct op *op, const uint32_t *runs, int error) {
     bool fails = op->fails < op->count;
     uint32_t must = error == WEFT_OK ? op->count : error > 0 ? op->fails : 0;
-    if (error > 0 ? !fails || error != op->code : error == WEFT_OK ? fails : error != WEFT_ECANCELED || !may_be_cancelled(frame->group))
+    if (error > 0          ? !fails || error != op->code
+        : error == WEFT_OK ? fails
+                           : error != WEFT_ECANCELED || !may_be_cancelled(frame->group))
         play_fail("%s over %u indices returned %d: %s%s", op_name(op->kind), op->count, error, weft_strerror(error),
                   fails ? ", one has failed" : "");
     for (uint32_t i = 0; i < op->count; i++)
         if (runs[i] > 1 || (runs[i] == 0 && i < must))
-            play_fail("%s over %u indices, result %d: index %u was called %u times", op_name(op->kind), op->count, error, i, runs[i]);
+            play_fail("%s over %u indices, result %d: index %u was called %u times", op_name(op->kind), op->count, error, i,
+                      runs[i]);
 }
 
 /* A combination that is neither commutative nor associative, and the value of a leaf. */
@@ -542,7 +552,8 @@ bool spec_reduced(const struct op *op, uint64_t result) {
         value[i] = reduce_leaf(i * grain, end < op->count ? end : op->count);
     }
     for (; count > 1; count = (count + 1) / 2)
-        for (uint32_t i = 0; i < count; i += 2) value[i / 2] = i + 1 < count ? reduce_combine(value[i], value[i + 1]) : value[i];
+        for (uint32_t i = 0; i < count; i += 2)
+            value[i / 2] = i + 1 < count ? reduce_combine(value[i], value[i + 1]) : value[i];
     return value[0] == result;
 }
 
@@ -631,7 +642,10 @@ void spec_graph_returns(struct frame *frame, struct graph *graph, uint32_t activ
     if (error == WEFT_ECANCELED ? !may_cancel || failed != 0
                                 : error != failed || must_cancel > (error != 0) || (ran != expected && !may_cancel))
         play_fail("a graph's run returned %d (%s); nodes %#x of %#x ran, the first failed with %d, cancelled: %s", error,
-                  weft_strerror(error), ran, expected, failed, must_cancel ? "yes" : may_cancel ? "perhaps" : "no");
+                  weft_strerror(error), ran, expected, failed,
+                  must_cancel  ? "yes"
+                  : may_cancel ? "perhaps"
+                               : "no");
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------ */
@@ -643,7 +657,8 @@ void spec_all_ended(const char *when) {
     for (uint32_t i = 0; i < count; i++) {
         uint8_t state = state_of(i);
         const struct batch *batch = &play.batch[play.slot[i].batch];
-        if (state == SLOT_GIVEN && batch->anonymous != UNTRACKED && batch->op->size == 0) dropped++;
+        if (state == SLOT_GIVEN && batch->anonymous != UNTRACKED && batch->op->size == 0)
+            dropped++;
         else if (state == SLOT_GIVEN || state == SLOT_BEGUN)
             play_fail("%s, and task %u (%s) %s", when, i, op_name(batch->op->kind),
                       state == SLOT_GIVEN ? "was neither run nor cleaned" : "has not ended");
