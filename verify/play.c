@@ -42,17 +42,45 @@ uint64_t moment_ns(uint8_t when) {
 
 /* ---- payloads ----------------------------------------------------------------------------------------------------- */
 
-static unsigned char pattern(uint32_t number, size_t at) { return (unsigned char)(number * 7 + at * 13 + at / 251 + 1); }
+/* Eight bytes of the pattern. */
+static uint64_t pattern(uint32_t number, size_t at) {
+    return (number + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15) ^ (at / 8 + 1) * UINT64_C(0xd1342543de82ef95);
+}
+
+/* Bytes `from` to before `bytes`; most in whole eights. */
+static void fill_from(unsigned char *memory, size_t bytes, uint32_t number, size_t from) {
+    size_t at = from;
+    for (; at < bytes; at++) {
+        uint64_t eight = pattern(number, at);
+        for (; at % 8 == 0 && at + 8 <= bytes; eight = pattern(number, at)) {
+            memcpy(memory + at, &eight, 8);
+            at += 8;
+        }
+        if (at < bytes) memory[at] = (unsigned char)(eight >> at % 8 * 8);
+    }
+}
+/* The first byte that is not as filled, or one of its eight; `bytes`: all are. */
+static size_t first_wrong(const unsigned char *memory, size_t bytes, uint32_t number, size_t from) {
+    size_t at = from;
+    for (; at < bytes; at++) {
+        uint64_t eight = pattern(number, at), there;
+        for (; at % 8 == 0 && at + 8 <= bytes; eight = pattern(number, at)) {
+            memcpy(&there, memory + at, 8);
+            if (there != eight) return at;
+            at += 8;
+        }
+        if (at < bytes && memory[at] != (unsigned char)(eight >> at % 8 * 8)) return at;
+    }
+    return bytes;
+}
 
 void fill(unsigned char *memory, size_t bytes, uint32_t number) {
     world_writes(memory, bytes);
-    for (size_t i = 0; i < bytes; i++) memory[i] = pattern(number, i);
+    fill_from(memory, bytes, number, 0);
 }
 bool is_filled(const unsigned char *memory, size_t bytes, uint32_t number) {
     world_reads(memory, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (memory[i] != pattern(number, i)) return false;
-    return true;
+    return first_wrong(memory, bytes, number, 0) == bytes;
 }
 
 /* From four bytes on a payload begins with its task's number. Less than that holds `anonymous`. */
@@ -63,7 +91,7 @@ static void payload_fill(unsigned char *payload, const struct slot *slot, uint32
         return;
     }
     memcpy(payload, &number, 4);
-    for (size_t i = 4; i < slot->size; i++) payload[i] = pattern(number, i);
+    fill_from(payload, slot->size, number, 4);
 }
 static void payload_check(unsigned char *payload, uint32_t number, bool is_copy) {
     const struct slot *slot = &play.slot[number];
@@ -71,13 +99,11 @@ static void payload_check(unsigned char *payload, uint32_t number, bool is_copy)
     if (payload == NULL) return;
     if (is_copy && (uintptr_t)payload % 16 != 0) play_fail("the payload of task %u is not aligned to 16", number);
     world_reads(payload, slot->size);
-    for (size_t i = slot->size < 4 ? 1 : 4; i < slot->size; i++) {
-        unsigned char expected =
-            slot->size < 4 ? (unsigned char)(play.batch[slot->batch].anonymous + i * 16) : pattern(number, i);
-        if (payload[i] != expected)
-            play_fail("byte %zu of the %u bytes of task %u's payload is %u instead of %u", i, slot->size, number, payload[i],
-                      expected);
-    }
+    size_t wrong = slot->size < 4 ? slot->size : first_wrong(payload, slot->size, number, 4);
+    for (size_t i = 1; slot->size < 4 && i < slot->size; i++)
+        if (payload[i] != (unsigned char)(play.batch[slot->batch].anonymous + i * 16)) wrong = i;
+    if (wrong != slot->size)
+        play_fail("byte %zu (or one after) of the %u of task %u's payload is not as filled", wrong, slot->size, number);
     world_writes(payload, slot->size);
     memset(payload, 0xee, slot->size);
 }
@@ -361,11 +387,17 @@ int group_wait(struct frame *frame, struct group *group, enum weft_help help, ui
     return error;
 }
 
+/* On real threads a far deadline is one that few waits reach: two tasks that wait for each other so do not know it. */
+static uint64_t far_ns(void) {
+    return world_now_ns() + (play.limits->is_model ? UINT64_C(3600000000000) : UINT64_C(2000000));
+}
+
 static void op_wait(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
-    uint8_t when = op->when == MOMENT_NONE || op->when == MOMENT_FAR ? MOMENT_SOON : op->when;
-    if (!waits_are_bounded(frame, group)) when = op->when;
-    group_wait(frame, group, (enum weft_help)op->help, moment_ns(when));
+    bool is_bounded = waits_are_bounded(frame, group);
+    uint8_t when = is_bounded && op->when != MOMENT_PAST ? MOMENT_SOON : op->when;
+    if (play.limits->is_sound && when != MOMENT_NONE) return;
+    group_wait(frame, group, (enum weft_help)op->help, when == MOMENT_FAR ? far_ns() : moment_ns(when));
 }
 
 static void op_cancel(struct frame *frame, const struct op *op) {

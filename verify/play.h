@@ -152,6 +152,7 @@ struct play {
     struct group *_Atomic abandoned;          /* whose last wait was refused: their memory stays until the pool has ended */
     _Atomic uint64_t numbers;                 /* in use */
     _Atomic uint32_t has_untracked;           /* there were more groups at once: relations are not known */
+    _Atomic uint32_t ends_begun, ends_done;   /* of groups, which change `below` */
     _Atomic uint64_t below[NUMBERS];          /* by group: those of which a task of it has made use */
     _Atomic uint32_t waits[NUMBERS][NUMBERS]; /* by group: those that it waits for now, and how often */
     uint64_t tasks;                           /* of all programs so far */

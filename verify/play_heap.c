@@ -12,7 +12,8 @@ static uint32_t draw(uint32_t *state) {
 
 static size_t block_size(uint32_t *state) {
     static const size_t most[] = {16, 64, 112, 600, 3000, 20000, 150000};
-    uint32_t which = draw(state) % (play.limits->is_model ? 5 : 7);
+    uint32_t which = draw(state) % (play.limits->is_model ? 5 : 16);
+    which = which < 14 ? which % 5 : which - 9;
     return 1 + draw(state) % most[which];
 }
 

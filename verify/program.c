@@ -231,8 +231,11 @@ static void draw_config(struct draw *d, struct program_pool *pool) {
 static void draw_pool(struct draw *d, struct program_pool *pool) {
     draw_config(d, pool);
     d->tasks_left = 1 + below(d, d->limits->tasks);
-    pool->threads = (uint8_t)few(d, d->limits->threads);
-    for (uint32_t i = 0; i < pool->threads; i++) pool->body[i] = draw_body(d, 0, 1, true);
+    uint32_t threads = few(d, d->limits->threads);
+    for (uint32_t i = 0; i < threads; i++) {
+        uint8_t body = draw_body(d, 0, 1, true);
+        if (body != NO_BODY) pool->body[pool->threads++] = body;
+    }
 }
 
 static void draw_graph(struct draw *d, struct program_graph *graph) {

@@ -24,10 +24,11 @@ enum {
 
 #define PROGRAM_OPS_LIST(X)                                                                                                 \
     X(SUBMIT, "submit")                                                                                                     \
-    X(CHILD, "child") X(OBJECT, "object") X(RUN, "run") X(AFTER, "after") X(AFTER_OBJECT, "after object") X(WAIT, "wait")   \
-        X(CANCEL, "cancel") X(BOOST, "boost") X(DEADLINE, "deadline") X(FOR, "for") X(TILES, "tiles") X(REDUCE, "reduce")   \
-            X(SORT, "sort") X(FORK, "fork") X(GRAPH, "graph run") X(GRAPH_CANCEL, "graph cancel") X(BLOCK, "block")         \
-                X(HEAP, "heap") X(PRIVATE, "private heap") X(NEST, "nested waits") X(LOOK, "look") X(MISUSE, "misuse")
+    X(CHILD, "child")                                                                                                       \
+    X(OBJECT, "object") X(RUN, "run") X(AFTER, "after") X(AFTER_OBJECT, "after object") X(WAIT, "wait") X(CANCEL, "cancel") \
+        X(BOOST, "boost") X(DEADLINE, "deadline") X(FOR, "for") X(TILES, "tiles") X(REDUCE, "reduce") X(SORT, "sort")       \
+            X(FORK, "fork") X(GRAPH, "graph run") X(GRAPH_CANCEL, "graph cancel") X(BLOCK, "block") X(HEAP, "heap")         \
+                X(PRIVATE, "private heap") X(NEST, "nested waits") X(LOOK, "look") X(MISUSE, "misuse")
 enum op_kind {
 #define PROGRAM_OP(name, text) OP_##name,
     PROGRAM_OPS_LIST(PROGRAM_OP)
@@ -113,6 +114,7 @@ struct program_limits {
     uint32_t inline_max; /* none above this, but those over WEFT_INLINE_MAX */
     uint32_t nodes;
     bool is_model;
+    bool is_sound; /* nothing has a deadline: who sleeps must be woken */
 };
 
 void program_draw(struct program *program, uint64_t seed, const struct program_limits *limits);

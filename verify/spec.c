@@ -88,15 +88,19 @@ uint8_t relations_begin(void) {
     atomic_store_explicit(&play.has_untracked, 1, memory_order_relaxed);
     return UNTRACKED;
 }
+/* What is below it stays below those above it: a claim may be older than the end. */
 void relations_end(uint8_t number) {
     if (number == UNTRACKED) return;
     uint64_t bit = UINT64_C(1) << number;
-    uint64_t lower = atomic_exchange_explicit(&play.below[number], 0, memory_order_relaxed) & ~bit;
+    uint64_t lower = atomic_load(&play.below[number]) & ~bit;
+    atomic_fetch_add(&play.ends_begun, 1);
     for (uint32_t i = 0; i < NUMBERS; i++) {
-        if ((atomic_load_explicit(&play.below[i], memory_order_relaxed) & bit) == 0) continue;
-        atomic_fetch_or_explicit(&play.below[i], lower, memory_order_relaxed); /* a claim may be older than the end */
-        atomic_fetch_and_explicit(&play.below[i], ~bit, memory_order_relaxed);
+        if ((atomic_load(&play.below[i]) & bit) == 0) continue;
+        atomic_fetch_or(&play.below[i], lower);
+        atomic_fetch_and(&play.below[i], ~bit);
     }
+    atomic_store(&play.below[number], 0);
+    atomic_fetch_add(&play.ends_done, 1);
     atomic_fetch_and(&play.numbers, ~bit);
 }
 static bool are_known(void) { return get(&play.has_untracked) == 0; }
@@ -116,19 +120,28 @@ static bool waits_for(uint32_t from, uint32_t to) {
     return false;
 }
 
-static bool is_below(const struct group *group, const struct group *upper) {
-    if (group == upper) return true;
-    if (group == NULL || upper == NULL) return false;
-    if (!are_known()) return true;
+static bool is_reached(const struct group *group, const struct group *upper) {
     uint64_t seen = UINT64_C(1) << upper->number, open = seen;
     while (open != 0) {
         uint32_t at = (uint32_t)__builtin_ctzll(open);
         open &= open - 1;
-        uint64_t more = atomic_load_explicit(&play.below[at], memory_order_relaxed) & ~seen;
+        uint64_t more = atomic_load(&play.below[at]) & ~seen;
         seen |= more;
         open |= more;
     }
     return (seen >> group->number & 1) != 0;
+}
+
+static bool is_below(const struct group *group, const struct group *upper) {
+    if (group == upper) return true;
+    if (group == NULL || upper == NULL) return false;
+    if (!are_known()) return true;
+    for (;;) { /* again, if a group has ended meanwhile */
+        uint32_t done = atomic_load(&play.ends_done);
+        if (is_reached(group, upper)) return true;
+        if (atomic_load(&play.ends_begun) == done) return false;
+        world_step();
+    }
 }
 
 static void puts_below(const struct group *group, const struct group *upper) {
