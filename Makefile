@@ -29,7 +29,8 @@ help:
 	@echo 'make nightly   random programs, mutants, new seeds, stress, faults, fuzzing: an hour, or NIGHTLY=minutes; GENMC=path'
 	@echo 'make fuzz      libFuzzer over what reads text and files, FUZZ=seconds for each target ($(FUZZ))'
 	@echo 'make genmc     the small protocols under the model checker GenMC; GENMC=path'
-	@echo 'make mutants   weakens each memory order in turn; a check must fail for it'
+	@echo 'make mutants   weakens each memory order and changes each condition in turn; a check must fail for it (hours; resumes).'
+	@echo '               MUTANTS=--changed for what the last commit touches; verify/mutants --help'
 	@echo 'make aarch64   the tests on 64-bit Arm, under an emulator'
 	@echo 'make clang     the release tests, and those with sanitizers, compiled by clang'
 	@echo 'make musl      the library, the C examples and the heap on another C library'
@@ -127,9 +128,9 @@ genmc:
 	@verify/genmc/run "$(GENMC)"
 
 mutants: build
-	@scripts/need build mutants
+	@scripts/need build test mutants
 	@$(call build,explore)
-	@verify/mutants build/explore/verify/explore
+	@verify/mutants --jobs $(JOBS) $(MUTANTS)
 
 install: build
 	@scripts/need build

@@ -1,0 +1,276 @@
+"""Mutants of conditions: the rewritten sources (schemata.py), built twice, and the hunt for each mutant."""
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import schemata
+from hunting import ROOT, digest, first_failure, run
+
+# The files with an ordering table, the group, the graph, the loop, sleep, the pool and the heap. The rest of src/ is left out:
+# what guesses (expect, find, idle, affinity, real), what asks the machine (os, cpus) and what shows (dump, text, counters).
+MODULES = set("""lane claim group park store fork join span loop graph held after task wait pool worker depot slab heap heap_api
+    heap_check heap_life heap_private heap_purge heap_spill heap_watch large kept rank lanes fence trace weft""".split())
+PUBLIC = re.compile(r"weft_place_\w+$")  # of weft.h: what is inline for fork-join
+KINDS = "equal bound reverse not truth operand early step flag call".split()
+COVERAGE_SCHEDULES = 60
+SHARES_S = (0.02, 0.2, 2.0)  # of processor time for a driver, round by round
+SCHEDULES_MAX = 12000        # from 10,000 on a driver must also have seen what it is for
+FIRST_DRIVERS = 4
+HANG_S = 5
+NUMBERS = 2000  # for each file
+TEST_CPU_MAX = 8
+TEST_SETTINGS = {"WEFT_TEST_POOLS": "20"}  # test_random: fewer of them
+
+
+class Tree:
+    """A copy of the project whose sources are rewritten, and its two builds."""
+
+    def __init__(self, build, jobs):
+        self.place, self.jobs = build / "mutants", jobs
+        self.tree = self.place / "tree"
+        self.sites, self.left_out = [], {}
+
+    def sources(self):
+        files = sorted([*(ROOT / "src").glob("*.[ch]"), ROOT / "include/weft.h"])
+        return [file for file in files if file.stem in MODULES]
+
+    def write(self, path, text):
+        if not path.exists() or path.read_text(errors="surrogateescape") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, errors="surrogateescape")
+
+    def rewrite(self):
+        """Numbers the sites, each file's from a number of its own, so that a change has one file compiled again; writes the tree."""
+        self.sites, self.left_out = [], {}
+        types = set()
+        for path in [*(ROOT / "src").glob("*.[ch]"), *(ROOT / "include").glob("*.h")]:
+            types |= schemata.typedefs(path.read_text())
+        rewritten = {}
+        for index, path in enumerate(self.sources()):
+            text = path.read_text()
+            wanted = PUBLIC.match if path.name == "weft.h" else lambda _: True
+            try:
+                bodies, sites, left_out = schemata.find(text, types, wanted)
+            except schemata.Unreadable as problem:
+                sys.exit(f"mutants: {path.name}: {problem}")
+            if len(sites) >= NUMBERS:
+                sys.exit(f"mutants: {path.name} has more than {NUMBERS} sites")
+            for number, site in enumerate(sites, 1):
+                site.file, site.number = path.name, index * NUMBERS + number
+            self.sites += sites
+            for reason, count in left_out.items():
+                self.left_out[reason] = self.left_out.get(reason, 0) + count
+            rewritten[path.relative_to(ROOT)] = "int mutant(unsigned); " + schemata.rewrite(text, bodies)
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+        names = [Path(name) for name in listed.stdout.splitlines() if (ROOT / name).is_file() and not name.startswith("docs/")]
+        for name in names:
+            text = rewritten.get(name) or (ROOT / name).read_text(errors="surrogateescape")
+            self.write(self.tree / name, text)
+            if os.access(ROOT / name, os.X_OK):
+                (self.tree / name).chmod(0o755)
+        for old in self.tree.rglob("*"):
+            if old.is_file() and old.relative_to(self.tree) not in names:
+                old.unlink()
+
+    def build(self, name, *options):
+        """Configures and builds one of them; returns its folder."""
+        folder, linked = self.place / name, self.place / "mutant.o"
+        log = self.place / f"{name}.log"
+        self.write(self.place / "mutant.c", (ROOT / "verify/mutant.c").read_text())
+        commands = [["cc", "-std=c17", "-O2", "-fPIC", "-c", self.place / "mutant.c", "-o", linked],
+                    ["cmake", "-S", self.tree, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
+                     f"-DCMAKE_EXE_LINKER_FLAGS={linked}", f"-DCMAKE_SHARED_LINKER_FLAGS={linked}",
+                     f"-DCMAKE_MODULE_LINKER_FLAGS={linked}", *options],
+                    ["cmake", "--build", folder, "-j", str(self.jobs)]]
+        with log.open("w") as file:
+            for command in commands:
+                if subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode != 0:
+                    sys.exit(f"mutants: {name}: {' '.join(map(str, command))} failed; see {log}")
+        return folder
+
+    def build_both(self):
+        self.rewrite()
+        explore = self.build("explore", "-DWEFT_EXPLORE=ON", "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        unit = self.build("unit", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
+                          "-DCMAKE_C_FLAGS=-O1 -w", "-DCMAKE_CXX_FLAGS=-O1 -w")
+        return explore / "verify/explore", unit
+
+
+class Coverage:
+    """Which driver and which test runs which site, and what a run of it costs."""
+
+    def __init__(self, tree, explorer, unit, killers):
+        self.tree, self.explorer, self.unit, self.killers = tree, explorer, unit, killers
+        self.drivers, self.tests = {}, {}  # name: {"cost": seconds, "hits": {number: count}}
+        self.commands = self.read_tests()
+
+    def read_tests(self):
+        """{name: command} of the unit tests that are programs of this build."""
+        shown = subprocess.run(["ctest", "--test-dir", self.unit, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+        tests = {}
+        for test in json.loads(shown.stdout)["tests"]:
+            labels = next((p["value"] for p in test["properties"] if p["name"] == "LABELS"), [])
+            if "unit" in labels and test["command"][0].startswith(str(self.unit)):
+                tests["test " + test["name"]] = test["command"]
+        return tests
+
+    def hits_of(self, command, cpu_s, name):
+        path = self.tree.place / f"hits.{os.getpid()}"
+        count = NUMBERS * len(self.tree.sources())
+        path.write_bytes(bytes(4 * count))
+        start = os.times()
+        ran = run(command, cpu_s, cpu_s * 8 + 60, {**TEST_SETTINGS, "WEFT_MUTANT_HITS": str(path)})
+        end = os.times()
+        counts = struct.unpack(f"{count}I", path.read_bytes())
+        path.unlink()
+        if ran.timed_out:
+            return {"fails": f"takes longer than {cpu_s} s"}
+        if ran.failed():
+            return {"fails": f"fails: {ran.output.strip()[-200:]}"}
+        cost = end.children_user + end.children_system - start.children_user - start.children_system
+        return {"cost": max(cost, 0.002), "wall": ran.wall_s, "hits": {number: hits for number, hits in enumerate(counts) if hits}}
+
+    def read(self):
+        """From the file of the last run, as far as the programs are what they were."""
+        path = self.tree.place / "coverage.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+
+        def ask(name, command, cpu_s, of):
+            about = known.get(name)
+            if about is None or about["of"] != of:
+                about = {**self.hits_of(command, cpu_s, name), "of": of}
+                known[name] = about
+                path.write_text(json.dumps(known))
+            return {**about, "hits": {int(number): hits for number, hits in about.get("hits", {}).items()}}
+
+        for name in self.explorer.drivers:
+            command = [self.explorer.binary, name, "--quiet", "--schedules", str(COVERAGE_SCHEDULES)]
+            about = ask(name, command, 300, self.killers.of(name))
+            if "fails" in about:
+                sys.exit(f"mutants: {name} {about['fails']} without a mutant")
+            self.drivers[name] = {**about, "cost": about["cost"] / COVERAGE_SCHEDULES}
+        for name, command in self.commands.items():
+            about = ask(name, command, TEST_CPU_MAX, digest(*(Path(part).read_bytes() for part in command[:1])))
+            if "fails" in about:
+                print(f"mutants: left out: {name} {about['fails']} without a mutant")
+            else:
+                self.tests[name] = about
+
+    def drivers_of(self, number):
+        """Those that run the site, first those that do it most often in the time."""
+        found = [(name, about) for name, about in self.drivers.items() if number in about["hits"]]
+        return [name for name, about in sorted(found, key=lambda pair: -pair[1]["hits"][number] / pair[1]["cost"])]
+
+    def tests_of(self, number):
+        found = [(name, about) for name, about in self.tests.items() if number in about["hits"]]
+        return [name for name, about in sorted(found, key=lambda pair: pair[1]["cost"])]
+
+
+class Hunter:
+    def __init__(self, coverage, budget_s):
+        self.coverage, self.effort = coverage, budget_s
+
+    def explore(self, site, driver, seed, schedules, *modes):
+        cost = self.coverage.drivers[driver]["cost"] * schedules
+        ran = self.coverage.explorer.run(driver, "--quiet", "--seed", seed, "--schedules", schedules, *modes,
+                                         cpu_s=HANG_S + 3 * cost, environment={"WEFT_MUTANT": str(site.number)})
+        if not ran.failed():
+            return None
+        if "explore --list" in ran.output:
+            sys.exit(f"mutants: {driver}: {ran.output}")
+        schedule, how = first_failure(ran, seed)
+        return {"by": driver, "after": schedule, "how": how}
+
+    def test(self, site, name):
+        """One that fails now and then by itself would kill everything in time: it has to fail twice."""
+        found = self.test_once(site, name)
+        return found and self.test_once(site, name)
+
+    def test_once(self, site, name):
+        about = self.coverage.tests[name]
+        ran = run(self.coverage.commands[name], HANG_S + 3 * about["cost"], HANG_S + 3 * about["wall"],
+                  {**TEST_SETTINGS, "WEFT_MUTANT": str(site.number)})
+        if not ran.failed():
+            return None
+        failed = re.search(r"\[ *ERROR *\] --- (.*)|^(.*(?:panic|[Aa]ssert|REQUIRE|ERROR).*)$", ran.output, re.M)
+        text = (failed[1] or failed[2]).strip() if failed else ran.output.strip()[-80:]
+        how = f"does not end ({ran.timed_out})" if ran.timed_out else f"ends with {ran.status}: {text}"
+        return {"by": name, "after": 1, "how": " ".join(how.split())[:160]}
+
+    def again(self, site, known):
+        """What killed it once."""
+        killer = known.get("by")
+        if killer in self.coverage.tests:
+            return self.test(site, killer)
+        if killer in self.coverage.drivers:
+            after = known["after"]
+            return self.explore(site, killer, after, 1) or self.explore(site, killer, 1, min(after * 2 + 50, SCHEDULES_MAX))
+        return None
+
+    def rounds(self, site):
+        """Each try in its turn: a function that says what was found, and what it costs."""
+        drivers = self.coverage.drivers_of(site.number)
+        seed = dict.fromkeys(drivers, 1)
+
+        def tries(share_s, names):
+            for name in names:
+                cost = self.coverage.drivers[name]["cost"]
+                count = int(min(max(share_s / cost, 20), SCHEDULES_MAX))
+                first = 1 if count >= SCHEDULES_MAX else seed[name]
+                seed[name] = first + count
+                yield count * cost, lambda name=name, first=first, count=count: self.explore(site, name, first, count)
+
+        def tests(least_s, most_s):
+            for name in self.coverage.tests_of(site.number):
+                cost = self.coverage.tests[name]["cost"]
+                if least_s <= cost < most_s:
+                    yield cost, lambda name=name: self.test(site, name)
+
+        few, others = drivers[:FIRST_DRIVERS], drivers[FIRST_DRIVERS:]
+        yield from tries(SHARES_S[0], few)
+        yield from tests(0, 0.1)
+        yield from tries(SHARES_S[0], others)
+        yield from tries(SHARES_S[1], few)
+        yield from tests(0.1, 1)
+        yield from tries(SHARES_S[1], others)
+        yield from tests(1, TEST_CPU_MAX)
+        yield from tries(SHARES_S[2], drivers)
+
+    def places(self, site):
+        drivers, tests = self.coverage.drivers_of(site.number), self.coverage.tests_of(site.number)
+        return f"{len(drivers)} drivers and {len(tests)} tests run it" if drivers or tests else "nothing runs it"
+
+    def hunt(self, site, known):
+        """{"by", "after", "how"}, or None."""
+        found = self.again(site, known) if known else None
+        spent = 0.0
+        if found:
+            return found
+        for cost, attempt in self.rounds(site):
+            if spent > 0 and spent + cost > self.effort:
+                continue
+            spent += cost + 0.01
+            found = attempt()
+            if found:
+                return found
+        return None
+
+
+def read_reasons(path):
+    """{(file, key): reason}: what lives, and why. `## file`, then lines `- function[, function] kind[, kind] `expression`[ (2)]: reason`."""
+    reasons, file = {}, None
+    for line in path.read_text().splitlines() if path.exists() else []:
+        heading = re.match(r"## (\S+)", line)
+        row = re.match(r"- ([\w, ]+?) ((?:%s)(?:, \w+)*) `(.*?)`((?: \(\d+\))*): (.*)" % "|".join(KINDS), line)
+        if heading:
+            file = heading[1]
+        elif row:
+            for function, kind in itertools.product(re.findall(r"\w+", row[1]), re.findall(r"\w+", row[2])):
+                for ordinal in re.findall(r" \(\d+\)", row[4]) or [""]:
+                    reasons[(file, f"{function} {kind} `{row[3]}`{ordinal.replace(' (1)', '')}")] = row[5]
+    return reasons

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""The rewriter of schemata.py: a sample file, rewritten and compiled, prints the same without a mutant and something else with each.
+
+    verify/test_schemata.py
+"""
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import schemata
+
+SAMPLE = r"""
+/* No sites: a + 1 < 2 in a comment. */
+#include <stdio.h>
+#define FLAG 4
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define store_rlx(a, v) (*(a) = (v))
+#define add_rlx(a, v) ((*(a) += (v)) - (v))
+#define ASSERT(x) ((void)sizeof((x) ? 1 : 0))
+static const int table[1 + 1] = {1, 2};
+struct counts { unsigned n; unsigned flags; };
+static void print(int n) { printf("%d ", n); }
+static int early(const int *p) {
+    if (p == NULL) return 7;
+    return *p;
+}
+static int first_above(const int *items, int count, int least) {
+    ASSERT(count > 0 && items != NULL);
+    for (int i = 0; i < count; i++)
+        if (LIKELY(items[i] > least) && items[i] != 5) return i;
+    return -1;
+}
+static void change(struct counts *c) {
+    if (!(c->flags & FLAG)) c->flags |= FLAG;
+    c->n += 3;
+    store_rlx(&c->n, c->n + 1), (void)0;
+    add_rlx(&c->n, 2);
+    c->flags = c->n ? c->flags : 0;
+    switch (c->n) {
+    case 1 + 1: break;
+    default: { print((int)c->n); }
+    }
+}
+int main(void) {
+    const int items[] = {5, 1, 3, 9}, four = 4;
+    struct counts c = {.n = 2, .flags = 9}, none = {0, 8};
+    print(early(&four));
+    print(early(NULL) == 7 ? table[0] : table[1]);
+    print(first_above(items, 4, 3));
+    print(first_above(items, 3, 3));
+    print(first_above(items, 3, 9));
+    change(&c);
+    change(&none);
+    print((int)c.n), print((int)c.flags), print((int)none.flags);
+    puts("");
+    return 0;
+}
+"""
+KINDS = "bound call early equal flag not operand reverse step truth".split()
+
+
+def output(program, number):
+    ran = subprocess.run([program], capture_output=True, text=True, timeout=5, check=False,
+                         env={**os.environ, "WEFT_MUTANT": str(number)})
+    return ran.returncode, ran.stdout
+
+
+def main():
+    problems = []
+    bodies, sites, left_out = schemata.find(SAMPLE, schemata.typedefs(SAMPLE))
+    for number, site in enumerate(sites, 1):
+        site.number = number
+    rewritten = schemata.rewrite(SAMPLE, bodies)
+    if rewritten.count("\n") != SAMPLE.count("\n"):
+        problems.append("lines have moved")
+    if sorted({site.kind for site in sites}) != KINDS:
+        problems.append(f"kinds: {sorted({site.kind for site in sites})}")
+    if sum(left_out.values()) != 1:
+        problems.append(f"left out: {left_out}")
+    if len({site.key() for site in sites}) != len(sites):
+        problems.append("two sites have one name")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("plain.c", SAMPLE), ("sample.c", "int mutant(unsigned);" + rewritten)):
+            Path(folder, name).write_text(text)
+        for name, files in (("plain", ["plain.c"]), ("sample", ["sample.c", HERE / "mutant.c"])):
+            command = ["cc", "-std=c17", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o", name, *files]
+            subprocess.run(command, cwd=folder, check=True)
+        plain = output(f"{folder}/plain", 0)
+        if output(f"{folder}/sample", 0) != plain:
+            problems.append("it does something else without a mutant")
+        for site in sites:
+            try:
+                if output(f"{folder}/sample", site.number) == plain:
+                    problems.append(f"changes nothing: {site.key()} -> {site.other}")
+            except subprocess.TimeoutExpired:
+                pass
+    for broken in ("void f(void) { if (a < ) b(); }", "void f(void) { a b; }"):
+        try:
+            schemata.find(broken, set())
+            problems.append(f"read without a word: {broken}")
+        except schemata.Unreadable:
+            pass
+    print("\n".join(problems) or f"{len(sites)} mutants of the sample, each seen")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
