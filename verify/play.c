@@ -256,18 +256,21 @@ struct batch *batch_new(struct frame *frame, const struct op *op, struct group *
     return batch;
 }
 
-static void slot_new(struct batch *batch, uint32_t number) {
-    const struct op *op = batch->op;
-    struct slot *slot = &play.slot[number];
+static void slot_new(const struct batch *batch, uint32_t index) {
+    struct slot *slot = &play.slot[batch->first + index];
     slot->batch = (uint16_t)(batch - play.batch);
-    slot->index = (uint16_t)batch->given;
-    slot->size = op->size < 4 && batch->anonymous == UNTRACKED ? 4 : op->size;
-    if (op->has_block && batch->anonymous == UNTRACKED) {
+    slot->index = (uint16_t)index;
+    slot->size = batch->op->size < 4 && batch->anonymous == UNTRACKED ? 4 : batch->op->size;
+}
+
+/* About to be submitted. */
+static void slot_give(struct batch *batch, uint32_t number) {
+    struct slot *slot = &play.slot[number];
+    if (batch->op->has_block && batch->anonymous == UNTRACKED) {
         slot->block = weft_alloc(block_bytes(number));
         if (slot->block == NULL) play_fail("no memory");
         fill(slot->block, block_bytes(number), number);
     }
-    batch->given++;
     atomic_store_explicit(&slot->state, SLOT_GIVEN, memory_order_relaxed);
 }
 
@@ -310,7 +313,10 @@ static int call_submit(const struct frame *frame, const struct batch *batch, uin
 static bool slots_take(struct batch *batch, uint32_t count) {
     if (get(&play.slots) + count > play.limits->tasks) return false;
     batch->first = atomic_fetch_add_explicit(&play.slots, count, memory_order_relaxed);
-    return batch->first + count <= SLOTS;
+    batch->given = count;
+    if (batch->first + count > SLOTS) return false;
+    for (uint32_t i = 0; i < count; i++) slot_new(batch, i);
+    return true;
 }
 
 void batch_submit(struct frame *frame, struct batch *batch, uint32_t count) {
@@ -319,7 +325,7 @@ void batch_submit(struct frame *frame, struct batch *batch, uint32_t count) {
     spec_submits(frame, batch);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t number = batch->first + i;
-        slot_new(batch, number);
+        slot_give(batch, number);
         frame->doing = batch->op->kind == OP_RUN ? RUNS : SUBMITS;
         frame->batch = index;
         spec_submit_begins(batch);

@@ -68,7 +68,7 @@ static void covers(mask *known, uint32_t serial, const char *what) {
             for (uint32_t k = 0; k < batch->given && k < 64; k++) {
                 const struct slot *slot = &play.slot[batch->first + k];
                 uint8_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
-                if (state == SLOT_REFUSED || (state == SLOT_GIVEN && nameless != 0)) continue;
+                if (state == SLOT_FREE || state == SLOT_REFUSED || (state == SLOT_GIVEN && nameless != 0)) continue;
                 world_reads(&slot->written, sizeof slot->written);
                 if (slot->written != batch->first + k + 1)
                     play_fail("%s, but what task %u wrote is not there", what, batch->first + k);
