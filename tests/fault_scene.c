@@ -231,7 +231,7 @@ static void *outsider_thread(void *argument) {
     atomic_size_t paid = 0;
     SHORT(weft_wait(o->pool, o->watched));
     for (unsigned i = 0; i < 2 * SIZES; i++) item_submit(o->pool, &group, sizes[i % SIZES], 0);
-    if (SHORT(weft_for(o->pool, (weft_range){0, 500, 0}, pay_index, &paid)) == WEFT_OK)
+    if (SHORT(weft_for_site(o->pool, (weft_range){0, 500, 0}, pay_index, &paid, o)) == WEFT_OK)
         REQUIRE(atomic_load(&paid) == 500);
     else
         REQUIRE(atomic_load(&paid) == 0);
