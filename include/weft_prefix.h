@@ -10,6 +10,7 @@
 #define WEFT_NAME_OF(prefix, name) WEFT_NAME_JOIN(prefix, name)
 #define WEFT_NAME_JOIN(prefix, name) prefix##name
 
+#define weft_fork_misused WEFT_NAME(weft_fork_misused)
 #define weft_strerror WEFT_NAME(weft_strerror)
 #define weft_version WEFT_NAME(weft_version)
 #define weft_config_from_env WEFT_NAME(weft_config_from_env)

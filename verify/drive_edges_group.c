@@ -108,23 +108,6 @@ static void find_parent(void) {
 EXPLORE_DRIVER(edge_group_parent, .about = "the group above one that is cancelled, closing, ended", .setup = setup,
                .threads = {find_parent}, .check = end);
 
-/* What a group holds tasks of leads on from it: to several it leads to any, and a way without an end ends all the same. */
-static void lead(void) {
-    struct record *other = open(0, 0), *last = open(0, 0);
-    uint64_t id = load_rlx(&other->id), goal = load_rlx(&last->id);
-    EXPECT(!group_serves(&world.groups, id, goal));
-    store_rlx(&other->leads_to, world.id);
-    EXPECT(group_serves(&world.groups, id, world.id) && !group_serves(&world.groups, id, goal));
-    store_rlx(&world.record->leads_to, goal);
-    EXPECT(group_serves(&world.groups, id, goal));
-    store_rlx(&world.record->leads_to, id);
-    EXPECT(group_serves(&world.groups, id, goal));
-    store_rlx(&world.record->leads_to, LEADS_TO_MANY);
-    EXPECT(group_serves(&world.groups, id, goal));
-}
-EXPLORE_DRIVER(edge_group_leads, .about = "groups that hold tasks of each other", .setup = setup, .threads = {lead},
-               .check = end);
-
 /* Urgent is the group, not the one that the record served before; so are deadlines and what missed them. */
 static void hurry(void) {
     EXPECT(load_rlx(&world.groups.urgent) == 1);
