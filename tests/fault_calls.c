@@ -27,10 +27,14 @@ static struct {
     atomic_uint made[CALLS];
     atomic_uint struck;
     atomic_bool is_armed;
-    struct strike strike; /* written while is_armed is false */
+    atomic_uint arms;
     atomic_ullong ahead_ns;
     atomic_ullong last_ns;
 } calls;
+
+/* One for each time that calls were armed: threads may still read the last. */
+static struct strike strikes[256];
+static const struct strike *strike_now(void) { return &strikes[atomic_load(&calls.arms) % 256]; }
 
 static struct {
     atomic_long blocks, threads, files, keys, forks_watched, mapped_bytes;
@@ -39,7 +43,9 @@ static struct {
 
 void calls_arm(const struct strike *strike) {
     for (int i = 0; i < CALLS; i++) atomic_store(&calls.made[i], 0);
-    calls.strike = strike == NULL ? (struct strike){.call = CALLS} : *strike;
+    unsigned arms = atomic_load(&calls.arms) + 1;
+    strikes[arms % 256] = strike == NULL ? (struct strike){.call = CALLS} : *strike;
+    atomic_store(&calls.arms, arms);
     atomic_store(&calls.struck, 0);
     atomic_store(&calls.is_armed, true);
 }
@@ -61,23 +67,23 @@ unsigned calls_by_wall_clock(void) { return atomic_load(&counts.by_wall_clock); 
 static bool is_struck(enum call call) {
     if (!atomic_load(&calls.is_armed)) return false;
     unsigned made = atomic_fetch_add(&calls.made[call], 1) + 1;
-    bool now = calls.strike.call == call && made >= calls.strike.first && made <= calls.strike.last;
+    bool now = strike_now()->call == call && made >= strike_now()->first && made <= strike_now()->last;
     if (now) atomic_fetch_add(&calls.struck, 1);
     return now;
 }
 
 /* The three calls that begin it, and two barriers. */
-static bool barrier_is_gone(void) { return calls.strike.barrier_goes_too && atomic_load(&calls.made[CALL_BARRIER]) > 5; }
+static bool barrier_is_gone(void) { return strike_now()->barrier_goes_too && atomic_load(&calls.made[CALL_BARRIER]) > 5; }
 
 /* Of calls that return -1 and set errno. */
 static bool fails(enum call call) {
     if (!is_struck(call)) return false;
-    errno = calls.strike.error;
+    errno = strike_now()->error;
     return true;
 }
 
 /* Of those that return an error number. */
-static int error_of(enum call call) { return is_struck(call) ? calls.strike.error : 0; }
+static int error_of(enum call call) { return is_struck(call) ? strike_now()->error : 0; }
 
 /* ---- functions of the C library ----------------------------------------------------------------------------------- */
 
@@ -243,7 +249,7 @@ int __wrap_getrusage(int who, struct rusage *usage) { return fails(CALL_USAGE) ?
 static void clock_struck(struct timespec *now) {
     uint64_t ns = (uint64_t)now->tv_sec * 1000000000u + (uint64_t)now->tv_nsec, last = atomic_load(&calls.last_ns);
     if (is_struck(CALL_CLOCK)) {
-        if (calls.strike.effect == EFFECT_AN_HOUR)
+        if (strike_now()->effect == EFFECT_AN_HOUR)
             atomic_store(&calls.ahead_ns, HOUR_NS);
         else if (last != 0)
             ns = last - atomic_load(&calls.ahead_ns);
@@ -325,12 +331,12 @@ long __wrap_syscall(long number, ...) {
     va_end(more);
     enum call call = call_of(number, words);
     if (is_by_wall_clock(call, words)) atomic_fetch_add(&counts.by_wall_clock, 1);
-    bool has_no_deadline = call == CALL_WAIT && words[3] == 0 && calls.strike.error == ETIMEDOUT;
+    bool has_no_deadline = call == CALL_WAIT && words[3] == 0 && strike_now()->error == ETIMEDOUT;
     if (call != CALLS && !has_no_deadline && is_struck(call)) {
         if (call == CALL_CLOSE) count_file(call, __real_syscall(number, words[0])); /* Linux closes it all the same */
-        if (calls.strike.effect == EFFECT_NOTHING) return 0;
-        if (calls.strike.effect == EFFECT_FAIL) errno = calls.strike.error;
-        if (calls.strike.effect == EFFECT_FAIL) return -1;
+        if (strike_now()->effect == EFFECT_NOTHING) return 0;
+        if (strike_now()->effect == EFFECT_FAIL) errno = strike_now()->error;
+        if (strike_now()->effect == EFFECT_FAIL) return -1;
         if (words[2] > 1) words[2] = 1;
     }
     if (call == CALL_BARRIER && atomic_load(&calls.is_armed) && barrier_is_gone()) {
