@@ -60,6 +60,16 @@ static int both_work_in_child(void *argument) {
     return 0;
 }
 
+static void check_in_child(void *argument) {
+#ifdef SANITIZED_THREAD
+    (void)both_work_in_child;
+    (void)argument;
+    printf("skipped, pools made in the child: ThreadSanitizer lets no child of a threaded process start threads\n");
+#else
+    REQUIRE(in_child(both_work_in_child, argument) == 0);
+#endif
+}
+
 /* A thread that uses both, and ends after one of them is gone. */
 struct user {
     const struct copy *copies;
@@ -85,7 +95,7 @@ static int close_one(const struct copy *copies, int gone) {
     for (int round = 0; round < 10; round++)
         for (int i = 0; i < 2; i++) REQUIRE(copies[i].again() == 100 && copies[i].work(100) == 200);
     while (sem_wait(&user.used) != 0) continue;
-    REQUIRE(in_child(both_work_in_child, (void *)copies) == 0);
+    check_in_child((void *)copies);
 
     REQUIRE(copies[gone].drop() == 0 && dlclose(copies[gone].handle) == 0);
     REQUIRE(dlopen(gone == 0 ? FIRST : SECOND, RTLD_NOW | RTLD_NOLOAD) == NULL);
@@ -93,7 +103,7 @@ static int close_one(const struct copy *copies, int gone) {
     const struct copy *left = &copies[1 - gone];
     REQUIRE(left->again() == 100 && left->work(1000) == 2000);
     const struct copy same[] = {*left, *left};
-    REQUIRE(in_child(both_work_in_child, (void *)same) == 0); /* no handler of the other's is called */
+    check_in_child((void *)same); /* no handler of the other's is called */
     REQUIRE(left->drop() == 0 && dlclose(left->handle) == 0);
     return 0;
 }
