@@ -138,8 +138,7 @@ static int deep_task(void *payload, weft_worker *self) {
 
 static void test_nested_deep(void **state) {
     (void)state;
-    weft_config config =
-        config_of(1); /* a second one's looks would count, too: each climbs from what it sees to what it waits for */
+    weft_config config = config_of(1); /* a second worker's looks would count, too, as many as it happens to make */
     config.stack_size = (size_t)64 << 20;
     weft_pool *pool = make_pool_with(&config);
     atomic_uint counter = 0;

@@ -8,7 +8,8 @@
  *
  * A load may be put off until its thread reads or writes the same location, releases, fences, is fenced by another, or
  * asks the kernel. C11 lets relaxed loads, and a processor plain ones, go further: past a release that nobody acquires.
- * Where the store would synchronise with the load, what it tells must be older than the load. */
+ * Where the store would synchronise with the load, what it tells must be older than the load; and what the thread loads
+ * after it must see that. Here it does only once the store is there, so a schedule in which it loads before is void, too. */
 #include "engine.h"
 
 enum { OPEN_MAX = 8 };
@@ -33,7 +34,8 @@ static struct {
     } pair;                 /* chosen */
     struct thread *told_to; /* after the load, until the store */
     struct open_load told;
-    bool holds; /* the store came, all was as it had been */
+    bool has_loaded; /* since then, that thread */
+    bool holds;      /* the store came, all was as it had been */
 } F;
 
 void foretell_begin(enum foretell phase) {
@@ -73,6 +75,7 @@ void foretell_touch(const struct thread *self, uint32_t index) {
 
 uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order order, uint64_t value) {
     F.loads++;
+    if (F.told_to == self) F.has_loaded = true;
     if (F.phase == FORETELL_OFF || order == EXPLORE_SC) return value;
     struct open_load load = {F.loads, value, index, self->now->clock[self->id], (order & EXPLORE_ACQ) != 0};
     if (F.phase == FORETELL_LOOK) {
@@ -82,6 +85,7 @@ uint64_t foretell_load(struct thread *self, uint32_t index, enum explore_order o
     if (load.number != F.pair.load) return value;
     F.told = load;
     F.told_to = self;
+    F.has_loaded = false;
     trace_step("reads ahead", NULL, 0, F.pair.value, 0);
     return F.pair.value;
 }
@@ -116,7 +120,8 @@ static void tell(uint32_t index, const struct write *w) {
     F.told_to = NULL;
     bool is_same = self != NULL && R.hash == F.pair.hash && F.values == F.pair.values && w->value == F.pair.value &&
                    index == F.told.index;
-    if (!is_same) return;
+    bool tells_late = F.told.acquires && w->message != NULL && F.has_loaded;
+    if (!is_same || tells_late) return;
     F.holds = true;
     model_raise(self, index, w, F.told.acquires ? EXPLORE_ACQ : EXPLORE_RLX);
     trace_step("was read ahead", NULL, 0, self->id, 0);
