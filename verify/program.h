@@ -26,10 +26,26 @@ enum {
     X(SUBMIT, "submit")                                                                                                     \
     X(CHILD, "child")                                                                                                       \
     X(OBJECT, "object")                                                                                                     \
-    X(RUN, "run") X(AFTER, "after") X(AFTER_OBJECT, "after object") X(WAIT, "wait") X(CANCEL, "cancel") X(BOOST, "boost")   \
-        X(DEADLINE, "deadline") X(FOR, "for") X(TILES, "tiles") X(REDUCE, "reduce") X(SORT, "sort") X(FORK, "fork")         \
-            X(GRAPH, "graph run") X(GRAPH_CANCEL, "graph cancel") X(BLOCK, "block") X(HEAP, "heap")                         \
-                X(PRIVATE, "private heap") X(NEST, "nested waits") X(LOOK, "look") X(MISUSE, "misuse")
+    X(RUN, "run")                                                                                                           \
+    X(AFTER, "after")                                                                                                       \
+    X(AFTER_OBJECT, "after object")                                                                                         \
+    X(WAIT, "wait")                                                                                                         \
+    X(CANCEL, "cancel")                                                                                                     \
+    X(BOOST, "boost")                                                                                                       \
+    X(DEADLINE, "deadline")                                                                                                 \
+    X(FOR, "for")                                                                                                           \
+    X(TILES, "tiles")                                                                                                       \
+    X(REDUCE, "reduce")                                                                                                     \
+    X(SORT, "sort")                                                                                                         \
+    X(FORK, "fork")                                                                                                         \
+    X(GRAPH, "graph run")                                                                                                   \
+    X(GRAPH_CANCEL, "graph cancel")                                                                                         \
+    X(BLOCK, "block")                                                                                                       \
+    X(HEAP, "heap")                                                                                                         \
+    X(PRIVATE, "private heap")                                                                                              \
+    X(NEST, "nested waits")                                                                                                 \
+    X(LOOK, "look")                                                                                                         \
+    X(MISUSE, "misuse")
 enum op_kind {
 #define PROGRAM_OP(name, text) OP_##name,
     PROGRAM_OPS_LIST(PROGRAM_OP)
