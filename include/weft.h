@@ -6,7 +6,7 @@
  *     weft_group group = WEFT_GROUP_INIT;
  *     if (weft_pool_create(&pool, NULL) != WEFT_OK) ...
  *     weft_submit(pool, &group, fn, &payload, sizeof payload);
- *     weft_wait(pool, &group);
+ *     weft_group_wait(pool, &group);
  *     weft_pool_destroy(&pool);
  *
  * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
@@ -97,22 +97,23 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-#define WEFT_ORDERED 1u /* a submitter's tasks start in the order of submission, whatever their groups; waits do not help */
-#define WEFT_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
+/* A submitter's tasks start in the order of submission, whatever their groups; waits do not help. */
+#define WEFT_POOL_ORDERED 1u
+#define WEFT_POOL_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
 /* Workers leave their affinity alone. Else one with tasks under 200 us that was woken on its waker's own CPU, though another
  * was free, sleeps with that CPU taken out of its affinity for a while; tasks always see the affinity whole. */
-#define WEFT_NO_PLACING 4u
-#define WEFT_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
+#define WEFT_POOL_NO_PLACING 4u
+#define WEFT_POOL_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
 /* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is
  * what it grows by, from that moment on. Timelines are part of it, payloads over WEFT_INLINE_MAX and other memory not. */
-#define WEFT_LOCK 16u
+#define WEFT_POOL_LOCK 16u
 
 /* weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
 enum weft_policy {
     WEFT_POLICY_INHERIT = 0, /* as the thread that makes the pool; spares: that needs them */
-    WEFT_FIFO = 1,
-    WEFT_RR = 2,
-    WEFT_DEADLINE = 3
+    WEFT_POLICY_FIFO = 1,
+    WEFT_POLICY_RR = 2,
+    WEFT_POLICY_DEADLINE = 3
 };
 
 #define WEFT_SPIN_NONE (-1) /* `spin_ns` of a pool whose workers park at once */
@@ -129,7 +130,7 @@ typedef struct weft_config {
      * all; 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
      * (weft_pool_wake_costs). None looks while more are awake than there are CPUs, or on one CPU for all (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;                                  /* WEFT_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
+    uint32_t flags;                                  /* WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
     uint32_t full;                                   /* enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /* on each worker and spare, before its first task; or NULL */
@@ -144,19 +145,20 @@ typedef struct weft_config {
     size_t trace_events;
     uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
     void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
-    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_expect asked, percent, at most
-     * 100; 0: 12, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
+    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_pool_expect asked, percent, at
+     * most 100; 0: 12, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
-    uint32_t background_max; /* tasks of WEFT_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
+    uint32_t background_max; /* tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
     /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of
-     * WEFT_BIND and of WEFT_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins are
-     * over for a period when they come to an eighth of what the system lets such threads run (sched_rt_runtime_us in
+     * WEFT_POOL_BIND and of WEFT_POOL_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins
+     * are over for a period when they come to an eighth of what the system lets such threads run (sched_rt_runtime_us in
      * sched_rt_period_us; runtime_ns in period_ns): of no stretch of that length does it spin away more than three
      * eighths. */
     uint32_t policy;   /* enum weft_policy */
-    uint32_t priority; /* WEFT_FIFO, WEFT_RR: 1 to 99; else 0 */
-    /* WEFT_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0: the period. Neither `cpus` nor WEFT_BIND go
-     * with it, nor does weft place workers then: the kernel admits no such thread with fewer than all CPUs. */
+    uint32_t priority; /* WEFT_POLICY_FIFO, WEFT_POLICY_RR: 1 to 99; else 0 */
+    /* WEFT_POLICY_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0: the period. Neither `cpus` nor
+     * WEFT_POOL_BIND go with it, nor does weft place workers then: the kernel admits no such thread with fewer than all
+     * CPUs. */
     uint64_t runtime_ns, deadline_ns, period_ns;
     const char *refused; /* by weft_pool_config: what the system refused at the start, or NULL; ignored by create */
 } weft_config;
@@ -208,7 +210,7 @@ WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *contex
  * last one ends the pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns
  * WEFT_EINVAL and does nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does,
  * and WEFT_EINVAL for an environment that does not parse. */
-WEFT_API int weft_default_pool(weft_pool **pool);
+WEFT_API int weft_pool_default(weft_pool **pool);
 
 /* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by
  * its value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
@@ -218,12 +220,12 @@ WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 typedef struct weft_real_time {
     size_t struct_size;      /* set by the caller to sizeof(weft_real_time) */
     uint32_t policy_refused; /* workers and spares that run without the policy */
-    int32_t policy_errno;    /* why the last of them does: EPERM, no right to it; EBUSY, WEFT_DEADLINE would be overbooked */
+    int32_t policy_errno;    /* why the last of them does: EPERM, no right to it; EBUSY, too many of WEFT_POLICY_DEADLINE */
     uint32_t bind_refused;   /* workers that may use more than their CPU */
     int32_t bind_errno;      /* EINVAL also: the system does not tell which CPUs there are */
     int32_t lock_errno;      /* why the last of unlocked_bytes are: ENOMEM or EPERM, RLIMIT_MEMLOCK */
     uint32_t zero;           /* 0 */
-    uint64_t locked_bytes;   /* by WEFT_LOCK */
+    uint64_t locked_bytes;   /* by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /* there, but may be paged out */
 } weft_real_time;
 
@@ -237,17 +239,17 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
  * work until 200 us after, if they have nothing else to do. Wakes those asleep for a moment now: call it when time does not
  * matter. One moment at a time: the next call replaces it, when_ns 0 takes it back, one that has passed is ignored. Workers
  * learn by themselves when bursts recur. Any thread. WEFT_OK; WEFT_EINVAL (NULL pool, workers 0); WEFT_EFORK. */
-WEFT_API int weft_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
+WEFT_API int weft_pool_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
 
-/* A set of tasks to wait for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. No thread of weft touches it once every
- * wait on it has returned, so it may then be reused, with any pool, or freed. From its first task until then it is one pool's:
- * calls with another return WEFT_EINVAL and do nothing, also when its own was destroyed; WEFT_GROUP_INIT makes it new then.
- * The same goes for a copy of one that has ended: do not copy one that has tasks. */
+/* A set of tasks to wait for. Lives in the caller's memory; set it to WEFT_GROUP_INIT. No thread of weft touches it once
+ * every wait on it has returned, so it may then be reused, with any pool, or freed. From its first task until then it is one
+ * pool's: calls with another return WEFT_EINVAL and do nothing, also when its own was destroyed; WEFT_GROUP_INIT makes it
+ * new then. The same goes for a copy of one that has ended: do not copy one that has tasks. */
 typedef struct weft_group {
     uint64_t id;    /* weft's */
-    uint32_t flags; /* WEFT_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
+    uint32_t flags; /* WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT or _BACKGROUND; set before the first submit */
     uint32_t zero;  /* must be 0 */
 } weft_group;
 
@@ -255,15 +257,16 @@ typedef struct weft_group {
     { 0, 0, 0 }
 
 /* weft_group.flags: after a task failed, later submissions do not run (earlier do): refused, or payloads go to `clean`. */
-#define WEFT_CANCEL_ON_ERROR 1u
+#define WEFT_GROUP_CANCEL_ON_ERROR 1u
 /* Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
-#define WEFT_URGENT 2u
+#define WEFT_GROUP_URGENT 2u
 /* For long-running tasks: workers start them when there is nothing else to do, weft_config.background_max at once at most.
  * Where these would leave no worker to others, a spare stands in. Nobody helps with their loops and forked calls. A thread
  * that waits for the group runs its tasks beyond that number. A task inside weft_block_begin does not count. */
-#define WEFT_BACKGROUND 4u
-/* A worker that comes to one of its tasks after the deadline (weft_deadline) cancels the group, as weft_cancel does. */
-#define WEFT_DROP_LATE 8u
+#define WEFT_GROUP_BACKGROUND 4u
+/* A worker that comes to one of its tasks after the deadline (weft_group_deadline) cancels the group, as weft_group_cancel
+ * does. */
+#define WEFT_GROUP_DROP_LATE 8u
 
 /* Queues fn with a copy of `size` bytes at `payload`. `group` NULL is the pool's own group. Payload NULL: the task gets NULL
  * and `size` is ignored; payload not NULL with size 0: the task gets a pointer it must not read. A group that is first
@@ -271,9 +274,9 @@ typedef struct weft_group {
  * What the caller wrote before is visible to the task. A submitter's tasks of one group start in order.
  * Returns WEFT_OK; WEFT_EINVAL (NULL pool or fn, size over WEFT_PAYLOAD_MAX); WEFT_ENOMEM; WEFT_ESHUTDOWN; WEFT_EFULL;
  * WEFT_EFORK; WEFT_EAGAIN (WEFT_THREADS_MAX threads use this pool); nothing is queued on error. WEFT_EINVAL also for flags
- * that are not known, both of WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED: the group is
- * cancelled, the payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates only when the
- * queue has to grow or size > WEFT_INLINE_MAX. */
+ * that are not known, both of WEFT_GROUP_URGENT and WEFT_GROUP_BACKGROUND, and either in an ordered pool. WEFT_ECANCELED:
+ * the group is cancelled, the payload stays the caller's. Does not block, unless bounded with WEFT_FULL_BLOCK; allocates
+ * only when the queue has to grow or size > WEFT_INLINE_MAX. */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
 /* weft_submit into the group of the task that `self` runs, so that this group, and with it the job that its first task was,
@@ -284,7 +287,7 @@ WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const v
  *         return 0;
  *     }
  *     weft_submit(pool, &job, decode, &frame, sizeof frame);
- *     weft_wait(pool, &job);   waits for decode and every slice
+ *     weft_group_wait(pool, &job);   waits for decode and every slice
  *
  * Only from the thread that runs the task. As weft_submit; WEFT_EINVAL also when `self` is NULL or runs no task. */
 WEFT_API int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size);
@@ -328,7 +331,7 @@ WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const 
  * run; else an error as of weft_submit, and it has not. */
 WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload);
 
-/* How a wait helps, weft_wait_until's `help`. */
+/* How a wait helps, weft_group_wait_until's `help`. */
 enum weft_help {
     WEFT_HELP_BELOW = 0, /* runs tasks of this group, of groups below it and of those whose continuations count in either,
                             and helps with what these loop and fork */
@@ -339,42 +342,42 @@ enum weft_help {
 /* Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs tasks
  * of the group meanwhile (not in an ordered or NO_HELP pool). Several threads may wait. The group can be used again after.
  * `group` NULL waits for the pool's own group. Hold no lock that the group's tasks take: this thread may run them meanwhile.
- * Returns WEFT_OK; WEFT_ELATE (see weft_deadline); the error of the failed task that was submitted first (by several
+ * Returns WEFT_OK; WEFT_ELATE (see weft_group_deadline); the error of the failed task that was submitted first (by several
  * threads: the one with the lowest number among its own thread's; numbers are 30 bits for one thread and group);
  * WEFT_ECANCELED when cancelled and no task failed; WEFT_OK also when another thread's wait ended the group before, whatever
  * that wait returned; WEFT_EINVAL for NULL pool; WEFT_EDEADLK from a task of this very group, or of one that the group
  * itself waits for, by continuations or by waits of its tasks (of waits that would keep each other from ending the last one
  * gets it): the group then stays as it is; WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit, the group as it is, in a
  * thread that has yet to use the pool. */
-WEFT_API int weft_wait(weft_pool *pool, weft_group *group);
+WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
 
-/* weft_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks are
- * still unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread
+/* weft_group_wait with a choice of help and a deadline on CLOCK_MONOTONIC in nanoseconds (0: none). WEFT_ETIMEDOUT: tasks
+ * are still unfinished, the group stays as it is and must be waited for again before its memory may go. A task this thread
  * already runs, or a piece of a loop, is finished first, so it may return late.
  * A task that waits without helping (so asked, or in an ordered or NO_HELP pool) counts as inside weft_block_begin. Where no
  * spare is to be had it runs tasks of the group after all, but in an ordered pool returns WEFT_EAGAIN when every thread
  * waits; the group stays as after WEFT_ETIMEDOUT. */
-WEFT_API int weft_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
 /* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group
  * must still be waited for, which ends the cancellation. WEFT_OK, also with nothing queued; WEFT_EINVAL; WEFT_EFORK. */
-WEFT_API int weft_cancel(weft_pool *pool, weft_group *group);
+WEFT_API int weft_group_cancel(weft_pool *pool, weft_group *group);
 
 /* The group, which has tasks, is urgent from now until its wait ends, whatever its flags: also the tasks submitted before.
  * To lift one task alone, give it a group of its own. WEFT_OK, also without tasks: then nothing changes; WEFT_EINVAL (NULL
  * pool, or an ordered one); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
-WEFT_API int weft_boost(weft_pool *pool, weft_group *group);
+WEFT_API int weft_group_boost(weft_pool *pool, weft_group *group);
 
 /* The group is to have finished by when_ns (CLOCK_MONOTONIC), and is urgent until its wait ends: of urgent tasks that are
  * there when a worker looks for its next, those with the earliest deadline go first, those without one last. Best before
  * its first submission; one that has none has to be waited for all the same. The next call replaces the moment. If the
- * group finishes later, or WEFT_DROP_LATE has dropped tasks, its wait returns WEFT_ELATE, unless a task failed: then that
- * error. weft_stats.tasks_late counts tasks begun, or dropped, after their deadline. WEFT_OK; WEFT_EINVAL (NULL pool,
+ * group finishes later, or WEFT_GROUP_DROP_LATE has dropped tasks, its wait returns WEFT_ELATE, unless a task failed: then
+ * that error. weft_stats.tasks_late counts tasks begun, or dropped, after their deadline. WEFT_OK; WEFT_EINVAL (NULL pool,
  * when_ns 0, an ordered pool, flags that are not known); WEFT_EFORK; WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
-WEFT_API int weft_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns);
+WEFT_API int weft_group_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns);
 
 /* Nonzero when the task that `self` runs belongs to a cancelled group: a long task may look and leave. */
-WEFT_API int weft_cancelled(const weft_worker *self);
+WEFT_API int weft_worker_cancelled(const weft_worker *self);
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
@@ -395,8 +398,9 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
  * may have; WEFT_ECANCELED when the calling task's group was cancelled before every index had begun: those that had have
  * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK,
- * WEFT_ENOMEM, WEFT_EAGAIN (as weft_submit): no call was made. In a WEFT_ORDERED pool the loop starts at
- * once, before queued tasks. In a WEFT_NO_HELP pool a worker runs the part of a caller from outside, whatever queue_max. */
+ * WEFT_ENOMEM, WEFT_EAGAIN (as weft_submit): no call was made. In a WEFT_POOL_ORDERED pool the loop starts at
+ * once, before queued tasks. In a WEFT_POOL_NO_HELP pool a worker runs the part of a caller from outside, whatever
+ * queue_max. */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
 /* As weft_for. What loops cost is learnt, to run short ones on the caller's thread alone, by body, context and size. For a
@@ -488,15 +492,16 @@ WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node afte
 WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
 
 /* Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in
- * weft_wait; a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after it,
- * directly or not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the
+ * weft_group_wait; a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after
+ * it, directly or not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the
  * nodes after. Returns WEFT_OK; of the codes of the nodes that failed that of the first by their order; WEFT_ECANCELED when
  * cancelled or the pool is aborted, and no node failed; WEFT_EINVAL (NULL, or not built); WEFT_EBUSY when this graph is
  * running, also in one of its own nodes; and, with nothing run, the errors of weft_submit. */
 WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
 
-/* Nodes that have not started in the run that goes on in `pool` will not run; those running finish, and see weft_cancelled.
- * Without a run nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL; WEFT_EFORK. */
+/* Nodes that have not started in the run that goes on in `pool` will not run; those running finish, and see
+ * weft_worker_cancelled. Without a run nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL;
+ * WEFT_EFORK. */
 WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 
 /* ---- fork and join ------------------------------------------------------------------------------------------------ */
@@ -525,7 +530,8 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
  * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
  * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps.
- * In code compiled with WEFT_CHECKED a fork at a place in use, a join without a fork and one out of order end the process. */
+ * In code compiled with WEFT_CHECKED a fork at a place in use, a join without a fork and one out of order end the
+ * process. */
 
 #define WEFT_FORK_BYTES 48u /* of an argument, and of a result; larger ones go by pointer */
 
@@ -756,25 +762,25 @@ WEFT_API size_t weft_trim(void);
 
 /* A heap of one's own, for a frame, a request, a parse: its blocks end together. Calls that name a heap come from one thread
  * at a time, each after the one before; its blocks may be used and freed by any thread. */
-typedef struct weft_heap weft_heap;
+typedef struct weft_arena weft_arena;
 
-/* *heap is the caller's until weft_heap_destroy. WEFT_OK; WEFT_EINVAL for NULL; WEFT_ENOMEM, and *heap is NULL. */
-WEFT_API int weft_heap_create(weft_heap **heap);
+/* *heap is the caller's until weft_arena_destroy. WEFT_OK; WEFT_EINVAL for NULL; WEFT_ENOMEM, and *heap is NULL. */
+WEFT_API int weft_arena_create(weft_arena **heap);
 
-/* As weft_alloc, from that heap; the block ends with weft_heap_free, with weft_free or with the heap. NULL also for a heap
+/* As weft_alloc, from that heap; the block ends with weft_arena_free, with weft_free or with the heap. NULL also for a heap
  * that is NULL or destroyed; that it was destroyed can be told until another one is created. */
-WEFT_API void *weft_heap_alloc(weft_heap *heap, size_t size);
+WEFT_API void *weft_arena_alloc(weft_arena *heap, size_t size);
 
 /* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it
- * back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the heap if it must move.
- * WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
+ * back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the heap if it must
+ * move. WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
  * happened. That p is the beginning of a live block, and of weft's at all, is seen in checked mode alone. */
-WEFT_API int weft_heap_free(weft_heap *heap, void *p);
+WEFT_API int weft_arena_free(weft_arena *heap, void *p);
 
 /* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must
  * have ended, a weft_free of one, too. The memory is free for the process at once. Costs some ns for each 64 KiB, however
  * many blocks. WEFT_OK; WEFT_EINVAL for NULL or a heap that is NULL or destroyed already. */
-WEFT_API int weft_heap_destroy(weft_heap **heap);
+WEFT_API int weft_arena_destroy(weft_arena **heap);
 
 /* How the heap works, for experiments and special needs. Everything zero means the default. */
 typedef struct weft_heap_config {
@@ -841,8 +847,8 @@ typedef struct weft_heap_counts {
     uint32_t classes;        /* size classes */
     uint64_t finds_timed;    /* slabs whose finding was timed, those of another refill in 16 */
     uint64_t find_ns;        /* what that took together */
-    uint64_t reused;         /* blocks over 2 MiB that took the place of one freed before */
-    uint64_t kept_bytes;     /* in such places now: at most 64 MiB, or a quarter of what live ones hold */
+    uint64_t reused;         /* blocks over 3.9 MiB in memory that one freed before had */
+    uint64_t kept_bytes;     /* kept for such now: at most 64 MiB, or a quarter of what live ones hold */
     uint64_t from_spill;     /* refills served without a slab, by what the cache had no room for before */
 } weft_heap_counts;
 
@@ -852,7 +858,8 @@ WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 /* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */
 WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts);
 
-/* The counts, the share of operations that refill and each class in use, as weft_stats_json. WEFT_EINVAL: NULL with a size. */
+/* The counts, the share of operations that refill and each class in use, as weft_stats_json. WEFT_EINVAL: NULL with a
+ * size. */
 WEFT_API int weft_heap_json(char *text, size_t size);
 
 /* A piece of the heap: a slab of blocks of one size, or one large block. */

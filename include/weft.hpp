@@ -18,7 +18,7 @@
  * counts as finished, also when it never runs. A task returns void, or int as a weft_fn does, and may take the
  * weft_worker * that runs it.
  *
- * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_wait. Everything else
+ * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_group_wait. Everything else
  * that goes wrong is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions
  * that take a std::error_code & put the code there instead; they still let tasks' exceptions through. Without exceptions
  * (-fno-exceptions) what would throw ends the program and says why.
@@ -297,7 +297,7 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 /// exception, the others a weft::error.
 class group {
   public:
-    /// `flags`: as of a weft_group: WEFT_CANCEL_ON_ERROR, WEFT_DROP_LATE, WEFT_URGENT, WEFT_BACKGROUND.
+    /// `flags`: as of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
     explicit group(weft_pool *pool, std::uint32_t flags = 0) noexcept : home(pool), counted{0, flags, 0} {}
     group(const group &) = delete;
     group &operator=(const group &) = delete;
@@ -305,7 +305,7 @@ class group {
     /// Ends the program when it is called by one of the group's own tasks, which it cannot wait for.
     ~group() {
         if (counted.id == 0) return;
-        int code = weft_wait(home, &counted);
+        int code = weft_group_wait(home, &counted);
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
@@ -317,27 +317,29 @@ class group {
         error.assign(detail::submit(home, &counted, &thrown, std::forward<F>(f)), category());
     }
 
-    /// Waits for all tasks, and helps. Throws what weft_wait returns, or what the task threw. The group can be used again.
-    void wait() { detail::check(thrown.rethrow(weft_wait(home, &counted)), "weft::group::wait"); }
-    void wait(std::error_code &error) { error.assign(thrown.rethrow(weft_wait(home, &counted)), category()); }
+    /// Waits for all tasks, and helps. Throws what weft_group_wait returns, or what the task threw. The group can be used
+    /// again.
+    void wait() { detail::check(thrown.rethrow(weft_group_wait(home, &counted)), "weft::group::wait"); }
+    void wait(std::error_code &error) { error.assign(thrown.rethrow(weft_group_wait(home, &counted)), category()); }
 
     /// The same with a deadline. false: it has passed, and tasks are unfinished.
     bool wait_until(std::chrono::steady_clock::time_point deadline, weft_help help = WEFT_HELP_BELOW) {
-        int code = weft_wait_until(home, &counted, help, detail::nanoseconds(deadline));
+        int code = weft_group_wait_until(home, &counted, help, detail::nanoseconds(deadline));
         if (code == WEFT_ETIMEDOUT) return false;
         detail::check(thrown.rethrow(code), "weft::group::wait_until");
         return true;
     }
 
     /// Tasks that have not started will not; their callables are destroyed. The group still has to be waited for.
-    void cancel() { detail::check(weft_cancel(home, &counted), "weft::group::cancel"); }
+    void cancel() { detail::check(weft_group_cancel(home, &counted), "weft::group::cancel"); }
 
     /// The group is urgent until its wait ends, also what was queued before.
-    void boost() { detail::check(weft_boost(home, &counted), "weft::group::boost"); }
+    void boost() { detail::check(weft_group_boost(home, &counted), "weft::group::boost"); }
 
-    /// The group is to have finished by then, else its wait throws WEFT_ELATE; it is urgent until that ends: weft_deadline.
+    /// The group is to have finished by then, else its wait throws WEFT_ELATE; it is urgent until that ends. See
+    /// weft_group_deadline.
     void deadline(std::chrono::steady_clock::time_point when) {
-        detail::check(weft_deadline(home, &counted, detail::nanoseconds(when)), "weft::group::deadline");
+        detail::check(weft_group_deadline(home, &counted, detail::nanoseconds(when)), "weft::group::deadline");
     }
 
     weft_pool *pool() const noexcept { return home; }
@@ -374,7 +376,7 @@ class promise {
         switch (now) {
         case here: return WEFT_EDEADLK;
         case dropped: return WEFT_ECANCELED;
-        case elsewhere: return weft_wait(home, &group);
+        case elsewhere: return weft_group_wait(home, &group);
         case queued:
         case done: break;
         }
@@ -390,7 +392,7 @@ class promise {
     void run_queued() noexcept {
         if (begun.load(std::memory_order_relaxed) != queued) return;
         weft_run(home, &group, run_elsewhere, this);
-        weft_wait(home, &group); // ends the group: the future may outlive the pool
+        weft_group_wait(home, &group); // ends the group: the future may outlive the pool
         state now = elsewhere;
         begun.compare_exchange_strong(now, done, std::memory_order_release);
     }
@@ -580,7 +582,7 @@ class pool {
 
     /// Ends the program when called by one of the pool's own tasks.
     ~pool() {
-        weft_wait(made, loose->native()); // helps
+        weft_group_wait(made, loose->native()); // helps
         if (weft_pool_destroy(&made) == WEFT_EDEADLK) std::terminate();
         *loose->native() = WEFT_GROUP_INIT; // what tasks queued meanwhile has run, too
     }

@@ -213,7 +213,7 @@ class group_awaiter {
     explicit group_awaiter(group &awaited) noexcept : after(awaited) {}
 
     bool await_ready() noexcept {
-        code = weft_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
+        code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
         is_over = code != WEFT_ETIMEDOUT;
         return is_over;
     }
@@ -233,8 +233,9 @@ class group_awaiter {
     }
     void await_resume() {
         asleep.set(false);
-        if (!is_over) check(code, "co_await weft::group");            // it was dropped, or could not be queued
-        if (!is_over) code = weft_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
+        if (!is_over) check(code, "co_await weft::group"); // it was dropped, or could not be queued
+        if (!is_over)
+            code = weft_group_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
         check(group_parts::thrown(after).rethrow(code), "co_await weft::group");
     }
 

@@ -2,7 +2,7 @@
  *
  * What each function does in the odd cases, and what it leaves in errno, is glibc's (2.36); tests/malloc/table.c has them
  * one by one. Nothing here allocates, prints, or looks symbols up. */
-#include "heap_rest.h"
+#include "heap/heap_rest.h"
 #include "malloc_internal.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * The environment is read once, when the library is loaded. Blocks are served before that, too, by the defaults. */
 #include "malloc_internal.h"
-#include "text.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +72,8 @@ static void put_totals(struct text *text, const weft_heap_counts *counts) {
     put_line(text, "bytes mapped", counts->mapped_bytes);
     put_line(text, "bytes resident", counts->resident_bytes);
     put_line(text, "bytes live", counts->live_bytes);
-    put_line(text, "blocks over 2 MiB in the place of a freed one", counts->reused);
-    put_line(text, "bytes in such places", counts->kept_bytes);
+    put_line(text, "blocks over 3.9 MiB in memory of freed ones", counts->reused);
+    put_line(text, "bytes kept for such", counts->kept_bytes);
     put_line(text, "heaps made, of threads and private ones", counts->heaps);
 }
 

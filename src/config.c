@@ -4,15 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool.h"
-#include "real.h"
+#include "front.h"
 
-#define TEXT_OF(x) TEXT(x)
-#define TEXT(x) #x
-
-const char *weft_version(void) {
-    return TEXT_OF(WEFT_VERSION_MAJOR) "." TEXT_OF(WEFT_VERSION_MINOR) "." TEXT_OF(WEFT_VERSION_PATCH);
-}
+const char *weft_version(void) { return VERSION_TEXT; }
 
 const char *weft_strerror(int error) {
     switch (error) {
@@ -83,13 +77,13 @@ static const char *env_apply(weft_config *config) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (!setting_apply(&settings[i], config)) return settings[i].name;
     const char *policy = variable("WEFT_POLICY");
-    if (policy != NULL && !real_policy_parse(config, policy)) return "WEFT_POLICY";
+    if (policy != NULL && !policy_parse(config, policy)) return "WEFT_POLICY";
     const char *cpus = variable("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return "WEFT_CPUS";
     if (cpus != NULL) config->cpus = cpus;
-    if (policy != NULL && !real_is_sound(config)) return "WEFT_POLICY"; /* not with those CPUs or flags */
-    if (cpus != NULL && !real_is_sound(config)) return "WEFT_CPUS";
+    if (policy != NULL && !policy_is_sound(config)) return "WEFT_POLICY"; /* not with those CPUs or flags */
+    if (cpus != NULL && !policy_is_sound(config)) return "WEFT_CPUS";
     if (variable("WEFT_STATS") != NULL) config->stats = variable("WEFT_STATS");
     if (variable("WEFT_TRACE") != NULL) config->trace = variable("WEFT_TRACE");
     return NULL;
@@ -115,18 +109,18 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
     char policy[80];
     if (config == NULL || (text == NULL && size > 0) || !struct_read(&whole, sizeof whole, config)) return WEFT_EINVAL;
     if (whole.full > WEFT_FULL_ERROR) return WEFT_EINVAL;
-    real_policy_format(&whole, policy, sizeof policy);
+    policy_format(&whole, policy, sizeof policy);
     return snprintf(text, size,
                     "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
                     "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
                     "background_max=%u policy=%s bind=%d lock=%d refused=%s",
                     whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name,
                     whole.cpus == NULL ? "any" : whole.cpus, whole.stack_size, (long long)whole.spin_ns,
-                    (whole.flags & WEFT_ORDERED) != 0, (whole.flags & (WEFT_NO_HELP | WEFT_ORDERED)) == 0,
-                    (unsigned long long)whole.queue_max, full[whole.full], (whole.flags & WEFT_NO_PLACING) == 0,
+                    (whole.flags & WEFT_POOL_ORDERED) != 0, (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0,
+                    (unsigned long long)whole.queue_max, full[whole.full], (whole.flags & WEFT_POOL_NO_PLACING) == 0,
                     whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
                     whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
-                    whole.background_max, policy, (whole.flags & WEFT_BIND) != 0, (whole.flags & WEFT_LOCK) != 0,
+                    whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
                     whole.refused == NULL ? "none" : whole.refused);
 }
 

@@ -1,0 +1,24 @@
+/* front.h: the front of the house, which no room calls: the life of a pool (pool.c), its configuration (config.c), what it asks
+ * of a real-time system (policy.c), and the tables by which the rooms meet (rooms.c). */
+#ifndef WEFT_FRONT_H
+#define WEFT_FRONT_H
+
+#include "sched/sched.h"
+
+#define STACK_SIZE_MIN 16384u /* weft_config.stack_size */
+
+/* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
+const char *config_read(weft_config *whole, const weft_config *config);
+/* A pool without a thread, from a configuration that was checked. NULL: no memory. */
+weft_pool *pool_make(const weft_config *config);
+
+/* Are the configuration's wishes possible together? */
+bool policy_is_sound(const weft_config *config);
+/* When the pool's configuration has no defaults left; and when all its workers have begun. */
+void policy_configure(weft_pool *pool);
+void policy_started(weft_pool *pool);
+/* "fifo:10" and so on, as WEFT_POLICY has it. */
+bool policy_parse(weft_config *config, const char *text);
+void policy_format(const weft_config *config, char *text, size_t size);
+
+#endif

@@ -1,0 +1,437 @@
+/* depot.c: see depot.h.
+ *
+ * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth
+ * asking. Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the
+ * topmost segment without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot,
+ * else pushes it back. So a segment with free slots is in the stack or about to be, and nobody scans. In a child of fork one
+ * that another thread was about to push stays out: its free slots serve runs alone, and purging finds them.
+ *
+ *   word        bits clear         bits set
+ *   LISTED 0    full, unknown      never
+ *   LISTED 1    full, in stack     free slots, in stack or in the hands of the one who will push it
+ *
+ * The stacks are R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986), with a count of
+ * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
+ * pass during one pop).
+ *
+ * Where there is no address space for something else, a segment of which all slots are free becomes hollow: all but its head is
+ * unmapped, and nobody has the slots. Before a new segment is made, a hollow one is filled, if nothing is in its place.
+ *
+ * A slot is dirty once somebody had it; purging takes the slots like any other user, so nobody touches them meanwhile.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   A1  tagged_push: CAS top         release  A2      the link, and what was done to the item before, are not seen
+ *   A2  tagged_pop: load top         acquire  A1      see A1
+ *   A3  tagged_pop: CAS top          relaxed  A1      split: two owners
+ *   A4  depot_put: or free           release  A5, A6  the last use of the slot is not seen by the next
+ *   A5  slots_claim: CAS free        acquire  A4      see A4; split: two owners
+ *   A6  segment_unlist: CAS free     relaxed  A4      split: free slots that nobody finds
+ *   A7  segment_make: CAS all        release  A8      a segment is looked at before it is made
+ *   A8  depot_all: load all          acquire  A7      see A7
+ *   A9  depot_take: load top         acquire  A1      see A1
+ *   A10 segment_top: load top        acquire  A1      see A1
+ *   A11 tagged_push: load top        acquire  A1      a walk over the links reaches a segment before it is made
+ *   A12 tagged_push: store link      release  A13     as A11: the link may be newer than the top that the walk began at
+ *   A13 segment_below: load link     acquire  A12     as A12
+ *   A14 run_look_far: store run_at   release  A15     a search goes on at a segment before it is made
+ *   A15 run_look_far: load run_at    acquire  A14     see A14
+ *   A16 segment_hollow: store hollow release  A17     what the last one notes of its slots comes after what the next one does
+ *   A17 segment_fill: CAS hollow     acquire  A16     see A16; split: two have all slots
+ *   A18 segment_fill: store hollow   release  A17     a mapping that failed is seen by the next who tries
+ */
+#include "heap/depot.h"
+
+#include "heap/kept.h"
+#include "heap/hooks.h"
+
+/* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one meanwhile. */
+#define HUGE_AFTER 15u
+/* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
+#define RUN_LOOKS 8
+#define RUN_LOOKS_FAR 64u
+/* For slots of the sort that is wanted. */
+#define SORT_LOOKS 16
+
+PROCESS_STATE struct depot depot;
+
+/* ---- tagged stacks ------------------------------------------------------------------------------------------------ */
+
+#define ADDRESS_MASK ((UINT64_C(1) << ADDRESS_BITS) - 1)
+
+static tagged_link *link_of(void *item, size_t link_at) { return (tagged_link *)(void *)((char *)item + link_at); }
+static void *item_of(uint64_t top) { return (void *)(uintptr_t)((top & ADDRESS_MASK) << SLOT_SHIFT); }
+static uint64_t next_top(uint64_t top, uint64_t address) {
+    return ((top >> ADDRESS_BITS) + 1) << ADDRESS_BITS | (address & ADDRESS_MASK);
+}
+
+void tagged_push(struct tagged *stack, void *item, size_t link_at) {
+    uint64_t top;
+    do {
+        top = load_acq(A11, &stack->top);
+        store_rel(A12, link_of(item, link_at), top);
+    } while (!cas_rel(A1, &stack->top, &top, next_top(top, (uintptr_t)item >> SLOT_SHIFT)));
+}
+
+bool tagged_is_empty(const struct tagged *stack) { return item_of(load_rlx(&stack->top)) == NULL; }
+
+/* Takes the item that `top` names, if it is still the topmost. */
+static bool pop_exactly(struct tagged *stack, uint64_t top, size_t link_at) {
+    return cas_rlx(A3, &stack->top, &top, next_top(top, load_rlx(link_of(item_of(top), link_at))));
+}
+
+void *tagged_pop(struct tagged *stack, size_t link_at) {
+    for (;;) {
+        uint64_t top = load_acq(A2, &stack->top);
+        void *item = item_of(top);
+        if (item == NULL || pop_exactly(stack, top, link_at)) return item;
+    }
+}
+
+/* ---- segments ----------------------------------------------------------------------------------------------------- */
+
+#define STACK_LINK offsetof(struct segment, stack_link)
+
+#define HEAD_BYTES (HEAD_SLOTS * SLOT_BYTES)
+
+/* A hollow segment's slots are mapped again, where nothing else is there by now. NULL: none. */
+static struct segment *segment_fill(void) {
+    if (LIKELY(load_rlx(&depot.hollows) == 0)) return NULL;
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+        bool found = true;
+        if (!load_rlx(&segment->hollow) || !cas_acq(A17, &segment->hollow, &found, false)) continue;
+        add_rlx(&depot.hollows, -1);
+        if (os_grow(segment, HEAD_BYTES, SEGMENT_BYTES) == OS_GREW) return segment;
+        add_rlx(&depot.hollows, 1);
+        store_rel(A18, &segment->hollow, true);
+    }
+    return NULL;
+}
+
+/* Its slots are the caller's. */
+static struct segment *segment_make(void) {
+    struct segment *segment = segment_fill();
+    if (segment != NULL) return segment;
+    segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
+    if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
+    if (segment == NULL) return NULL;
+    if (add_rlx(&depot.segments, 1) >= HUGE_AFTER + load_rlx(&depot.heaps) && tagged_is_empty(&depot.stack)) {
+        os_huge(segment, SEGMENT_BYTES, true);
+        store_rlx(&segment->huge, true);
+    }
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&segment->kinds[i], KIND_OTHER);
+    struct segment *newest = load_rlx(&depot.all);
+    do {
+        store_rlx(&segment->older, newest);
+    } while (!cas_rel(A7, &depot.all, &newest, segment));
+    return segment;
+}
+
+struct segment *depot_all(void) {
+    return load_acq(A8, &depot.all);
+}
+
+/* The segment has just been popped by the caller. */
+static void segment_unlist(struct segment *segment) {
+    uint64_t found = load_rlx(&segment->free);
+    do {
+        if (found != LISTED) {
+            tagged_push(&depot.stack, segment, STACK_LINK);
+            return;
+        }
+    } while (!cas_rlx(A6, &segment->free, &found, 0));
+}
+
+/* ---- slots -------------------------------------------------------------------------------------------------------- */
+
+/* Each word of it alone may be below zero for a moment. */
+static void count_slots(int taken, int spare) {
+    add_rlx(&depot.slots, ((uint64_t)(int64_t)taken << 32) + (uint64_t)(int64_t)spare);
+}
+static int32_t spare_slots(uint64_t slots) { return (int32_t)(uint32_t)slots; }
+static int32_t taken_slots(uint64_t slots) {
+    return (int32_t)(uint32_t)((slots - (uint64_t)(int64_t)spare_slots(slots)) >> 32);
+}
+static size_t bytes_of_slots(int32_t slots) { return slots <= 0 ? 0 : (size_t)slots * SLOT_BYTES; }
+size_t depot_taken_bytes(void) { return bytes_of_slots(taken_slots(load_rlx(&depot.slots))); }
+size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&depot.slots))); }
+
+/* The caller uses those of the slots that were clean, soon. */
+static struct slots press(struct slots got) {
+    uint64_t clean = got.bits & ~got.dirty;
+    if (clean != 0) heap_hooks.pressure_before((size_t)__builtin_popcountll(clean) * SLOT_BYTES, PRESSURE_SLOTS);
+    return got;
+}
+
+/* `count` of the bits, or all when there are fewer. */
+static uint64_t lowest_bits(uint64_t bits, unsigned count) {
+    uint64_t rest = bits;
+    while (rest != 0 && count-- > 0) rest &= rest - 1;
+    return bits & ~rest;
+}
+
+/* Takes bits out of `free`: false and *found: not all of them are free any more. */
+static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *found, uint64_t bits) {
+    uint64_t free = *found;
+    bool is_taken = cas_acq(A5, &segment->free, &free, free & ~bits);
+    *found = free;
+    if (!is_taken) return false;
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        unpoison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
+    uint64_t dirty = load_rlx(&segment->dirty) & bits;
+    *got = (struct slots){segment, bits, dirty, load_rlx(&segment->part) & dirty};
+    count_slots(__builtin_popcountll(bits), -__builtin_popcountll(dirty));
+    return true;
+}
+
+static struct segment *segment_top(void) { return item_of(load_acq(A10, &depot.stack.top)); }
+static struct segment *segment_below(const struct segment *segment) { return item_of(load_acq(A13, &segment->stack_link)); }
+
+/* Free slots of one sort: the dirtier, the better. */
+struct offer {
+    struct segment *segment;
+    uint64_t found; /* all its free slots */
+    uint64_t bits;
+    enum { DIRTY, DIRTY_IN_PART, CLEAN, NONE } sort;
+};
+
+static struct offer segment_offer(struct segment *segment) {
+    uint64_t found = load_rlx(&segment->free), free = found & ~LISTED;
+    uint64_t dirty = free & load_rlx(&segment->dirty), part = dirty & load_rlx(&segment->part);
+    if (dirty != part) return (struct offer){segment, found, dirty & ~part, DIRTY};
+    if (part != 0) return (struct offer){segment, found, part, DIRTY_IN_PART};
+    return (struct offer){segment, found, free, free != 0 ? CLEAN : NONE};
+}
+
+/* NONE: the topmost has none. */
+static struct offer best_offer(struct segment *top) {
+    struct offer best = segment_offer(top);
+    if (best.sort == NONE) return best;
+    struct segment *segment = segment_below(top);
+    for (int i = 1; i < SORT_LOOKS && segment != NULL && best.sort != DIRTY; i++, segment = segment_below(segment)) {
+        struct offer offer = segment_offer(segment);
+        if (offer.sort < best.sort) best = offer;
+    }
+    return best;
+}
+
+uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
+    uint64_t starts = free;
+    for (unsigned have = 1; have < count;) {
+        unsigned step = have < count - have ? have : count - have;
+        starts &= starts >> step;
+        have += step;
+    }
+    if (align > 1) {
+        uint64_t aligned = 0;
+        for (unsigned i = 0; i < 64; i += align) aligned |= UINT64_C(1) << i;
+        starts &= aligned;
+    }
+    if (starts == 0) return 0;
+    uint64_t run = count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+    return run << __builtin_ctzll(starts);
+}
+
+/* A run in one segment, and how many of its slots are clean. */
+struct run {
+    struct segment *segment; /* NULL: none */
+    uint64_t found;
+    uint64_t bits;
+    unsigned clean;
+};
+
+/* *best becomes a run in the segment if that has fewer clean slots. false: there is none better than it is now. */
+static bool run_look(struct run *best, struct segment *segment, unsigned count, unsigned align) {
+    uint64_t found = load_rlx(&segment->free), dirty = found & load_rlx(&segment->dirty) & ~LISTED;
+    uint64_t bits = bits_find(dirty, count, align);
+    if (bits == 0) bits = bits_find(found & ~LISTED, count, align);
+    unsigned clean = (unsigned)__builtin_popcountll(bits & ~dirty);
+    if (bits != 0 && (best->segment == NULL || clean < best->clean)) *best = (struct run){segment, found, bits, clean};
+    return best->segment == NULL || best->clean > 0;
+}
+
+bool depot_take_at(struct slots *got, struct segment *segment, uint64_t bits) {
+    uint64_t found = load_rlx(&segment->free);
+    while ((found & bits) == bits)
+        if (slots_claim(got, segment, &found, bits)) return true;
+    return false;
+}
+
+/* A new segment: the bits go to the caller, the others become free. */
+static struct slots take_new(uint64_t bits) {
+    struct slots got = {segment_make(), bits, 0, 0};
+    if (got.segment == NULL) return got;
+    count_slots(__builtin_popcountll(SLOTS_ALL), 0);
+    depot_put(got.segment, SLOTS_ALL & ~bits);
+    return press(got);
+}
+
+struct slots depot_take(unsigned count) {
+    struct slots got = {NULL, 0, 0, 0};
+    for (;;) {
+        uint64_t top = load_acq(A9, &depot.stack.top);
+        struct segment *segment = item_of(top);
+        if (segment == NULL) break;
+        struct offer best = best_offer(segment);
+        if (best.sort != NONE) {
+            if (slots_claim(&got, best.segment, &best.found, lowest_bits(best.bits, count))) return press(got);
+        } else if (pop_exactly(&depot.stack, top, STACK_LINK)) {
+            segment_unlist(segment);
+        }
+    }
+    return take_new(lowest_bits(SLOTS_ALL, count));
+}
+
+struct slots depot_take_part(void) {
+    struct slots got = {NULL, 0, 0, 0};
+    struct segment *segment = segment_top();
+    for (int i = 0; i < SORT_LOOKS && segment != NULL; i++, segment = segment_below(segment)) {
+        uint64_t found = load_rlx(&segment->free), part = found & load_rlx(&segment->part);
+        if (part != 0 && slots_claim(&got, segment, &found, part & -part)) return got;
+    }
+    return got;
+}
+
+/* Segments with too little for any run may lie on top of the stack for good. So the search goes on among all, round and
+ * round, each time from where the last one ended: a segment that has a run is come upon, and for each new one so many
+ * were seen to have none. */
+static void run_look_far(struct run *best, unsigned count, unsigned align, uint64_t looks) {
+    struct segment *segment = load_acq(A15, &depot.run_at);
+    bool goes_on = true;
+    for (; looks > 0 && goes_on; looks--) {
+        if (segment == NULL) segment = depot_all();
+        if (segment == NULL) return;
+        goes_on = run_look(best, segment, count, align);
+        if (goes_on) segment = load_rlx(&segment->older);
+    }
+    store_rel(A14, &depot.run_at, segment);
+}
+
+/* Of what is looked at, the run of which the most is in memory. */
+static struct run run_best(unsigned count, unsigned align) {
+    struct run best = {NULL, 0, 0, 0};
+    bool goes_on = true;
+    struct segment *segment = segment_top();
+    for (int i = 0; i < RUN_LOOKS && segment != NULL && goes_on; i++, segment = segment_below(segment))
+        goes_on = run_look(&best, segment, count, align);
+    if (goes_on && (best.segment == NULL || depot_spare_bytes() >= count * SLOT_BYTES))
+        run_look_far(&best, count, align, min_u64(load_rlx(&depot.segments), RUN_LOOKS_FAR));
+    return best;
+}
+
+struct slots depot_take_run(unsigned count, unsigned align) {
+    struct slots got = {NULL, 0, 0, 0};
+    uint64_t lowest = bits_find(SLOTS_ALL, count, align);
+    if (lowest == 0) return got; /* no segment has room for it beside its head */
+    struct run run;
+    while ((run = run_best(count, align)).segment != NULL)
+        if (slots_claim(&got, run.segment, &run.found, run.bits)) return press(got);
+    got = take_new(lowest);
+    if (got.segment != NULL) return got;
+    do {
+        run = (struct run){NULL, 0, 0, 0};
+        run_look_far(&run, count, align, load_rlx(&depot.segments));
+    } while (run.segment != NULL && !slots_claim(&got, run.segment, &run.found, run.bits));
+    return got;
+}
+
+void depot_put(struct segment *segment, uint64_t bits) {
+    if (bits == 0) return;
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
+    count_slots(-__builtin_popcountll(bits), __builtin_popcountll(load_rlx(&segment->dirty) & bits));
+    if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
+}
+
+void depot_put_part(struct segment *segment, uint64_t bit) {
+    or_rlx(&segment->part, bit);
+    depot_put(segment, bit);
+}
+
+void depot_soil(struct slots got) {
+    if ((got.bits & ~got.dirty) != 0) or_rlx(&got.segment->dirty, got.bits);
+    and_rlx(&got.segment->old, ~got.bits);
+    if (got.part != 0) and_rlx(&got.segment->part, ~got.part);
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+/* Or the kernel would bring to memory again what is given back. */
+static void huge_end(struct segment *segment) {
+    if (!load_rlx(&segment->huge)) return;
+    store_rlx(&segment->huge, false);
+    os_huge(segment, SEGMENT_BYTES, false);
+}
+
+void depot_purge_inside(void *from, size_t bytes) {
+    huge_end(segment_of(from));
+    os_purge(from, bytes);
+}
+
+static void purge_slots(const struct slots *got) {
+    struct segment *segment = got->segment;
+    huge_end(segment);
+    uint64_t left = got->bits;
+    while (left != 0) {
+        unsigned first = (unsigned)__builtin_ctzll(left);
+        uint64_t rest = ~(left >> first);
+        unsigned count = rest == 0 ? 64 : (unsigned)__builtin_ctzll(rest);
+        os_purge(slot_start(segment, first), count * SLOT_BYTES);
+        left &= count + first >= 64 ? 0 : UINT64_MAX << (first + count);
+    }
+    and_rlx(&segment->dirty, ~got->bits);
+    and_rlx(&segment->part, ~got->bits);
+    add_rlx(&depot.purges, 1);
+    depot_put(segment, got->bits);
+}
+
+/* At most `most` of its free slots that are among these. Returns the bytes. */
+static size_t segment_purge_of(struct segment *segment, uint64_t which, uint32_t most) {
+    struct slots got = {NULL, 0, 0, 0};
+    uint64_t found = load_rlx(&segment->free);
+    while ((found & which) != 0)
+        if (slots_claim(&got, segment, &found, lowest_bits(found & which, most))) break;
+    if (got.segment != NULL) purge_slots(&got);
+    return (size_t)__builtin_popcountll(got.bits) * SLOT_BYTES;
+}
+
+static size_t segment_purge(struct segment *segment, bool all) {
+    uint64_t dirty = load_rlx(&segment->dirty) & ~LISTED;
+    size_t bytes = segment_purge_of(segment, all ? dirty : load_rlx(&segment->old) & dirty, SEGMENT_SLOTS);
+    store_rlx(&segment->old, load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED);
+    return bytes;
+}
+
+static size_t segment_hollow(struct segment *segment) {
+    struct slots got;
+    if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
+    huge_end(segment);
+    os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
+    and_rlx(&segment->dirty, ~SLOTS_ALL);
+    and_rlx(&segment->part, ~SLOTS_ALL);
+    count_slots(-__builtin_popcountll(SLOTS_ALL), 0);
+    add_rlx(&depot.hollows, 1);
+    store_rel(A16, &segment->hollow, true);
+    return SEGMENT_BYTES - HEAD_BYTES;
+}
+
+size_t depot_hollow(void) {
+    size_t bytes = 0;
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        bytes += segment_hollow(segment);
+    return bytes;
+}
+
+void depot_give(size_t bytes) {
+    size_t gone = 0;
+    struct segment *segment = depot_all();
+    for (; segment != NULL && gone < bytes; segment = load_rlx(&segment->older))
+        gone += segment_purge_of(segment, load_rlx(&segment->dirty) & ~LISTED,
+                                 (uint32_t)((bytes - gone + SLOT_BYTES - 1) >> SLOT_SHIFT));
+}
+
+size_t depot_purge(bool all) {
+    size_t bytes = 0;
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        bytes += segment_purge(segment, all);
+    return bytes;
+}

@@ -1,0 +1,694 @@
+/* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
+ *
+ *   refill:  cache <- spill <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
+ *   free:    cache -> (full: its older half) spill -> (full) own blocks to their slabs, others' home, a slab's in one message
+ *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
+ *
+ * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
+ * emptied (to the LRU), and when its thread ends. Slabs are in doubly linked lists, so leaving is at once and no entry
+ * is ever stale; carving asserts that nevertheless.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H5  heap_config_set: load version  acquire  H4  see H4 (heap_api.c)
+ */
+#include <string.h>
+
+#include "heap/heap.h"
+#include "heap/hooks.h"
+#include "heap/poke.h"
+
+#ifndef LRU_MAX
+#define LRU_MAX 16u
+#endif
+#define FREED_BLOCKS 128u /* in the cache of a class of which a thread only frees */
+#define CACHE_START 8u    /* blocks; doubled at each miss and overflow */
+#define CACHE_START_BYTES (1u << 16)
+#define ADAPT_LOOKS 32u
+#define CAPACITY_START 16u
+#define CAPACITY_MAX 4096u
+#define PREFILL_MAX 16u
+#define RUN_SENT 4u       /* blocks side by side in a cache that go home at once */
+#define TIMED_REFILLS 16u /* one in so many */
+#define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
+#define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
+
+_Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
+                   offsetof(struct heap, frees) == sizeof os_no_heap,
+               "as os_no_heap");
+
+INLINE void count_in(struct bin *bin, enum heap_count what, uint64_t n) {
+    store_rlx(&bin->count[what], load_rlx(&bin->count[what]) + n);
+}
+
+static void count_frees(struct heap *heap, unsigned kind, uint64_t n) {
+    store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + (n << 8));
+}
+
+/* Blocks that were freed past the cache. */
+static void count_past(struct heap *heap, unsigned kind, uint64_t n) {
+    count_frees(heap, kind, n);
+    count_in(&heap->bins[kind], COUNT_FLUSHED, n);
+}
+
+/* ---- tiers -------------------------------------------------------------------------------------------------------- */
+
+/* A class's last slab is mostly used in part. One that will hardly be is better put where little is in memory than where all
+ * is, or the next thread will use another part of it. */
+static void count_grown(struct bin *bin, const struct slab *slab, bool comes) {
+    if (!slab_has_grown(slab)) return;
+    if (!comes) bin->grown_most = (uint32_t)max_u64(bin->grown_most, bin->grown);
+    bin->grown += comes ? 1 : UINT32_MAX;
+}
+
+static void tier_set(struct bin *bin, struct slab *slab, enum tier tier) {
+    if (slab->tier == TIER_NONE || tier == TIER_NONE) count_grown(bin, slab, tier != TIER_NONE);
+    if (slab->tier != TIER_NONE) {
+        struct slab_list *from = &bin->tier[slab->tier];
+        if (slab->prev == NULL)
+            from->first = slab->next;
+        else
+            slab->prev->next = slab->next;
+        if (slab->next != NULL) slab->next->prev = slab->prev;
+        from->count--;
+    }
+    slab->tier = (uint8_t)tier;
+    if (tier == TIER_NONE) return;
+    struct slab_list *to = &bin->tier[tier];
+    slab->prev = NULL;
+    slab->next = to->first;
+    if (to->first != NULL) to->first->prev = slab;
+    to->first = slab;
+    to->count++;
+}
+
+static void make_ready(struct bin *bin, struct slab *slab) {
+    bool has_room = bin->tier[TIER_HOT].count < bin->capacity;
+    if (has_room) count_in(bin, COUNT_PUSHES, 1);
+    tier_set(bin, slab, has_room ? TIER_HOT : TIER_LISTED);
+}
+
+/* ---- the LRU ------------------------------------------------------------------------------------------------------ */
+
+void heap_slot_free(struct slab *slab) {
+    struct segment *segment = segment_of(slab);
+    store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
+    slab->touched = (uint8_t)slab_touched(slab);
+    uint64_t bit = UINT64_C(1) << slab_slot(slab);
+    if (slab->touched <= SLOT_PARTS / 2)
+        depot_put_part(segment, bit);
+    else
+        depot_put(segment, bit);
+}
+
+/* Any thread. */
+void heap_lru_drop(struct heap *heap) {
+    struct slab *slab = empties_take(&heap->lru);
+    while (slab != NULL) {
+        struct slab *next = load_rlx(&slab->link);
+        heap_slot_free(slab);
+        slab = next;
+    }
+}
+
+/* ---- slabs come and go -------------------------------------------------------------------------------------------- */
+
+static void slab_emptied(struct heap *heap, struct slab *slab) {
+    if (UNLIKELY(slab->kind >= CLASSES)) {
+        heap_hooks.private_large_end(heap, slab);
+        return;
+    }
+    struct bin *bin = &heap->bins[slab->kind];
+    tier_set(bin, slab, TIER_NONE);
+    slab_bits_drop(slab);
+    store_rlx(&slab->state, 0); /* nobody's: any thread may take it from here on, and scan must not see it as the heap's */
+    heap_watch_begin(heap);
+    if (!slab_has_grown(slab) || (load_rlx(&heap->lru) != NULL && load_rlx(&heap->lru_count) >= LRU_MAX)) {
+        heap_slot_free(slab);
+        purge_poke();
+        return;
+    }
+    count_in(bin, COUNT_LRU_IN, 1);
+    store_rlx(&heap->lru_count, load_rlx(&heap->lru) == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
+    empties_push(&heap->lru, slab);
+    purge_poke();
+}
+
+/* After blocks came back. */
+static void slab_settle(struct heap *heap, struct slab *slab) {
+    if (load_rlx(&slab->used) == 0)
+        slab_emptied(heap, slab);
+    else if (slab->tier == TIER_DRAINING && slab->room >= class_info[slab->kind].hot)
+        make_ready(&heap->bins[slab->kind], slab);
+}
+
+void heap_collect(struct heap *heap) {
+    struct slab *slab = inbox_take(&heap->inbox);
+    while (slab != NULL) {
+        struct slab *next = inbox_next(slab);
+        uint32_t got = inbox_collect(&heap->inbox, slab);
+        /* A thread counts what it frees of others; what comes to a private heap went through no thread's cache. */
+        if (load_rlx(&heap->privacy) != PRIVACY_NONE && slab->kind < CLASSES) count_past(heap, slab->kind, got);
+        slab_settle(heap, slab);
+        slab = next;
+    }
+}
+
+static struct slab *find_orphans(unsigned kind) {
+    struct slab *slab = orphans_take(kind);
+    for (int i = 0; slab == NULL && i < STRIPS_MAX && heap_strip_one(); i++) slab = orphans_take(kind);
+    return slab;
+}
+
+/* Slabs whose owner has ended become the heap's. */
+uint32_t heap_adopt(struct heap *heap, unsigned kind) {
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) return 0; /* it would take them along when it is destroyed */
+    struct bin *bin = &heap->bins[kind];
+    uint32_t count = 0;
+    struct slab *slab = find_orphans(kind);
+    while (slab != NULL) {
+        struct slab *next = load_rlx(&slab->link);
+        slab->tier = TIER_NONE;
+        tier_set(bin, slab, TIER_DRAINING);
+        slab_adopt(slab, heap, &heap->inbox);
+        slab_settle(heap, slab);
+        slab = next;
+        count++;
+    }
+    count_in(bin, COUNT_FROM_ORPHANS, count);
+    return count;
+}
+
+static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
+    slab_init(slab, kind, heap, heap_trim_last(heap, slab, kind, touched));
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
+        store_rlx(&slab->private_kind, (uint8_t)kind);
+        store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+    }
+    make_ready(&heap->bins[kind], slab);
+}
+
+/* Slabs that were nobody's. false: there are none. */
+static bool slabs_new(struct heap *heap, unsigned kind, struct slots got) {
+    struct bin *bin = &heap->bins[kind];
+    if (got.segment == NULL) return false;
+    depot_soil(got);
+    uint32_t taken = (uint32_t)__builtin_popcountll(got.bits), dirty = (uint32_t)__builtin_popcountll(got.dirty);
+    count_in(bin, COUNT_FROM_DEPOT, dirty);
+    count_in(bin, COUNT_FROM_SYSTEM, taken - dirty);
+    count_in(bin, COUNT_PREFILLED, taken - 1);
+    for (uint64_t bits = got.bits; bits != 0; bits &= bits - 1) {
+        uint64_t bit = bits & -bits;
+        struct slab *slab = &got.segment->slabs[__builtin_ctzll(bits)];
+        slab_begin(heap, slab, kind, (got.dirty & bit) == 0 ? 0 : (got.part & bit) == 0 ? SLOT_PARTS : slab->touched);
+    }
+    return true;
+}
+
+/* ---- finding a slab ----------------------------------------------------------------------------------------------- */
+
+/* What the warm pool replaces: every slab of the process is looked at until one fits. */
+static struct slab *scan(const struct heap *heap, unsigned kind) {
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
+            struct slab *slab = &segment->slabs[i];
+            if (load_rlx(&segment->kinds[i]) != kind || slab_owner(slab) != heap) continue;
+            if (slab->tier == TIER_LISTED) return slab;
+        }
+    return NULL;
+}
+
+/* Grows a pool that misses too often, fast below 80 % hits, and shrinks one that hardly ever does. */
+static void adapt(struct bin *bin) {
+    if (bin->looks < ADAPT_LOOKS) return;
+    uint32_t percent = bin->found * 100 / bin->looks;
+    bin->looks = bin->found = 0;
+    bool grow = percent<90, shrink = percent> 95;
+    if (load_rlx(&heaps.pool_capacity) == 0) {
+        if (grow && bin->capacity < CAPACITY_MAX) bin->capacity += percent < 80 ? bin->capacity : bin->capacity / 4;
+        if (shrink && bin->capacity > CAPACITY_START) bin->capacity -= bin->capacity / 16;
+    }
+    if (load_rlx(&heaps.pool_prefill) == 0) {
+        if (grow && bin->prefill < PREFILL_MAX) bin->prefill++;
+        if (shrink && bin->prefill > 1) bin->prefill--;
+    }
+}
+
+static struct slab *ready_slab(const struct bin *bin) {
+    return bin->tier[TIER_HOT].first != NULL ? bin->tier[TIER_HOT].first : bin->tier[TIER_LISTED].first;
+}
+
+/* The pool is empty: makes up to `prefill` slabs ready. false: no memory. */
+static bool pool_fill(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    uint32_t want = bin->prefill, ready = 0;
+    bool is_last = bin->grown == bin->grown_most && bin->tier[TIER_LISTED].first == NULL;
+    if (is_last && slabs_new(heap, kind, depot_take_part())) return true;
+    for (; ready < want && bin->tier[TIER_LISTED].first != NULL; ready++) {
+        make_ready(bin, bin->tier[TIER_LISTED].first);
+        count_in(bin, COUNT_FROM_LIST, 1);
+    }
+    for (struct slab *slab; ready < want && (slab = empties_pop(&heap->lru)) != NULL; ready++) {
+        store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
+        count_in(bin, COUNT_FROM_LRU, 1);
+        slab_begin(heap, slab, kind, slab_touched(slab));
+    }
+    if (ready > 1) count_in(bin, COUNT_PREFILLED, ready - 1);
+    if (ready > 0) return true;
+    if (heap_adopt(heap, kind) > 0) {
+        if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+        if (ready_slab(bin) != NULL) return true;
+    }
+    return slabs_new(heap, kind, depot_take(want));
+}
+
+/* A slab to carve from; NULL: no memory. */
+static struct slab *find_slab(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    bin->looks++;
+    if (bin->tier[TIER_HOT].first != NULL) {
+        bin->found++;
+        count_in(bin, COUNT_FROM_POOL, 1);
+        adapt(bin);
+        return bin->tier[TIER_HOT].first;
+    }
+    adapt(bin);
+    if (UNLIKELY(bin->capacity == 0)) {
+        struct slab *slab = scan(heap, kind);
+        if (slab != NULL) {
+            count_in(bin, COUNT_FROM_LIST, 1);
+            return slab;
+        }
+    }
+    return pool_fill(heap, kind) ? ready_slab(bin) : NULL;
+}
+
+/* The time is taken by three looks at the clock, of which the first two tell what a look costs. */
+static uint64_t took_ns(uint64_t before_ns, uint64_t start_ns) {
+    uint64_t whole_ns = os_now_ns() - start_ns, look_ns = start_ns - before_ns;
+    return whole_ns > look_ns ? whole_ns - look_ns : 0;
+}
+
+static NOINLINE struct slab *find_slab_timed(struct heap *heap, unsigned kind) {
+    uint64_t before_ns = os_now_ns(), start_ns = os_now_ns();
+    struct slab *slab = find_slab(heap, kind);
+    count_in(&heap->bins[kind], COUNT_FIND_NS, took_ns(before_ns, start_ns));
+    count_in(&heap->bins[kind], COUNT_FINDS_TIMED, 1);
+    return slab;
+}
+
+/* ---- refill ------------------------------------------------------------------------------------------------------- */
+
+uint32_t heap_room_start(unsigned kind) {
+    uint64_t blocks = min_u64(CACHE_START, max_u64(CACHE_START_BYTES / class_info[kind].size, 1));
+    return (uint32_t)min_u64(blocks, class_info[kind].cache_max);
+}
+
+void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks) {
+    if (class_info[kind].size > TINY_MAX) heap->budget += ((int64_t)heap->room[kind] - blocks) * class_info[kind].size;
+    heap->room[kind] = blocks;
+    heap->limit[kind] = heap->base[kind] + blocks;
+}
+
+void heap_config_set(struct heap *heap) {
+    heap->config_seen = load_acq(H5, &heaps.config_version);
+    int32_t capacity = load_rlx(&heaps.pool_capacity), prefill = load_rlx(&heaps.pool_prefill);
+    for (unsigned i = 0; i < CLASSES; i++) {
+        struct bin *bin = &heap->bins[i];
+        bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
+        bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
+        while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
+        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME || load_rlx(&heaps.checks))
+            heap_room_set(heap, i, 0);
+        else if (heap->room[i] == 0)
+            heap_room_set(heap, i, heap_room_start(i));
+    }
+}
+
+static void config_follow(struct heap *heap) {
+    if (UNLIKELY(heap->config_seen != load_rlx(&heaps.config_version))) heap_config_set(heap);
+}
+
+static void cache_grow(struct heap *heap, unsigned kind) {
+    uint32_t room = heap->room[kind], more = (uint32_t)min_u64(room, class_info[kind].cache_max - room);
+    if (class_info[kind].size > TINY_MAX && (int64_t)more * class_info[kind].size > heap->budget) return;
+    if (more != 0) heap_room_set(heap, kind, room + more);
+}
+
+/* ---- filling a cache ---------------------------------------------------------------------------------------------- */
+
+static uint32_t unhoard(struct bin *bin, void **slots, uint32_t count) {
+    uint32_t got = 0;
+    for (; bin->hoard != NULL && got < count; got++) {
+        void *block = bin->hoard;
+        unpoison(block, sizeof bin->hoard);
+        memcpy(&bin->hoard, block, sizeof bin->hoard);
+        slots[got] = block;
+    }
+    return got;
+}
+
+/* Blocks for an empty cache; 0: no memory. */
+static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
+    struct bin *bin = &heap->bins[kind];
+    bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
+    void **slots = heap->base[kind] + 1;
+    uint32_t got = bin->hoard == NULL ? 0 : unhoard(bin, slots, want);
+    if (got == 0 && (got = heap_spill_take(heap, kind, slots, want)) > 0) {
+        count_in(bin, COUNT_FROM_SPILL, 1);
+        want = got;
+    }
+    while (got < want) {
+        if (got > 0 && bin->tier[TIER_HOT].first == NULL) break;
+        struct slab *slab = UNLIKELY(times_finds) ? find_slab_timed(heap, kind) : find_slab(heap, kind);
+        if (slab == NULL) break;
+        ASSERT(slab_owner(slab) == heap && slab->kind == kind && slab->room > 0);
+        slab_prefetch(slab->next);
+        count_in(bin, COUNT_COLD, slab_cold(slab, want - got));
+        bool had_grown = slab_has_grown(slab);
+        got += slab_carve(slab, slots + got, want - got);
+        if (UNLIKELY(!had_grown && slab_has_grown(slab))) bin->grown++;
+        if (slab->room > 0) continue;
+        if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
+        tier_set(bin, slab, TIER_DRAINING);
+    }
+    count_in(bin, COUNT_CARVED, got);
+    return got;
+}
+
+static uint32_t refill(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    prefetch_write(&heap->inbox); /* as in release */
+    config_follow(heap);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+    uint32_t room = heap->room[kind], got = fill(heap, kind, (room == 0 ? class_info[kind].cache_max : room) / 2);
+    store_rlx(&heap->top[kind], heap->base[kind] + got);
+    cache_grow(heap, kind);
+    count_in(bin, COUNT_MISSES, 1);
+    return got;
+}
+
+static NOINLINE uint32_t refill_timed(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    heap_decay(heap);
+    uint64_t before_ns = os_now_ns(), start_ns = os_now_ns();
+    uint32_t got = refill(heap, kind);
+    count_in(bin, COUNT_REFILL_NS, took_ns(before_ns, start_ns));
+    count_in(bin, COUNT_REFILLS_TIMED, 1);
+    return got;
+}
+
+void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
+    void *block = cache_pop(heap, kind);
+    if (block != NULL) return block;
+    bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
+    return (is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0 ? NULL : cache_pop(heap, kind);
+}
+
+static NOINLINE void *alloc_uncached(size_t size) {
+    if (UNLIKELY(load_rlx(&heaps.checks))) return heap_hooks.check_alloc(size, BLOCK_MIN);
+    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
+    void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));
+    heap_return(is_lent);
+    if (block != NULL) handed_out(block, size);
+    return block;
+}
+
+void *heap_alloc_slow(size_t size) {
+    void *block = size > MEDIUM_MAX && size <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(size)) : NULL;
+    if (block == NULL) return alloc_uncached(size);
+    handed_out(block, size);
+    return block;
+}
+
+void *heap_take_one(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    config_follow(heap);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+    if (load_rlx(&bin->count[COUNT_MISSES]) % TAKES_TIMED == 0) heap_decay(heap);
+    if (fill(heap, kind, 1) == 0) return NULL;
+    count_in(bin, COUNT_MISSES, 1);
+    return heap->base[kind][1];
+}
+
+/* ---- flush -------------------------------------------------------------------------------------------------------- */
+
+/* Sends blocks of one slab home. */
+static void send_home(struct heap *heap, struct bin *bin, void *const *blocks, uint32_t count) {
+    struct slab *slab = slab_of(blocks[0]);
+    unsigned kind = slab_kind_of(slab, load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]));
+    slab_send_prefetch(slab, kind, blocks[0]);
+    if (trial_writes(&heap->trial, count)) blocks_write(kind, blocks, count, &bin->lines_spared);
+    slab_send(slab, blocks, count);
+    count_in(bin, COUNT_REMOTE_FREES, count);
+    count_in(bin, COUNT_REMOTE_SENDS, 1);
+}
+
+/* Sends blocks[0] home, and with it the others of its slab, which become NULL. */
+static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
+    void *message[64];
+    uint32_t n = 1;
+    struct slab *slab = slab_of(blocks[0]);
+    message[0] = blocks[0];
+    for (uint32_t i = 1; i < count && n < 64; i++) {
+        if (blocks[i] == NULL || slab_of(blocks[i]) != slab) continue;
+        message[n++] = blocks[i];
+        blocks[i] = NULL;
+    }
+    ASSERT(n <= sizeof message / sizeof *message);
+    send_home(heap, bin, message, n);
+}
+
+static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        slab_put(slab, blocks[i]);
+        if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
+    }
+}
+
+/* How many blocks from the first on are of its slab. */
+static uint32_t run_length(void *const *blocks, uint32_t count) {
+    uint32_t n = 1;
+    while (n < count && ((uintptr_t)blocks[n] ^ (uintptr_t)blocks[0]) < SLOT_BYTES) n++;
+    return n;
+}
+
+/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and counted there. */
+static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
+    unsigned home = slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]));
+    if (LIKELY(&heap->bins[home] == bin)) return;
+    count_past(heap, (unsigned)(bin - heap->bins), -(uint64_t)count);
+    count_past(heap, home, count);
+}
+
+/* Own blocks go to their slabs, others' home; `blocks` is used up. */
+static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
+    uint32_t foreign = 0;
+    for (uint32_t i = 0, n; i < count; i += n) {
+        struct slab *slab = slab_of(blocks[i]);
+        prefetch_write(&slab->state); /* who only reads the line first waits for it twice */
+        n = run_length(blocks + i, count - i);
+        recount(heap, bin, blocks[i], n);
+        if (slab_owner(slab) == heap)
+            put_own(heap, slab, blocks + i, n);
+        else if (n >= RUN_SENT)
+            send_home(heap, bin, blocks + i, n);
+        else
+            for (uint32_t k = 0; k < n; k++) blocks[foreign++] = blocks[i + k];
+    }
+    for (uint32_t i = 0; i < foreign; i++)
+        if (blocks[i] != NULL) send_slab(heap, bin, blocks + i, foreign - i);
+}
+
+static void hoard(struct bin *bin, void **blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        unpoison(blocks[i], sizeof bin->hoard);
+        memcpy(blocks[i], &bin->hoard, sizeof bin->hoard);
+        poison(blocks[i], sizeof bin->hoard);
+        bin->hoard = blocks[i];
+    }
+}
+
+/* The oldest `count` blocks leave the cache. */
+static void flush(struct heap *heap, unsigned kind, uint32_t count) {
+    struct bin *bin = &heap->bins[kind];
+    void **oldest = heap->base[kind] + 1;
+    uint32_t left = cache_count(heap, kind) - count;
+    count_in(bin, COUNT_FLUSHES, 1);
+    count_in(bin, COUNT_FLUSHED, count);
+    if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
+        hoard(bin, oldest, count);
+    else if (left == 0 || !heap_spill_put(heap, kind, oldest, count))
+        release(heap, bin, oldest, count);
+    memmove(oldest, oldest + count, left * sizeof *oldest);
+    store_rlx(&heap->top[kind], heap->base[kind] + left);
+}
+
+static void push(struct heap *heap, unsigned kind, void *p) {
+    void **top = load_rlx(&heap->top[kind]);
+    top[1] = p;
+    store_rlx(&heap->top[kind], top + 1);
+    if (count_byte(&heap->frees[kind])) heap_counted(heap, kind);
+}
+
+/* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
+static void free_home(struct heap *heap, unsigned kind, void *p) {
+    struct bin *bin = &heap->bins[kind];
+    if (slab_owner(slab_of(p)) != heap) {
+        count_past(heap, kind, 1);
+        void **gathered = heap->base[kind] + 1 + class_info[kind].cache_max;
+        uint32_t n = 0, most = GATHER_MAX(class_info[kind].size);
+        while (n < most && gathered[n] != NULL) n++;
+        gathered[n] = p;
+        if (++n < most) return;
+        release(heap, bin, gathered, n);
+        memset(gathered, 0, n * sizeof *gathered);
+        return;
+    }
+    if (cache_count(heap, kind) >= class_info[kind].cache_max) flush(heap, kind, cache_count(heap, kind) / 2);
+    push(heap, kind, p);
+}
+
+/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of
+ * no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache. */
+static bool only_frees(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    uint64_t before = bin->allocs_when_full;
+    bin->allocs_when_full = heap_allocs(heap, kind);
+    return bin->allocs_when_full == before && load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
+}
+
+static uint32_t freed_room(unsigned kind) {
+    return (uint32_t)min_u64(max_u64(CACHE_START_BYTES / class_info[kind].size, 2),
+                             min_u64(FREED_BLOCKS, class_info[kind].cache_max));
+}
+
+void heap_free_small(struct heap *heap, void *p, unsigned kind) {
+    config_follow(heap);
+    if (UNLIKELY(heap->room[kind] == 0)) { /* so it is where the heap has followed to that policy, whatever it is by now */
+        free_home(heap, kind, p);
+        return;
+    }
+    if (cache_push(heap, kind, p)) return;
+    if (only_frees(heap, kind)) {
+        heap_room_set(heap, kind, freed_room(kind));
+        heap_spill_drop(heap, kind);
+        flush(heap, kind, cache_count(heap, kind));
+    } else {
+        cache_grow(heap, kind);
+    }
+    /* After a change of the policy there may be more in it than it is to hold. */
+    while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, (cache_count(heap, kind) + 1) / 2);
+    push(heap, kind, p);
+    if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
+}
+
+static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
+    void **oldest = heap->base[kind] + 1;
+    uint32_t left = cache_count(heap, kind) - count;
+    for (uint32_t i = 0; i < count; i++) heap_hooks.large_free(oldest[i], kind);
+    count_frees(heap, kind, -(uint64_t)count);
+    memmove(oldest, oldest + count, left * sizeof *oldest);
+    store_rlx(&heap->top[kind], heap->base[kind] + left);
+}
+
+static void free_run(struct heap *heap, void *p, unsigned kind) {
+    if (cache_push(heap, kind, p)) return;
+    heap_decay(heap);
+    cache_grow(heap, kind);
+    while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);
+    push(heap, kind, p);
+}
+
+static void free_large(void *p, unsigned kind) {
+    struct heap *heap = heap_mine();
+    heap_hooks.large_free(p, kind);
+    if (heap == (void *)os_no_heap) return;
+    heap_watch_begin(heap);
+    heap_decay(heap);
+}
+
+void heap_free_slow(void *p) {
+    if (p == NULL) return;
+    if (UNLIKELY(load_rlx(&heaps.checks))) {
+        heap_hooks.check_free(p, SIZE_ANY);
+        return;
+    }
+    unsigned kind = kind_of(p);
+    if (UNLIKELY(kind == KIND_PRIVATE)) {
+        heap_hooks.private_free(p);
+        return;
+    }
+    bool is_lent = false;
+    struct heap *heap = kind < CACHED ? heap_borrow(&is_lent) : NULL;
+    if (heap == NULL && kind < CLASSES)
+        slab_send(slab_of(p), &p, 1);
+    else if (heap == NULL)
+        free_large(p, kind);
+    else if (kind < CLASSES)
+        heap_free_small(heap, p, kind);
+    else
+        free_run(heap, p, kind);
+    heap_return(is_lent);
+}
+
+void heap_free_sized_slow(void *p, size_t size) {
+    if (UNLIKELY(load_rlx(&heaps.checks) && p != NULL))
+        heap_hooks.check_free(p, size);
+    else if (size <= MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), kind_of(p), p))
+        heap_free_slow(p);
+}
+
+void heap_put_one(struct heap *heap, void *p, unsigned kind) {
+    count_past(heap, kind, 1);
+    release(heap, &heap->bins[kind], &p, 1);
+}
+
+/* What is kept of the class goes to its slabs. */
+void heap_spill_drop(struct heap *heap, unsigned kind) {
+    uint32_t count;
+    void **blocks = heap_spill_all(heap, kind, &count);
+    release(heap, &heap->bins[kind], blocks, count);
+}
+
+/* ---- for heap_life.c ---------------------------------------------------------------------------------------------- */
+
+void heap_kind_tidy(struct heap *heap, unsigned kind) {
+    uint32_t count = cache_count(heap, kind), n = 0;
+    if (kind >= CLASSES) {
+        runs_drop(heap, kind, count);
+        return;
+    }
+    struct bin *bin = &heap->bins[kind];
+    void **lowest = heap->base[kind] + 1, **gathered = lowest + class_info[kind].cache_max;
+    count_in(bin, COUNT_FLUSHED, count);
+    release(heap, bin, lowest, count);
+    store_rlx(&heap->top[kind], heap->base[kind]);
+    while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
+    release(heap, bin, gathered, n);
+    memset(gathered, 0, n * sizeof *gathered);
+    while ((count = unhoard(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
+    heap_spill_drop(heap, kind);
+}
+
+bool heap_abandon(struct heap *heap) {
+    bool all = true;
+    for (unsigned i = 0; i < CLASSES; i++) {
+        struct bin *bin = &heap->bins[i];
+        for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++) {
+            struct slab *slab = bin->tier[tier].first;
+            while (slab != NULL) {
+                struct slab *next = slab->next;
+                if (slab_abandon(slab, heap)) {
+                    tier_set(bin, slab, TIER_NONE);
+                    orphans_put(i, slab, slab);
+                } else {
+                    all = false;
+                }
+                slab = next;
+            }
+        }
+    }
+    return all;
+}

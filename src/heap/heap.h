@@ -1,0 +1,364 @@
+/* heap.h: a thread's heap, and the short ways of allocating and freeing. Layer 2.
+ *
+ * For each size class a thread has a cache, an array of free blocks used as a stack, whoever owns their slabs. Behind it
+ * stand the slabs that the heap owns, in tiers:
+ *
+ *   HOT       in the class's warm pool: refills take these, and these alone
+ *   LISTED    as good, but the pool is full
+ *   DRAINING  little or nothing is free; frees make it HOT or LISTED again
+ *   (empty)   nothing is used: it left its class. Mostly for the heap's LRU, from where it comes back as a slab of any class;
+ *             if more than half of it was never handed out, for the depot, which keeps such slots for a class's last slab
+ *
+ * Heaps outlive their threads: one whose thread has ended is idle until another thread takes it. */
+#ifndef WEFT_HEAP_H
+#define WEFT_HEAP_H
+
+#include "heap/heap_rest.h"
+#include "heap/slab.h"
+#include "weft.h"
+
+struct slab_list {
+    struct slab *first;
+    uint32_t count;
+};
+
+enum heap_count {
+    COUNT_MISSES,
+    COUNT_FROM_SPILL,
+    COUNT_FROM_POOL,
+    COUNT_FROM_LIST,
+    COUNT_FROM_LRU,
+    COUNT_FROM_ORPHANS,
+    COUNT_FROM_DEPOT,
+    COUNT_FROM_SYSTEM,
+    COUNT_PREFILLED,
+    COUNT_PUSHES,
+    COUNT_TIER_DROPS,
+    COUNT_LRU_IN,
+    COUNT_COLD,
+    COUNT_REFILLS_TIMED,
+    COUNT_REFILL_NS,
+    COUNT_FINDS_TIMED,
+    COUNT_FIND_NS,
+    COUNT_FLUSHES,
+    COUNT_REMOTE_FREES,
+    COUNT_REMOTE_SENDS,
+    COUNT_CARVED,  /* blocks that went from slabs to the cache */
+    COUNT_FLUSHED, /* blocks that left the cache other than to the user */
+    HEAP_COUNTS
+};
+
+/* The slabs of one class. */
+struct bin {
+    struct slab_list tier[TIER_DRAINING + 1];
+    uint32_t capacity; /* of the warm pool */
+    uint32_t prefill;
+    uint64_t allocs_when_full; /* allocations when the cache was full the last time */
+    uint32_t looks, found;     /* since the last adaptation: slabs wanted, found in the pool */
+    uint16_t lines_spared;     /* of blocks that go home: blocks_write */
+    uint32_t grown,
+        grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
+    uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
+    void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
+    ATOMIC(uint64_t) count[HEAP_COUNTS];
+};
+
+/* Large blocks are counted by the heap of the calling thread. */
+enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED, LARGE_COUNTS };
+
+/* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
+#define GATHER_MAX(bytes) ((bytes) > TINY_MAX ? 4u : 16u)
+/* A cache's places: a NULL, its blocks, what gathers. */
+#define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX(bytes)]
+struct cache_places {
+    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
+};
+
+struct heap {
+    /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
+     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first four stand
+     * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
+     * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
+     * store before it takes a place in the processor's queue of them. The lowest byte counts up to 0, where heap_counted is
+     * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c counts. */
+    ATOMIC(void **) top[KINDS];
+    void **limit[KINDS];
+    uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
+    byte_count frees[KINDS];
+    void **base[KINDS];
+    uint32_t room[KINDS];        /* blocks that the cache may hold */
+    uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
+    int64_t budget;              /* bytes by which the caches of blocks over TINY_MAX may still grow */
+    uint64_t next_rest_ns;       /* when caches that were not used since are emptied */
+    uint32_t watches;            /* heap_watch.c: rests of the caches for which it does so still */
+    uint64_t looked_ns;          /* at the clock, the last time */
+    struct inbox inbox;
+    tagged_link idle_link;
+    ATOMIC(struct heap *) older;       /* in the list of all */
+    ALIGNED(CACHE_LINE) slab_link lru; /* pushed and popped by the owner; anybody may take it whole */
+    ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
+    uint32_t config_seen;
+    uint32_t spill_wanted, spill_used; /* heap_spill.c: a bit for each class */
+    struct trial trial;                /* of writing into blocks that go home */
+    struct spill *spill;               /* NULL: nothing is kept */
+    struct quarantine *quarantine;     /* heap_check.c; NULL: none yet */
+    ATOMIC(uint32_t) privacy;          /* enum privacy */
+    struct slab *bigs;                 /* a private heap's blocks over MEDIUM_MAX */
+    struct heap *visited;              /* while owing: in the list of who looks after it */
+    ATOMIC(uint64_t) large[LARGE_COUNTS];
+    struct bin bins[CLASSES];
+    void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
+};
+/* Whose a heap is: a thread's; a private one, alive or not. */
+enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
+#define HEAP_SLOTS ((unsigned)((sizeof(struct heap) + SLOT_BYTES - 1) / SLOT_BYTES))
+_Static_assert(SLOT_SHIFT != 16 || HEAP_SLOTS == 1, "one slot is always found, two side by side may not be");
+
+INLINE struct inbox *heap_inbox(struct heap *heap) { return &heap->inbox; }
+INLINE struct heap *heap_mine(void) { return os_self_get()->heap; }
+
+void heap_free_slow(void *p);
+void heap_free_sized_slow(void *p, size_t size);
+/* A block with a mapping of its own, in a table that grows. */
+struct mapping {
+    ATOMIC(char *) block; /* NULL: none */
+    ATOMIC(size_t) bytes;
+    block_mark mark; /* checked mode's */
+};
+#define CHUNK_WORDS (SLOT_BYTES / 2048 - 1)
+struct chunk {
+    ATOMIC(struct chunk *) older;
+    ATOMIC(uint64_t) used[CHUNK_WORDS];
+    struct mapping records[CHUNK_WORDS * 64];
+};
+struct chunk *mapping_chunks(void); /* the newest; the others follow by `older` */
+
+/* large.c: over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, where not NULL: the memory is zeros. */
+void *large_alloc(size_t size, size_t alignment, bool *zeroed);
+void large_free(void *p, unsigned kind);
+size_t large_size(const void *p, unsigned kind);
+/* Of blocks with a mapping. */
+size_t large_live_bytes(void);
+/* Resizes in place or by moving pages; NULL: it must be copied. */
+void *large_resize(void *p, unsigned kind, size_t size);
+
+/* AddressSanitizer: so many bytes may be touched, at least one. */
+INLINE void handed_out(const void *p, size_t size) { unpoison(p, size + (size == 0)); }
+/* AddressSanitizer: nobody may touch the block any more, nor free it again. */
+#if defined(WEFT_POISONS)
+void given_back(void *p);
+#else
+INLINE void given_back(void *p) { (void)p; }
+#endif
+
+/* NULL: the cache is empty. */
+INLINE void *cache_pop(struct heap *heap, unsigned kind) {
+    void **top = load_rlx(&heap->top[kind]);
+    void *block = *top;
+    if (LIKELY(block != NULL)) store_rlx(&heap->top[kind], top - 1);
+    return block;
+}
+
+/* So many frees of the kind were counted as were to be without a look at the clock. */
+NOINLINE void heap_counted(struct heap *heap, unsigned kind);
+
+/* false: it is full. */
+INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
+    void **top = load_rlx(&heap->top[kind]);
+    if (UNLIKELY(top >= heap->limit[kind])) return false;
+    top[1] = block;
+    store_rlx(&heap->top[kind], top + 1);
+    if (UNLIKELY(count_byte(&heap->frees[kind]))) heap_counted(heap, (unsigned)kind);
+    return true;
+}
+
+/* From the cache of the size's class. NULL: it is empty, or there is none. */
+INLINE void *heap_alloc_cached(size_t size) {
+    if (UNLIKELY(size > TINY_MAX) && UNLIKELY(size > MEDIUM_MAX)) return NULL; /* one test for the small ones */
+    void *block = cache_pop(heap_mine(), class_of(size));
+    if (LIKELY(block != NULL)) handed_out(block, size);
+    return block;
+}
+
+INLINE void *heap_alloc(size_t size) {
+    void *block = heap_alloc_cached(size);
+    return LIKELY(block != NULL) ? block : heap_alloc_slow(size);
+}
+
+/* The head that a block's kind stands in: a block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
+INLINE struct segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
+INLINE unsigned kind_of(const void *p) { return load_rlx(&head_of(p)->kinds[slot_of(p)]); }
+
+/* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is
+ * 0. */
+INLINE void heap_free(void *p) {
+    struct heap *heap = heap_mine();
+    given_back(p);
+    intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
+    if (UNLIKELY(head <= 0 || !cache_push(heap, load_rlx(&((struct segment *)head)->kinds[slot_of(p)]), p)))
+        heap_free_slow(p);
+}
+
+INLINE void heap_free_sized(void *p, size_t size) {
+    given_back(p);
+    if (UNLIKELY(size > MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), class_of(size), p)))
+        heap_free_sized_slow(p, size);
+}
+
+INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
+    return (uint32_t)(load_rlx(&heap->top[kind]) - heap->base[kind]);
+}
+
+/* Blocks that left the cache for the user, less those that came into it. */
+INLINE uint64_t heap_taken(const struct heap *heap, unsigned kind) {
+    uint64_t cached = cache_count(heap, kind);
+    if (kind >= CLASSES) return 0 - cached;
+    const struct bin *bin = &heap->bins[kind];
+    return load_rlx(&bin->count[COUNT_CARVED]) - load_rlx(&bin->count[COUNT_FLUSHED]) - cached;
+}
+/* So far. */
+INLINE uint64_t heap_frees(const struct heap *heap, unsigned kind) {
+    uint64_t count = load_rlx(&heap->frees[kind]);
+    return (count >> 8) - (uint8_t)(0 - count);
+}
+INLINE uint64_t heap_allocs(const struct heap *heap, unsigned kind) {
+    return heap_frees(heap, kind) + heap_taken(heap, kind);
+}
+
+/* Of a block's slot, as it is for a private heap's, too. */
+INLINE unsigned slab_kind_of(const struct slab *slab, unsigned kind) {
+    return UNLIKELY(kind == KIND_PRIVATE) ? load_rlx(&slab->private_kind) : kind;
+}
+
+struct heaps {
+    ATOMIC(struct heap *) all; /* newest first */
+    struct tagged idle;        /* of ended threads, with all they had */
+    struct tagged owing;       /* of ended threads, with slabs that could not be taken: others were freeing to them */
+    struct tagged bare;        /* of ended threads, with nothing */
+    struct tagged ended;       /* private ones that were destroyed */
+    ATOMIC(uint32_t) count;
+    ATOMIC(uint64_t) next_decay_ns;
+    /* the configuration */
+    ATOMIC(uint32_t) config_version;
+    ATOMIC(int32_t) pool_capacity;
+    ATOMIC(int32_t) pool_prefill;
+    ATOMIC(uint32_t) remote;
+    ATOMIC(int64_t) decay_ms;
+    ATOMIC(bool) checks; /* checked mode: no block is cached, each has a mark */
+};
+extern struct heaps heaps;
+
+/* The newest heap; the others follow by `older`. */
+struct heap *heaps_all(void);
+/* The calling thread's heap, made if it has none; NULL: no memory. */
+struct heap *heap_get(void);
+/* The same for one call, which ends with heap_return: in a thread that will not be told again that it ends. */
+struct heap *heap_borrow(bool *is_lent);
+void heap_return(bool is_lent);
+/* Empties the thread's cache and collects what others freed. */
+void heap_tidy(struct heap *heap);
+/* Takes what one ended thread left: its blocks home, its slabs to the orphans and the depot. false: there is none. Any
+ * thread. */
+bool heap_strip_one(void);
+/* Every thread's LRU goes to the depot. Any thread. */
+void heap_drop_lrus(void);
+size_t heap_trim(void);
+/* The slab is about to be one of that class, `touched` of it in memory: gives its pages back if it is likely the class's last. What of
+ * it is in memory then. */
+uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched);
+/* Gives back what has not been used for a while, when it is time. */
+void heap_decay(struct heap *heap);
+/* Half the time that empty memory is kept. */
+uint64_t heap_decay_period_ns(void);
+/* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
+void heap_decay_turn(struct heap *heap);
+
+/* heap_watch.c */
+/* The heap begins. */
+void heap_watch_none(struct heap *heap);
+/* A slab emptied. */
+void heap_watch_begin(struct heap *heap);
+/* So many frees of the kind were counted: whether to look at the clock. */
+bool heap_watch_counted(struct heap *heap, unsigned kind);
+/* A look at the clock found that the one before was not just now. */
+void heap_watch_calm(struct heap *heap);
+/* Its caches rest, before what that empties. */
+void heap_watch_rest(struct heap *heap);
+
+/* heap_spill.c */
+/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet. */
+bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
+/* At most `count` of them, those kept last, into slots; returns how many. */
+uint32_t heap_spill_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
+/* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */
+void **heap_spill_all(struct heap *heap, unsigned kind, uint32_t *count);
+/* The class rests: whether none was taken since it did so last. */
+bool heap_spill_is_idle(struct heap *heap, unsigned kind);
+/* Gives the memory back, if nothing is kept. */
+void heap_spill_end(struct heap *heap);
+
+/* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
+ * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
+ * error. Nothing changed then. */
+int purge_set(bool wanted, int (*also)(void));
+
+/* Makes a heap, with its caches open or, in checked mode, closed. NULL: no memory. */
+struct heap *heap_make(void);
+/* A heap without slabs begins, or begins again. */
+void heap_begin(struct heap *heap);
+
+/* ---- checked mode: heap_check.c ----------------------------------------------------------------------------------- */
+
+/* As their namesakes; what is wrong with p is said on standard error, and the process aborts. SIZE_ANY: the size is not
+ * known. */
+#define SIZE_ANY SIZE_MAX
+void *check_alloc(size_t size, size_t alignment);
+void check_free(void *p, size_t size);
+size_t check_usable(const void *p);
+/* The same for a private heap. false: the block is not of that heap; nothing happened. */
+void *check_alloc_in(struct heap *heap, size_t size);
+bool check_free_in(struct heap *heap, void *p);
+/* Begins it, or fails: no memory, or other threads have heaps. A WEFT_E* code. */
+int check_begin(void);
+/* Whether it was the caller who made the mark, which was *found, that of a freed block. */
+bool check_mark_end(block_mark *mark, uint64_t *found);
+/* Blocks in the heap's quarantine are freed. */
+void check_flush(struct heap *heap);
+/* The slab's blocks are nobody's any more. */
+void check_forget(const struct slab *slab);
+
+/* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
+
+/* A block over MEDIUM_MAX of a private heap. NULL: no memory. */
+void *private_large(struct heap *heap, size_t size);
+/* A slab of one large block, which was freed: its memory goes back. Owner. */
+void private_large_end(struct heap *heap, struct slab *slab);
+/* Frees a block of a private heap. Any thread. */
+void private_free(void *p);
+
+/* ---- heap.c, for the others --------------------------------------------------------------------------------------- */
+
+/* One block of the class, past the cache, as checked mode takes and frees it. NULL: no memory. */
+void *heap_take_one(struct heap *heap, unsigned kind);
+void heap_put_one(struct heap *heap, void *p, unsigned kind);
+/* Frees a block of a class past a full cache. */
+void heap_free_small(struct heap *heap, void *p, unsigned kind);
+/* heap_alloc_slow's way past an empty cache. */
+void *heap_alloc_refilled(struct heap *heap, unsigned kind);
+/* The slab's slot, which nobody uses, goes to the depot. */
+void heap_slot_free(struct slab *slab);
+
+/* For heap_life.c. */
+void heap_config_set(struct heap *heap);
+void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
+uint32_t heap_room_start(unsigned kind);
+void heap_collect(struct heap *heap);
+/* All blocks of the cache, of the spill, of the hoard and of what gathers leave. */
+void heap_kind_tidy(struct heap *heap, unsigned kind);
+void heap_spill_drop(struct heap *heap, unsigned kind);
+uint32_t heap_adopt(struct heap *heap, unsigned kind);
+void heap_lru_drop(struct heap *heap);
+/* The heap's slabs become orphans, all but those that others are freeing to right now. Returns whether it has none left. */
+bool heap_abandon(struct heap *heap);
+
+#endif

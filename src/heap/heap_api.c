@@ -1,0 +1,324 @@
+/* heap_api.c: the heap's public functions; their contracts are in weft.h. Layer 2.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H4  weft_heap_configure: version + 1  release  H5  a heap follows to the new version with what was there before, for good
+ */
+#include <string.h>
+
+#include "heap/heap.h"
+#include "heap/kept.h"
+
+void *weft_alloc(size_t size) { return heap_alloc(size); }
+void *heap_alloc_quick(size_t size) { return heap_alloc_cached(size); }
+void weft_free(void *p) { heap_free(p); }
+void weft_free_sized(void *p, size_t size) { heap_free_sized(p, size); }
+
+void *weft_alloc_zeroed(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
+    bool zeroed = false, is_large = bytes > MEDIUM_MAX && !load_rlx(&heaps.checks);
+    void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
+    if (p == NULL) p = is_large ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
+    if (p != NULL) handed_out(p, bytes);
+    if (p != NULL && !zeroed) memset(p, 0, bytes);
+    return p;
+}
+
+/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they
+ * belong. */
+static void *alloc_of_class(unsigned kind, size_t alignment) {
+    void *p;
+    while (UNLIKELY(((uintptr_t)(p = heap_alloc(class_info[kind].size)) & (alignment - 1)) != 0)) heap_free(p);
+    return p;
+}
+
+void *weft_alloc_aligned(size_t alignment, size_t size) {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
+    if (alignment <= BLOCK_MIN) return heap_alloc(size);
+    if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
+    unsigned kind = class_aligned(alignment, size);
+    if (kind < CLASSES) return alloc_of_class(kind, alignment);
+    if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
+    return large_alloc(size == 0 ? 1 : size, alignment, NULL);
+}
+
+/* The bytes of the block, whoever has it. */
+static size_t heap_usable(const void *p) {
+    unsigned kind = kind_of(p);
+    if (kind == KIND_PRIVATE) kind = load_rlx(&slab_of(p)->private_kind);
+    return kind < CLASSES ? class_info[kind].size : large_size(p, kind);
+}
+
+#if defined(WEFT_POISONS)
+/* Read first: of a block that was freed already, AddressSanitizer says so here. */
+void given_back(void *p) {
+    if (p == NULL || load_rlx(&heaps.checks)) return;
+    (void)load_rlx((ATOMIC(uint8_t) *)p);
+    poison(p, heap_usable(p));
+}
+#endif
+
+size_t weft_usable_size(const void *p) {
+    if (p == NULL) return 0;
+    if (UNLIKELY(load_rlx(&heaps.checks))) return check_usable(p);
+    size_t usable = heap_usable(p);
+    unpoison(p, usable);
+    return usable;
+}
+
+static void *realloc_copy(void *p, size_t usable, size_t size) {
+    void *other = heap_alloc(size);
+    if (other == NULL) return NULL;
+    memcpy(other, p, size < usable ? size : usable);
+    heap_free(p);
+    return other;
+}
+
+/* In place while the block is not more than twice too large; a large one grows in place, too, where there is room. */
+void *weft_realloc(void *p, size_t size) {
+    if (p == NULL) return heap_alloc(size);
+    if (size > PTRDIFF_MAX) return NULL;
+    if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
+    unsigned kind = kind_of(p);
+    unpoison(p, heap_usable(p));
+    if (UNLIKELY(kind == KIND_PRIVATE)) return heap_usable(p) >= size ? p : realloc_copy(p, heap_usable(p), size);
+    if (kind >= CLASSES) {
+        size_t usable = large_size(p, kind);
+        void *resized = large_resize(p, kind, size);
+        return resized != NULL ? resized : realloc_copy(p, usable, size);
+    }
+    size_t usable = class_info[kind].size;
+    if (size <= usable && (size > usable / 2 || usable == BLOCK_MIN)) return p;
+    return realloc_copy(p, usable, size);
+}
+
+size_t weft_trim(void) { return heap_trim(); }
+
+int weft_heap_configure(const weft_heap_config *config) {
+    weft_heap_config c = {0};
+    if (config == NULL || !struct_read(&c, sizeof c, config)) return WEFT_EINVAL;
+    if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
+        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
+        c.decay_ms < -1 || c.decay_ms > INT32_MAX)
+        return WEFT_EINVAL;
+    if (c.checks == 0 && load_rlx(&heaps.checks)) return WEFT_EBUSY;
+    int error = purge_set(c.purge_thread != 0, c.checks != 0 ? check_begin : NULL);
+    if (error != WEFT_OK) return error;
+    store_rlx(&heaps.pool_capacity, c.pool_capacity);
+    store_rlx(&heaps.pool_prefill, c.pool_prefill);
+    store_rlx(&heaps.remote, c.remote);
+    store_rlx(&heaps.decay_ms, c.decay_ms);
+    add_rel(H4, &heaps.config_version, 1);
+    return WEFT_OK;
+}
+
+/* ---- counts ------------------------------------------------------------------------------------------------------- */
+
+INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return load_rlx(&bin->count[what]); }
+
+static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
+    const struct bin *bin = &heap->bins[kind];
+    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
+    to->allocs += allocs;
+    to->frees += frees;
+    to->live_bytes += taken * class_info[kind].size;
+    to->misses += count_of(bin, COUNT_MISSES);
+    to->hits += allocs - count_of(bin, COUNT_MISSES);
+    to->from_spill += count_of(bin, COUNT_FROM_SPILL);
+    to->from_pool += count_of(bin, COUNT_FROM_POOL);
+    to->from_list += count_of(bin, COUNT_FROM_LIST);
+    to->from_lru += count_of(bin, COUNT_FROM_LRU);
+    to->from_orphans += count_of(bin, COUNT_FROM_ORPHANS);
+    to->from_depot += count_of(bin, COUNT_FROM_DEPOT);
+    to->from_system += count_of(bin, COUNT_FROM_SYSTEM);
+    to->prefilled += count_of(bin, COUNT_PREFILLED);
+    to->pushes += count_of(bin, COUNT_PUSHES);
+    to->tier_drops += count_of(bin, COUNT_TIER_DROPS);
+    to->lru_in += count_of(bin, COUNT_LRU_IN);
+    to->lru_out += count_of(bin, COUNT_FROM_LRU);
+    to->cold += count_of(bin, COUNT_COLD);
+    to->refills_timed += count_of(bin, COUNT_REFILLS_TIMED);
+    to->refill_ns += count_of(bin, COUNT_REFILL_NS);
+    to->finds_timed += count_of(bin, COUNT_FINDS_TIMED);
+    to->find_ns += count_of(bin, COUNT_FIND_NS);
+    to->flushes += count_of(bin, COUNT_FLUSHES);
+    to->remote_frees += count_of(bin, COUNT_REMOTE_FREES);
+    to->remote_sends += count_of(bin, COUNT_REMOTE_SENDS);
+}
+
+static void add_large(weft_heap_counts *to, const struct heap *heap) {
+    to->allocs += load_rlx(&heap->large[LARGE_ALLOCS]);
+    to->reused += load_rlx(&heap->large[LARGE_REUSED]);
+    to->frees += load_rlx(&heap->large[LARGE_FREES]);
+    to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
+    for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
+        uint64_t frees = heap_frees(heap, i), taken = heap_taken(heap, i);
+        to->allocs += frees + taken;
+        to->frees += frees;
+        to->live_bytes += taken * class_info[i].size;
+    }
+}
+
+static void add_mappings(weft_heap_counts *to) {
+    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
+            const char *block = load_rlx(&chunk->records[i].block);
+            if (block == NULL) continue;
+            size_t bytes = load_rlx(&chunk->records[i].bytes);
+            to->mapped_bytes += bytes;
+            to->resident_bytes += os_resident(block, bytes);
+        }
+}
+
+static void add_memory(weft_heap_counts *to) {
+    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+        size_t bytes = segment_bytes(segment);
+        to->mapped_bytes += bytes;
+        to->resident_bytes += os_resident(segment, bytes);
+    }
+    add_mappings(to);
+    to->kept_bytes = kept_bytes();
+    to->mapped_bytes += to->kept_bytes;
+    to->resident_bytes += kept_resident();
+    to->purges = load_rlx(&depot.purges);
+    to->page_faults = os_page_faults();
+    to->heaps = load_rlx(&heaps.count);
+    to->classes = CLASSES;
+}
+
+/* Blocks change threads while the threads are gone through: a free may be seen whose allocation was not. */
+static void counts_settle(weft_heap_counts *to) {
+    uint64_t *sums[] = {&to->allocs, &to->frees, &to->hits, &to->live_bytes};
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+        if ((int64_t)*sums[i] < 0) *sums[i] = 0;
+}
+
+static void counts_all(weft_heap_counts *to) {
+    *to = (weft_heap_counts){0};
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) {
+        for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
+        add_large(to, heap);
+    }
+    counts_settle(to);
+    add_memory(to);
+}
+
+static int counts_out(weft_heap_counts *to, weft_heap_counts *counts) {
+    size_t size = to->struct_size;
+    counts->struct_size = size;
+    memcpy(to, counts, size < sizeof *counts ? size : sizeof *counts);
+    return WEFT_OK;
+}
+
+int weft_heap_stats(weft_heap_counts *counts) {
+    if (counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
+    weft_heap_counts sum;
+    counts_all(&sum);
+    return counts_out(counts, &sum);
+}
+
+static void counts_class(weft_heap_counts *to, unsigned kind) {
+    *to = (weft_heap_counts){0};
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    counts_settle(to);
+}
+
+int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts) {
+    if (index >= CLASSES || block_size == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size))
+        return WEFT_EINVAL;
+    weft_heap_counts sum;
+    counts_class(&sum, index);
+    *block_size = class_info[index].size;
+    return counts_out(counts, &sum);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+
+#define PUT(name) text_put_field(text, #name, c->name)
+
+static void put_counts(struct text *text, const weft_heap_counts *c) {
+    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_spill), PUT(from_pool), PUT(from_list), PUT(from_lru),
+        PUT(from_orphans);
+    PUT(from_depot), PUT(from_system), PUT(prefilled), PUT(pushes), PUT(tier_drops), PUT(lru_in), PUT(lru_out), PUT(cold);
+    PUT(flushes), PUT(remote_frees), PUT(remote_sends), PUT(live_bytes);
+    text_put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);
+    uint64_t slabs = c->from_pool + c->from_list + c->from_lru + c->from_orphans + c->from_depot + c->from_system;
+    text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool * 100 / slabs);
+    PUT(refills_timed), PUT(finds_timed);
+    text_put_field(text, "find_ns", c->finds_timed == 0 ? 0 : c->find_ns / c->finds_timed);
+    text_put(text, "\"refill_ns\": ");
+    text_put_number(text, c->refills_timed == 0 ? 0 : c->refill_ns / c->refills_timed);
+}
+
+static void put_classes(struct text *text) {
+    const char *before = "\n  ";
+    for (unsigned i = 0; i < CLASSES; i++) {
+        weft_heap_counts c;
+        counts_class(&c, i);
+        if (c.allocs == 0 && c.frees == 0) continue;
+        text_put(text, before);
+        text_put(text, "{");
+        text_put_field(text, "block_size", class_info[i].size);
+        put_counts(text, &c);
+        text_put(text, "}");
+        before = ",\n  ";
+    }
+}
+
+int weft_heap_json(char *to, size_t size) {
+    if (to == NULL && size != 0) return WEFT_EINVAL;
+    struct text all = {.size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
+    all.to = to;
+    weft_heap_counts sum, *c = &sum;
+    counts_all(&sum);
+    text_put(text, "{");
+    PUT(heaps), PUT(purges), PUT(page_faults), PUT(mapped_bytes), PUT(resident_bytes), PUT(kept_bytes), PUT(reused);
+    put_counts(text, c);
+    text_put(text, ",\n \"classes\": [");
+    put_classes(text);
+    text_put(text, "]}\n");
+    return text_end(text);
+}
+
+/* ---- walk --------------------------------------------------------------------------------------------------------- */
+
+typedef int (*visit_fn)(const weft_heap_area *area, void *context);
+
+static int walk_slot(const struct segment *segment, unsigned slot, visit_fn visit, void *context) {
+    unsigned kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
+    weft_heap_area area = {slot_start(segment, slot), SLOT_BYTES, 0, 1, 1};
+    if (kind < CLASSES) {
+        area.block_size = class_info[kind].size;
+        area.blocks = class_info[kind].blocks;
+        area.blocks_used = (size_t)min_u64(load_rlx(&segment->slabs[slot].used), area.blocks); /* of another class by now? */
+        if (area.blocks_used == 0) return 0;
+    } else if (kind <= KIND_RUN) {
+        area.size = area.block_size = load_rlx(&segment->slabs[slot].run_slots) * SLOT_BYTES;
+    } else {
+        return 0;
+    }
+    return visit(&area, context);
+}
+
+static int walk_mappings(visit_fn visit, void *context) {
+    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
+            const char *block = load_rlx(&chunk->records[i].block);
+            if (block == NULL) continue;
+            size_t bytes = load_rlx(&chunk->records[i].bytes);
+            weft_heap_area area = {block, bytes, bytes, 1, 1};
+            int result = visit(&area, context);
+            if (result != 0) return result;
+        }
+    return 0;
+}
+
+int weft_heap_walk(visit_fn visit, void *context) {
+    if (visit == NULL) return WEFT_EINVAL;
+    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
+            int result = walk_slot(segment, i, visit, context);
+            if (result != 0) return result;
+        }
+    return walk_mappings(visit, context);
+}

@@ -1,0 +1,426 @@
+/* heap_check.c: checked mode. Layer 2.
+ *
+ * Every thread's caches are closed, so that each call takes the long way and ends here; the short ways do not know of it.
+ * Each block has a mark beside its slab, made when the segment's first block is checked: how many bytes were asked for,
+ * and
+ *
+ *   NONE   never handed out                   OLD    handed out before checked mode began; its bytes are not looked at
+ *   LIVE   handed out, canary behind it       FREED  freed, and not handed out again
+ *
+ * LIVE and OLD become FREED by CAS, so that of two threads that free a block one is told. What was asked for is followed
+ * by at least CANARY bytes of a pattern, looked at when the block is freed or resized. A freed block is filled and waits
+ * in its thread's quarantine, a ring bounded in blocks and bytes; when it leaves, the fill is looked at. Blocks of
+ * private heaps do not wait: they would outlive their heap there. What is wrong is said by one write to standard error,
+ * and the process aborts.
+ *
+ * Whether an address is the heap's is answered without touching it: from a small table of segments found before, else
+ * from the list of them, else from the records of mappings.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
+ *   M2  mark_in: load marks       acquire  M1  see M1
+ *   M3  check_mark_end: CAS mark  relaxed  -   split: a block freed by two threads at once is freed twice
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap/heap.h"
+
+enum { MARK_NONE, MARK_LIVE, MARK_OLD, MARK_FREED, MARK_BITS = 2, MARK_MASK = 3 };
+
+#define CANARY ((size_t)16)
+#define CANARY_MAX ((size_t)256) /* bytes of it that are looked at */
+#define CANARY_BYTE 0xC5
+#define FILL_BYTE 0xDB
+#define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
+#define QUARANTINE_BYTES (SLOT_BYTES * 64)
+#define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
+#define KNOWN 256u
+
+struct quarantine {
+    uint32_t first, count;
+    size_t bytes;
+    void *blocks[QUARANTINE_BLOCKS];
+};
+_Static_assert(sizeof(struct quarantine) <= SLOT_BYTES, "a quarantine is a slot");
+
+/* ---- what to say -------------------------------------------------------------------------------------------------- */
+
+struct block {
+    char *start; /* NULL: the address is none of the heap's */
+    size_t usable;
+    block_mark *mark; /* NULL: nothing of its segment was checked */
+    unsigned kind;
+    bool is_private;
+};
+
+static size_t mark_size(uint64_t mark) { return (size_t)(mark >> MARK_BITS); }
+static unsigned mark_state(uint64_t mark) { return (unsigned)(mark & MARK_MASK); }
+
+struct fault {
+    const char *call; /* what found it */
+    const void *p;
+    const char *what;
+    size_t offset; /* after `what`; SIZE_ANY: none */
+};
+
+__attribute__((noreturn)) static NOINLINE void die(struct fault fault, const struct block *block, uint64_t mark) {
+    char memory[320];
+    struct text text = {memory, sizeof memory, 0, TEXT_TO_MEMORY, false};
+    text_put(&text, "weft heap: ");
+    text_put(&text, fault.call);
+    text_put(&text, " of ");
+    text_put_hex(&text, (uintptr_t)fault.p);
+    text_put(&text, ": ");
+    if (block->start != NULL && mark_state(mark) != MARK_NONE) {
+        text_put(&text, "the block of ");
+        text_put_number(&text, mark_size(mark));
+        text_put(&text, " bytes at ");
+        text_put_hex(&text, (uintptr_t)block->start);
+        text_put(&text, " ");
+    }
+    text_put(&text, fault.what);
+    if (fault.offset != SIZE_ANY) text_put_number(&text, fault.offset);
+    text_put(&text, "\n");
+    text_end(&text);
+    os_write(2, memory, min_u64(text.length, sizeof memory - 1));
+    abort();
+}
+
+/* ---- whose address it is ------------------------------------------------------------------------------------------ */
+
+typedef ATOMIC(struct segment *) segment_place;
+static PROCESS_STATE segment_place known[KNOWN];
+
+static struct segment *segment_known(const void *p) {
+    struct segment *wanted = segment_of(p);
+    segment_place *place = &known[((uintptr_t)p >> SEGMENT_SHIFT) % KNOWN];
+    if (load_rlx(place) == wanted) return wanted;
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+        if (segment != wanted) continue;
+        store_rlx(place, wanted);
+        return wanted;
+    }
+    return NULL;
+}
+
+static block_mark *mark_in(struct segment *segment, unsigned slot, unsigned index) {
+    struct marks *marks = load_acq(M2, &segment->marks);
+    return marks == NULL ? NULL : &marks->of[slot][index];
+}
+
+/* The run that the slot, which is none's first, may be inside of; or the slot itself. */
+static unsigned run_around(const struct segment *segment, unsigned slot) {
+    for (unsigned first = slot; first-- > 0;) {
+        unsigned kind = slab_kind_of(&segment->slabs[first], load_rlx(&segment->kinds[first]));
+        if (kind == KIND_OTHER) continue;
+        bool is_inside = kind >= CLASSES && kind <= KIND_RUN && first + load_rlx(&segment->slabs[first].run_slots) > slot;
+        return is_inside ? first : slot;
+    }
+    return slot;
+}
+
+static struct block block_in(struct segment *segment, const void *p) {
+    struct block block = {NULL, 0, NULL, KIND_OTHER, false};
+    unsigned slot = slot_of(p);
+    if (slot < HEAD_SLOTS) return block;
+    if (load_rlx(&segment->kinds[slot]) == KIND_OTHER) slot = run_around(segment, slot);
+    block.is_private = load_rlx(&segment->kinds[slot]) == KIND_PRIVATE;
+    block.kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
+    if (block.kind > KIND_RUN) return block;
+    size_t margin = slab_margin(block.kind, p);
+    unsigned index = block.kind < CLASSES ? index_in(block.kind, (const char *)p - margin) : 0;
+    if (slot_offset(p) < margin || index >= class_info[block.kind].blocks) return block;
+    block.start = slot_start(segment, slot) + margin + (size_t)index * class_info[block.kind].size;
+    block.usable = block.kind < CLASSES ? class_info[block.kind].size : large_size(block.start, block.kind);
+    block.mark = mark_in(segment, slot, index);
+    return block;
+}
+
+/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change
+ * meanwhile: only one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
+static struct mapping *record_of(const void *p, size_t within) {
+    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
+            struct mapping *record = &chunk->records[i];
+            const char *start = load_rlx(&record->block);
+            size_t bytes = load_rlx(&record->bytes), offset = (uintptr_t)p - (uintptr_t)start;
+            if (start != NULL && offset < bytes && offset < within) return record;
+        }
+    return NULL;
+}
+
+static struct block block_mapped(const void *p) {
+    struct mapping *record = record_of(p, 1), *around = record == NULL ? record_of(p, SIZE_MAX) : record;
+    if (around == NULL) return (struct block){NULL, 0, NULL, KIND_OTHER, false};
+    bool is_private = record != NULL && kind_of(p) == KIND_PRIVATE;
+    return (struct block){load_rlx(&around->block), load_rlx(&around->bytes), &around->mark, KIND_DIRECT, is_private};
+}
+
+static struct block block_at(const void *p) {
+    struct segment *segment = segment_known(p);
+    return segment != NULL ? block_in(segment, p) : block_mapped(p);
+}
+
+/* The block at p, which must be a live one; *mark is its mark. */
+static struct block live_at(const void *p, const char *call, uint64_t *mark) {
+    struct block block = block_at(p);
+    *mark = block.mark == NULL ? 0 : load_rlx(block.mark);
+    unsigned state = mark_state(*mark);
+    if (block.start == NULL) die((struct fault){call, p, "no block of this heap has that address", SIZE_ANY}, &block, 0);
+    if (state == MARK_NONE) die((struct fault){call, p, "no block was handed out there", SIZE_ANY}, &block, 0);
+    if (block.start != p)
+        die((struct fault){call, p, "begins before it: it is inside, at offset ", (size_t)((const char *)p - block.start)},
+            &block, *mark);
+    if (state == MARK_FREED) die((struct fault){call, p, "was freed already", SIZE_ANY}, &block, *mark);
+    return block;
+}
+
+/* ---- marks -------------------------------------------------------------------------------------------------------- */
+
+/* false: no memory. */
+static bool marks_make(struct segment *segment) {
+    struct marks *none = NULL, *marks = load_rlx(&segment->marks);
+    if (marks != NULL) return true;
+    marks = os_map(sizeof *marks);
+    if (marks == NULL) return false;
+    if (!cas_rel(M1, &segment->marks, &none, marks)) os_unmap(marks, sizeof *marks);
+    return true;
+}
+
+void check_forget(const struct slab *slab) {
+    if (!load_rlx(&heaps.checks)) return;
+    unsigned blocks = class_info[slab->kind].blocks;
+    if (slab->kind == KIND_DIRECT) return; /* its record goes with it */
+    for (unsigned i = 0; i < blocks; i++) {
+        block_mark *mark = mark_in(segment_of(slab), slab_slot(slab), i);
+        if (mark != NULL && load_rlx(mark) != 0) store_rlx(mark, load_rlx(mark) | MARK_FREED);
+    }
+}
+
+/* ---- patterns ----------------------------------------------------------------------------------------------------- */
+
+/* The first byte of them that is not `byte`; `count`: none. */
+static size_t first_other(const char *bytes, size_t count, int byte) {
+    size_t i = 0;
+    while (i < count && (unsigned char)bytes[i] == (unsigned char)byte) i++;
+    return i;
+}
+
+static size_t canary_size(const struct block *block, size_t size) {
+    return (size_t)min_u64(block->usable - size, CANARY_MAX);
+}
+
+static void canary_check(const struct block *block, const char *call, uint64_t mark) {
+    if (mark_state(mark) != MARK_LIVE) return;
+    size_t size = mark_size(mark), bytes = canary_size(block, size),
+           at = first_other(block->start + size, bytes, CANARY_BYTE);
+    if (at == bytes) return;
+    const char *what = "was written past its end, by itself or from before the next one: first at offset ";
+    die((struct fault){call, block->start, what, size + at}, block, mark);
+}
+
+static size_t fill_size(const struct block *block) { return (size_t)min_u64(block->usable, WAITS_MAX); }
+
+static void fill_check(const struct block *block) {
+    size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_BYTE);
+    if (at == bytes) return;
+    const char *what = "was written after it was freed: first at offset ";
+    die((struct fault){"quarantine", block->start, what, at}, block, load_rlx(block->mark));
+}
+
+/* ---- allocating --------------------------------------------------------------------------------------------------- */
+
+static void *take(struct heap *heap, size_t bytes, size_t alignment) {
+    unsigned kind = class_aligned(alignment, bytes);
+    if (kind < CLASSES) return heap_take_one(heap, kind);
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE) return private_large(heap, bytes);
+    return large_alloc(bytes, alignment, NULL);
+}
+
+static void *mark_begin(void *p, size_t size) {
+    struct segment *segment = segment_known(p);
+    if (segment != NULL && !marks_make(segment)) return NULL;
+    struct block block = block_at(p);
+    ASSERT(block.start == p && mark_state(load_rlx(block.mark)) != MARK_LIVE);
+    unpoison(p, block.usable);
+    memset((char *)p + size, CANARY_BYTE, canary_size(&block, size));
+    poison(p, block.usable);
+    unpoison(p, size);
+    store_rlx(block.mark, (uint64_t)size << MARK_BITS | MARK_LIVE);
+    return p;
+}
+
+static void put(struct heap *heap, const struct block *block) {
+    void *p = block->start;
+    if (block->is_private)
+        private_free(p);
+    else if (block->kind >= CLASSES)
+        large_free(p, block->kind);
+    else if (heap != NULL)
+        heap_put_one(heap, p, block->kind);
+    else
+        slab_send(slab_of(p), &p, 1);
+}
+
+static void *alloc_in(struct heap *heap, size_t size, size_t alignment) {
+    if (size > PTRDIFF_MAX - CANARY) return NULL;
+    void *p = take(heap, size + CANARY, alignment);
+    if (p == NULL && heap->quarantine != NULL) {
+        check_flush(heap);
+        p = take(heap, size + CANARY, alignment);
+    }
+    if (p == NULL || mark_begin(p, size) != NULL) return p;
+    struct block block = block_at(p);
+    put(heap, &block);
+    return NULL;
+}
+
+void *check_alloc(size_t size, size_t alignment) {
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
+    void *p = heap == NULL ? NULL : alloc_in(heap, size, alignment);
+    heap_return(is_lent);
+    return p;
+}
+
+void *check_alloc_in(struct heap *heap, size_t size) { return alloc_in(heap, size, BLOCK_MIN); }
+
+/* ---- freeing ------------------------------------------------------------------------------------------------------ */
+
+static struct quarantine *quarantine_of(struct heap *heap) {
+    if (heap->quarantine != NULL) return heap->quarantine;
+    struct slots got = depot_take(1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct quarantine *made = (struct quarantine *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    made->first = made->count = 0;
+    made->bytes = 0;
+    return heap->quarantine = made;
+}
+
+/* The oldest block leaves. */
+static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
+    struct block block = block_at(quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS]);
+    quarantine->first++;
+    quarantine->count--;
+    quarantine->bytes -= block.usable;
+    unpoison(block.start, block.usable);
+    fill_check(&block);
+    poison(block.start, block.usable);
+    put(heap, &block);
+}
+
+void check_flush(struct heap *heap) {
+    struct quarantine *quarantine = heap->quarantine;
+    while (quarantine != NULL && quarantine->count > 0) release_oldest(heap, quarantine);
+}
+
+static void detain(struct heap *heap, const struct block *block) {
+    struct quarantine *quarantine = heap == NULL || block->is_private ? NULL : quarantine_of(heap);
+    if (quarantine == NULL || block->usable > WAITS_MAX) {
+        put(heap, block);
+        return;
+    }
+    while (quarantine->count == QUARANTINE_BLOCKS || quarantine->bytes + block->usable > QUARANTINE_BYTES)
+        release_oldest(heap, quarantine);
+    quarantine->blocks[(quarantine->first + quarantine->count++) % QUARANTINE_BLOCKS] = block->start;
+    quarantine->bytes += block->usable;
+}
+
+bool check_mark_end(block_mark *mark, uint64_t *found) {
+    uint64_t seen = *found;
+    bool is_mine = cas_rlx(M3, mark, &seen, seen | MARK_FREED);
+    *found = seen;
+    return is_mine;
+}
+
+/* Of the calls that free the block at p one returns; in the others the process ends. */
+static struct block mark_end(void *p, size_t size) {
+    uint64_t mark;
+    struct block block = live_at(p, "free", &mark);
+    if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != size)
+        die((struct fault){"free", p, "was freed with another size: ", size}, &block, mark);
+    while (!check_mark_end(block.mark, &mark)) block = live_at(p, "free", &mark);
+    unpoison(block.start, block.usable);
+    canary_check(&block, "free", mark);
+    memset(block.start, FILL_BYTE, fill_size(&block));
+    poison(block.start, block.usable);
+    return block;
+}
+
+void check_free(void *p, size_t size) {
+    bool is_lent;
+    struct block block = mark_end(p, size);
+    detain(heap_borrow(&is_lent), &block);
+    heap_return(is_lent);
+}
+
+bool check_free_in(struct heap *heap, void *p) {
+    uint64_t mark;
+    struct block block = live_at(p, "free", &mark);
+    if (!block.is_private || slab_owner(slab_of(p)) != heap) return false;
+    mark_end(p, SIZE_ANY);
+    if (block.kind < CLASSES)
+        heap_put_one(heap, p, block.kind);
+    else
+        private_large_end(heap, slab_of(p));
+    return true;
+}
+
+size_t check_usable(const void *p) {
+    uint64_t mark;
+    struct block block = live_at(p, "use", &mark);
+    unpoison(block.start, block.usable);
+    if (mark_state(mark) == MARK_OLD) return block.usable;
+    canary_check(&block, "use", mark);
+    poison(block.start, block.usable);
+    unpoison(block.start, mark_size(mark));
+    return mark_size(mark);
+}
+
+/* ---- beginning ---------------------------------------------------------------------------------------------------- */
+
+static void mark_old(struct segment *segment, unsigned slot, unsigned index) {
+    unsigned kind = load_rlx(&segment->kinds[slot]);
+    char *first = slot_start(segment, slot) + slab_margin(kind, slot_start(segment, slot));
+    struct block block = block_at(first + (size_t)index * class_info[kind].size);
+    store_rlx(block.mark, (uint64_t)block.usable << MARK_BITS | MARK_OLD);
+}
+
+/* The blocks handed out before are the user's. No other thread uses the heap. */
+static bool segment_begin(struct segment *segment) {
+    for (unsigned slot = 0; slot < SEGMENT_SLOTS; slot++) {
+        unsigned kind = load_rlx(&segment->kinds[slot]);
+        if (kind > KIND_RUN) continue;
+        if (!marks_make(segment)) return false;
+        const struct slab *slab = &segment->slabs[slot];
+        for (unsigned i = 0; i < class_info[kind].blocks; i++)
+            if (kind >= CLASSES || !slab_is_free(slab, i)) mark_old(segment, slot, i);
+    }
+    return true;
+}
+
+static void mappings_begin(void) {
+    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
+            struct mapping *record = &chunk->records[i];
+            if (load_rlx(&record->block) != NULL)
+                store_rlx(&record->mark, (uint64_t)load_rlx(&record->bytes) << MARK_BITS | MARK_OLD);
+        }
+}
+
+int check_begin(void) {
+    struct heap *heap = heap_get();
+    if (load_rlx(&heaps.checks)) return WEFT_OK;
+    if (heap == NULL) return WEFT_ENOMEM;
+    if (load_rlx(&heaps.count) != 1) return WEFT_EBUSY;
+    heap_tidy(heap);
+    heap_lru_drop(heap);
+    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        if (!segment_begin(segment)) return WEFT_ENOMEM;
+    mappings_begin();
+    store_rlx(&heaps.checks, true);
+    heap_begin(heap);
+    return WEFT_OK;
+}

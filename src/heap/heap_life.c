@@ -1,0 +1,282 @@
+/* heap_life.c: see heap.h. The life of a thread's heap, and memory that goes back to the system.
+ *
+ * A thread that ends leaves its heap as it is, blocks in its caches and all, among the idle; a thread that begins takes
+ * it from there, and has what it needs. Whoever finds none of its own slabs with room strips idle heaps before it takes
+ * memory that is nobody's; so does each turn of decay. Stripped of all it had, a heap is bare. One that could not give up
+ * slabs, since others were freeing to them, is owing: the frees reach its inbox, and stripping it again, at a turn of
+ * decay, a trim, or by the next thread, finds them. Nobody takes bare heaps but threads that begin, so those do not make
+ * new ones while the others are looked after.
+ *
+ * The end. Other destructors of the thread's data come after ours, and the C library frees what was its own for the
+ * thread when all have run and nobody is told any more. So a thread that was told twice borrows: an idle heap, for one
+ * call. So does one that will not be told: the process has no key left.
+ *
+ * Decay. Turns are taken by whichever thread comes first after the time: what has emptied goes to the depot at the first
+ * turn after, and to the system at the second. A thread looks at the clock when its caches are refilled or overflow; one
+ * whose slabs emptied might do neither for long after, so it watches: it looks every so many frees, too (heap_watch.c).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
+ *   H2  heaps_all: load all      acquire  H1      see H1
+ *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
+ */
+#include <string.h>
+
+#include "heap/heap.h"
+#include "heap/hooks.h"
+#include "heap/poke.h"
+#include "heap/kept.h"
+
+#define DECAY_MS 500
+#define CACHE_BUDGET (8 << 20) /* bytes */
+#define CALM_NS 1000000        /* since the last look at the clock: the thread does little */
+#define MANY_SLABS 128u        /* of which one may come by page faults */
+#define LAST_EXIT 2u           /* after so many it borrows */
+
+/* ---- beginning ---------------------------------------------------------------------------------------------------- */
+
+struct heap *heaps_all(void) {
+    return load_acq(H2, &heaps.all);
+}
+
+void heap_begin(struct heap *heap) {
+    heap->budget = CACHE_BUDGET;
+    bool is_open = !load_rlx(&heaps.checks);
+    heap->head_mask = is_open ? ~SEGMENT_MASK : 0;
+    for (unsigned i = 0; i < KINDS; i++) {
+        if (i < CACHED) heap->room[i] = is_open ? heap_room_start(i) : 0;
+        heap->limit[i] = heap->base[i] + (i < CACHED ? heap->room[i] : 0);
+        store_rlx(&heap->top[i], heap->base[i]);
+    }
+    heap_watch_none(heap);
+    heap_config_set(heap);
+}
+
+/* Where its caches lie: never changed, for other threads count what is in them. A page that is read before it is written costs
+ * two faults, and a process's first thread uses nearly all of these pages: so its NULLs are written. */
+static void caches_lay(struct heap *heap) {
+    bool is_first = load_rlx(&heaps.all) == NULL;
+    void **place = heap->places;
+    for (unsigned i = 0; i < KINDS; i++) {
+        heap->base[i] = place;
+        if (i >= CACHED) continue;
+        if (is_first) *place = NULL;
+        place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 0);
+    }
+}
+
+struct heap *heap_make(void) {
+    struct slots got = depot_take_run(HEAP_SLOTS, 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct heap *heap = (struct heap *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    if (got.dirty != 0) {
+        plain_write(&heap->inbox, sizeof heap->inbox); /* of what others reach, that is what they do not reach by H2 */
+        memset(heap, 0, sizeof *heap);
+    }
+    caches_lay(heap);
+    heap_begin(heap);
+    add_rlx(&heaps.count, 1);
+    add_rlx(&depot.heaps, 1);
+    struct heap *newest = load_rlx(&heaps.all);
+    do {
+        store_rlx(&heap->older, newest);
+    } while (!cas_rel(H1, &heaps.all, &newest, heap));
+    return heap;
+}
+
+#define IDLE_LINK offsetof(struct heap, idle_link)
+
+static void heap_leave(os_self *self) {
+    struct heap *heap = self->heap;
+    if (heap == (void *)os_no_heap) return;
+    self->heap = os_no_heap;
+    tagged_push(&heaps.idle, heap, IDLE_LINK);
+    purge_poke();
+}
+
+/* Asks to be told once more: destructors that come after this one in its round may need a heap for long. */
+static void heap_exit(os_self *self) {
+    heap_leave(self);
+    if (self->heap_exits++ == 0) os_self_watch(OS_EXIT_HEAP, heap_exit);
+}
+
+struct heap *heap_get(void) {
+    os_self *self = os_self_get();
+    if (LIKELY(self->heap != os_no_heap)) return self->heap;
+    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) heap = tagged_pop(&heaps.owing, IDLE_LINK);
+    if (heap == NULL) heap = tagged_pop(&heaps.bare, IDLE_LINK);
+    if (heap == NULL) heap = heap_make();
+    if (heap == NULL) return NULL;
+    self->heap = heap; /* first: to watch may allocate */
+    if (self->heap_exits < LAST_EXIT && os_self_watch(OS_EXIT_HEAP, heap_exit) != 0) self->heap_exits = LAST_EXIT;
+    return heap;
+}
+
+struct heap *heap_borrow(bool *is_lent) {
+    const os_self *self = os_self_get();
+    bool has_none = self->heap == os_no_heap;
+    struct heap *heap = heap_get();
+    *is_lent = UNLIKELY(self->heap_exits >= LAST_EXIT) && has_none;
+    return heap;
+}
+
+void heap_return(bool is_lent) {
+    if (UNLIKELY(is_lent)) heap_leave(os_self_get());
+}
+
+/* ---- ended threads' heaps ----------------------------------------------------------------------------------------- */
+
+static bool was_used(const struct heap *heap, unsigned kind) {
+    if (load_rlx(&heap->top[kind]) != heap->base[kind]) return true;
+    if (kind >= CLASSES) return false;
+    const struct bin *bin = &heap->bins[kind];
+    return load_rlx(&bin->count[COUNT_MISSES]) + load_rlx(&bin->count[COUNT_FLUSHED]) + heap_frees(heap, kind) != 0;
+}
+
+void heap_tidy(struct heap *heap) {
+    heap_hooks.check_flush(heap);
+    for (unsigned i = 0; i < CACHED; i++)
+        if (was_used(heap, i)) heap_kind_tidy(heap, i);
+    heap_spill_end(heap);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+}
+
+/* What the caches of a bare heap lay in, most of it, goes back. */
+static void strip(struct heap *heap) {
+    heap_tidy(heap);
+    heap_lru_drop(heap);
+    bool is_bare = heap_abandon(heap);
+    if (is_bare) depot_purge_inside(heap->places, sizeof heap->places);
+    tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
+}
+
+bool heap_strip_one(void) {
+    struct heap *heap = tagged_pop(&heaps.idle, IDLE_LINK);
+    if (heap == NULL) return false;
+    strip(heap);
+    return true;
+}
+
+/* Those of threads that end meanwhile may be left to the next time. */
+static void strip_all(void) {
+    struct heap *first = NULL, *heap;
+    while ((heap = tagged_pop(&heaps.owing, IDLE_LINK)) != NULL) {
+        heap->visited = first;
+        first = heap;
+    }
+    for (uint32_t left = load_rlx(&heaps.count); left > 0 && heap_strip_one(); left--) {}
+    while (first != NULL) {
+        heap = first;
+        first = heap->visited;
+        strip(heap);
+    }
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+static void adopt_all(struct heap *heap) {
+    strip_all();
+    for (unsigned i = 0; i < CLASSES; i++)
+        if (load_rlx(&orphans[i]) != NULL) heap_adopt(heap, i);
+    if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
+}
+
+void heap_drop_lrus(void) {
+    for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) heap_lru_drop(heap);
+}
+
+/* heap: the caller's, or NULL. */
+static size_t give_back(struct heap *heap) {
+    if (heap != NULL) {
+        heap_tidy(heap);
+        adopt_all(heap);
+    }
+    heap_drop_lrus();
+    return kept_purge(true) + depot_purge(true);
+}
+
+size_t heap_trim(void) {
+    bool is_lent;
+    size_t bytes = give_back(heap_borrow(&is_lent));
+    heap_return(is_lent);
+    return bytes;
+}
+
+void heap_rest(void) {
+    struct heap *heap = heap_mine();
+    if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
+}
+
+/* A class's last slab is used in part: where it had as many at most, or, of many, one more. The pages come again as they are used. That
+ * costs most where it is wrong, so it is done once for each class from one rest of the caches to the next, however often slabs come and go. */
+uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
+    struct bin *bin = &heap->bins[kind];
+    uint32_t rest = (uint32_t)heap->next_rest_ns, near = bin->grown_most >= MANY_SLABS ? 1 : 0;
+    bool is_last = bin->grown <= bin->grown_most && bin->grown + near >= bin->grown_most &&
+                   bin->tier[TIER_HOT].first == NULL && bin->tier[TIER_LISTED].first == NULL;
+    if (!is_last || touched <= SLOT_PARTS / 2 || bin->last_trimmed == rest) return touched;
+    if (load_rlx(&heap->privacy) != PRIVACY_NONE || load_rlx(&heaps.decay_ms) < 0 || load_rlx(&segment_of(slab)->huge))
+        return touched;
+    bin->last_trimmed = rest;
+    unpoison(slab_start(slab), SLOT_BYTES);
+    os_purge(slab_start(slab), SLOT_BYTES);
+    return 0;
+}
+
+/* Empties the caches that were not used since the last time, and takes their room back; so with what is kept behind them. */
+static void rest_caches(struct heap *heap) {
+    heap_watch_rest(heap);
+    for (unsigned i = 0; i < CACHED; i++) {
+        uint64_t allocs = heap_allocs(heap, i);
+        if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
+            heap_kind_tidy(heap, i);
+            heap_room_set(heap, i, (uint32_t)min_u64(heap->room[i], heap_room_start(i)));
+        } else if (heap_spill_is_idle(heap, i)) {
+            heap_spill_drop(heap, i);
+        }
+        heap->allocs_seen[i] = allocs;
+    }
+    heap_spill_end(heap);
+}
+
+static NOINLINE void decay_turn(struct heap *heap) {
+    adopt_all(heap);
+    heap_drop_lrus();
+    kept_purge(false);
+    depot_purge(false);
+}
+
+uint64_t heap_decay_period_ns(void) {
+    int64_t wanted_ms = load_rlx(&heaps.decay_ms);
+    return (uint64_t)(wanted_ms <= 0 ? DECAY_MS : wanted_ms) * 500000;
+}
+
+void heap_decay_turn(struct heap *heap) {
+    store_rlx(&heaps.next_decay_ns, os_now_ns() + 2 * heap_decay_period_ns());
+    decay_turn(heap);
+    heap_abandon(heap);
+}
+
+static void turn_if_due(struct heap *heap, uint64_t now_ns) {
+    uint64_t period_ns = heap_decay_period_ns(), next_ns = load_rlx(&heaps.next_decay_ns);
+    if (now_ns >= heap->next_rest_ns) {
+        if (heap->next_rest_ns != 0) rest_caches(heap);
+        heap->next_rest_ns = now_ns + period_ns;
+    }
+    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
+    if (next_ns != 0) decay_turn(heap);
+}
+
+void heap_decay(struct heap *heap) {
+    if (load_rlx(&heaps.decay_ms) < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
+    uint64_t now_ns = os_now_ns(), last_ns = heap->looked_ns;
+    heap->looked_ns = now_ns;
+    turn_if_due(heap, now_ns);
+    if (now_ns - last_ns >= CALM_NS) heap_watch_calm(heap);
+}
+
+NOINLINE void heap_counted(struct heap *heap, unsigned kind) {
+    if (heap_watch_counted(heap, kind)) heap_decay(heap);
+}

@@ -1,0 +1,25 @@
+/* hooks.h: what hangs on the heap's core: what gives memory back before more is asked for, large blocks, private heaps, checked mode. The core calls none of them by name, nor do
+ * they call upwards: checked mode knows private heaps and large blocks, private heaps know large blocks. hooks.c binds them. Their
+ * contracts stand in heap.h. */
+#ifndef WEFT_HEAP_HOOKS_H
+#define WEFT_HEAP_HOOKS_H
+
+#include "heap/heap.h"
+#include "heap/pressure.h"
+
+struct heap_hooks {
+    void (*pressure_before)(size_t bytes, enum pressure side);
+    void *(*large_alloc)(size_t size, size_t alignment, bool *zeroed);
+    void (*large_free)(void *p, unsigned kind);
+    void (*private_free)(void *p);
+    void (*private_large_end)(struct heap *heap, struct slab *slab);
+    void *(*check_alloc)(size_t size, size_t alignment);
+    void (*check_free)(void *p, size_t size);
+    void (*check_flush)(struct heap *heap);
+    void *(*check_alloc_in)(struct heap *heap, size_t size);
+    bool (*check_free_in)(struct heap *heap, void *p);
+    void (*check_forget)(const struct slab *slab);
+};
+extern const struct heap_hooks heap_hooks;
+
+#endif

@@ -1,0 +1,250 @@
+/* kept.c: see kept.h.
+ *
+ * Who makes and frees blocks over 3.9 MiB, frames, matrices, would otherwise have the system clear each of their pages each time.
+ *
+ * What is kept are ranges of address space. A shelf is one word: 0, or a range's address, how many slots it is long, and whether a
+ * turn of decay has seen it there. Who changes a word to 0 owns the range; nobody touches what stands on a shelf.
+ *
+ *   put     the range takes its neighbours off their shelves and becomes one with them, and fills an empty shelf
+ *   take    the smallest range that is long enough leaves its shelf; what is too much of it fills an empty one
+ *   gather  where none is long enough, the largest grows, or the pages of several move into a new one
+ *   give    a range leaves its shelf; its end is unmapped, the rest fills an empty one
+ *
+ * Two neighbours that are put at the same time may miss each other: they stay two until one is taken. Where no shelf is empty, a
+ * range is unmapped for one. The bytes are counted before a range is put and after it was taken, so they are never fewer than are
+ * kept; what would be too much is refused, or others go for it. In a child of fork a range that another thread had in its hands is
+ * nobody's, and may stay counted.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   F1  shelf_fill: CAS shelf   release  F2      the next user's writes meet the last one's; split: a range is lost
+ *   F2  claim: CAS shelf        acquire  F1      see F1; split: two owners
+ *   F3  kept_purge: CAS shelf   relaxed  F1      split: what was taken meanwhile is there again, and has two owners
+ */
+#include "heap/kept.h"
+#include "heap/poke.h"
+
+#include "heap/slab.h"
+
+#ifndef KEPT_SHELVES
+#define KEPT_SHELVES 64u
+#endif
+#define OLD UINT64_C(1)
+#define LENGTH_BITS (64 - ADDRESS_BITS)
+
+typedef ATOMIC(uint64_t) shelf;
+
+static PROCESS_STATE struct {
+    shelf shelves[KEPT_SHELVES];
+    ATOMIC(size_t) bytes;
+    ATOMIC(uint32_t) turn; /* where to look first for one to unmap */
+} kept;
+
+static uint64_t word_of(const char *start, size_t bytes) {
+    return (uint64_t)(uintptr_t)start >> SLOT_SHIFT << LENGTH_BITS | (uint64_t)(bytes >> SLOT_SHIFT) << 1;
+}
+static char *start_of(uint64_t word) { return (char *)(uintptr_t)(word >> LENGTH_BITS << SLOT_SHIFT); }
+static size_t bytes_of(uint64_t word) { return (size_t)((word & ((UINT64_C(1) << LENGTH_BITS) - 1)) >> 1) << SLOT_SHIFT; }
+
+/* Whether the range is the caller's now. */
+static bool claim(shelf *from, uint64_t word) {
+    size_t bytes = bytes_of(word);
+    if (word == 0 || !cas_acq(F2, from, &word, 0)) return false;
+    add_rlx(&kept.bytes, -bytes);
+    unpoison(start_of(word), bytes);
+    return true;
+}
+
+static bool shelf_fill(uint64_t word) {
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t found = load_rlx(&kept.shelves[i]);
+        if (found == 0 && cas_rel(F1, &kept.shelves[i], &found, word)) return true;
+    }
+    return false;
+}
+
+static size_t give_one(size_t wanted);
+
+/* Its bytes are counted already. */
+static void stand(uint64_t word) {
+    poison(start_of(word), bytes_of(word));
+    while (!shelf_fill(word)) give_one(SIZE_MAX);
+}
+
+/* What is left of a range of the caller's from `at` on, as old as it was; its bytes are not counted. */
+static void leave(char *at, size_t bytes, uint64_t word) {
+    if (bytes == 0) return;
+    add_rlx(&kept.bytes, bytes);
+    stand(word_of(at, bytes) | (word & OLD));
+}
+
+/* ---- giving back -------------------------------------------------------------------------------------------------- */
+
+/* The bytes unmapped, of its end; 0: another thread was faster. */
+static size_t cut(shelf *from, uint64_t word, size_t wanted) {
+    if (!claim(from, word)) return 0;
+    size_t bytes = bytes_of(word), gone = wanted >= bytes ? bytes : (size_t)min_u64(round_up(wanted, SEGMENT_BYTES), bytes);
+    os_unmap(start_of(word) + bytes - gone, gone);
+    leave(start_of(word), bytes - gone, word);
+    return gone;
+}
+
+/* Of one range, an old one if there is any; 0: there is none. */
+static size_t give_one(size_t wanted) {
+    uint32_t first = add_rlx(&kept.turn, 1);
+    for (uint32_t i = 0; i < 2 * KEPT_SHELVES; i++) {
+        shelf *from = &kept.shelves[(first + i) % KEPT_SHELVES];
+        uint64_t word = load_rlx(from);
+        if (i < KEPT_SHELVES && (word & OLD) == 0) continue;
+        size_t gone = cut(from, word, wanted);
+        if (gone != 0) return gone;
+    }
+    return 0;
+}
+
+size_t kept_give(size_t bytes) {
+    size_t all = 0, gone;
+    while (all < bytes && (gone = give_one(bytes - all)) != 0) all += gone;
+    return all;
+}
+
+size_t kept_purge(bool all) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t word = load_rlx(&kept.shelves[i]);
+        if (all || (word & OLD) != 0)
+            bytes += cut(&kept.shelves[i], word, SIZE_MAX);
+        else if (word != 0)
+            cas_rlx(F3, &kept.shelves[i], &word, word | OLD);
+    }
+    return bytes;
+}
+
+/* ---- put and take ------------------------------------------------------------------------------------------------- */
+
+static bool reserve(size_t bytes, size_t most) {
+    if (bytes > most) return false;
+    for (;;) {
+        size_t sum = add_rlx(&kept.bytes, bytes) + bytes;
+        if (sum <= most) return true;
+        add_rlx(&kept.bytes, -bytes);
+        if (give_one(sum - most) == 0) return false;
+    }
+}
+
+/* The range takes in its neighbours. Their bytes are not counted any more. */
+static void join(char **start, size_t *bytes) {
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t word = load_rlx(&kept.shelves[i]);
+        bool is_before = start_of(word) + bytes_of(word) == *start, is_behind = *start + *bytes == start_of(word);
+        if (word == 0 || (!is_before && !is_behind) || !claim(&kept.shelves[i], word)) continue;
+        if (is_before) *start = start_of(word);
+        *bytes += bytes_of(word);
+    }
+}
+
+bool kept_put(char *start, size_t bytes, size_t most) {
+    if (!reserve(bytes, most)) return false;
+    size_t joined = bytes;
+    join(&start, &joined);
+    add_rlx(&kept.bytes, joined - bytes);
+    stand(word_of(start, joined));
+    purge_poke();
+    return true;
+}
+
+/* The smallest range of at least `bytes`, or if there is none, the largest. NULL: nothing is kept. */
+static shelf *find(size_t bytes, uint64_t *word) {
+    shelf *best = NULL;
+    *word = 0;
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t found = load_rlx(&kept.shelves[i]);
+        size_t has = bytes_of(found), best_has = bytes_of(*word);
+        if (has == 0 || (best_has < bytes ? has <= best_has : has < bytes || has >= best_has)) continue;
+        best = &kept.shelves[i];
+        *word = found;
+    }
+    return best;
+}
+
+/* At least `least` bytes, and `bytes` where some range has them. NULL: none; *bytes: those it has. */
+static char *take(size_t least, size_t *bytes) {
+    for (;;) {
+        uint64_t word;
+        shelf *best = find(*bytes, &word);
+        if (best == NULL || bytes_of(word) < least) return NULL;
+        if (!claim(best, word)) continue;
+        if (*bytes > bytes_of(word)) *bytes = bytes_of(word);
+        leave(start_of(word) + *bytes, bytes_of(word) - *bytes, word);
+        return start_of(word);
+    }
+}
+
+char *kept_take(size_t bytes) { return take(bytes, &bytes); }
+
+/* The pages of SEGMENT_BYTES go from one range of the caller's to another. false: they do not move, where to may not be mapped any
+ * more. */
+static bool move_piece(char *from, char *to) {
+    enum os_grow outcome = os_grow(from, SEGMENT_BYTES, 2 * SEGMENT_BYTES);
+    if (outcome == OS_GREW) os_unmap(from + SEGMENT_BYTES, SEGMENT_BYTES);
+    if (outcome != OS_UNEVEN && os_move(from, SEGMENT_BYTES, to)) return true;
+    os_unmap(from, SEGMENT_BYTES);
+    return outcome == OS_UNEVEN;
+}
+
+static bool move_pieces(char *from, size_t bytes, char *to) {
+    size_t moved = 0;
+    while (moved < bytes && move_piece(from + moved, to + moved)) moved += SEGMENT_BYTES;
+    if (moved == bytes) return true;
+    moved += SEGMENT_BYTES;
+    if (moved < bytes) os_unmap(from + moved, bytes - moved);
+    return false;
+}
+
+char *kept_gather(size_t bytes) {
+    size_t have = bytes;
+    char *from = take(SEGMENT_BYTES, &have);
+    if (from == NULL || have == bytes || os_grow(from, have, bytes) == OS_GREW) return from;
+    char *start = os_map_aligned(bytes, SEGMENT_BYTES);
+    for (size_t left = bytes; from != NULL; from = left == 0 ? NULL : take(SEGMENT_BYTES, &have)) {
+        if (start == NULL || !move_pieces(from, have, start + bytes - left)) {
+            if (start == NULL)
+                os_unmap(from, have);
+            else
+                os_unmap(start, bytes);
+            return NULL;
+        }
+        left -= have;
+        have = left;
+    }
+    return start;
+}
+
+bool kept_take_at(const char *start, size_t bytes) {
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t word = load_rlx(&kept.shelves[i]);
+        if (word == 0 || start_of(word) != start || bytes_of(word) < bytes || !claim(&kept.shelves[i], word)) continue;
+        leave(start_of(word) + bytes, bytes_of(word) - bytes, word);
+        return true;
+    }
+    return false;
+}
+
+/* ---- counts ------------------------------------------------------------------------------------------------------- */
+
+size_t kept_held(void) { return load_rlx(&kept.bytes); }
+
+size_t kept_bytes(void) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) bytes += bytes_of(load_rlx(&kept.shelves[i]));
+    return bytes;
+}
+
+/* What is unmapped meanwhile counts as not in memory. */
+size_t kept_resident(void) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
+        uint64_t word = load_rlx(&kept.shelves[i]);
+        if (word != 0) bytes += os_resident(start_of(word), bytes_of(word));
+    }
+    return bytes;
+}

@@ -1,0 +1,336 @@
+/* large.c: blocks that no slab serves. Layer 2.
+ *
+ * What a segment's slots can hold is a run of them; what they cannot, being too large or aligned to too much, is a mapping of its
+ * own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
+ * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
+ * one before. It is a multiple of SEGMENT_BYTES long, so that mappings that were freed can become one, and one of them several: of
+ * what is behind the block, little is in memory. Either grows where it stands if what is behind it is free; a mapping may be moved, a
+ * run is copied.
+ *
+ * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of the blocks that have one.
+ *
+ * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   E1  chunk_make: CAS chunks     release  E2  a chunk is looked at before it is made
+ *   E2  mapping_chunks: load       acquire  E1  see E1
+ *   E3  record_drop: used - bit    release  E4  what its next user writes into a record is overwritten by its last one's
+ *   E4  record_in: CAS used        acquire  E3  see E3; split: two mappings have one record
+ */
+#include <string.h>
+
+#include "heap/heap.h"
+#include "heap/kept.h"
+#include "heap/poke.h"
+#include "heap/hooks.h"
+
+#define RUN_MAX ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
+#ifndef KEPT_BYTES
+#define KEPT_BYTES ((size_t)64 << 20)
+#endif
+#define SLACK_PART 8    /* of a block: what may be in memory behind one that has a used mapping */
+#define PAGE SLOT_BYTES /* of a head: a multiple of every page size, of which the system fills what is used */
+
+/* ---- records of mappings ------------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(struct chunk) <= SLOT_BYTES, "a chunk is a slot");
+
+static PROCESS_STATE ATOMIC(struct chunk *) chunks;
+
+static struct chunk *chunk_make(void) {
+    struct slots got = depot_take(1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    struct chunk *chunk = (struct chunk *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    if (got.dirty != 0) memset(chunk, 0, sizeof *chunk);
+    struct chunk *newest = load_rlx(&chunks);
+    do {
+        store_rlx(&chunk->older, newest);
+    } while (!cas_rel(E1, &chunks, &newest, chunk));
+    return chunk;
+}
+
+static struct mapping *record_in(struct chunk *chunk) {
+    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+        uint64_t used = load_rlx(&chunk->used[i]);
+        while (used != UINT64_MAX) {
+            unsigned free = (unsigned)__builtin_ctzll(~used);
+            if (cas_acq(E4, &chunk->used[i], &used, used | UINT64_C(1) << free)) return &chunk->records[i * 64 + free];
+        }
+    }
+    return NULL;
+}
+
+struct chunk *mapping_chunks(void) {
+    return load_acq(E2, &chunks);
+}
+
+static struct mapping *record_take(void) {
+    struct chunk *chunk = mapping_chunks();
+    for (;;) {
+        for (; chunk != NULL; chunk = load_rlx(&chunk->older)) {
+            struct mapping *record = record_in(chunk);
+            if (record != NULL) return record;
+        }
+        chunk = chunk_make();
+        if (chunk == NULL) return NULL;
+    }
+}
+
+static void record_drop(struct mapping *record) {
+    struct chunk *chunk = (struct chunk *)((uintptr_t)record & ~(uintptr_t)(SLOT_BYTES - 1));
+    size_t index = (size_t)(record - chunk->records);
+    store_rlx(&record->block, NULL);
+    add_rel(E3, &chunk->used[index / 64], -(UINT64_C(1) << index % 64));
+}
+
+/* ---- mappings ----------------------------------------------------------------------------------------------------- */
+
+static PROCESS_STATE ATOMIC(size_t) mapped_bytes; /* of blocks with a mapping */
+
+size_t large_live_bytes(void) { return load_rlx(&mapped_bytes); }
+
+static char *map_fresh(size_t bytes, size_t alignment) {
+    char *start = os_map_aligned(bytes, alignment);
+    if (start == NULL && kept_purge(true) != 0) start = os_map_aligned(bytes, alignment);
+    return start != NULL || depot_hollow() == 0 ? start : os_map_aligned(bytes, alignment);
+}
+
+/* What was kept: of what is behind the `needed` bytes so much may be in memory. */
+static char *map_kept(size_t bytes, size_t needed, size_t slack) {
+    char *start = kept_take(bytes);
+    if (start == NULL) start = kept_gather(bytes);
+    if (start != NULL && bytes - needed > slack) os_purge(start + needed + slack, bytes - needed - slack);
+    return start;
+}
+
+struct room {
+    char *start; /* NULL: no memory */
+    size_t offset, bytes;
+    bool used; /* it was kept */
+};
+
+/* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no address space for
+ * that, what is needed. keeps: what was kept will do. */
+static struct room map_room(size_t size, size_t alignment, bool keeps) {
+    size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
+    struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false};
+    size_t unused = front - room.offset;
+    room.bytes = round_up(room.offset + needed, SEGMENT_BYTES);
+    if (keeps && unused == 0 && (room.start = map_kept(room.bytes, room.offset + needed, needed / SLACK_PART)) != NULL) {
+        room.used = true;
+        return room;
+    }
+    size_t place = (size_t)max_u64(front, SEGMENT_BYTES);
+    heap_hooks.pressure_before(needed, PRESSURE_MAPPING);
+    room.start = map_fresh(unused + room.bytes, place);
+    if (room.start == NULL) {
+        room.bytes = room.offset + needed;
+        room.start = os_map_aligned(unused + room.bytes, place);
+    }
+    if (room.start == NULL || unused == 0) return room;
+    os_unmap(room.start, unused);
+    room.start += unused;
+    return room;
+}
+
+/* *used: NULL where it must be zeros. */
+static void *map_block(size_t size, size_t alignment, bool *used) {
+    if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - 2 * SEGMENT_BYTES) return NULL;
+    struct mapping *record = record_take();
+    if (record == NULL) return NULL;
+    struct room room = map_room(size, alignment, used != NULL);
+    struct segment *head = (struct segment *)(void *)room.start;
+    if (head == NULL) {
+        record_drop(record);
+        return NULL;
+    }
+    if (used != NULL) *used = room.used;
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&head->kinds[i], KIND_DIRECT);
+    head->map_start = room.start;
+    head->map_bytes = room.bytes;
+    head->mapping = record;
+    size_t bytes = round_up(size, PAGE);
+    add_rlx(&mapped_bytes, bytes);
+    store_rlx(&record->bytes, bytes);
+    store_rlx(&record->mark, 0);
+    store_rlx(&record->block, room.start + room.offset);
+    return room.start + room.offset;
+}
+
+/* keeps: the mapping may be kept. */
+static void unmap_block(const void *p, bool keeps) {
+    struct segment *head = head_of(p);
+    char *start = head->map_start;
+    size_t bytes = head->map_bytes, gone = load_rlx(&head->mapping->bytes), live = add_rlx(&mapped_bytes, -gone) - gone;
+    record_drop(head->mapping);
+    head->mapping = NULL; /* a second free crashes */
+    unpoison(start, bytes);
+    if (!keeps || bytes % SEGMENT_BYTES != 0 || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4)))
+        os_unmap(start, bytes);
+}
+
+/* What was kept is zeros again, without bringing to memory what is not there. */
+static void zero_block(char *p, size_t size) {
+    if (os_resident(p, size) < size / 2)
+        os_purge(p, round_up(size, PAGE));
+    else
+        memset(p, 0, size);
+}
+
+/* `before` bytes of the mapping from p on hold the block. */
+static void *move_block(void *p, size_t before, size_t size) {
+    struct segment *head = head_of(p);
+    size_t room = head->map_bytes - PAGE;
+    char *other = map_block(size, BLOCK_MIN, NULL);
+    if (other == NULL) return NULL;
+    if (!os_move(p, before, other)) {
+        unmap_block(other, false); /* the system may have unmapped some of it */
+        return NULL;
+    }
+    record_drop(head->mapping);
+    add_rlx(&mapped_bytes, -before);
+    os_unmap(head, PAGE);
+    if (room != before) os_unmap((char *)p + before, room - before);
+    return other;
+}
+
+/* The mapping becomes longer where it stands. */
+static enum os_grow grow_map(struct segment *head, void *p, size_t wanted) {
+    char *end = head->map_start + head->map_bytes;
+    size_t room = (size_t)(end - (char *)p);
+    size_t bytes = round_up((size_t)((char *)p - head->map_start) + wanted, SEGMENT_BYTES), more = bytes - head->map_bytes;
+    if (head->map_bytes % SEGMENT_BYTES == 0 && kept_take_at(end, more)) {
+        head->map_bytes = bytes;
+        return OS_GREW;
+    }
+    enum os_grow outcome = os_grow(p, room, room + more);
+    if (outcome == OS_NO_ROOM) {
+        more = wanted - room;
+        outcome = os_grow(p, room, wanted);
+    }
+    if (outcome == OS_GREW) head->map_bytes += more;
+    return outcome;
+}
+
+/* What no block has any more goes: whole segments of address space, and the pages of the others. */
+static void shrink_map(struct segment *head, char *p, size_t before, size_t wanted) {
+    size_t front = (size_t)(p - head->map_start),
+           bytes = (size_t)min_u64(round_up(front + wanted, SEGMENT_BYTES), head->map_bytes);
+    if (bytes < head->map_bytes) os_unmap(head->map_start + bytes, head->map_bytes - bytes);
+    head->map_bytes = bytes;
+    size_t end = (size_t)min_u64(front + before, bytes);
+    os_purge(p + wanted, end - front - wanted);
+}
+
+/* A larger or smaller mapping with the same pages. NULL: no memory, or they cannot be moved. */
+static void *remap_block(void *p, size_t size) {
+    struct segment *head = head_of(p);
+    size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
+    size_t room = (size_t)(head->map_start + head->map_bytes - (char *)p);
+    if (wanted < before) {
+        shrink_map(head, p, before, wanted);
+    } else if (wanted > room) {
+        enum os_grow outcome = grow_map(head, p, wanted);
+        if (outcome == OS_NO_ROOM && (char *)p == (char *)head + PAGE) return move_block(p, before, size);
+        if (outcome != OS_GREW) return NULL;
+    }
+    add_rlx(&mapped_bytes, wanted - before);
+    store_rlx(&head->mapping->bytes, wanted);
+    return p;
+}
+
+/* ---- runs of slots ------------------------------------------------------------------------------------------------ */
+
+static void *run_block(size_t size, size_t alignment, bool *zeroed) {
+    unsigned count = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    struct slots got = depot_take_run(count, alignment > SLOT_BYTES ? (unsigned)(alignment >> SLOT_SHIFT) : 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    unsigned first = (unsigned)__builtin_ctzll(got.bits);
+    store_rlx(&got.segment->slabs[first].run_slots, count);
+    store_rlx(&got.segment->kinds[first], count <= RUNS ? (uint8_t)(CLASSES + count - 1) : KIND_RUN);
+    if (zeroed != NULL) *zeroed = got.dirty == 0;
+    return slot_start(got.segment, first);
+}
+
+/* With the slots behind it, if they are free. */
+static bool run_grow(void *p, size_t size) {
+    struct segment *segment = segment_of(p);
+    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
+    unsigned wanted = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    struct slots got;
+    if (first + wanted > SEGMENT_SLOTS) return false;
+    if (!depot_take_at(&got, segment, ((UINT64_C(1) << (wanted - count)) - 1) << (first + count))) return false;
+    depot_soil(got);
+    store_rlx(&segment->slabs[first].run_slots, wanted);
+    return true;
+}
+
+static void run_free(const void *p) {
+    struct segment *segment = segment_of(p);
+    unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
+    store_rlx(&segment->kinds[first], KIND_OTHER);
+    depot_put(segment, ((UINT64_C(1) << count) - 1) << first);
+    purge_poke();
+}
+
+/* ---- either ------------------------------------------------------------------------------------------------------- */
+
+static void count_large(unsigned what, size_t n) {
+    bool is_lent;
+    struct heap *heap = heap_borrow(&is_lent);
+    if (heap == NULL) return;
+    store_rlx(&heap->large[what], load_rlx(&heap->large[what]) + n);
+    heap_return(is_lent);
+}
+
+static void count_in(size_t bytes) {
+    count_large(LARGE_ALLOCS, 1);
+    count_large(LARGE_BYTES_IN, bytes);
+}
+
+static void count_out(size_t bytes) {
+    count_large(LARGE_FREES, 1);
+    count_large(LARGE_BYTES_OUT, bytes);
+}
+
+void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
+    bool used = false, is_run = false;
+    void *p = NULL;
+    if (size <= RUN_MAX && alignment <= SEGMENT_BYTES / 2) is_run = (p = run_block(size, alignment, zeroed)) != NULL;
+    if (p == NULL) p = map_block(size, alignment, &used);
+    if (p == NULL) return NULL;
+    if (!is_run && zeroed != NULL) {
+        if (used) zero_block(p, size);
+        *zeroed = true;
+    }
+    count_in(large_size(p, is_run ? KIND_RUN : KIND_DIRECT));
+    if (used) count_large(LARGE_REUSED, 1);
+    return p;
+}
+
+size_t large_size(const void *p, unsigned kind) {
+    if (kind <= KIND_RUN) return load_rlx(&slab_of(p)->run_slots) * SLOT_BYTES;
+    return load_rlx(&head_of(p)->mapping->bytes);
+}
+
+void large_free(void *p, unsigned kind) {
+    ASSERT(kind >= CLASSES && kind <= KIND_DIRECT);
+    count_out(large_size(p, kind));
+    if (kind <= KIND_RUN)
+        run_free(p);
+    else
+        unmap_block(p, true);
+}
+
+void *large_resize(void *p, unsigned kind, size_t size) {
+    size_t before = large_size(p, kind);
+    if (kind <= KIND_RUN && size <= before) return size > before / 2 ? p : NULL;
+    if (kind < KIND_RUN || (kind == KIND_RUN) != (size <= RUN_MAX)) return NULL;
+    void *other = kind == KIND_DIRECT ? remap_block(p, size) : run_grow(p, size) ? p : NULL;
+    if (other == NULL) return NULL;
+    count_out(before);
+    count_in(large_size(other, kind));
+    return other;
+}

@@ -1,0 +1,12 @@
+/* pressure.h: memory that is free goes to the system before more is asked of it. Layer 2. */
+#ifndef WEFT_PRESSURE_H
+#define WEFT_PRESSURE_H
+
+#include "os/os.h"
+
+/* The caller is about to use so many bytes that are not in memory, of slots or of a mapping: gives as many back, if too much is free
+ * beside what lives. Any thread. */
+enum pressure { PRESSURE_SLOTS, PRESSURE_MAPPING };
+void pressure_before(size_t bytes, enum pressure side);
+
+#endif

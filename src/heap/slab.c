@@ -1,0 +1,433 @@
+/* slab.c: see slab.h.
+ *
+ * Remote frees. `state` is one word: the owner (a heap, or 0: an orphan) and how many blocks are announced as freed by
+ * others and not collected yet.
+ *
+ *   Another thread, n blocks of one slab         The owner
+ *     1. state + n: reads owner and count before   1. takes the whole inbox
+ *     2. count was 0 and there is an owner:        2. for each slab: reads the link, exchanges its words of
+ *        pushes the slab onto the owner's inbox       remote bits by 0, moves the bits to `free`
+ *     3. ors the blocks' bits into `remote`        3. state - blocks collected; not 0 then: it waits (in a list
+ *                                                     of the owner's) for bits that are still to arrive
+ *
+ * The blocks pin the slab until step 3 of the sender, which touches it no more after. So a slab with announced frees is
+ * in its owner's inbox, among its waiting ones, or about to be pushed, once; one without is in none of them, and only
+ * then may its owner abandon it or reuse it. `link` belongs to whoever made the count leave 0, and to the owner after.
+ *
+ * Orphans. A slab whose owner's thread ends gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the
+ * stack of its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole
+ * stack (so there is no ABA), makes itself the owner, and looks at what was announced meanwhile.
+ *
+ * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL
+ * behind, so that the owner's late CAS fails: only the owner could have put the same slab there again.
+ *
+ * Bits. A slab of small blocks takes lines of a segment's head for them when its first block comes back, and gives them up, all zeros,
+ * when it is empty. Which lines are taken stands in words of that head, which several threads change.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
+ *                                                      while the owner still reads it
+ *   B2  slab_send: CAS inbox            release  B4      the owner does not see the link
+ *   B3  slab_send: or remote            release  B6      a block is handed out while its last user still writes to it; the count is
+ *                                                      taken down before it went up
+ *   B4  inbox_take: exchange inbox      acquire  B2      see B2; split: a slab is lost
+ *   B5  inbox_collect: state - n        release  B1      see B1, the link; split: an announcement is lost
+ *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
+ *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
+ *   B8  orphans_put: CAS orphans        release  B9      the next owner does not see the slab's free blocks
+ *   B9  orphans_take: exchange          acquire  B8      see B8; split: two owners
+ *   B10 slab_adopt: state + owner       release  B1      see B1, the inbox; split: an announcement is lost
+ *   B11 empties_push: CAS lru           release  B13     who takes the LRU does not see the slab as the owner left it
+ *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
+ *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
+ *   B14 slab_bits_take: CAS lines       acquire  B15     bits are set before they were cleared; split: two slabs have them
+ *   B15 slab_bits_drop: lines - bits    release  B14     see B14; split: as B14, or a place that nobody finds
+ */
+#include <string.h>
+
+#include "heap/heap.h"
+#include "heap/poke.h"
+
+#define HOT_SHARE 16
+#define LINES_SENT 8u                       /* of a block, at most */
+#define LOOKED_AT 16u                       /* one block in so many, or two */
+#define UNUSED UINT64_C(0x10e77ab1eb10c4ed) /* at a line's start */
+#define LINE_SPARED 256u
+#define TRIAL_PAIRS 4u    /* of phases that differ */
+#define TRIAL_PHASES 255u /* from one trial's begin to the next one's */
+#define TRIAL_MARGIN 16u  /* of a phase's time: less is no difference */
+#define LEARNS 16
+#define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
+/* Lines that a slot has room for before its blocks, at most a page; a power of two. */
+#define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
+#define POWER_UP_TO(n)                                                                                                      \
+    ((n) >= 64 ? 64u : (n) >= 32 ? 32u : (n) >= 16 ? 16u : (n) >= 8 ? 8u : (n) >= 4 ? 4u : (n) >= 2 ? 2u : 1u)
+#define POWER_FROM(n) ((n) > 4 ? 8u : (n) > 2 ? 4u : (n) > 1 ? 2u : 1u) /* of lines of bits */
+#define MARGINS(bytes) ((bytes) > TINY_MAX ? (POWER_UP_TO(LINES_LEFT(bytes)) - 1) * (uint32_t)CACHE_LINE : 0)
+#define CLASS_ROW(bytes)                                                                                                    \
+    {                                                                                                                       \
+        (bytes), (uint32_t)((UINT64_C(0xffffffff) / (bytes)) + 1), BLOCKS(bytes), BLOCKS(bytes) / HOT_SHARE + 1,            \
+            CACHE_BLOCKS(bytes), MARGINS(bytes)                                                                             \
+    }
+
+#define RUN_ROW(slots)                                                                                                      \
+    { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS, 0 }
+
+/* The last two rows are those of a private heap's large blocks, one to a slab: their sizes stand elsewhere. */
+const struct class_info class_info[KIND_DIRECT + 1] = {
+    CLASS_SIZES(CLASS_ROW), RUN_ROW(1), RUN_ROW(2), RUN_ROW(3), RUN_ROW(4), RUN_ROW(1), RUN_ROW(1)};
+
+const uint8_t class_of_tiny[TINY_MAX / BLOCK_MIN + 1] = {0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
+                                                         12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15, 16,
+                                                         16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17, 18, 18,
+                                                         18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19};
+
+const uint8_t class_of_medium[MEDIUM_MAX / MEDIUM_STEP + 1] = {
+    0,  7,  11, 13, 15, 16, 17, 18, 19, 20, 21, 22, 22, 23, 23, 24, 24, 25, 25, 25, 25, 26, 26, 26, 26, 27, 27, 27, 27,
+    28, 28, 28, 28, 29, 29, 29, 29, 30, 30, 30, 30, 31, 31, 31, 31, 31, 31, 31, 31, 32, 32, 32, 32, 32, 32, 32, 32, 33,
+    33, 33, 33, 33, 33, 33, 33, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 34, 35, 35, 35, 35, 35, 35,
+    35, 35, 35, 35, 35, 35, 35, 35, 35, 35, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36, 37, 37, 37,
+    37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 37, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38,
+    38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 38, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39,
+    39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 39, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40,
+    40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 41, 41, 41, 41, 41, 41, 41,
+    41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41};
+
+/* A line, if a margin may stand before the class's blocks. */
+static size_t lines_before(unsigned kind) { return class_info[kind].margins & CACHE_LINE; }
+
+unsigned class_aligned(size_t alignment, size_t size) {
+    if (size > MEDIUM_MAX || alignment > MEDIUM_MAX) return CLASSES;
+    unsigned kind = class_of(round_up(size == 0 ? 1 : size, alignment));
+    while (kind < CLASSES && ((class_info[kind].size | lines_before(kind)) & (alignment - 1)) != 0) kind++;
+    return kind;
+}
+
+/* ---- the owner's side --------------------------------------------------------------------------------------------- */
+
+static uint32_t words_of(unsigned kind) { return (class_info[kind].blocks + 63) / 64; }
+
+/* Room for so many words of remote bits, which slots of a segment may make at once. */
+static void far_make(struct slab *slab, uint32_t words) {
+    if (words <= slab->far_words) return;
+    uint32_t room = LINE_WORDS;
+    while (room < words) room *= 2;
+    slab->far_at = (uint16_t)add_rlx(&segment_of(slab)->far_used, room);
+    slab->far_words = (uint16_t)room;
+}
+
+static uint32_t lines_of(unsigned kind) { return (words_of(kind) + LINE_WORDS - 1) / LINE_WORDS; }
+
+static bool take_lines(struct slab *slab, struct segment *segment) {
+    uint32_t lines = lines_of(slab->kind), align = POWER_FROM(lines);
+    for (uint32_t i = 0; i < FAR_MASKS; i++) {
+        uint64_t found = load_rlx(&segment->far_lines[i]), bits;
+        while ((bits = bits_find(FAR_ALL & ~found, lines, align)) != 0) {
+            if (!cas_acq(B14, &segment->far_lines[i], &found, found | bits)) continue;
+            size_t line = (size_t)i * 64 + (size_t)__builtin_ctzll(bits);
+            slab->free = &segment->far_free[line * LINE_WORDS];
+            plain_write(slab->free, lines * CACHE_LINE);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All in the newest segment while there is room, so that of most heads no line is written. */
+void slab_bits_take(struct slab *slab) {
+    struct segment *newest = depot_all(), *segment = newest;
+    if (take_lines(slab, newest) || take_lines(slab, segment_of(slab))) return;
+    while (!take_lines(slab, segment)) {
+        segment = load_rlx(&segment->older);
+        if (segment == NULL) segment = depot_all();
+    }
+}
+
+void slab_bits_drop(struct slab *slab) {
+    if (slab->free == NULL || slab->free == slab->near_free) return;
+    struct segment *segment = segment_of(slab->free);
+    size_t words = (slab->carved + 63u) / 64, line = (size_t)(slab->free - segment->far_free) / LINE_WORDS;
+    plain_write(slab->free, words * sizeof *slab->free);
+    memset(slab->free, 0, words * sizeof *slab->free);
+    slab->free = NULL;
+    uint64_t bits = ((UINT64_C(1) << lines_of(slab->kind)) - 1) << line % 64;
+    add_rel(B15, &segment->far_lines[line / 64], -bits);
+}
+
+/* No bit is set, nothing carved. */
+static void bits_begin(struct slab *slab, uint32_t words) {
+    slab_bits_drop(slab);
+    memset(slab->near_free, 0, sizeof slab->near_free);
+    slab->free = words <= FREE_NEAR ? slab->near_free : NULL;
+    if (words > REMOTE_NEAR) far_make(slab, words);
+    slab->carved = slab->first_word = 0;
+}
+
+uint32_t slab_touched(const struct slab *slab) {
+    size_t carved = slab->carved * (size_t)class_info[slab->kind].size;
+    if (carved != 0) carved += slab_margin(slab->kind, slab_start(slab));
+    return (uint32_t)max_u64(slab->touched, (carved * SLOT_PARTS + SLOT_BYTES - 1) / SLOT_BYTES);
+}
+
+void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched) {
+    plain_write(slab, offsetof(struct slab, near_free));
+    bits_begin(slab, words_of(kind));
+    slab->kind = (uint8_t)kind;
+    slab->room = class_info[kind].blocks;
+    slab->touched = (uint8_t)touched;
+    slab->tier = TIER_NONE;
+    store_rlx(&slab->used, 0);
+    store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
+    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
+    poison(slab_start(slab), SLOT_BYTES);
+}
+
+void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner) {
+    bits_begin(slab, 1);
+    slab->kind = (uint8_t)kind;
+    slab->tier = TIER_NONE;
+    slab->room = 0;
+    slab->carved = 1;
+    slab->touched = SLOT_PARTS;
+    store_rlx(&slab->used, 1);
+    store_rlx(&slab->private_kind, slab->kind);
+    store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
+    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+}
+
+/* So many blocks that were freed, below slots_end. */
+static void **carve_freed(struct slab *slab, char *start, void **slots_end, uint32_t count) {
+    size_t size = class_info[slab->kind].size;
+    void **out = slots_end, **slots = slots_end - count;
+    uint32_t word = slab->first_word;
+    uint64_t *free = slab->free;
+    while (out != slots) {
+        uint64_t bits = free[word];
+        char *base = start + (size_t)word * 64 * size;
+        while (bits != 0 && out != slots) {
+            *--out = base + (size_t)__builtin_ctzll(bits) * size;
+            bits &= bits - 1;
+        }
+        free[word] = bits;
+        if (bits == 0) word++;
+    }
+    slab->first_word = (uint16_t)word;
+    return out;
+}
+
+uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
+    if (count > slab->room) count = slab->room;
+    size_t size = class_info[slab->kind].size;
+    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
+    uint32_t freed = slab->room - (class_info[slab->kind].blocks - slab->carved);
+    void **out = slots + count;
+    if (freed > 0) out = carve_freed(slab, start, out, (uint32_t)min_u64(count, freed));
+    for (char *block = start + slab->carved * size; out != slots; block += size) *--out = block;
+    if (count > freed) slab->carved = (uint16_t)(slab->carved + count - freed);
+    slab->room -= count;
+    store_rlx(&slab->used, load_rlx(&slab->used) + count);
+    return count;
+}
+
+/* ---- remote frees ------------------------------------------------------------------------------------------------- */
+
+/* Writes into a block's first lines, before it goes home. A line that one processor wrote and another only read is in both's
+ * caches, and the next write waits until the other has given it up; one write after another, since stores become visible in
+ * order. Who sends blocks home writes first, all blocks of a message together: the line is then in one cache alone, and
+ * moves from there at once. */
+static void write_lines(char *block, uint32_t lines) {
+    const uint64_t unused = UNUSED;
+    for (uint32_t i = 0; i < lines; i++) memcpy(block + (size_t)i * CACHE_LINE, &unused, sizeof unused);
+}
+
+/* The lines from the first on that the block's users have written, the first always. All, if it was never sent. */
+static uint32_t lines_used(const char *block, uint32_t lines) {
+    for (uint64_t word; lines > 1; lines--) {
+        memcpy(&word, block + (size_t)(lines - 1) * CACHE_LINE, sizeof word);
+        if (word != UNUSED) break;
+    }
+    return lines;
+}
+
+static void learn(uint16_t *spared, uint32_t unused) {
+    *spared = (uint16_t)(*spared + ((int32_t)(unused * LINE_SPARED) - *spared) / LEARNS);
+}
+
+void blocks_write(unsigned kind, void *const *blocks, uint32_t count, uint16_t *spared) {
+#if defined(WEFT_POISONS)
+    if (count != 0) return;
+#endif
+    uint32_t size = class_info[kind].size, most = (uint32_t)min_u64((size + CACHE_LINE - 1) / CACHE_LINE, LINES_SENT);
+    uint32_t few = most - (uint32_t)min_u64((*spared + LINE_SPARED / LEARNS) / LINE_SPARED, most - 1);
+    unsigned shift = 32u - (unsigned)__builtin_clz(size - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_sample = most > 1 && (slot_offset(blocks[i]) >> shift) % LOOKED_AT == 0;
+        if (is_sample) learn(spared, most - lines_used(blocks[i], most));
+        write_lines(blocks[i], is_sample ? most : few);
+    }
+}
+
+/* Phase 0 only leads in. Of the pairs after it each begins as the one before ended, so that neither way is always second. */
+static bool phase_writes(const struct trial *trial) {
+    return trial->phase <= 2 * TRIAL_PAIRS ? trial->phase / 2 % 2 != 0 : trial->writes;
+}
+
+static bool is_quicker(uint64_t ns, uint64_t other_ns) { return ns < other_ns - other_ns / TRIAL_MARGIN; }
+
+bool trial_next(struct trial *trial, uint64_t now_ns) {
+    uint64_t took_ns = now_ns - trial->begun_ns, before_ns = trial->before_ns;
+    uint64_t with_ns = phase_writes(trial) ? took_ns : before_ns, without_ns = phase_writes(trial) ? before_ns : took_ns;
+    bool ends_pair = trial->phase != 0 && trial->phase % 2 == 0 && trial->phase <= 2 * TRIAL_PAIRS;
+    if (ends_pair) trial->votes = (int8_t)(trial->votes + is_quicker(with_ns, without_ns) - is_quicker(without_ns, with_ns));
+    if (trial->phase == 2 * TRIAL_PAIRS) {
+        if (trial->votes > 1 || trial->votes < -1) trial->writes = trial->votes > 1;
+        trial->votes = 0;
+    }
+    trial->begun_ns = now_ns;
+    trial->before_ns = took_ns;
+    trial->blocks = 0;
+    trial->phase = (uint8_t)((trial->phase + 1u) % TRIAL_PHASES);
+    return phase_writes(trial);
+}
+
+bool trial_writes(struct trial *trial, uint32_t count) {
+    trial->blocks += count;
+    return LIKELY(trial->blocks < TRIAL_BLOCKS) ? phase_writes(trial) : trial_next(trial, os_now_ns());
+}
+
+static remote_word *remote_of(struct slab *slab, unsigned kind) {
+    return words_of(kind) <= REMOTE_NEAR ? slab->near_remote : &segment_of(slab)->far_remote[slab->far_at];
+}
+
+static void inbox_push(struct inbox *inbox, struct slab *slab) {
+    struct slab *first = load_rlx(&inbox->first);
+    do {
+        store_rlx(&slab->link, first);
+    } while (!cas_rel(B2, &inbox->first, &first, slab));
+}
+
+void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block) {
+    uint64_t state = load_rlx(&slab->state);
+    if ((state & PENDING_MASK) == 0 && state_owner(state) != NULL) prefetch_write(heap_inbox(state_owner(state)));
+    if (words_of(kind) > REMOTE_NEAR) prefetch_write(&remote_of(slab, kind)[index_in(kind, block) / 64]);
+}
+
+static void announce(struct heap *owner, struct slab *slab) {
+    if (owner != NULL)
+        inbox_push(heap_inbox(owner), slab);
+    else
+        purge_poke();
+}
+
+void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
+    unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
+    if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
+    remote_word *remote = remote_of(slab, kind);
+    uint64_t before = add_acq(B1, &slab->state, count);
+    if ((before & PENDING_MASK) == 0) announce(state_owner(before), slab);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t index = index_in(kind, blocks[i]), word = index / 64;
+        uint64_t bits = 0;
+        for (; index / 64 == word; index = index_in(kind, blocks[i])) {
+            bits |= UINT64_C(1) << (index & 63u);
+            if (++i == count) break;
+        }
+        or_rel(B3, &remote[word], bits);
+    }
+}
+
+/* Fetches what inbox_collect writes. Owner. */
+static void remote_prefetch(const struct slab *slab) {
+    prefetch_write(&slab->state);
+    if (words_of(slab->kind) > REMOTE_NEAR) {
+        struct segment *segment = segment_of(slab);
+        prefetch_write(&segment->far_remote[slab->far_at]);
+    }
+}
+
+struct slab *inbox_take(struct inbox *inbox) {
+    struct slab *waiting = inbox->waiting;
+    inbox->waiting = NULL;
+    struct slab *first = load_rlx(&inbox->first) == NULL ? NULL : xchg_acq(B4, &inbox->first, NULL);
+    if (first != NULL) remote_prefetch(first);
+    if (waiting == NULL) return first;
+    struct slab *last = waiting;
+    while (load_rlx(&last->link) != NULL) last = load_rlx(&last->link);
+    store_rlx(&last->link, first);
+    return waiting;
+}
+
+struct slab *inbox_next(struct slab *slab) {
+    plain_read(&slab->link, sizeof slab->link); /* nobody writes it again before B5 */
+    return load_rlx(&slab->link);
+}
+
+uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
+    uint32_t got = 0;
+    uint32_t words = (slab->carved + 63u) / 64;
+    remote_word *remote = remote_of(slab, slab->kind);
+    if (slab->free == NULL) slab_bits_take(slab);
+    for (uint32_t i = 0; i < words; i++) {
+        if (load_rlx(&remote[i]) == 0) continue;
+        uint64_t bits = xchg_acq(B6, &remote[i], 0);
+        ASSERT((slab->free[i] & bits) == 0);
+        slab->free[i] |= bits;
+        if (i < slab->first_word) slab->first_word = (uint16_t)i;
+        got += (uint32_t)__builtin_popcountll(bits);
+    }
+    slab->room += got;
+    store_rlx(&slab->used, load_rlx(&slab->used) - got);
+    uint64_t before = add_rel(B5, &slab->state, -(uint64_t)got);
+    if ((before & PENDING_MASK) != got) {
+        store_rlx(&slab->link, inbox->waiting);
+        inbox->waiting = slab;
+    }
+    return got;
+}
+
+/* ---- orphans ------------------------------------------------------------------------------------------------------ */
+
+PROCESS_STATE slab_link orphans[CLASSES];
+
+bool slab_abandon(struct slab *slab, struct heap *owner) {
+    uint64_t found = (uint64_t)(uintptr_t)owner;
+    return cas_rlx(B7, &slab->state, &found, 0);
+}
+
+void orphans_put(unsigned kind, struct slab *first, struct slab *last) {
+    struct slab *top = load_rlx(&orphans[kind]);
+    do {
+        store_rlx(&last->link, top);
+    } while (!cas_rel(B8, &orphans[kind], &top, first));
+}
+
+struct slab *orphans_take(unsigned kind) {
+    return load_rlx(&orphans[kind]) == NULL ? NULL : xchg_acq(B9, &orphans[kind], NULL);
+}
+
+void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
+    uint64_t before = add_rel(B10, &slab->state, (uint64_t)(uintptr_t)owner);
+    ASSERT(state_owner(before) == NULL);
+    if ((before & PENDING_MASK) == 0) return;
+    store_rlx(&slab->link, inbox->waiting);
+    inbox->waiting = slab;
+}
+
+/* ---- empty slabs -------------------------------------------------------------------------------------------------- */
+
+void empties_push(slab_link *lru, struct slab *slab) {
+    struct slab *first = load_rlx(lru);
+    do {
+        store_rlx(&slab->link, first);
+    } while (!cas_rel(B11, lru, &first, slab));
+}
+
+struct slab *empties_pop(slab_link *lru) {
+    struct slab *first = load_rlx(lru);
+    while (first != NULL && !cas_rlx(B12, lru, &first, load_rlx(&first->link))) {}
+    return first;
+}
+
+struct slab *empties_take(slab_link *lru) {
+    return load_rlx(lru) == NULL ? NULL : xchg_acq(B13, lru, NULL);
+}

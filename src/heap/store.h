@@ -1,0 +1,73 @@
+/* store.h: memory that keeps its type until the pool ends. Layer 2.
+ *
+ * Lanes, group records and segments are found through indices and old pointers by threads that may be late; what they then
+ * read must still be a lane, a record, a segment. So nothing here is given back before store_end, and a word in it that
+ * counts (a position, a generation) never starts again. Only the pages of free segments go back to the system, by purging.
+ *
+ * A pile is a growing array of such items with a stack of the free ones. */
+#ifndef WEFT_STORE_H
+#define WEFT_STORE_H
+
+#include "os/os.h"
+
+struct store_block;
+
+struct store {
+    os_mutex lock;
+    struct store_block *blocks;                    /* all blocks, newest first; the newest is carved */
+    size_t used;                                   /* bytes carved from the newest */
+    bool locks;                                    /* its memory is to stay; set before anything is taken from it */
+    ATOMIC(uint64_t) locked_bytes, unlocked_bytes; /* unlocked: the system did not let it */
+    ATOMIC(int) lock_error;                        /* the last errno of those */
+};
+
+/* `bytes` of zeroed memory aligned to a cache line, valid until store_end; NULL when there is none. Any thread; takes a
+ * lock. */
+void *store_get(struct store *store, size_t bytes);
+/* Has memory that is not the store's stay, too, if the store's does; and no more. NULL: memory that
+ * is not to be found, and so does not. */
+void store_lock(struct store *store, void *memory, size_t bytes);
+void store_unlock(struct store *store, void *memory, size_t bytes);
+/* Gives everything back. Nobody may use the store any more. */
+void store_end(struct store *store);
+
+/* First member of every item. */
+struct pile_item {
+    uint32_t index;
+    ATOMIC(uint32_t) free_next;
+};
+
+#define PILE_INDEX_BITS 24
+#define PILE_INDEX_MASK ((1u << PILE_INDEX_BITS) - 1)
+#define PILE_NONE 0u /* no item has this index */
+
+struct pile {
+    struct store *store;
+    size_t item_bytes;    /* a multiple of the cache line */
+    uint32_t chunk_shift; /* log2 of the items made at once */
+    uint32_t items_max;
+    /* Completes zeroed items (their index is set); false: no memory; or NULL. */
+    bool (*make)(const struct pile *pile, void *items, uint32_t count);
+    char *unmade; /* a chunk that could not be completed, for the next call; under the lock */
+    ATOMIC(void *) *chunks;
+    ATOMIC(uint32_t) made;     /* items in the chunks */
+    ATOMIC(uint64_t) free_top; /* count of changes (40 bits) | index of the topmost free item */
+    os_mutex lock;             /* making a chunk */
+};
+
+/* Takes the first five fields from *shape. false: no memory. */
+bool pile_init(struct pile *pile, const struct pile *shape);
+/* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
+ * thread. */
+void *pile_get(struct pile *pile);
+/* Puts an item on the free stack. Any thread. */
+void pile_put(struct pile *pile, void *item);
+/* A free item, without making one; NULL when there is none. Any thread. */
+void *pile_pop(struct pile *pile);
+/* The item of that index. NULL only for an index read from memory that has changed since. */
+void *pile_at(const struct pile *pile, uint32_t index);
+
+/* Replaces *text, which may be NULL, by a copy in the store. false: no memory, *text as before. */
+bool store_text(struct store *store, const char **text);
+
+#endif

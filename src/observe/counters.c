@@ -1,0 +1,227 @@
+/* counters.c: what the threads of a pool have counted. Layer 7.
+ *
+ * Each seat's counters have one writer, its thread, which adds without a read-modify-write. */
+#include <string.h>
+
+#include "observe/state.h"
+
+/* The counters that a pool's sums and a thread's share have in common. */
+#define COUNTERS(X)                                                                                                         \
+    X(tasks_run)                                                                                                            \
+    X(tasks_dropped)                                                                                                        \
+    X(claims)                                                                                                               \
+    X(steals)                                                                                                               \
+    X(claims_revoked)                                                                                                       \
+    X(helped)                                                                                                               \
+    X(forks_taken)                                                                                                          \
+    X(loops_helped)                                                                                                         \
+    X(parks)                                                                                                                \
+    X(wakes)                                                                                                                \
+    X(woken)                                                                                                                \
+    X(spin_ns)                                                                                                              \
+    X(expect_hits)                                                                                                          \
+    X(expect_misses)                                                                                                        \
+    X(heap_payloads)                                                                                                        \
+    X(tasks_late)
+
+/* ---- gathering ---------------------------------------------------------------------------------------------------- */
+
+static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_worker *seat) {
+    if (seat == NULL) return WEFT_NO_THREAD;
+    if (seat->index < pool->workers_max) return WEFT_WORKER;
+    return seat->index < pool->workers_max + pool->config.spares ? WEFT_SPARE : WEFT_OUTSIDE;
+}
+
+static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts) {
+    counts->tasks_run = load_rlx(&seat->tasks_run);
+    counts->tasks_dropped = load_rlx(&seat->tasks_dropped);
+    counts->steals = load_rlx(&seat->claims_made[CLAIM_STOLEN]);
+    counts->claims_revoked = load_rlx(&seat->claims_made[CLAIM_REVOKED]);
+    counts->claims = load_rlx(&seat->claims_made[CLAIM_LANE]) + counts->steals + counts->claims_revoked;
+    counts->helped = load_rlx(&seat->helped);
+    counts->forks_taken = load_rlx(&seat->forks_taken);
+    counts->loops_helped = load_rlx(&seat->loops_helped);
+    counts->parks = load_rlx(&seat->parks);
+    counts->wakes = load_rlx(&seat->wakes);
+    counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
+    counts->expect_hits = load_rlx(&seat->expect_hits);
+    counts->expect_misses = load_rlx(&seat->expect_misses);
+    counts->tasks_late = load_rlx(&seat->tasks_late);
+    counts->heap_payloads = load_rlx(&seat->heap_payloads);
+    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
+        counts->wake_ns[i] = load_rlx(&seat->wakes_timed[i]);
+        counts->woken += counts->wake_ns[i];
+    }
+}
+
+static weft_worker_counts counts_at(const weft_pool *pool, uint32_t index) {
+    const struct weft_worker *seat = observe_seat(pool, index);
+    weft_worker_counts counts = {.struct_size = sizeof counts, .index = index, .kind = kind_of(pool, seat)};
+    if (seat != NULL) counts_of(seat, &counts);
+    return counts;
+}
+
+static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
+#define ADD(name) sum->name += counts->name;
+    COUNTERS(ADD)
+#undef ADD
+    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) sum->wake_ns[i] += counts->wake_ns[i];
+}
+
+static weft_stats stats_of(const weft_pool *pool) {
+    weft_stats sum = {
+        .struct_size = sizeof sum, .workers = load_rlx(&pool->workers), .threads = load_rlx(&pool->seat_count)};
+    for (uint32_t i = 0; i < sum.threads; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat == NULL) continue;
+        weft_worker_counts counts = counts_at(pool, i);
+        stats_add(&sum, &counts);
+        sum.lanes += load_rlx(&seat->lanes_made);
+    }
+    sum.queue_bytes = segments_bytes(&pool->segments);
+    sum.spares_started = load_rlx(&pool->spares_made);
+    sum.spares_peak = load_rlx(&pool->blocked_peak);
+    return sum;
+}
+
+int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
+    if (pool == NULL || stats == NULL || !struct_size_is_sound(stats->struct_size)) return WEFT_EINVAL;
+    weft_stats sum = stats_of(pool);
+    sum.struct_size = stats->struct_size;
+    memcpy(stats, &sum, min_u64(stats->struct_size, sizeof sum));
+    return WEFT_OK;
+}
+
+int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts) {
+    if (pool == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
+    if (index >= load_rlx(&pool->seat_count)) return WEFT_EINVAL;
+    weft_worker_counts own = counts_at(pool, index);
+    own.struct_size = counts->struct_size;
+    memcpy(counts, &own, min_u64(counts->struct_size, sizeof own));
+    return WEFT_OK;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = {"none", "worker", "spare", "outside"};
+
+static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
+    text_put(text, "\"wake_ns_log2\": [");
+    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
+        if (i > 0) text_put(text, ", ");
+        text_put_number(text, wakes[i]);
+    }
+    text_put(text, "]");
+}
+
+static void put_thread(struct text *text, const weft_worker_counts *c) {
+    text_put_field(text, "index", c->index);
+    text_put(text, "\"kind\": \"");
+    text_put(text, kind_names[c->kind]);
+    text_put(text, "\", ");
+#define PUT(name) text_put_field(text, #name, c->name);
+    COUNTERS(PUT)
+    put_wakes(text, c->wake_ns);
+}
+
+static void put_json(struct text *text, const weft_pool *pool) {
+    weft_stats sum = stats_of(pool), *c = &sum;
+    text_put(text, "{");
+    PUT(workers) PUT(spares_started) PUT(spares_peak) PUT(lanes) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns);
+#undef PUT
+    const char *before = ",\n \"threads\": [\n  {";
+    for (uint32_t i = 0; i < sum.threads; i++) {
+        weft_worker_counts counts = counts_at(pool, i);
+        if (counts.kind == WEFT_NO_THREAD) continue;
+        text_put(text, before);
+        put_thread(text, &counts);
+        text_put(text, "}");
+        before = ",\n  {";
+    }
+    text_put(text, "]}\n");
+}
+
+int weft_stats_json(const weft_pool *pool, char *to, size_t size) {
+    if (pool == NULL || (to == NULL && size != 0)) return WEFT_EINVAL;
+    struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
+    text.to = to;
+    put_json(&text, pool);
+    return text_end(&text);
+}
+
+/* ---- a table for people ------------------------------------------------------------------------------------------- */
+
+struct column {
+    const char *head;
+    size_t offset; /* of a uint64_t in weft_worker_counts */
+    unsigned width;
+};
+
+static const struct column columns[] = {
+    {"tasks", offsetof(weft_worker_counts, tasks_run), 12},   {"claims", offsetof(weft_worker_counts, claims), 11},
+    {"steals", offsetof(weft_worker_counts, steals), 10},     {"revoked", offsetof(weft_worker_counts, claims_revoked), 8},
+    {"helped", offsetof(weft_worker_counts, helped), 9},      {"forks", offsetof(weft_worker_counts, forks_taken), 9},
+    {"loops", offsetof(weft_worker_counts, loops_helped), 8}, {"parks", offsetof(weft_worker_counts, parks), 9},
+    {"wakes", offsetof(weft_worker_counts, wakes), 9},        {"woken", offsetof(weft_worker_counts, woken), 9},
+    {"spin_us", offsetof(weft_worker_counts, spin_ns), 11},
+};
+#define COLUMNS (sizeof columns / sizeof columns[0])
+
+static void pad_to(struct text *text, size_t used, size_t width) {
+    for (; used < width; used++) text_put_char(text, ' ');
+}
+
+static void print_row(struct text *text, const weft_worker_counts *counts) {
+    for (size_t i = 0; i < COLUMNS; i++) {
+        uint64_t n;
+        memcpy(&n, (const char *)counts + columns[i].offset, sizeof n);
+        if (columns[i].offset == offsetof(weft_worker_counts, spin_ns)) n /= 1000;
+        text_put_column(text, n, columns[i].width);
+    }
+    text_put(text, "\n");
+}
+
+static void print_head(struct text *text, const weft_pool *pool) {
+    text_put(text, "weft pool ");
+    text_put(text, pool->name);
+    text_put(text, ": counters of ");
+    text_put_number(text, load_rlx(&pool->workers));
+    text_put(text, " workers and whoever submitted or helped\n    thread  ");
+    for (size_t i = 0; i < COLUMNS; i++) {
+        pad_to(text, strlen(columns[i].head), columns[i].width);
+        text_put(text, columns[i].head);
+    }
+    text_put(text, "\n");
+}
+
+static void print_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
+    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
+        if (wakes[i] == 0) continue;
+        text_put(text, "    woken after ");
+        text_put_decimal(text, i == 0 ? 0 : UINT64_C(1) << i, 3);
+        text_put(text, i + 1 == WEFT_WAKE_BUCKETS ? " us and more:" : " us:");
+        text_put_column(text, wakes[i], 10);
+        text_put(text, "\n");
+    }
+}
+
+int weft_stats_print(const weft_pool *pool, int fd) {
+    char buffer[1024];
+    if (pool == NULL || fd < 0) return WEFT_EINVAL;
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
+    uint64_t wakes[WEFT_WAKE_BUCKETS] = {0};
+    print_head(&text, pool);
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        weft_worker_counts counts = counts_at(pool, i);
+        if (counts.kind == WEFT_NO_THREAD) continue;
+        text_put_column(&text, i, 4);
+        text_put(&text, " ");
+        text_put(&text, kind_names[counts.kind]);
+        pad_to(&text, strlen(kind_names[counts.kind]), 7);
+        print_row(&text, &counts);
+        for (unsigned b = 0; b < WEFT_WAKE_BUCKETS; b++) wakes[b] += counts.wake_ns[b];
+    }
+    print_wakes(&text, wakes);
+    return text_end(&text) == 0 ? WEFT_OK : WEFT_EINVAL;
+}

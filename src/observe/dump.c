@@ -1,0 +1,139 @@
+/* dump.c: a pool's state in words, from a debugger or a signal handler. Layer 7.
+ *
+ * Reads what any thread may read, takes no lock, allocates nothing, follows no pointer to memory that is not the pool's:
+ * it works while every thread hangs, also one inside weft. What moves meanwhile may be told from two moments. */
+#include "observe/state.h"
+#include "patterns/patterns.h"
+
+static void put_field(struct text *text, const char *before, uint64_t n, const char *after) {
+    text_put(text, before);
+    text_put_number(text, n);
+    text_put(text, after);
+}
+
+static void put_function(struct text *text, uintptr_t address) {
+    char name[160];
+    os_symbol(address, name, sizeof name);
+    text_put(text, name);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+static bool is_parked(const weft_pool *pool, uint32_t index) {
+    if (index >= pool->park.workers) return false;
+    return (load_rlx(&pool->park.word[index / PARK_BITS].word) >> index % PARK_BITS & 1) != 0;
+}
+
+static bool is_dozing(const weft_pool *pool, uint32_t index) {
+    if (index >= pool->park.workers) return false;
+    uint64_t word = load_rlx(&pool->park.word[index / PARK_BITS].word);
+    return (word & PARK_DOZE) != 0 && (word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT == index % PARK_BITS;
+}
+
+static void dump_doing(struct text *text, const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uintptr_t running = load_rlx(&seat->running);
+    uint64_t since = load_rlx(&seat->running_since);
+    if (is_parked(pool, seat->index)) {
+        text_put(text, "parked");
+    } else if (is_dozing(pool, seat->index)) {
+        text_put(text, "dozing");
+    } else if (running != 0) {
+        text_put(text, "runs ");
+        put_function(text, running);
+        if (since == 0) return;
+        text_put(text, " for ");
+        text_put_decimal(text, observe_ns(os_ticks() - since) / 1000, 6);
+        text_put(text, " s");
+    } else {
+        text_put(text, seat_is_inside(seat) ? "awake, runs nothing" : "outside of tasks");
+    }
+}
+
+static void dump_waits(struct text *text, const struct weft_worker *seat) {
+    uint64_t id = load_rlx(&seat->wait_id);
+    if (id != 0)
+        put_field(text, "; sleeps in a wait for group ", id_index(id), load_rlx(&seat->wait_helps) ? ", helps" : "");
+    if (join_waits(seat)) text_put(text, "; waits for a forked call");
+}
+
+static void dump_lanes(struct text *text, const struct weft_worker *seat) {
+    for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) {
+        uint64_t cells = lane_backlog(lane);
+        if (cells == 0) continue;
+        put_field(text, "    submitted: ", cells, " cells of tasks not begun");
+        put_field(text, ", of group ", load_rlx(&lane->group), "\n");
+    }
+}
+
+static void dump_seat(struct text *text, const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    bool is_spare = seat->index >= pool->workers_max && seat->index < pool->workers_max + pool->config.spares;
+    put_field(text, "  ", seat->index, is_spare ? " spare: " : seat_is_inside(seat) ? " worker: " : " thread: ");
+    dump_doing(text, seat);
+    dump_waits(text, seat);
+    put_field(text, "; ", load_rlx(&seat->tasks_run), " tasks run");
+    if (claim_has_rest(&seat->claim)) text_put(text, ", more of its claim not begun");
+    text_put(text, "\n");
+    dump_lanes(text, seat);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+static void dump_group(struct text *text, const struct record *record) {
+    uint64_t id = load_rlx(&record->id);
+    uint64_t submitted = 0, completed = 0, parent = load_rlx(&record->parent);
+    uint32_t waiting = load_rlx(&record->waiting) & ~WAITS_ENDED;
+    for (uint32_t i = 0; i < load_rlx(&record->lines); i++) {
+        completed += load_rlx(&record->line[i].completed);
+        submitted += load_rlx(&record->line[i].submitted);
+    }
+    if (id == 0 || (submitted == completed && waiting == 0)) return;
+    put_field(text, "  group ", record->item.index, ": ");
+    put_field(text, "", submitted > completed ? submitted - completed : 0, " tasks not known to have ended");
+    put_field(text, ", ", waiting, " waits");
+    if (parent != 0) put_field(text, ", below group ", id_index(parent), "");
+    if (load_rlx(&record->urgent) == (id & ~ID_MARKS))
+        text_put(text, ", urgent");
+    else if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0)
+        text_put(text, ", in the background");
+    if ((id & ID_CANCELLED) != 0) text_put(text, ", cancelled");
+    if (load_rlx(&record->failed) != NOT_FAILED) text_put(text, ", a task failed");
+    if (load_rlx(&record->held) != NULL) text_put(text, ", holds tasks until its end");
+    text_put(text, "\n");
+}
+
+/* ---- the pool ----------------------------------------------------------------------------------------------------- */
+
+static void dump_head(struct text *text, const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    text_put(text, "weft pool ");
+    text_put(text, pool->name);
+    put_field(text, ": ", load_rlx(&pool->workers), " workers");
+    put_field(text, ", ", view.parked, " parked");
+    if (view.dozing > 0) put_field(text, ", ", view.dozing, " dozing");
+    put_field(text, ", ", view.scouts, " looking for work");
+    if (load_rlx(&pool->blocked) > 0) put_field(text, ", ", load_rlx(&pool->blocked), " blocking sections");
+    if (pool->config.queue_max != 0) put_field(text, ", queue ", load_rlx(&pool->queued), "");
+    if (pool->config.queue_max != 0) put_field(text, " of ", pool->config.queue_max, "");
+    if (load_rlx(&pool->closed)) text_put(text, ", being destroyed");
+    text_put(text, "\n");
+}
+
+int weft_dump(const weft_pool *pool, int fd) {
+    char buffer[512];
+    if (pool == NULL || fd < 0) return WEFT_EINVAL;
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
+    dump_head(&text, pool);
+    uint32_t seats = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < seats; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat != NULL) dump_seat(&text, seat);
+    }
+    uint32_t made = load_rlx(&pool->groups.records.made);
+    for (uint32_t i = 1; i < made; i++) {
+        const struct record *record = record_at(&pool->groups, i);
+        if (record != NULL) dump_group(&text, record);
+    }
+    return text_end(&text) == 0 ? WEFT_OK : WEFT_EINVAL;
+}

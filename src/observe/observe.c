@@ -1,0 +1,251 @@
+/* observe.c: what a pool notes beside running tasks: events, recorded while somebody wants them, and tasks that run too long.
+ * The ring of each thread is trace.c's.
+ *
+ * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its
+ * own, and what an earlier one has left is known by its time.
+ *
+ * The watchdog names the task that runs too long. It is a thread of its own, for a pool may hang with all its threads: then
+ * none of them could look. It exists only in pools that asked for it, sleeps but for four looks in each limit, and reads
+ * what the workers write anyway (the clock before each task). A task that goes on is named again after twice the time, and
+ * again after twice that.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made
+ *   Q6  observe_ring: load ring      acquire  Q5  see Q5
+ *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
+ *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
+ */
+#include "observe/state.h"
+
+struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = load_acq(Q7, &pool->seats[index]);
+    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
+    return seat;
+}
+
+struct lane *observe_lanes(const struct weft_worker *seat) {
+    struct lane *lane = load_acq(Q8, &seat->lanes);
+    if (lane != NULL) plain_read(&lane->segments, sizeof lane->segments);
+    return lane;
+}
+
+uint64_t observe_backlog(const struct weft_worker *seat) {
+    uint64_t cells = 0;
+    for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next))
+        cells += lane_backlog(lane);
+    return cells;
+}
+
+uint64_t observe_ns(uint64_t ticks) {
+    uint64_t per_us = os_ticks_per_us();
+    return ticks / per_us * 1000 + ticks % per_us * 1000 / per_us;
+}
+
+/* ---- recording ---------------------------------------------------------------------------------------------------- */
+
+static NOINLINE struct trace_ring *ring_make(struct weft_worker *seat) {
+    uint64_t events = seat->pool->config.trace_events;
+    struct trace_ring *ring = store_get(&seat->pool->store, trace_ring_bytes(events));
+    if (ring == NULL) return NULL;
+    ring->events = events;
+    plain_write(&ring->events, sizeof ring->events);
+    store_rel(Q5, &observe_of(seat)->ring, ring);
+    return ring;
+}
+
+const struct trace_ring *observe_ring(const struct weft_worker *seat) {
+    const struct trace_ring *ring = load_acq(Q6, &observe_of(seat)->ring);
+    if (ring != NULL) plain_read(&ring->events, sizeof ring->events);
+    return ring;
+}
+
+static void record(struct weft_worker *seat, const struct trace_event *event) {
+    struct trace_ring *ring = load_rlx(&observe_of(seat)->ring);
+    if (UNLIKELY(ring == NULL)) ring = ring_make(seat);
+    if (ring == NULL) return;
+    uint64_t recording = load_rlx(&observe_of_pool(seat->pool)->trace.recording);
+    if (UNLIKELY(ring->recording != recording)) {
+        ring->recording = recording;
+        store_rlx(&ring->first, load_rlx(&ring->count));
+    }
+    trace_add(ring, event);
+}
+
+NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
+    record(seat, &(struct trace_event){.start = start, .end = os_ticks(), .what = what, .kind = kind});
+}
+
+NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
+    record(seat, &(struct trace_event){.start = slept, .end = sent, .kind = TRACE_PARK});
+    record(seat, &(struct trace_event){.start = sent, .end = now, .kind = TRACE_WAKING});
+}
+
+/* The claim that the task at hand is the first of, unless it is one task from an own or an outside lane. */
+static void record_claim(struct weft_worker *seat, uint64_t now) {
+    const struct claim *claim = &seat->claim;
+    uint32_t tasks = 1;
+    if ((load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED) {
+        uint32_t stride = shape_stride(load_rlx(&load_rlx(&claim->segment)->shape));
+        tasks += (load_rlx(&claim->end) - load_rlx(&claim->started)) / stride;
+    }
+    observe_of(seat)->claims_seen = seat->claims;
+    if (tasks == 1 && seat->taken_from == CLAIM_LANE) return;
+    record(seat, &(struct trace_event){now, now, tasks, TRACE_CLAIM, seat->taken_from});
+}
+
+int observer_run(void *payload, weft_worker *self) {
+    uintptr_t what = load_rlx(&self->running);
+    uint64_t start = os_ticks();
+    bool is_traced = (load_rlx(&self->pool->extras) & EXTRA_TRACED) != 0;
+    store_rlx(&self->running_since, start);
+    if (is_traced && observe_of(self)->claims_seen != self->claims) record_claim(self, start);
+    int error = ((weft_fn)what)(payload, self);
+    store_rlx(&self->running_since, 0);
+    if (is_traced) observer_span(self, TRACE_TASK, start, what);
+    return error;
+}
+
+int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {
+    uintptr_t task = load_rlx(&seat->running);
+    uint64_t since = load_rlx(&seat->running_since);
+    uint64_t start = os_ticks();
+    store_rlx(&seat->running, (uintptr_t)fn);
+    store_rlx(&seat->running_since, start);
+    int error = fn(context, seat);
+    store_rlx(&seat->running, task);
+    store_rlx(&seat->running_since, since);
+    if ((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0) observer_span(seat, TRACE_NODE, start, (uintptr_t)fn);
+    return error;
+}
+
+/* ---- the watchdog ------------------------------------------------------------------------------------------------- */
+
+#define LOOKS_PER_LIMIT 4u
+#define PERIOD_NS_MIN UINT64_C(1000000)
+#define NAME_BYTES 160u
+
+static uint64_t backlog_of(const weft_pool *pool) {
+    uint64_t cells = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat != NULL) cells += observe_backlog(seat);
+    }
+    return cells;
+}
+
+static void stuck_print(const weft_stuck *stuck) {
+    char buffer[512];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
+    text_put(&text, "weft: worker ");
+    text_put_number(&text, stuck->worker);
+    text_put(&text, " has run ");
+    text_put(&text, stuck->name);
+    text_put(&text, " for ");
+    text_put_decimal(&text, stuck->ns / 1000000, 3);
+    text_put(&text, " s; tasks not begun: ");
+    text_put_number(&text, stuck->backlog);
+    text_put(&text, " cells\n");
+    text_end(&text);
+}
+
+static void stuck_report(weft_pool *pool, const struct weft_worker *seat, uintptr_t what, uint64_t ns) {
+    char name[NAME_BYTES];
+    os_symbol(what, name, sizeof name);
+    weft_stuck stuck = {
+        .pool = pool, .worker = seat->index, .function = what, .name = name, .ns = ns, .backlog = backlog_of(pool)};
+    PROBE(stuck, what, ns);
+    if (pool->config.watchdog != NULL)
+        pool->config.watchdog(&stuck, pool->config.context);
+    else
+        stuck_print(&stuck);
+}
+
+static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
+    uint64_t since = load_rlx(&seat->running_since);
+    uintptr_t what = load_rlx(&seat->running);
+    if (since == 0 || what == 0) return;
+    uint64_t now = os_ticks();
+    uint64_t ns = now > since ? observe_ns(now - since) : 0;
+    if (since != observe_of(seat)->watched_since) {
+        observe_of(seat)->watched_since = since;
+        observe_of(seat)->watched_limit = pool->config.watchdog_ns;
+    }
+    if (ns < observe_of(seat)->watched_limit || load_rlx(&seat->running_since) != since) return;
+    while (observe_of(seat)->watched_limit <= ns) observe_of(seat)->watched_limit *= 2;
+    stuck_report(pool, seat, what, ns);
+}
+
+static void watchdog_main(void *argument) {
+    weft_pool *pool = argument;
+    uint64_t period_ns = max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN);
+    while (!load_rlx(&observe_of_pool(pool)->watchdog.ends)) {
+        os_wait(&observe_of_pool(pool)->watchdog.ends, 0, os_now_ns() + period_ns);
+        uint32_t count = load_rlx(&pool->seat_count);
+        for (uint32_t i = 0; i < count; i++) {
+            struct weft_worker *seat = observe_seat(pool, i);
+            if (seat != NULL) watchdog_look(pool, seat);
+        }
+    }
+}
+
+static int watchdog_start(weft_pool *pool) {
+    os_thread_options options = {.name = "weft-watchdog"};
+    or_rlx(&pool->extras, EXTRA_WATCHED);
+    observe_of_pool(pool)->watchdog.runs =
+        os_thread_start(&observe_of_pool(pool)->watchdog.thread, &options, watchdog_main, pool) == 0;
+    return observe_of_pool(pool)->watchdog.runs ? WEFT_OK : WEFT_EAGAIN;
+}
+
+/* Also where none was started. */
+static void watchdog_end(weft_pool *pool) {
+    if (!observe_of_pool(pool)->watchdog.runs) return;
+    store_rlx(&observe_of_pool(pool)->watchdog.ends, 1);
+    os_wake(&observe_of_pool(pool)->watchdog.ends, 1);
+    os_thread_join(observe_of_pool(pool)->watchdog.thread);
+}
+
+/* ---- what the configuration asks for ------------------------------------------------------------------------------ */
+
+#define TRACE_EVENTS_DEFAULT 65536u
+
+/* Opens the file that *path names, if any, and keeps the name. *file: its descriptor + 1, or 0. */
+static int file_open(weft_pool *pool, const char **path, int (*open_file)(const char *), int *file) {
+    if (*path == NULL) return WEFT_OK;
+    if (!store_text(&pool->store, path)) return WEFT_ENOMEM;
+    *file = open_file(*path) + 1;
+    return *file > 0 ? WEFT_OK : WEFT_EINVAL;
+}
+
+static void file_close(int *file) {
+    if (*file > 0) os_close(*file - 1);
+    *file = 0;
+}
+
+int observer_start(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
+    while ((config->trace_events & (config->trace_events - 1)) != 0)
+        config->trace_events += config->trace_events & -config->trace_events;
+    int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
+    if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
+    if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
+    if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
+    if (error == WEFT_OK) return WEFT_OK;
+    file_close(&observe_of_pool(pool)->trace.file);
+    file_close(&observe_of_pool(pool)->stats_file);
+    return error;
+}
+
+void observer_end(weft_pool *pool) {
+    watchdog_end(pool);
+    if (observe_of_pool(pool)->trace.file > 0) {
+        os_empty(observe_of_pool(pool)->trace.file - 1); /* another pool may have written to it since */
+        if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)
+            text_tell(pool->config.trace, " took not all of", " the timeline");
+    }
+    if (observe_of_pool(pool)->stats_file > 0 && weft_stats_print(pool, observe_of_pool(pool)->stats_file - 1) != WEFT_OK)
+        text_tell(pool->config.stats, " took not all of", " the counters");
+    file_close(&observe_of_pool(pool)->trace.file);
+    file_close(&observe_of_pool(pool)->stats_file);
+}

@@ -1,0 +1,48 @@
+/* state.h: what observation keeps of a seat and of a pool, and what its files ask of each other. */
+#ifndef WEFT_OBSERVE_STATE_H
+#define WEFT_OBSERVE_STATE_H
+
+#include "observe/observe.h"
+#include "observe/trace.h"
+
+struct observe_seat {
+    ATOMIC(struct trace_ring *) ring; /* its events, or NULL; written by its own thread */
+    uint32_t claims_seen;             /* of seat->claims; its own thread's */
+    uint64_t watched_since;           /* the watchdog's: the running_since it saw last, and when to speak of it */
+    uint64_t watched_limit;
+};
+
+struct observe_pool {
+    struct {
+        os_mutex lock;
+        ATOMIC(uint64_t) recording; /* its number */
+        ATOMIC(uint64_t) since;     /* ticks */
+        int file;                   /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
+    } trace;
+    struct {
+        os_thread thread;
+        bool runs;
+        os_word ends;
+    } watchdog;
+    int stats_file; /* as trace.file */
+};
+
+_Static_assert(sizeof(struct observe_seat) <= SEAT_OBSERVE_BYTES && sizeof(struct observe_pool) <= POOL_OBSERVE_BYTES,
+               "sched/worker.h has room for them");
+INLINE struct observe_seat *observe_of(const struct weft_worker *seat) {
+    return (struct observe_seat *)(void *)seat->observe;
+}
+INLINE struct observe_pool *observe_of_pool(const weft_pool *pool) { return (struct observe_pool *)(void *)pool->observe; }
+
+/* The seat of that index, or NULL. Any thread. */
+struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index);
+/* Its newest lane, or NULL. */
+struct lane *observe_lanes(const struct weft_worker *seat);
+/* Cells of tasks in its lanes that nobody has begun. */
+uint64_t observe_backlog(const struct weft_worker *seat);
+/* Its events; NULL: it has recorded none yet. */
+const struct trace_ring *observe_ring(const struct weft_worker *seat);
+/* Nanoseconds of a span of ticks. */
+uint64_t observe_ns(uint64_t ticks);
+
+#endif

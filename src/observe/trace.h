@@ -1,0 +1,37 @@
+/* trace.h: a thread's events, the newest so many. Layer 7. The protocol stands in trace.c. */
+#ifndef WEFT_TRACE_H
+#define WEFT_TRACE_H
+
+#include "sched/sched.h"
+
+struct trace_event {
+    uint64_t start; /* ticks */
+    uint64_t end;
+    uint64_t what; /* a function, or as the kind says */
+    enum trace_kind kind;
+    uint32_t detail;
+};
+
+#define TRACE_WORDS 4u
+struct trace_slot {
+    ATOMIC(uint64_t) word[TRACE_WORDS];
+};
+
+struct trace_ring {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) count; /* events ever added */
+    ATOMIC(uint64_t) first;                     /* of the recording that was on last */
+    uint64_t recording;                         /* its number; the writer's */
+    uint64_t events;                            /* slots, a power of two */
+    struct trace_slot slot[];
+};
+
+INLINE size_t trace_ring_bytes(uint64_t events) { return sizeof(struct trace_ring) + events * sizeof(struct trace_slot); }
+
+/* One thread adds; its oldest event goes for it when there is no room. */
+void trace_add(struct trace_ring *ring, const struct trace_event *event);
+/* Any thread: how many were ever added. Those before are there to be read, unless they have gone. */
+uint64_t trace_count(const struct trace_ring *ring);
+/* Any thread: the event of that number. false: it has gone, or is going. */
+bool trace_read(const struct trace_ring *ring, uint64_t number, struct trace_event *event);
+
+#endif

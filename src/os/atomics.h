@@ -1,0 +1,94 @@
+/* atomics.h: atomic operations with the order in the name. Layer 0.
+ *
+ * Every ordered operation takes a tag first, an identifier such as L1. The tag names a row of the ordering table in the
+ * file's head, which says what the operation pairs with and what breaks without it. In ordinary builds a tag costs
+ * nothing. In the explore build (WEFT_EXPLORE) each operation is a scheduling point of a model of the C11 memory model,
+ * and one tag at a time can be weakened: a check must fail for each (`make mutants`).
+ *
+ * Relaxed operations take no tag: nothing but the value itself is meant to travel through them.
+ *
+ * Variables are declared ATOMIC(type), so that a plain access does not compile. */
+#ifndef WEFT_ATOMICS_H
+#define WEFT_ATOMICS_H
+
+#include "os/base.h"
+
+#define ATOMIC(type)                                                                                                        \
+    struct {                                                                                                                \
+        type raw;                                                                                                           \
+    }
+
+#if defined(WEFT_EXPLORE)
+#include "explore_atomics.h"
+#else
+
+#define load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
+#define load_acq(tag, a) __atomic_load_n(&(a)->raw, __ATOMIC_ACQUIRE)
+#define store_rlx(a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define store_rel(tag, a, v) __atomic_store_n(&(a)->raw, (v), __ATOMIC_RELEASE)
+
+/* Compare and swap, strong: returns whether *a was *expected and is now v; otherwise *expected is what was found
+ * (relaxed). */
+#define cas_rlx(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#define cas_acq(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define cas_rel(tag, a, expected, v)                                                                                        \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+
+/* Read-modify-writes; each returns the value before. */
+#define add_rlx(a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define add_acq(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQUIRE)
+#define add_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_RELEASE)
+#define add_acq_rel(tag, a, v) __atomic_fetch_add(&(a)->raw, (v), __ATOMIC_ACQ_REL)
+#define or_rlx(a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define or_rel(tag, a, v) __atomic_fetch_or(&(a)->raw, (v), __ATOMIC_RELEASE)
+#define and_rlx(a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_RELAXED)
+#define and_acq(tag, a, v) __atomic_fetch_and(&(a)->raw, (v), __ATOMIC_ACQUIRE)
+#define xchg_acq(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_ACQUIRE)
+#define xchg_rel(tag, a, v) __atomic_exchange_n(&(a)->raw, (v), __ATOMIC_RELEASE)
+
+/* A count of which one thread is the only writer: + 1. Others may load it. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define count_one(a) __asm__("addq $1, %0" : "+m"((a)->raw) : : "cc")
+#else
+#define count_one(a) store_rlx(a, load_rlx(a) + 1)
+#endif
+
+/* A full fence: orders flags only, payload always travels by release and acquire. */
+#define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* For the compiler alone. */
+#define fence_compiler() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* A condition read again after a fence, which closes a race; a mutant reads it as `otherwise`, the answer that lets the race
+ * happen. */
+#define recheck(tag, condition, otherwise) (condition)
+
+/* Ordinary memory shared by release and acquire, shown to the explorer: about to be read, about to be written. */
+#define plain_read(p, size) ((void)0)
+#define plain_write(p, size) ((void)0)
+
+#endif
+
+/* A count of which one thread is the only writer, and whose lowest byte counts up by itself. */
+typedef ATOMIC(uint64_t) byte_count;
+
+/* The lowest byte + 1, nothing carried. Returns whether it is 0 now. */
+INLINE bool count_byte(byte_count *count) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && !defined(WEFT_EXPLORE)
+    bool is_zero;
+    __asm__("addb $1, %1" : "=@ccz"(is_zero), "+m"(*(uint8_t *)&count->raw));
+    return is_zero;
+#else
+    uint64_t before = load_rlx(count);
+    uint8_t low = (uint8_t)(before + 1);
+    store_rlx(count, (before & ~UINT64_C(255)) | low);
+    return low == 0;
+#endif
+}
+
+/* The asymmetric pair, light on the frequent side and heavy on the rare one, together as strong as two fence_sc, is
+ * os_fence_light(tag) and os_fence_heavy(tag) in os.h. */
+
+#endif

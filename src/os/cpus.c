@@ -1,0 +1,472 @@
+/* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups; which of them share what. Layer 1; the
+ * contracts are in os.h.
+ *
+ * The quota of a process is the least over its own group and all groups above it. /proc/self/cgroup names the own group, one
+ * line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a
+ * hierarchy is mounted, and which of its groups is the mount's root: in a container often not "/". See cgroups(7), proc(5).
+ *
+ * What CPUs share is what sysfs tells. Nothing here fails: what cannot be read or does not parse sets no limit, and is shared by
+ * nobody; without nodes all CPUs are of one. */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__GLIBC__) && defined(__has_include) /* another C library may find glibc's header */
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+#endif
+
+/* ---- CPU sets ----------------------------------------------------------------------------------------------------- */
+
+/* Reads decimal digits at *text and moves it past them. false: no digit, or more than `most`. */
+static bool parse_number(const char **text, uint64_t most, uint64_t *number) {
+    const char *at = *text;
+    uint64_t value = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (value > (most - digit) / 10) return false;
+        value = value * 10 + digit;
+    }
+    bool any = at != *text;
+    *text = at;
+    *number = value;
+    return any;
+}
+
+static const char *skip_blanks(const char *text) {
+    while (*text == ' ' || *text == '\t') text++;
+    return text;
+}
+
+/* "3" or "0-3" at *text, added to the set. */
+static bool parse_range(os_cpuset *set, const char **text) {
+    uint64_t first, last;
+    if (!parse_number(text, OS_CPUS_MAX - 1, &first)) return false;
+    last = first;
+    if (**text == '-') {
+        (*text)++;
+        if (!parse_number(text, OS_CPUS_MAX - 1, &last) || last < first) return false;
+    }
+    for (uint64_t cpu = first; cpu <= last; cpu++) set->bits[cpu / 64] |= (uint64_t)1 << cpu % 64;
+    return true;
+}
+
+bool os_cpuset_parse(os_cpuset *set, const char *text) {
+    memset(set, 0, sizeof *set);
+    while (parse_range(set, &text)) {
+        if (*text == 0) return true;
+        text = skip_blanks(text);
+        if (*text != ',') return false;
+        text = skip_blanks(text + 1);
+    }
+    return false;
+}
+
+unsigned os_cpuset_count(const os_cpuset *set) {
+    unsigned count = 0;
+    for (size_t i = 0; i < OS_CPUS_MAX / 64; i++) count += bits_set(set->bits[i]);
+    return count;
+}
+
+uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number) {
+    uint32_t count = os_cpuset_count(set);
+    uint32_t left = count == 0 ? 0 : number % count;
+    for (uint32_t cpu = 0; cpu < OS_CPUS_MAX; cpu++)
+        if (os_cpuset_has(set, cpu) && left-- == 0) return cpu;
+    return OS_NO_CPU;
+}
+
+/* A kernel built for more CPUs than OS_CPUS_MAX refuses a mask of that size. */
+#define MASK_SIZE_MAX ((size_t)1 << 16)
+
+static bool cpuset_current_big(os_cpuset *set) {
+    for (size_t size = sizeof *set * 2; size <= MASK_SIZE_MAX; size *= 2) {
+        cpu_set_t *mask = os_alloc(size);
+        if (mask == NULL) return false;
+        int failed = sched_getaffinity(0, size, mask);
+        if (failed == 0) memcpy(set, mask, sizeof *set);
+        os_free(mask);
+        if (failed == 0) return true;
+        if (errno != EINVAL) return false;
+    }
+    return false;
+}
+
+bool os_cpuset_current(os_cpuset *set) {
+    int saved = errno;
+    memset(set, 0, sizeof *set);
+    bool known = sched_getaffinity(0, sizeof *set, (cpu_set_t *)set) == 0 || (errno == EINVAL && cpuset_current_big(set));
+    errno = saved;
+    return known && os_cpuset_count(set) != 0;
+}
+
+bool os_cpuset_apply(const os_cpuset *set) {
+    int saved = errno;
+    bool done = sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
+    errno = saved;
+    return done;
+}
+
+/* Where the kernel keeps it up to date for each thread, that is a load; the C library's call would fetch pages of its code and
+ * data for it. */
+uint32_t os_cpu(void) {
+#if defined(RSEQ_SIG) && defined(__x86_64__)
+    const char *thread;
+    __asm__("mov %%fs:0, %0" : "=r"(thread));
+    const struct rseq *area = (const void *)(thread + __rseq_offset);
+    int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel writes it meanwhile */
+    if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* else not registered */
+#endif
+    int saved = errno;
+    int cpu = sched_getcpu();
+    errno = saved;
+    return cpu < 0 ? OS_NO_CPU : (uint32_t)cpu;
+}
+
+/* ---- reading lines ------------------------------------------------------------------------------------------------ */
+
+#define TEXT_MAX 4096 /* longest path, line or file looked at; longer ones set no limit */
+
+typedef struct reader {
+    int fd;
+    size_t begin, end; /* of the bytes not yet handed out */
+    char bytes[TEXT_MAX];
+} reader;
+
+static bool reader_open(reader *in, const char *path) {
+    in->fd = os_open(path);
+    in->begin = in->end = 0;
+    return in->fd >= 0;
+}
+
+/* false at the end of the file, or when it cannot be read. */
+static bool reader_fill(reader *in) {
+    in->begin = 0;
+    in->end = os_read(in->fd, in->bytes, sizeof in->bytes);
+    return in->end > 0;
+}
+
+/* The next line of less than TEXT_MAX bytes, without its newline; longer ones (overlay mounts) are skipped. false: none. */
+static bool reader_line(reader *in, char line[TEXT_MAX]) {
+    size_t length = 0;
+    for (;;) {
+        if (in->begin == in->end && !reader_fill(in)) {
+            line[length < TEXT_MAX ? length : 0] = 0;
+            return length != 0 && length < TEXT_MAX;
+        }
+        char byte = in->bytes[in->begin++];
+        if (byte != '\n') {
+            if (length < TEXT_MAX) line[length++] = byte;
+        } else if (length < TEXT_MAX) {
+            line[length] = 0;
+            return true;
+        } else {
+            length = 0;
+        }
+    }
+}
+
+/* The first line of a file; false when there is none. */
+static bool read_first_line(reader *in, const char *path, char line[TEXT_MAX]) {
+    if (!reader_open(in, path)) return false;
+    bool any = reader_line(in, line);
+    os_close(in->fd);
+    return any;
+}
+
+/* ---- quota of one group ------------------------------------------------------------------------------------------- */
+
+#define PERIOD_US_MAX ((uint64_t)1000000000)
+#define QUOTA_US_MAX (UINT64_MAX / 2000)
+
+/* Allocated, since stacks may be small. */
+typedef struct search {
+    reader in;             /* mountinfo */
+    reader file;           /* a group's limits */
+    char own[2][TEXT_MAX]; /* path of the own group in the cpu hierarchy of version 1, of version 2; empty: none */
+    char line[TEXT_MAX];
+    char text[TEXT_MAX]; /* contents of one of a group's files */
+    char path[TEXT_MAX]; /* the group's directory, and for a moment a file in it */
+    uint64_t least;      /* thousandths of a CPU, 0: no limit found yet */
+} search;
+
+static void search_limit(search *s, uint64_t quota_us, uint64_t period_us) {
+    if (quota_us == 0 || period_us == 0) return;
+    uint64_t millicpus = (quota_us * 1000 + period_us - 1) / period_us;
+    s->least = s->least == 0 ? millicpus : min_u64(s->least, millicpus);
+}
+
+/* Reads a file of the group whose directory is the first `length` bytes of s->path into s->text. */
+static bool group_file(search *s, size_t length, const char *name) {
+    size_t name_size = strlen(name) + 1;
+    if (length + name_size > sizeof s->path) return false;
+    memcpy(s->path + length, name, name_size);
+    bool any = read_first_line(&s->file, s->path, s->text);
+    s->path[length] = 0;
+    return any;
+}
+
+static bool group_number(search *s, size_t length, const char *name, uint64_t most, uint64_t *number) {
+    const char *text = s->text;
+    return group_file(s, length, name) && parse_number(&text, most, number) && *text == 0;
+}
+
+static void group_limit_v1(search *s, size_t length) {
+    uint64_t quota_us, period_us;
+    if (group_number(s, length, "/cpu.cfs_quota_us", QUOTA_US_MAX, &quota_us) &&
+        group_number(s, length, "/cpu.cfs_period_us", PERIOD_US_MAX, &period_us))
+        search_limit(s, quota_us, period_us);
+}
+
+/* "50000 100000", or "max 100000". */
+static void group_limit_v2(search *s, size_t length) {
+    uint64_t quota_us, period_us;
+    const char *text = s->text;
+    if (!group_file(s, length, "/cpu.max") || !parse_number(&text, QUOTA_US_MAX, &quota_us) || *text != ' ') return;
+    text++;
+    if (parse_number(&text, PERIOD_US_MAX, &period_us) && *text == 0) search_limit(s, quota_us, period_us);
+}
+
+/* ---- from the own group up to the mount --------------------------------------------------------------------------- */
+
+enum version { V1 = 0, V2 = 1 };
+
+static void group_limit(search *s, enum version version, size_t length) {
+    if (version == V1)
+        group_limit_v1(s, length);
+    else
+        group_limit_v2(s, length);
+}
+
+/* The part of `path` below `top`, "" or "/...", or NULL when path is not top or below it. */
+static const char *path_below(const char *path, const char *top) {
+    size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
+    if (strncmp(path, top, length) != 0 || (path[length] != 0 && path[length] != '/')) return NULL;
+    const char *rest = path + length;
+    /* "/.." leads out of the mount: a group outside the own cgroup namespace. */
+    return strncmp(rest, "/..", 3) == 0 && (rest[3] == 0 || rest[3] == '/') ? NULL : rest;
+}
+
+/* Whether a mount root is "/..", "/../.." and so on: it holds all groups of the own namespace, under a name unknown here. */
+static bool is_above_namespace(const char *mount_root) {
+    while (strncmp(mount_root, "/..", 3) == 0) mount_root += 3;
+    return *mount_root == 0;
+}
+
+/* Appends to s->path. false, with the path as it was, when it does not fit. */
+static bool path_append(search *s, const char *text) {
+    size_t length = strlen(s->path), size = strlen(text) + 1;
+    if (length + size > sizeof s->path) return false;
+    memcpy(s->path + length, text, size);
+    return true;
+}
+
+/* Looks at the own group and those above it as far as this mount shows them. */
+static void walk_mount(search *s, enum version version, const char *root, const char *mount_root, const char *mount_point) {
+    if (s->own[version][0] == 0) return;
+    const char *below = path_below(s->own[version], mount_root);
+    if (below == NULL) {
+        if (!is_above_namespace(mount_root) || strncmp(s->own[version], "/..", 3) == 0) return;
+        below = "";
+    }
+    s->path[0] = 0;
+    if (!path_append(s, root) || !path_append(s, strcmp(mount_point, "/") == 0 ? "" : mount_point)) return;
+    size_t top = strlen(s->path);
+    if (!path_append(s, below)) return;
+    for (;;) {
+        size_t length = strlen(s->path);
+        group_limit(s, version, length);
+        if (length <= top) return;
+        while (s->path[length] != '/') length--;
+        s->path[length] = 0;
+    }
+}
+
+/* ---- /proc files -------------------------------------------------------------------------------------------------- */
+
+/* Cuts the text at the next `separator` and returns what stood before it; *rest becomes NULL at the end. */
+static char *next_field(char **rest, char separator) {
+    char *field = *rest;
+    char *end = strchr(field, separator);
+    if (end != NULL) *end++ = 0;
+    *rest = end;
+    return field;
+}
+
+/* Whether "cpu" is one word of "rw,cpu,cpuacct". */
+static bool lists_cpu(char *words) {
+    while (words != NULL)
+        if (strcmp(next_field(&words, ','), "cpu") == 0) return true;
+    return false;
+}
+
+/* "\040" and its like become the characters they stand for. */
+static void decode_octal(char *text) {
+    char *to = text;
+    for (const char *from = text; *from != 0; to++) {
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
+            *to = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = 0;
+}
+
+/* A line of /proc/self/cgroup: "id:controllers:path". */
+static void own_line(search *s, char *line) {
+    char *rest = line;
+    const char *id = next_field(&rest, ':');
+    if (rest == NULL) return;
+    char *controllers = next_field(&rest, ':');
+    if (rest == NULL || rest[0] != '/') return;
+    if (strcmp(id, "0") == 0)
+        memcpy(s->own[V2], rest, strlen(rest) + 1);
+    else if (lists_cpu(controllers))
+        memcpy(s->own[V1], rest, strlen(rest) + 1);
+}
+
+/* A line of mountinfo: "id parent device root point options [optional fields] - type source super-options". */
+static void mount_line(search *s, char *line, const char *root) {
+    char *fields[5];
+    char *rest = line;
+    for (size_t i = 0; i < 5; i++) {
+        if (rest == NULL) return;
+        fields[i] = next_field(&rest, ' ');
+    }
+    do {
+        if (rest == NULL) return;
+    } while (strcmp(next_field(&rest, ' '), "-") != 0);
+    char *tail[3] = {NULL, NULL, NULL};
+    for (size_t i = 0; i < 3 && rest != NULL; i++) tail[i] = next_field(&rest, ' ');
+    if (tail[0] == NULL) return;
+    decode_octal(fields[3]);
+    decode_octal(fields[4]);
+    if (strcmp(tail[0], "cgroup2") == 0)
+        walk_mount(s, V2, root, fields[3], fields[4]);
+    else if (strcmp(tail[0], "cgroup") == 0 && lists_cpu(tail[2]))
+        walk_mount(s, V1, root, fields[3], fields[4]);
+}
+
+static void search_run(search *s, const char *proc_cgroup, const char *mountinfo, const char *root) {
+    if (!reader_open(&s->in, proc_cgroup)) return;
+    while (reader_line(&s->in, s->line)) own_line(s, s->line);
+    os_close(s->in.fd);
+    if (!reader_open(&s->in, mountinfo)) return;
+    while (reader_line(&s->in, s->line)) mount_line(s, s->line, root);
+    os_close(s->in.fd);
+}
+
+uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
+    int saved = errno;
+    search *s = os_alloc(sizeof *s);
+    if (s == NULL) return 0;
+    s->own[V1][0] = s->own[V2][0] = 0;
+    s->least = 0;
+    search_run(s, proc_cgroup, mountinfo, root);
+    uint64_t least = s->least;
+    os_free(s);
+    errno = saved;
+    return least;
+}
+
+/* ---- the count ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t usable_cpus(void) {
+    os_cpuset set;
+    if (os_cpuset_current(&set)) return os_cpuset_count(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint64_t)online : 1;
+}
+
+unsigned os_cpu_count(void) {
+    int saved = errno;
+    uint64_t count = usable_cpus();
+    uint64_t millicpus = os_quota_millicpus("/proc/self/cgroup", "/proc/self/mountinfo", "");
+    if (millicpus != 0) count = min_u64(count, (millicpus + 999) / 1000);
+    errno = saved;
+    return (unsigned)count;
+}
+
+/* ---- what CPUs share ---------------------------------------------------------------------------------------------- */
+
+#define CACHES_MAX 8u
+#define NODES_MAX 1024u
+#define CPU_FOLDER "%s/sys/devices/system/cpu/cpu%u/"
+
+struct reading {
+    uint16_t *shared;
+    uint32_t cpus;
+    const char *root;
+    reader file;
+    char path[TEXT_MAX];
+    char text[TEXT_MAX];
+};
+
+static uint16_t *shared_of(const struct reading *in, uint32_t cpu, enum os_near level) {
+    return &in->shared[cpu * OS_NEAR_LEVELS + level];
+}
+
+/* The CPUs of the list in the file at in->path share something. */
+static void note_list(struct reading *in, enum os_near level) {
+    os_cpuset set;
+    uint32_t lowest = OS_NO_CPU;
+    if (!read_first_line(&in->file, in->path, in->text) || !os_cpuset_parse(&set, in->text)) return;
+    for (uint32_t cpu = 0; cpu < in->cpus; cpu++) {
+        if (!os_cpuset_has(&set, cpu)) continue;
+        if (lowest == OS_NO_CPU) lowest = cpu;
+        *shared_of(in, cpu, level) = (uint16_t)lowest;
+    }
+}
+
+static void read_caches(struct reading *in, uint32_t cpu) {
+    for (unsigned i = 0; i < CACHES_MAX; i++) {
+        snprintf(in->path, sizeof in->path, CPU_FOLDER "cache/index%u/level", in->root, cpu, i);
+        if (!read_first_line(&in->file, in->path, in->text)) return;
+        if ((in->text[0] != '2' && in->text[0] != '3') || in->text[1] != 0) continue;
+        enum os_near level = in->text[0] == '2' ? OS_NEAR_L2 : OS_NEAR_L3;
+        if (*shared_of(in, cpu, level) != cpu) continue; /* told by another of them */
+        snprintf(in->path, sizeof in->path, CPU_FOLDER "cache/index%u/shared_cpu_list", in->root, cpu, i);
+        note_list(in, level);
+    }
+}
+
+static void read_nodes(struct reading *in) {
+    os_cpuset nodes; /* a list as those of CPUs */
+    snprintf(in->path, sizeof in->path, "%s/sys/devices/system/node/online", in->root);
+    if (!read_first_line(&in->file, in->path, in->text) || !os_cpuset_parse(&nodes, in->text)) return;
+    for (unsigned node = 0; node < NODES_MAX; node++) {
+        if (!os_cpuset_has(&nodes, node)) continue;
+        snprintf(in->path, sizeof in->path, "%s/sys/devices/system/node/node%u/cpulist", in->root, node);
+        note_list(in, OS_NEAR_NODE);
+    }
+}
+
+bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
+    int saved = errno;
+    struct reading *in = os_alloc(sizeof *in);
+    if (in == NULL) return false;
+    in->shared = shared;
+    in->cpus = cpus;
+    in->root = root;
+    for (uint32_t cpu = 0; cpu < cpus; cpu++)
+        for (unsigned level = 0; level < OS_NEAR_LEVELS; level++)
+            *shared_of(in, cpu, level) = (uint16_t)(level == OS_NEAR_NODE ? 0 : cpu);
+    read_nodes(in);
+    for (uint32_t cpu = 0; cpu < cpus; cpu++) {
+        read_caches(in, cpu);
+        if (*shared_of(in, cpu, OS_NEAR_CORE) != cpu) continue;
+        snprintf(in->path, sizeof in->path, CPU_FOLDER "topology/thread_siblings_list", in->root, cpu);
+        note_list(in, OS_NEAR_CORE);
+    }
+    os_free(in);
+    errno = saved;
+    return true;
+}

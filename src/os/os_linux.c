@@ -1,0 +1,661 @@
+/* os_linux.c: the machine, on Linux with pthreads. Layer 1; the contracts are in os.h.
+ *
+ * Every function leaves errno as it found it: tasks and their callers may be in the middle of using it. A thread that is
+ * cancelled inside would leave locks and files behind, and others waiting, so calls that the C library makes cancellation
+ * points go to the kernel directly.
+ *
+ * The asymmetric fence (fence.c) needs membarrier(2), registered once per process by os_init. WEFT_FENCE=full in the
+ * environment (read by os_init alone) asks for full fences instead, so that the fallback can be tested on any machine. A child
+ * of fork() inherits the registration with the address space.
+ *
+ * os_mutex is the kernel's lock with priority inheritance (FUTEX_LOCK_PI): a thread of real-time priority may share it
+ * with ordinary ones. Without contention the kernel is not asked. With it, the kernel changes the word, by
+ * read-modify-writes, so what was released in the word before is acquired from it after. Where the kernel does not offer
+ * it (ENOSYS, seccomp), who finds it locked yields.
+ *
+ * Ordering table
+ * O1  os_lock, cas  acquire  O3, O5  a holder would not see what the holder before it wrote
+ * O2  os_lock_slow, load  acquire  O3, O5  the same, for one that slept
+ * O3  os_unlock, cas  release  O1, O2, O6  the next holder would not see what this one wrote
+ * O5  os_unlock, or  release  O1, O2  the same, where the kernel chooses the next
+ * O6  os_lock_slow, cas  acquire  O3  as O1, without the kernel
+ * O9  key_make, store  release  O10  another thread would use the key before it is there
+ * O10 os_self_watch, load  acquire  O9  the same
+ */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+void *os_map(size_t bytes) {
+    int saved = errno;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void os_unmap(void *memory, size_t bytes) {
+    int saved = errno;
+    if (munmap(memory, bytes) != 0) {
+        ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
+        madvise(memory, bytes, MADV_DONTNEED);
+    }
+    errno = saved;
+}
+
+void os_purge(void *memory, size_t bytes) {
+    int saved = errno;
+    char *begin = memory, *end = begin + bytes;
+    /* The kernel would take all of the last page; a lane's segment may be a part of one (Arm has pages of 64 KiB). */
+    char *first = (char *)round_up((uintptr_t)begin, os_page_size());
+    char *last = (char *)((uintptr_t)end & ~(uintptr_t)(os_page_size() - 1));
+    /* Locked memory (mlockall, usual in real-time programs) cannot be given back; it must still read as zeros. */
+    if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) first = last = end;
+    memset(begin, 0, (size_t)(first - begin));
+    memset(last, 0, (size_t)(end - last));
+    errno = saved;
+}
+
+size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+/* Maps more than needed and cuts off both ends. The kernel goes downwards, so the highest place leaves no hole that is too small
+ * for the next one: mappings that are multiples of their alignment lie side by side. */
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    char *memory = os_map(bytes + alignment);
+    if (memory == NULL) return NULL;
+    size_t behind = ((uintptr_t)memory + alignment) & (alignment - 1);
+    size_t before = alignment - behind;
+    os_unmap(memory, before);
+    if (behind != 0) os_unmap(memory + before + bytes, behind);
+    return memory + before;
+}
+
+void os_huge(void *memory, size_t bytes, bool wanted) {
+    int saved = errno;
+    madvise(memory, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
+    int saved = errno;
+    enum os_grow outcome = OS_GREW;
+    if (mremap(memory, bytes, wanted, 0) == MAP_FAILED) outcome = errno == ENOMEM ? OS_NO_ROOM : OS_UNEVEN;
+    errno = saved;
+    return outcome;
+}
+
+/* Where Linux (to 6.16) finds that the pages do not move together it has unmapped what was at `to`, and another thread
+ * may be there already: hence os_grow first. */
+bool os_move(void *from, size_t bytes, void *to) {
+    int saved = errno;
+    void *moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    errno = saved;
+    return moved == to;
+}
+
+size_t os_resident(const void *memory, size_t bytes) {
+    int saved = errno;
+    size_t page = os_page_size(), pages = 0;
+    unsigned char states[512];
+    for (size_t at = 0; at < bytes; at += sizeof states * page) {
+        size_t count = (size_t)min_u64(sizeof states, (bytes - at + page - 1) / page);
+        if (mincore((char *)(uintptr_t)memory + at, count * page, states) != 0) continue;
+        for (size_t i = 0; i < count; i++) pages += states[i] & 1u;
+    }
+    errno = saved;
+    return pages * page;
+}
+
+uint64_t os_page_faults(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) != 0 ? 0 : (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
+}
+
+void *os_alloc(size_t bytes) {
+    int saved = errno;
+    void *memory = malloc(bytes);
+    errno = saved;
+    return memory;
+}
+
+void os_free(void *memory) {
+    int saved = errno; /* free keeps it only since glibc 2.33 */
+    free(memory);
+    errno = saved;
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+bool os_write(int fd, const void *data, size_t bytes) {
+    int saved = errno;
+    const char *from = data;
+    while (bytes > 0) {
+        long written = syscall(SYS_write, fd, from, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        from += written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+    return bytes == 0;
+}
+
+static int open_file(const char *path, int how) {
+    int saved = errno;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_CLOEXEC | how, 0666);
+    errno = saved;
+    return (int)fd;
+}
+
+/* The process's own streams are taken as they are: opened anew, a file would be cut, or written from its beginning, over what the
+ * process writes there, and a socket (a service's log) not at all. */
+static int open_to_write(const char *path, int how) {
+    int saved = errno;
+    int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
+    int fd = stream < 0 ? open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how) : fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* its reader may be slow */
+    errno = saved;
+    return fd;
+}
+
+int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
+
+int os_append(const char *path) { return open_to_write(path, O_APPEND); }
+
+int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
+
+size_t os_read(int fd, void *to, size_t bytes) {
+    int saved = errno;
+    long got;
+    do got = syscall(SYS_read, fd, to, bytes);
+    while (got < 0 && errno == EINTR);
+    errno = saved;
+    return got > 0 ? (size_t)got : 0;
+}
+
+bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes) {
+    int saved = errno;
+    char *at = to;
+    while (bytes > 0) {
+        long got = syscall(SYS_pread64, fd, at, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        at += got;
+        offset += (uint64_t)got;
+        bytes -= (size_t)got;
+    }
+    errno = saved;
+    return bytes == 0;
+}
+
+static bool is_stream(int fd) {
+    struct stat own, stream;
+    if (fstat(fd, &own) != 0) return false;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (fstat(i, &stream) == 0 && own.st_dev == stream.st_dev && own.st_ino == stream.st_ino) return true;
+    return false;
+}
+
+void os_empty(int fd) {
+    int saved = errno;
+    if (is_stream(fd) || ftruncate(fd, 0) != 0) errno = saved; /* or a terminal or a pipe */
+}
+
+void os_close(int fd) {
+    int saved = errno;
+    syscall(SYS_close, fd);
+    errno = saved;
+}
+
+void os_die(const char *what) {
+    text_tell(what, "", "");
+    abort();
+}
+
+/* ---- who am I ----------------------------------------------------------------------------------------------------- */
+
+#define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
+#define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
+void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
+
+__thread os_self os_self_of_thread __attribute__((tls_model("initial-exec"))) = {.heap = os_no_heap};
+
+enum key_state { KEY_NONE, KEY_LIVE, KEY_GONE };
+
+static os_mutex key_lock;
+static pthread_key_t key_of_exit;
+static ATOMIC(int) key_state;
+
+/* The key's value is the thread's os_self. Whoever is told forgets it first, so that it may ask again meanwhile. */
+static void thread_ends(void *value) {
+    os_self *self = value;
+    for (int who = 0; who < OS_EXITS; who++) {
+        void (*on_exit)(os_self *) = self->on_exit[who];
+        self->on_exit[who] = NULL;
+        if (on_exit != NULL) on_exit(self);
+    }
+}
+
+/* Others may have all the keys that there can be, and give some back: who needs it next tries again. */
+static int key_make(void) {
+    int error = 0;
+    os_lock(&key_lock);
+    if (load_rlx(&key_state) == KEY_NONE) {
+        error = pthread_key_create(&key_of_exit, thread_ends);
+        if (error == 0) store_rel(O9, &key_state, KEY_LIVE);
+    }
+    os_unlock(&key_lock);
+    return error;
+}
+
+/* A library that is closed must leave no destructor behind that points into it. */
+__attribute__((destructor)) static void key_drop(void) {
+    if (load_rlx(&key_state) == KEY_LIVE) {
+        store_rlx(&key_state, KEY_GONE);
+        pthread_key_delete(key_of_exit);
+    }
+}
+
+int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
+    int error = load_acq(O10, &key_state) == KEY_NONE ? key_make() : 0;
+    if (error != 0) return error;
+    os_self *self = os_self_get();
+    self->on_exit[who] = on_exit;
+    if (load_rlx(&key_state) == KEY_GONE) return 0; /* the process is in exit(): threads do not end one by one any more */
+    error = pthread_setspecific(key_of_exit, self);
+    if (error != 0) self->on_exit[who] = NULL;
+    return error;
+}
+
+static __thread uint32_t thread_id_known __attribute__((tls_model("initial-exec"))); /* 0: not asked yet */
+
+static ATOMIC(uint64_t) fork_count;
+static ATOMIC(bool) forks_watched;
+
+typedef void (*fork_fn)(void);
+static ATOMIC(fork_fn) child_begins; /* or NULL */
+
+/* Only the thread that called fork() goes on in the child, so clearing its os_self clears them all. */
+static void fork_child(void) {
+    add_rlx(&fork_count, 1);
+    thread_id_known = 0;
+    key_lock = (os_mutex){0}; /* a thread that is not here may have it */
+    os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
+    kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
+    *self = kept;
+    fork_fn begin = load_rlx(&child_begins);
+    if (begin != NULL) begin();
+}
+
+void os_on_fork(void (*begin)(void)) { store_rlx(&child_begins, begin); }
+
+static void forks_watch(void) { store_rlx(&forks_watched, pthread_atfork(NULL, NULL, fork_child) == 0); }
+
+uint64_t os_fork_count(void) { return load_rlx(&fork_count); }
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+/* os_thread.handle points to one of these; it lives until the join, so the new thread need not free it (a first free() would
+ * make the C library set up an arena for a thread that may never allocate). */
+typedef struct thread_record {
+    pthread_t thread;
+    void (*entry)(void *);
+    void *argument;
+    uint64_t fork_count; /* of the process that started it */
+    char name[16];       /* empty: inherit the creator's */
+} thread_record;
+
+static void *thread_main(void *value) {
+    const thread_record *record = value;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    if (record->name[0] != 0) pthread_setname_np(pthread_self(), record->name);
+    record->entry(record->argument);
+    return NULL;
+}
+
+/* Faults a thread causes itself stay open, for crash handlers and sanitizers; so does the profiler's timer. */
+static void signals_to_block(sigset_t *set) {
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) sigdelset(set, open[i]);
+}
+
+/* A new thread inherits the mask of its creator. */
+static int create_with_signals_blocked(thread_record *record, const pthread_attr_t *attr) {
+    sigset_t blocked, before;
+    signals_to_block(&blocked);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int error = pthread_create(&record->thread, attr, thread_main, record);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* glibc takes the static TLS of all loaded libraries out of the stack and answers EINVAL when too little is left. The caller
+ * asked for a stack it can use, so the size doubles up to STACK_RETRY_MAX before giving up. */
+#define STACK_RETRY_MAX ((size_t)1 << 20)
+
+static int create_with_stack(thread_record *record, pthread_attr_t *attr, size_t stack_size) {
+    if (stack_size == 0) return create_with_signals_blocked(record, attr);
+    if (stack_size > SIZE_MAX / 2) return EINVAL;
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    size_t size = round_up(max_u64(stack_size, (uint64_t)(least > 0 ? least : PTHREAD_STACK_MIN)), os_page_size());
+    int error;
+    do {
+        error = pthread_attr_setstacksize(attr, size);
+        if (error == 0) error = create_with_signals_blocked(record, attr);
+        size *= 2;
+    } while (error == EINVAL && size <= STACK_RETRY_MAX);
+    return error;
+}
+
+static int create_with_cpus(thread_record *record, pthread_attr_t *attr, const os_thread_options *options) {
+    if (options->cpus == NULL) return create_with_stack(record, attr, options->stack_size);
+#if defined(__GLIBC__)
+    int error = pthread_attr_setaffinity_np(attr, sizeof(os_cpuset), options->cpus);
+    return error != 0 ? error : create_with_stack(record, attr, options->stack_size);
+#else /* musl: no attribute for it, so the thread inherits what its creator has for the moment */
+    os_cpuset before;
+    if (!os_cpuset_current(&before) || !os_cpuset_apply(options->cpus)) return EINVAL;
+    int error = create_with_stack(record, attr, options->stack_size);
+    os_cpuset_apply(&before);
+    return error;
+#endif
+}
+
+static int create_with_options(thread_record *record, const os_thread_options *options) {
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error != 0) return error;
+    error = create_with_cpus(record, &attr, options);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+static void name_copy(char *to, size_t size, const char *from) {
+    size_t length = from == NULL ? 0 : strnlen(from, size - 1);
+    if (length != 0) memcpy(to, from, length);
+    to[length] = 0;
+}
+
+int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    int saved = errno;
+    thread_record *record = os_alloc(sizeof *record);
+    if (record == NULL) return ENOMEM;
+    record->entry = entry;
+    record->argument = argument;
+    record->fork_count = os_fork_count();
+    name_copy(record->name, sizeof record->name, options->name);
+    int error = create_with_options(record, options);
+    if (error != 0)
+        os_free(record);
+    else
+        thread->handle = (uintptr_t)record;
+    errno = saved;
+    return error;
+}
+
+size_t os_stack_size(void) {
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (pthread_attr_init(&attributes) != 0) return 65536;
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+    return bytes;
+}
+
+void os_thread_join(os_thread thread) {
+    int saved = errno;
+    thread_record *record = (thread_record *)thread.handle;
+    if (record->fork_count == os_fork_count()) {
+        int state;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+        int error = pthread_join(record->thread, NULL);
+        pthread_setcancelstate(state, NULL);
+        ASSERT(error == 0);
+        (void)error;
+    }
+    os_free(record);
+    errno = saved;
+}
+
+/* ---- sleeping ----------------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(time_t) == sizeof(long), "system calls take a timespec of longs");
+
+enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
+    int saved = errno;
+    struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    /* BITSET, because only it takes an absolute time; the plain one would drift when a signal interrupts it. */
+    long result = syscall(SYS_futex, &word->raw, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
+                          deadline_ns == 0 ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+    enum os_wait_result outcome = result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
+    errno = saved;
+    return outcome;
+}
+
+void os_timer_exact(bool is_exact) {
+    int saved = errno;
+    prctl(PR_SET_TIMERSLACK, is_exact ? 1ul : 0ul, 0ul, 0ul, 0ul); /* 0: what the thread was created with */
+    errno = saved;
+}
+
+void os_wake(os_word *word, int count) {
+    int saved = errno;
+    syscall(SYS_futex, &word->raw, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+    errno = saved;
+}
+
+/* For SCHED_DEADLINE sched_yield gives the rest of the period away. */
+static bool may_yield(void) {
+    int saved = errno;
+    int policy = sched_getscheduler(0);
+    errno = saved;
+    return policy < 0 || (policy & ~SCHED_RESET_ON_FORK) != SCHED_DEADLINE;
+}
+
+void os_give_way(void) {
+    if (may_yield()) sched_yield();
+}
+
+#define YIELDS 64u /* of which one sleeps */
+#define YIELD_NS 20000
+
+/* clock_nanosleep, as the C library's nanosleep does: sandboxes know that one. May return sooner. */
+static void sleep_ns(uint64_t ns) {
+    const struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+/* Who is waited for may have a lower priority and be on this CPU: sched_yield leaves it to its equals alone. */
+void os_yield(void) {
+    static __thread uint32_t turns __attribute__((tls_model("initial-exec")));
+    int saved = errno;
+    if (++turns % YIELDS != 0 && may_yield())
+        sched_yield();
+    else
+        sleep_ns(YIELD_NS);
+    errno = saved;
+}
+
+static uint32_t thread_id(void) {
+    if (UNLIKELY(thread_id_known == 0)) thread_id_known = (uint32_t)syscall(SYS_gettid);
+    return thread_id_known;
+}
+
+static long futex_pi(os_mutex *mutex, int operation) {
+    return syscall(SYS_futex, &mutex->word.raw, operation | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
+}
+
+static NOINLINE void os_lock_slow(os_mutex *mutex) {
+    int saved = errno;
+    bool is_locked = false;
+    while (!is_locked) {
+        uint32_t found = 0;
+        if (futex_pi(mutex, FUTEX_LOCK_PI) == 0) {
+            (void)load_acq(O2, &mutex->word);
+            is_locked = true;
+        } else if (cas_acq(O6, &mutex->word, &found, thread_id())) {
+            is_locked = true;
+        } else {
+            os_yield();
+        }
+    }
+    errno = saved;
+}
+
+void os_lock(os_mutex *mutex) {
+    uint32_t found = 0;
+    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, thread_id()))) os_lock_slow(mutex);
+}
+
+void os_unlock(os_mutex *mutex) {
+    uint32_t self = thread_id();
+    if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
+    int saved = errno;
+    or_rel(O5, &mutex->word, 0u); /* somebody sleeps */
+    futex_pi(mutex, FUTEX_UNLOCK_PI);
+    errno = saved;
+}
+
+/* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
+
+#define SETTLE_NS 10000000
+
+void os_settle_now(void) {
+    int saved = errno;
+    uint64_t end_ns = os_now_ns() + SETTLE_NS;
+    for (uint64_t now_ns; (now_ns = os_now_ns()) < end_ns;) sleep_ns(end_ns - now_ns); /* or turns, where it may not sleep */
+    errno = saved;
+}
+
+static long membarrier_call(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+bool os_barrier(void) {
+    int saved = errno;
+    bool works = membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    errno = saved;
+    return works;
+}
+
+/* What WEFT_FENCE says, not in set-user-ID programs. */
+static bool fence_is_full(void) {
+    const char *wish = secure_getenv("WEFT_FENCE");
+    if (wish == NULL || wish[0] == 0) return false;
+    if (strcmp(wish, "full") == 0) return true;
+    text_tell("WEFT_FENCE=", wish, " is not understood and has no effect");
+    return false;
+}
+
+static void fence_init(void) {
+    if (fence_is_full()) return;
+    long commands = membarrier_call(MEMBARRIER_CMD_QUERY);
+    if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+    if (membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0) return;
+    /* A filter may let the registration through and not the barrier itself. */
+    if (os_barrier()) fence_begin();
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------------- */
+
+uint64_t os_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#if defined(__x86_64__)
+/* The rate is measured between os_init and the call: no call waits longer than CALIBRATE_NS_MIN, and the figure stays once
+ * the span has reached CALIBRATE_NS_MAX (a longer one gains nothing and may hold a suspended machine). */
+#define CALIBRATE_NS_MIN 200000
+#define CALIBRATE_NS_MAX 1000000000
+
+static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
+static uint64_t ticks_at_start, ns_at_start;
+static ATOMIC(uint64_t) ticks_per_us; /* 0: not settled */
+
+static void ticks_start(void) {
+    ns_at_start = os_now_ns();
+    ticks_at_start = os_ticks();
+}
+
+uint64_t os_ticks_per_us(void) {
+    uint64_t settled = load_rlx(&ticks_per_us);
+    if (settled != 0) return settled;
+    pthread_once(&ticks_once, ticks_start);
+    uint64_t now_ns = os_now_ns();
+    while (now_ns - ns_at_start < CALIBRATE_NS_MIN) now_ns = os_now_ns();
+    int64_t ticks = (int64_t)(os_ticks() - ticks_at_start);
+    /* A counter that stands still or runs backwards (not invariant, reset by a virtual machine) must not give 0. */
+    uint64_t rate = ticks <= 0 ? 1 : max_u64(1, (uint64_t)((double)ticks * 1000.0 / (double)(now_ns - ns_at_start) + 0.5));
+    if (now_ns - ns_at_start >= CALIBRATE_NS_MAX) store_rlx(&ticks_per_us, rate);
+    return rate;
+}
+
+static void ticks_init(void) { pthread_once(&ticks_once, ticks_start); }
+
+#elif defined(__aarch64__)
+uint64_t os_ticks_per_us(void) {
+    uint64_t ticks_per_s;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(ticks_per_s));
+    return max_u64(1, (ticks_per_s + 500000) / 1000000);
+}
+
+static void ticks_init(void) {}
+
+#else
+uint64_t os_ticks_per_us(void) { return 1000; }
+
+static void ticks_init(void) {}
+#endif
+
+/* ---- start -------------------------------------------------------------------------------------------------------- */
+
+static pthread_once_t init_once = PTHREAD_ONCE_INIT;
+
+static void init(void) {
+    fence_init();
+    ticks_init();
+    forks_watch();
+}
+
+void os_init(void) {
+    int saved = errno;
+    pthread_once(&init_once, init);
+    if (UNLIKELY(!load_rlx(&forks_watched))) forks_watch(); /* there was no memory for it: again */
+    errno = saved;
+}
+
+#if defined(WEFT_CHECKED)
+void weft_panic(const char *what, const char *file, int line) {
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
+    text_put(&text, "weft: assertion failed: ");
+    text_put(&text, what);
+    text_put(&text, " at ");
+    text_put(&text, file);
+    text_put(&text, ":");
+    text_put_number(&text, (uint64_t)line);
+    text_put(&text, "\n");
+    text_end(&text);
+    abort();
+}
+#endif

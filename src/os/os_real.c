@@ -1,0 +1,126 @@
+/* os_real.c: real time: how the system schedules a thread, and memory that stays. Layer 1; the contracts are in os.h. */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- scheduling --------------------------------------------------------------------------------------------------- */
+
+#define KERNEL_DEADLINE 6       /* SCHED_DEADLINE */
+#define KERNEL_RESET_ON_FORK 1u /* SCHED_FLAG_RESET_ON_FORK */
+
+/* struct sched_attr of the kernel, which glibc has no name for before 2.41. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+int os_policy_apply(const os_policy *policy) {
+    static const uint32_t kernel[] = {SCHED_OTHER, SCHED_FIFO, SCHED_RR, KERNEL_DEADLINE};
+    struct attributes wish = {.size = sizeof wish,
+                              .policy = kernel[policy->kind],
+                              .flags = KERNEL_RESET_ON_FORK,
+                              .priority = policy->priority,
+                              .runtime = policy->runtime_ns,
+                              .deadline = policy->deadline_ns,
+                              .period = policy->period_ns};
+    int saved = errno;
+    int error = syscall(SYS_sched_setattr, 0, &wish, 0u) == 0 ? 0 : errno;
+    errno = saved;
+    return error;
+}
+
+bool os_policy_is_real_time(void) {
+    int saved = errno;
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    errno = saved;
+    return policy == SCHED_FIFO || policy == SCHED_RR || policy == KERNEL_DEADLINE;
+}
+
+int os_cpu_bind(uint32_t cpu) {
+    os_cpuset one = {{0}};
+    if (cpu >= OS_CPUS_MAX) return EINVAL;
+    one.bits[cpu / 64] = UINT64_C(1) << cpu % 64;
+    int saved = errno;
+    int error = sched_setaffinity(0, sizeof one, (const cpu_set_t *)&one) == 0 ? 0 : errno;
+    errno = saved;
+    return error;
+}
+
+/* The number in a file of one; `otherwise` when it cannot be read. */
+static int64_t read_number(const char *path, int64_t otherwise) {
+    char text[32];
+    int fd = os_open(path);
+    size_t length = fd < 0 ? 0 : os_read(fd, text, sizeof text);
+    if (fd >= 0) os_close(fd);
+    int64_t number = 0;
+    size_t i = length > 0 && text[0] == '-' ? 1 : 0;
+    size_t first = i;
+    for (; i < length && i < 18 && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
+    if (i == first) return otherwise;
+    return first == 1 ? -number : number;
+}
+
+#define RUNTIME_US_DEFAULT 950000
+#define PERIOD_US_DEFAULT 1000000
+
+uint64_t os_real_time_share(uint64_t *period_ns) {
+    int saved = errno;
+    int64_t runtime_us = read_number("/proc/sys/kernel/sched_rt_runtime_us", RUNTIME_US_DEFAULT);
+    int64_t period_us = read_number("/proc/sys/kernel/sched_rt_period_us", PERIOD_US_DEFAULT);
+    errno = saved;
+    if (runtime_us < 0 || period_us <= 0 || runtime_us >= period_us) return 0;
+    *period_ns = (uint64_t)period_us * 1000;
+    return max_u64((uint64_t)runtime_us, 1) * 1000;
+}
+
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
+
+const char *os_error_name(int error) {
+    switch (error) {
+    case EPERM: return "EPERM";
+    case EINVAL: return "EINVAL";
+    case EBUSY: return "EBUSY";
+    case EAGAIN: return "EAGAIN";
+    case ENOMEM: return "ENOMEM";
+    case ENOSYS: return "ENOSYS";
+    default: return "another error";
+    }
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+int os_memory_lock(void *memory, size_t bytes) {
+    if (memory == NULL) return ENOMEM;
+    int saved = errno;
+    int error = mlock(memory, bytes) == 0 ? 0 : errno;
+    if (error != 0) madvise(memory, bytes, MADV_POPULATE_WRITE); /* there at least for now */
+    errno = saved;
+    return error;
+}
+
+void os_memory_unlock(void *memory, size_t bytes) {
+    int saved = errno;
+    munlock(memory, bytes);
+    errno = saved;
+}
+
+bool os_stack(void **lowest, size_t *bytes) {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+    bool is_known = pthread_attr_getstack(&attributes, lowest, bytes) == 0;
+    pthread_attr_destroy(&attributes);
+    return is_known;
+}

@@ -1,0 +1,86 @@
+/* text.c: text built in a buffer. Layer 1. */
+#include "os/os.h"
+#include "os/text.h"
+
+void text_put_char(struct text *text, char c) {
+    if (text->fd != TEXT_TO_MEMORY && text->length == text->size) {
+        text->failed |= !os_write(text->fd, text->to, text->length);
+        text->length = 0;
+    }
+    size_t room = text->fd == TEXT_TO_MEMORY ? 1 : 0; /* for the ending zero */
+    if (text->length + room < text->size) text->to[text->length] = c;
+    text->length++;
+}
+
+void text_put(struct text *text, const char *from) {
+    for (; *from != 0; from++) text_put_char(text, *from);
+}
+
+/* The digits of n, at the end of *digits; at least `least` of them. */
+static char *digits_of(char (*digits)[24], uint64_t n, unsigned base, unsigned least) {
+    size_t at = sizeof *digits;
+    (*digits)[--at] = 0;
+    for (unsigned count = 0; n != 0 || count < least; count++) {
+        (*digits)[--at] = "0123456789abcdef"[n % base];
+        n /= base;
+    }
+    return *digits + at;
+}
+
+void text_put_number(struct text *text, uint64_t n) {
+    char digits[24];
+    text_put(text, digits_of(&digits, n, 10, 1));
+}
+
+void text_put_hex(struct text *text, uint64_t n) {
+    char digits[24];
+    text_put(text, "0x");
+    text_put(text, digits_of(&digits, n, 16, 1));
+}
+
+void text_put_decimal(struct text *text, uint64_t n, unsigned digits) {
+    uint64_t unit = 1;
+    for (unsigned i = 0; i < digits; i++) unit *= 10;
+    char rest[24];
+    text_put_number(text, n / unit);
+    if (digits == 0) return;
+    text_put_char(text, '.');
+    text_put(text, digits_of(&rest, n % unit, 10, digits));
+}
+
+void text_put_column(struct text *text, uint64_t n, unsigned width) {
+    char digits[24];
+    const char *from = digits_of(&digits, n, 10, 1);
+    size_t length = (size_t)(digits + sizeof digits - 1 - from);
+    for (size_t i = length; i < width; i++) text_put_char(text, ' ');
+    text_put(text, from);
+}
+
+void text_put_field(struct text *text, const char *name, uint64_t n) {
+    text_put_char(text, '"');
+    text_put(text, name);
+    text_put(text, "\": ");
+    text_put_number(text, n);
+    text_put(text, ", ");
+}
+
+int text_end(struct text *text) {
+    if (text->fd == TEXT_TO_MEMORY) {
+        if (text->size > 0) text->to[min_u64(text->length, text->size - 1)] = 0;
+        return (int)text->length;
+    }
+    text->failed |= !os_write(text->fd, text->to, text->length);
+    text->length = 0;
+    return text->failed ? -1 : 0;
+}
+
+void text_tell(const char *first, const char *second, const char *third) {
+    char buffer[256];
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
+    text_put(&text, "weft: ");
+    text_put(&text, first);
+    text_put(&text, second);
+    text_put(&text, third);
+    text_put(&text, "\n");
+    text_end(&text);
+}

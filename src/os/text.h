@@ -1,0 +1,40 @@
+/* text.h: text built in a buffer, without allocation. Layer 1. Safe in signal handlers.
+ *
+ * Like snprintf it goes on counting when the buffer is full; or, with a file descriptor, writes the buffer out and goes on. */
+#ifndef WEFT_TEXT_H
+#define WEFT_TEXT_H
+
+#include "os/base.h"
+
+struct text {
+    char *to;
+    size_t size;
+    size_t length; /* of all that was put; with a descriptor, of what is in the buffer */
+    int fd;        /* TEXT_TO_MEMORY: none */
+    bool failed;   /* the descriptor took not all */
+};
+
+#define TEXT_TO_MEMORY (-1)
+
+#define TEXT_OF(x) TEXT(x)
+#define TEXT(x) #x
+#define VERSION_TEXT TEXT_OF(WEFT_VERSION_MAJOR) "." TEXT_OF(WEFT_VERSION_MINOR) "." TEXT_OF(WEFT_VERSION_PATCH)
+
+void text_put(struct text *text, const char *from);
+void text_put_char(struct text *text, char c);
+void text_put_number(struct text *text, uint64_t n);
+void text_put_hex(struct text *text, uint64_t n);
+/* n / 10^digits, with that many digits after the point. */
+void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
+/* Right-aligned in `width` characters. */
+void text_put_column(struct text *text, uint64_t n, unsigned width);
+/* A number in an object of JSON that does not end with it: "name": n, and a blank. */
+void text_put_field(struct text *text, const char *name, uint64_t n);
+/* The ending zero, or what is left in the buffer to the descriptor. Returns the length as snprintf does, 0 for a
+ * descriptor, or -1 when that took not all. */
+int text_end(struct text *text);
+
+/* One line on standard error: "weft: ", then these. */
+void text_tell(const char *first, const char *second, const char *third);
+
+#endif

@@ -1,0 +1,51 @@
+/* cost.h: how long loops will take, by what their thread has seen of others of their kind. Layer 6. Told in cost.c. */
+#ifndef WEFT_COST_H
+#define WEFT_COST_H
+
+#include "patterns/state.h"
+
+#define COST_SHORT_NS 1000u /* a loop that takes less is its caller's alone */
+#define COST_LONG_NS 50000u /* one that takes longer is worth waking a sleeper for: about twice a wake's delay */
+
+INLINE uint64_t cost_short_ticks(const weft_pool *pool) { return COST_SHORT_NS * pool->ticks_per_us / 1000; }
+INLINE uint64_t cost_long_ticks(const weft_pool *pool) { return COST_LONG_NS * pool->ticks_per_us / 1000; }
+
+/* Where the user does not say what tells a loop from others of its body: the body's context, and about how many indices. */
+INLINE uint64_t cost_site(const void *context, size_t count) {
+    return (uint64_t)(uintptr_t)context ^ (uint64_t)__builtin_clzll(count | 1) << 57;
+}
+/* The kind of loops with that body at that site. Another kind has the same by bad luck alone. */
+INLINE uint64_t cost_key(uintptr_t function, uint64_t site) {
+    return (function ^ (site << 17 | site >> 47)) * UINT64_C(0x9e3779b97f4a7c15);
+}
+INLINE struct loop_cost *cost_at(struct weft_worker *seat, uint64_t key) {
+    return &patterns_of(seat)->loop_costs[key >> 32 & (LOOP_COSTS - 1)];
+}
+
+/* A kind that the seat does not remember takes the place of the one that is there. */
+void cost_begin(struct weft_worker *seat, uint64_t key, uintptr_t function);
+
+/* What the seat remembers of the kind: until it begins another loop. */
+INLINE const struct loop_cost *cost_of(struct weft_worker *seat, uint64_t key, uintptr_t function) {
+    struct loop_cost *cost = cost_at(seat, key);
+    if (UNLIKELY(cost->key != key)) cost_begin(seat, key, function);
+    return cost;
+}
+
+/* Will a loop of so many indices be over before anybody could come? */
+INLINE bool cost_is_short(const struct loop_cost *cost, size_t count) { return count <= cost->short_max; }
+
+/* Have so many of its kind been short, one after the other, that this one will be? */
+#define COST_NEAR 128u
+INLINE bool cost_is_sure(const struct loop_cost *cost) { return cost->since >= COST_NEAR; }
+
+/* How long the body takes for that many indices: ticks; UINT64_MAX: not known, or in doubt. */
+uint64_t cost_ticks(const struct loop_cost *cost, size_t indices);
+
+/* A loop of `count` indices, `indices` of which took that long, is over. */
+void cost_learn(struct weft_worker *seat, uint64_t key, uint64_t ticks, uint64_t indices, size_t count);
+/* One was short, as it was thought to be. Told of one in COST_LOOK_EVERY, and of the first of a kind. */
+#define COST_LOOK_EVERY 8u
+void cost_confirm(struct weft_worker *seat, uint64_t key, uint64_t ticks, size_t count);
+
+#endif

@@ -1,0 +1,690 @@
+/* loop.c: a range of indices, run by the caller and by whoever comes to help.
+ *
+ * A range is cut into units of the caller's grain. Each thread that runs the loop has a part, a word with the units left
+ * to it: it takes some from the front, and when it has none takes the upper half of what another has left, each with one
+ * CAS (the scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in
+ * TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
+ *
+ * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the
+ * bodies it ran last took. Others of more than one unit open their door once the caller's first chunk is cut off, so that
+ * whoever is awake comes in; one sleeper is woken when what is left is worth it. A body not known yet counts as long.
+ *
+ * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One
+ * that leaves before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
+ *
+ * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep
+ * their type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
+ *
+ * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop
+ * in whose body it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops
+ * of their group, and joins with those that the call waited for has called (fork.c). Asleep, they are told of such loops
+ * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its door open (R20) and enter
+ * if that is unchanged (R7): from then on it is not over before they have left.
+ *
+ * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
+ *   R2  part_take: CAS range          relaxed  R4  split: a unit runs twice
+ *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy
+ *   waits for
+ *                                              ever, or not at all
+ *   R4  part_steal: CAS range         relaxed  R2  see R2
+ *   R5  loop_open: store door         release  R20 a helper sees the loop before
+ *   R7  loop_enter: CAS door          relaxed  R8  split: a helper is not counted
+ *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
+ *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
+ *   R10 loop_open: fence              sc       K3, T17, J20, R21  who could help sleeps and does not see the loop
+ *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
+ *   R12 loop_first: load loops        acquire  R11 see R11
+ *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
+ *   R14 loop_shut: load door          acquire  R9  see R8
+ *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
+ *   R16 loop_help: event + 1          release  R15 see R15
+ *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier
+ *                                                   use
+ *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
+ *   R22 loop_rest: looks              -        R10 see R21
+ *   R23 number_take: CAS taken        acquire  R24 the part is thought empty and what is left of it lost; split: two have it
+ *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two have it
+ *   R18 loop_of: store next           release  R19 as R11
+ *   R19 loop_next: load next          acquire  R18 see R18
+ */
+#include "patterns/cost.h"
+#include "patterns/fork.h"
+
+#define PARTS_MAX 64u /* a bit for each */
+#define UNITS_MAX ((size_t)1 << 30)
+#define ALONE_FIRST 8u  /* units: its first step */
+#define CHUNK_PART 3u   /* of what is left a thread runs at once */
+#define FIRST_PART 16u  /* and of all its caller, while helpers come in: they take half of the rest */
+#define CHUNK_NS 50000u /* a chunk that takes longer is cut, so that cancelling is seen */
+#define NEST_MAX 4096u  /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
+#define FEW_MAX 8u      /* and its workers and caller: units that are never the caller's alone */
+
+struct part {
+    ATOMIC(uint64_t) range; /* units left: from | to << 32 */
+    char apart[LINES_APART - sizeof(uint64_t)];
+};
+
+/* door: count of changes (32 bits) | highest number of a helper's part, so far (14) | SLEEPS | OPEN | helpers inside (16) */
+#define DOOR_INSIDE UINT64_C(0xffff)
+#define DOOR_OPEN UINT64_C(0x10000)
+#define DOOR_SLEEPS UINT64_C(0x20000) /* the caller */
+#define DOOR_PART UINT64_C(0x40000)
+#define DOOR_PARTS UINT64_C(0x3fff)
+#define DOOR_COUNT (UINT64_C(1) << 32)
+
+/* A helper's way in is lines that its caller has just written, one after the other, and a scout reads the first again and
+ * again. So what its caller writes before the door opens is written where it has changed alone (keep). */
+struct loop {
+    ATOMIC(uint64_t) door;
+    ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
+    ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
+    ATOMIC(uint32_t) below;     /* of the seat's first: how many after it others need look at */
+    uint32_t parts;             /* how many */
+    struct weft_worker *seat;
+    struct loop *around; /* of the same seat, for loops around this one; or NULL */
+    uint32_t depth;      /* of these */
+    uint32_t was_below;  /* its caller's */
+    uint32_t few;        /* as many units */
+    /* written by the caller before the door opens */
+    ALIGNED(CACHE_LINE) weft_range_fn body;
+    void *context;
+    size_t begin, count; /* indices */
+    size_t unit;         /* indices in one */
+    uint32_t units;
+    uint32_t chunk_max;          /* units; 0: how long one takes is not known, and chunks begin with one */
+    uintptr_t function;          /* the user's */
+    uint64_t id;                 /* the group's */
+    const struct record *record; /* or NULL */
+    ATOMIC(uint32_t) index;      /* record of the group of the task that called */
+    /* any participant */
+    ATOMIC(uint32_t) failed_at;  /* units from here on are dropped */
+    ATOMIC(int) error;           /* of the chunk that begins there */
+    os_mutex lock;               /* of these two */
+    ATOMIC(bool) is_cut;         /* cancelled before its end */
+    ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
+    ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
+    uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
+    uint64_t key;                /* its kind, as cost.h has it */
+    ALIGNED(CACHE_LINE) struct part part[];
+};
+
+static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
+static struct loop *loop_first(const struct weft_worker *seat) { return load_acq(R12, &patterns_of(seat)->loops); }
+static struct loop *loop_next(const struct loop *loop, uint32_t *left) {
+    return (*left)-- == 0 ? NULL : load_acq(R19, &loop->next);
+}
+/* How many after that one, the seat's first, may be open. */
+static uint32_t loops_below(const struct loop *first) { return first == NULL ? 0 : load_rlx(&first->below); }
+
+/* Parts that may have something: the caller's and those of helpers, inside or gone. */
+INLINE uint32_t door_parts(uint64_t door) { return (uint32_t)(door / DOOR_PART & DOOR_PARTS) + 1; }
+/* The door when a helper has come in. */
+INLINE uint64_t door_after(const struct loop *loop, uint64_t door, uint32_t number) {
+    bool is_known = number == loop->parts || number < door_parts(door);
+    return (is_known ? door : (door & ~(DOOR_PARTS * DOOR_PART)) + number * DOOR_PART) + 1;
+}
+/* Leave the line that it stands in as it is where nothing changes. By the only thread that writes it then. */
+#define keep(field, v)                                                                                                      \
+    do {                                                                                                                    \
+        if ((field) != (v)) (field) = (v);                                                                                  \
+    } while (0)
+#define keep_rlx(a, v)                                                                                                      \
+    do {                                                                                                                    \
+        if (load_rlx(a) != (v)) store_rlx(a, v);                                                                            \
+    } while (0)
+
+INLINE uint64_t range_make(uint64_t from, uint64_t to) { return from | to << 32; }
+INLINE uint32_t range_from(uint64_t range) { return (uint32_t)range; }
+INLINE uint32_t range_to(uint64_t range) { return (uint32_t)(range >> 32); }
+INLINE uint32_t range_left(uint64_t range) {
+    return range_to(range) > range_from(range) ? range_to(range) - range_from(range) : 0;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+static void loop_fail(struct loop *loop, uint32_t from, int error) {
+    os_lock(&loop->lock);
+    if (from < load_rlx(&loop->failed_at)) {
+        store_rlx(&loop->failed_at, from);
+        store_rlx(&loop->error, error);
+    }
+    os_unlock(&loop->lock);
+}
+
+static bool loop_is_cancelled(const struct loop *loop) {
+    return loop->record != NULL && (load_rlx(&loop->record->id) & ID_CANCELLED) != 0;
+}
+
+static void loop_call(struct loop *loop, struct weft_worker *seat, uint32_t from, uint32_t to) {
+    size_t begin = loop->begin + from * loop->unit;
+    size_t end = to == loop->units ? loop->begin + loop->count : loop->begin + to * loop->unit;
+    int error = loop->body(begin, end, loop->context, seat);
+    if (UNLIKELY(error != 0)) loop_fail(loop, from, error);
+}
+
+/* Takes a chunk from the front of the part. false: nothing is left that may run. */
+static bool part_take(struct loop *loop, struct part *part, uint64_t most, uint32_t *from, uint32_t *to) {
+    uint64_t range = load_rlx(&part->range);
+    for (;;) {
+        uint32_t left = range_left(range);
+        *from = range_from(range);
+        if (left == 0 || *from >= load_rlx(&loop->failed_at)) return false;
+        if (UNLIKELY(loop_is_cancelled(loop))) {
+            store_rlx(&loop->is_cut, true);
+            return false;
+        }
+        *to = *from + (uint32_t)max_u64(min_u64(left / CHUNK_PART, most), 1);
+        if (cas_rlx(R2, &part->range, &range, range_make(*to, range_to(range)))) return true;
+    }
+}
+
+/* Moves the upper half of the fullest other part to this one. false: there is none. */
+static bool part_steal(struct loop *loop, struct part *part) {
+    for (;;) {
+        struct part *fullest = NULL;
+        uint64_t most = 0;
+        uint32_t parts = door_parts(load_rlx(&loop->door));
+        for (uint32_t i = 0; i < parts; i++) {
+            uint64_t range = load_rlx(&loop->part[i].range);
+            if (&loop->part[i] == part || range_left(range) <= range_left(most)) continue;
+            if (range_from(range) >= load_rlx(&loop->failed_at)) continue;
+            fullest = &loop->part[i];
+            most = range;
+        }
+        if (fullest == NULL || load_rlx(&loop->is_cut)) return false;
+        uint32_t middle = range_from(most) + range_left(most) / 2;
+        if (!cas_rlx(R4, &fullest->range, &most, range_make(range_from(most), middle))) continue;
+        store_rlx(&part->range, range_make(middle, range_to(most)));
+        return true;
+    }
+}
+
+static bool is_past(uint64_t until_ns) { return UNLIKELY(until_ns != 0) && os_now_ns() >= until_ns; }
+
+static void loop_wake(struct loop *loop) {
+    struct weft_worker *seat = loop->seat;
+    struct park_view view = park_look(&seat->pool->park);
+    if (view.parked > 0 || view.dozing) {
+        worker_wake(seat);
+    } else {
+        bool is_below = forks_of(seat)->running != NULL || load_rlx(&loop->above) != NULL;
+        if (is_below) fork_wake_joins(seat->pool); /* others lie below no call that a join waits for */
+        worker_wake_helpers(seat->pool, load_rlx(&loop->above) == NULL ? loop->id : 0);
+    }
+}
+
+/* The caller, after a chunk: a loop that seemed too short for a wake has become worth one. */
+static NOINLINE void loop_pay(struct loop *loop) {
+    if (os_ticks() - loop->owes_since < cost_long_ticks(loop->seat->pool)) return;
+    loop->owes_since = 0;
+    loop_wake(loop);
+}
+
+/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the
+ * loop's, for others, at last the caller. */
+static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
+    uint32_t from;
+    uint32_t to;
+    uint64_t units = 0;
+    bool owes = seat == loop->seat && loop->owes_since != 0;
+    uint64_t limit = loop->chunk_max == 0 ? UINT32_MAX : loop->chunk_max;
+    uint64_t most = loop->chunk_max == 0 || owes ? 1 : limit;
+    do {
+        while (part_take(loop, part, most, &from, &to)) {
+            most = min_u64(most * 2, limit);
+            loop_call(loop, seat, from, to);
+            units += to - from;
+            if (UNLIKELY(owes) && loop->owes_since != 0) loop_pay(loop);
+            if (is_past(until_ns)) return units;
+        }
+    } while (!is_past(until_ns) && part_steal(loop, part));
+    return units;
+}
+
+/* ---- helping ------------------------------------------------------------------------------------------------------ */
+
+static bool loop_has_more(const struct loop *loop, uint64_t door) {
+    if ((door & DOOR_OPEN) == 0) return false;
+    if (load_rlx(&loop->is_cut)) return false;
+    uint32_t parts = door_parts(door);
+    uint32_t failed_at = load_rlx(&loop->failed_at);
+    for (uint32_t i = 0; i < parts; i++) {
+        uint64_t range = load_rlx(&loop->part[i].range);
+        if (range_left(range) > 0 && range_from(range) < failed_at) return true;
+    }
+    return false;
+}
+
+bool loops_are_open(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = loop_seat(pool, i);
+        if (seat == NULL) continue;
+        const struct loop *loop = loop_first(seat);
+        for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left))
+            if (loop_has_more(loop, load_rlx(&loop->door))) return true;
+    }
+    return false;
+}
+
+/* A number from 1 on that no other helper has; loop->parts: there is none. */
+static uint32_t number_take(struct loop *loop) {
+    uint64_t all = UINT64_MAX >> (PARTS_MAX - loop->parts) & ~UINT64_C(1);
+    uint64_t taken = load_rlx(&loop->taken);
+    while ((all & ~taken) != 0) {
+        uint32_t number = (uint32_t)__builtin_ctzll(all & ~taken);
+        if (cas_acq(R23, &loop->taken, &taken, taken | UINT64_C(1) << number)) return number;
+    }
+    return loop->parts;
+}
+static void number_give(struct loop *loop, uint32_t number) {
+    if (number < loop->parts) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
+}
+
+/* As the helper of that number, loop->parts without one. 0: the door is no longer as it was found, or the helper `leaves`
+ * and there is no number. */
+static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
+    uint64_t count = door / DOOR_COUNT;
+    prefetch_write(&loop->part[0]); /* this line and its own come while it waits for the door's */
+    uint32_t number = number_take(loop);
+    if (number < loop->parts) prefetch_write(&loop->part[number]);
+    if (leaves && number == loop->parts) return 0;
+    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count)
+        if (cas_rlx(R7, &loop->door, &door, door_after(loop, door, number))) return number;
+    number_give(loop, number);
+    return 0;
+}
+
+uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found) {
+    const weft_pool *pool = seat->pool;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        const struct weft_worker *other = loop_seat(pool, worker_victim(seat, i, count));
+        if (other == NULL) continue;
+        struct loop *loop = loop_first(other);
+        for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
+            uint64_t door = load_acq(R20, &loop->door);
+            if (!loop_has_more(loop, door)) continue; /* first: whose it is may be a long way up */
+            if (filter != NULL && !filter->accepts(filter->context, loop)) continue;
+            bool leaves = filter != NULL && filter->leaves;
+            uint32_t number = loop_enter(loop, door, leaves);
+            *found = loop;
+            if (number != 0) return number;
+        }
+    }
+    return 0;
+}
+
+uint32_t loop_index(const struct loop *loop) { return load_rlx(&loop->index); }
+
+bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from) {
+    for (uint32_t i = 0; i < NEST_MAX && loop != NULL; i++, loop = load_rlx(&loop->above))
+        if (loop->seat == caller && load_rlx(&loop->position) > from) return true;
+    return false;
+}
+
+/* Was it called in a body of that loop, which is not over, or in the body of one that was, ...? */
+static bool loop_is_inside(const void *outer, const struct loop *loop) {
+    if (loop == outer) return false;
+    for (uint32_t i = 0; i < NEST_MAX && loop != NULL && loop != outer; i++) loop = load_rlx(&loop->above);
+    return loop == outer;
+}
+static bool loop_holds(const void *outer, const struct loop *loop) { return loop == outer || loop_is_inside(outer, loop); }
+
+/* Takes a call forked in the loop's bodies, or in a call or loop inside them, or enters a loop called there. If there is
+ * none it asks for such a call; firmly before a sleep. */
+static bool loop_find_inside(const struct loop *loop, bool force, struct fork_help *help) {
+    struct weft_worker *seat = loop->seat;
+    const struct fork_filter calls = {.inside = loop_holds, .context = loop};
+    help->number = 0;
+    if (fork_find(seat, force, &calls, &help->call)) return true;
+    help->number = loop_find(seat, &(struct loop_filter){loop_is_inside, loop, false}, &help->loop);
+    if (help->number == 0) forks_ask(seat->pool, &calls);
+    return help->number != 0;
+}
+
+#define JOB_BYTES (offsetof(struct loop, index) - offsetof(struct loop, body))
+
+void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uint64_t until_ns) {
+    plain_read(&loop->body, JOB_BYTES);
+    count_up(&seat->loops_helped, 1);
+    struct weft_worker *caller = loop->seat;
+    struct frame frame;
+    frame_push(seat, &frame);
+    frame.id = loop->id;
+    frame.index = load_rlx(&loop->index);
+    frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    uint64_t start = trace_begin(seat);
+    store_rlx(&seat->running, loop->function);
+    seat->in_loop = loop;
+    struct part own;
+    store_rlx(&own.range, 0);
+    ASSERT(number < loop->parts || until_ns == 0);
+    struct part *part = number < loop->parts ? &loop->part[number] : &own;
+    if (range_left(load_rlx(&part->range)) > 0 || part_steal(loop, part)) loop_share(loop, seat, part, until_ns);
+    trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
+    worker_flush(seat);
+    frame_pop(seat);
+    number_give(loop, number);
+    if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
+    add_rel(R16, &caller->wait_event, 1);
+    os_wake(&caller->wait_event, INT32_MAX);
+}
+
+/* ---- as a source of work ------------------------------------------------------------------------------------------ */
+
+static bool is_of_group(const void *context, const struct loop *loop) {
+    const struct source_filter *filter = context;
+    return filter->accepts(filter->context, loop_index(loop));
+}
+static bool source_find(struct weft_worker *seat, bool force, const struct source_filter *filter, struct source_work *work) {
+    struct loop *loop = NULL;
+    const struct loop_filter wanted = {is_of_group, filter, filter != NULL && filter->leaves};
+    (void)force;
+    uint32_t number = loop_find(seat, filter == NULL ? NULL : &wanted, &loop);
+    *work = (struct source_work){&loop_source, loop, number};
+    return number != 0;
+}
+static uint32_t source_index_of(const struct source_work *work) { return loop_index(work->item); }
+static void source_help(struct weft_worker *seat, struct source_work *work, uint64_t until_ns) {
+    loop_help(seat, work->item, (uint32_t)work->detail, until_ns);
+}
+
+const struct source loop_source = {
+    .find = source_find, .index = source_index_of, .run = source_help, .is_open = loops_are_open};
+
+/* ---- calling ------------------------------------------------------------------------------------------------------ */
+
+/* The seat's for a loop inside those that it calls. NULL: no memory. */
+static struct loop *loop_of(struct weft_worker *seat) {
+    struct loop *around = patterns_of(seat)->loop;
+    struct loop *loop = around == NULL ? load_rlx(&patterns_of(seat)->loops) : load_rlx(&around->next);
+    if (loop != NULL) return loop;
+    uint32_t parts = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
+    loop = store_get(&seat->pool->store, sizeof *loop + parts * sizeof(struct part));
+    if (loop == NULL) return NULL;
+    loop->seat = seat;
+    loop->parts = parts;
+    loop->few = (uint32_t)min_u64(parts, FEW_MAX);
+    loop->around = around;
+    loop->depth = around == NULL ? 0 : around->depth + 1;
+    if (around == NULL)
+        store_rel(R11, &patterns_of(seat)->loops, loop);
+    else
+        store_rel(R18, &around->next, loop);
+    return loop;
+}
+
+/* Is it worth waking a sleeper for a loop that will take about that long? For a short one when such loops follow each other
+ * closely: who is awake then stays awake for the next. */
+static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
+    uint64_t worth = cost_long_ticks(seat->pool);
+    if (ticks >= worth) return true;
+    if (os_ticks() - patterns_of(seat)->loop_end > patterns_of(seat)->loop_row / 8) patterns_of(seat)->loop_row = 0;
+    patterns_of(seat)->loop_row += ticks;
+    if (patterns_of(seat)->loop_row < worth) return false;
+    patterns_of(seat)->loop_row = 0;
+    return true;
+}
+
+/* Lets helpers in, but not to a background task's. `ticks`: about how long the loop will take. */
+static void loop_open(struct loop *loop, uint64_t ticks) {
+    struct weft_worker *seat = loop->seat;
+    const weft_pool *pool = seat->pool;
+    bool has_more = range_left(load_rlx(&loop->part[0].range)) > 0;
+    uint64_t open = load_rlx(&seat->in_background) || !has_more ? 0 : DOOR_OPEN;
+    uint64_t door = load_rlx(&loop->door); /* as the last use left it */
+    uint32_t used = door_parts(door);
+    struct loop *first = load_rlx(&patterns_of(seat)->loops);
+    keep(loop->owes_since, 0);
+    keep(loop->was_below, load_rlx(&first->below));
+    if (loop != first) store_rlx(&first->below, loop->depth);
+    for (uint32_t i = 1; i < used; i++)
+        if (range_left(load_rlx(&loop->part[i].range)) > 0) store_rlx(&loop->part[i].range, 0);
+    keep_rlx(&loop->position, fork_position(seat));
+    store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
+    fence_sc(R10);
+    if (open == 0) return;
+    if (park_glance(&pool->park) == 0) return;
+    struct park_view view = park_look(&pool->park);
+    if (view.scouts > 0) return;
+    if (loop_is_worth_a_wake(seat, ticks))
+        loop_wake(loop);
+    else
+        loop->owes_since = os_ticks();
+}
+
+/* The caller sleeps until all helpers have left, or one may need it: then true, as loop_find_inside. */
+static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
+    struct weft_worker *seat = loop->seat;
+    bool has_help = false;
+    uint32_t event = load_acq(R15, &seat->wait_event);
+    if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) == 0) return false;
+    store_rlx(&seat->wait_helps, helps ? WEFT_HELP_BELOW + 1 : 0);
+    add_rlx(&seat->pool->park.word[0].helpers, helps);
+    fence_sc(R21);
+    if (helps) forks_ask_firmly(seat->pool, &(struct fork_filter){.inside = loop_holds, .context = loop});
+    if (recheck(R22, helps, false)) has_help = loop_find_inside(loop, true, help);
+    if (!has_help) pool_sleep(seat, event, 0);
+    store_rlx(&seat->wait_helps, 0);
+    add_rlx(&seat->pool->park.word[0].helpers, -(uint32_t)helps);
+    return has_help;
+}
+
+/* The caller waits until all have left that were inside at `start` (ticks). */
+static NOINLINE void loop_await(struct loop *loop, uint64_t door, uint64_t start) {
+    struct weft_worker *seat = loop->seat;
+    bool helps = seat->is_worker || seat->pool->helps;
+    struct fork_help help;
+    uint64_t asked = start;
+    uint32_t turn = 0;
+    do {
+        uint64_t now = os_ticks();
+        bool force = now - asked >= seat->pool->patience_ticks;
+        if (force) asked = now;
+        bool has_help = helps && loop_find_inside(loop, force, &help);
+        bool spins = now - start < real_spin_ticks(seat);
+        os_take_turns(&turn);
+        if (!has_help && spins)
+            os_pause();
+        else if (!has_help)
+            has_help = loop_rest(loop, helps, &help);
+        if (has_help) fork_help_run(seat, &help, 0);
+        door = load_acq(R14, &loop->door);
+    } while ((door & DOOR_INSIDE) != 0);
+    count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
+    if ((door & DOOR_SLEEPS) != 0) store_rlx(&loop->door, door & ~DOOR_SLEEPS);
+}
+
+/* Lets nobody in any more, and waits until all have left. `start`: ticks. */
+static void loop_shut(struct loop *loop, uint64_t start) {
+    uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
+    if ((door & DOOR_INSIDE) != 0) loop_await(loop, door, start);
+    if (loop->depth > 0) store_rlx(&load_rlx(&patterns_of(loop->seat)->loops)->below, loop->was_below);
+}
+
+/* ---- weft_for ----------------------------------------------------------------------------------------------------- */
+
+/* May each unit be for another thread? A caller that begins such a loop alone may keep half of it to itself: they are
+ * thought short when many in a row have been, no earlier. */
+static bool loop_is_few(const struct loop *loop) { return loop->units - 2 <= loop->few - 2; } /* 1 is not */
+
+/* With whoever comes, from that unit on. */
+static void loop_together(struct loop *loop, uint32_t from) {
+    const struct loop_cost *cost = cost_of(loop->seat, loop->key, loop->function);
+    bool is_sure = !loop_is_few(loop) || cost_is_sure(cost);
+    uint64_t ticks = is_sure ? cost_ticks(cost, (loop->units - from) * loop->unit) : UINT64_MAX;
+    uint64_t unit_ticks = max_u64(cost_ticks(cost, loop->unit), 1);
+    bool is_known = ticks != UINT64_MAX;
+    uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
+    /* nobody else can have taken these; one, where nobody may come, and then the body turns out to take longer */
+    bool is_long = is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).scouts > 0);
+    uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
+    uint32_t to = from + (uint32_t)first;
+    keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
+    store_rlx(&loop->part[0].range, range_make(to, loop->units));
+    uint64_t start = os_ticks();
+    uint64_t traced = trace_begin(loop->seat);
+    loop_open(loop, ticks);
+    struct loop *outer = loop->seat->in_loop;
+    loop->seat->in_loop = loop;
+    loop_call(loop, loop->seat, from, to);
+    if (UNLIKELY(loop->owes_since != 0)) loop_pay(loop);
+    uint64_t units = first + loop_share(loop, loop->seat, &loop->part[0], 0);
+    loop->seat->in_loop = outer;
+    uint64_t end = os_ticks();
+    cost_learn(loop->seat, loop->key, end - start, min_u64(units * loop->unit, loop->count), loop->count);
+    loop_shut(loop, end);
+    loop->seat->in_loop = loop;
+    if (part_steal(loop, &loop->part[0])) loop_share(loop, loop->seat, &loop->part[0], 0); /* who left may have left some */
+    loop->seat->in_loop = outer;
+    trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
+    end = os_ticks();
+    predict_recurs(loop->seat, patterns_of(loop->seat)->loop_end, start, end);
+    patterns_of(loop->seat)->loop_end = end;
+}
+
+/* Over before anybody could come, if it takes as long as the last time. Of a body that takes longer today little is done
+ * before others may come: each step has eight times the units of those before. How long the last one takes is seen now
+ * and then alone. */
+static void loop_alone(struct loop *loop, bool is_first) {
+    uint64_t short_ticks = cost_short_ticks(loop->seat->pool);
+    bool looks = ++patterns_of(loop->seat)->loops_alone % COST_LOOK_EVERY == 0 || is_first;
+    uint64_t start = os_ticks();
+    uint64_t ticks = 0;
+    uint64_t from = 0;
+    uint64_t to = max_u64(min_u64(loop->units / 8, ALONE_FIRST), 1);
+    while (from < loop->units && ticks < short_ticks) {
+        loop_call(loop, loop->seat, (uint32_t)from, (uint32_t)to);
+        if (load_rlx(&loop->error) != 0) return;
+        from = to;
+        to = min_u64(from * 9, loop->units);
+        if (from < loop->units || looks) ticks = os_ticks() - start;
+    }
+    if (ticks < short_ticks) {
+        if (looks) cost_confirm(loop->seat, loop->key, ticks, loop->count);
+        return;
+    }
+    cost_learn(loop->seat, loop->key, ticks, min_u64(from * loop->unit, loop->count), loop->count);
+    if (from < loop->units) loop_together(loop, (uint32_t)from);
+}
+
+static int loop_run(struct loop *loop) {
+    struct weft_worker *seat = loop->seat;
+    const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
+    patterns_of(seat)->loop = loop;
+    if (loop_is_cancelled(loop))
+        store_rlx(&loop->is_cut, true);
+    else if (cost_is_short(cost, loop->count) && (!loop_is_few(loop) || cost_is_sure(cost)))
+        loop_alone(loop, cost->body != NULL);
+    else
+        loop_together(loop, 0);
+    patterns_of(seat)->loop = loop->around;
+    if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
+    return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
+}
+
+static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
+    size_t count = job->range.end - job->range.begin;
+    if (count == 0) return WEFT_OK;
+    struct loop *loop = loop_of(seat);
+    if (loop == NULL) return WEFT_ENOMEM;
+    size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
+    size_t units = (count - 1) / grain + 1;
+    if (UNLIKELY(units > UNITS_MAX)) {
+        grain *= (units - 1) / UNITS_MAX + 1;
+        units = (count - 1) / grain + 1;
+    }
+    plain_write(&loop->body, JOB_BYTES);
+    keep(loop->body, job->body);
+    keep(loop->context, job->context);
+    keep(loop->begin, job->range.begin);
+    keep(loop->count, count);
+    keep(loop->unit, grain);
+    keep(loop->units, (uint32_t)units);
+    keep(loop->function, job->function);
+    keep(loop->key, cost_key(job->function, job->site));
+    keep(loop->id, seat->frame->id);
+    keep(loop->record, seat->frame->record);
+    keep_rlx(&loop->index, seat->frame->index);
+    keep_rlx(&loop->failed_at, UINT32_MAX);
+    keep_rlx(&loop->error, 0);
+    keep_rlx(&loop->is_cut, false);
+    keep_rlx(&loop->above, seat->in_loop);
+    return loop_run(loop);
+}
+
+struct handed {
+    const struct loop_job *job;
+    int *error; /* told when the task will not run */
+};
+
+static int handed_run(void *payload, weft_worker *self) {
+    const struct handed *handed = payload;
+    if (self != NULL) return loop_start(self, handed->job);
+    *handed->error = WEFT_ESHUTDOWN;
+    return WEFT_OK;
+}
+
+/* A pool whose own threads alone may run anything: one of them calls. The caller has no more than this one task, so a bound
+ * on what waits does not concern it. */
+static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) {
+    static const weft_object type = {sizeof(struct handed), handed_run, NULL};
+    weft_group group = WEFT_GROUP_INIT;
+    int dropped = WEFT_OK;
+    struct handed handed = {job, &dropped};
+    weft_pool *pool = seat->pool;
+    seat->hands_over = true;
+    int error = weft_submit_object(pool, &group, &type, &handed);
+    seat->hands_over = false;
+    if (error == WEFT_OK) error = weft_group_wait(pool, &group);
+    return dropped != WEFT_OK ? dropped : error;
+}
+
+/* The caller runs in a frame, as a task would. */
+INLINE int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
+    struct frame frame;
+    frame_push(seat, &frame);
+    int error = loop_start(seat, job);
+    worker_flush(seat);
+    frame_pop(seat);
+    return error;
+}
+
+/* A caller from outside counts as a guest. */
+INLINE int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
+    weft_pool *pool = seat->pool;
+    int error = WEFT_ESHUTDOWN;
+    seat->guest_calls++;
+    add_rlx(&pool->guests, 1);
+    os_fence_light(R1);
+    if (!load_rlx(&pool->closed))
+        error = (pool->config.flags & WEFT_POOL_NO_HELP) != 0 ? loop_hand_over(seat, job) : loop_in_frame(seat, job);
+    seat->guest_calls--;
+    add_rel(R3, &pool->guests, UINT32_MAX);
+    return error;
+}
+
+INLINE int loop_for_job(weft_pool *pool, const struct loop_job *job) {
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    return seat->frame != NULL ? loop_start(seat, job) : loop_as_guest(seat, job);
+}
+
+NOINLINE int loop_for(weft_pool *pool, const struct loop_job *job) { return loop_for_job(pool, job); }
+
+int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context) {
+    if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
+    return loop_for_job(
+        pool, &(struct loop_job){range, body, context, (uintptr_t)body, cost_site(context, range.end - range.begin)});
+}
+
+int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body, void *context, const void *site) {
+    if (pool == NULL || body == NULL || range.begin > range.end) return WEFT_EINVAL;
+    return loop_for(pool, &(struct loop_job){range, body, context, (uintptr_t)body, (uintptr_t)site});
+}

@@ -1,0 +1,263 @@
+/* sort.c: a stable merge sort.
+ *
+ * The items are cut into pieces of equal length, a power of two of them; a loop sorts each by itself, then one loop for
+ * each level merges neighbours, from the items to a second array and back. A level is cut into chunks of its output,
+ * whose place in both inputs is found by bisection (merge path: S. Odeh, O. Green, Z. Mwassi, O. Shmueli, Y. Birk, "Merge
+ * path - parallel merging made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). Where it is cut depends on the number
+ * of items alone.
+ *
+ * Every function that moves items takes their size as an argument and is inlined where that is a constant
+ * (SORT_FOR_SIZE). A merge selects its source without a branch: which of two random items is less cannot be predicted. */
+
+#include "patterns/patterns.h"
+
+#include <string.h>
+
+#define RUN 8u /* items that are sorted by insertion */
+#ifndef PIECE_ITEMS_MIN
+#define PIECE_ITEMS_MIN 512u
+#define CHUNK_ITEMS 16384u
+#endif
+#define PIECE_ITEMS 8192u /* at most */
+#define PIECES_WANTED 8u  /* where pieces have PIECE_ITEMS_MIN items still */
+#define SMALL_BYTES 2048u /* that need no allocation */
+
+struct sort {
+    const weft_order *order;
+    unsigned char *items;
+    unsigned char *other; /* as many bytes */
+    size_t count;
+    unsigned levels; /* 1 << levels pieces */
+    unsigned level;  /* that is being merged: it makes runs of 1 << level + 1 pieces */
+    unsigned char *from;
+    unsigned char *to; /* where the pieces, or the level's output, go */
+    uint8_t *done;     /* for each piece: it is sorted, and in `to` */
+};
+
+INLINE bool is_greater(const weft_order *order, const void *left, const void *right) {
+    return order->compare(left, right, order->context) > 0;
+}
+
+/* `spare` has room for one item. */
+INLINE void insertion_sort(const weft_order *order, unsigned char *items, size_t count, unsigned char *spare, size_t size) {
+    for (size_t i = 1; i < count; i++) {
+        unsigned char *hole = items + i * size;
+        if (!is_greater(order, hole - size, hole)) continue;
+        memcpy(spare, hole, size);
+        do {
+            memcpy(hole, hole - size, size);
+            hole -= size;
+        } while (hole > items && is_greater(order, hole - size, spare));
+        memcpy(hole, spare, size);
+    }
+}
+
+/* Two sorted inputs, [at, end) each. */
+struct inputs {
+    const unsigned char *left;
+    const unsigned char *left_end;
+    const unsigned char *right;
+    const unsigned char *right_end;
+};
+
+INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* How many items can be taken before an input or the output may come to its end. */
+INLINE size_t safe_steps(const struct inputs *in, size_t room, size_t size) {
+    return least(least((size_t)(in->left_end - in->left), (size_t)(in->right_end - in->right)), room) / size;
+}
+
+/* Fills [out, out_end) with the next of both inputs. The arithmetic keeps compilers from making a branch of it. */
+INLINE void merge(const weft_order *order, struct inputs in, unsigned char *out, const unsigned char *out_end, size_t size) {
+    size_t steps;
+    while ((steps = safe_steps(&in, (size_t)(out_end - out), size)) > 0) {
+        for (; steps > 0; steps--) {
+            uintptr_t takes_right = -(uintptr_t)is_greater(order, in.left, in.right);
+            ptrdiff_t between = (ptrdiff_t)((uintptr_t)(in.right - in.left) & takes_right);
+            memcpy(out, in.left + between, size);
+            in.right += size & takes_right;
+            in.left += size & ~takes_right;
+            out += size;
+        }
+    }
+    size_t left = (size_t)min_u64((uint64_t)(in.left_end - in.left), (uint64_t)(out_end - out));
+    memcpy(out, in.left, left);
+    memcpy(out + left, in.right, (size_t)(out_end - out) - left);
+}
+
+struct pass {
+    const unsigned char *from;
+    unsigned char *to;
+    size_t bytes;
+    size_t width; /* bytes of a run in `from` */
+};
+
+/* Merges the runs two at a time. */
+INLINE void pass_run(const weft_order *order, struct pass pass, size_t size) {
+    for (size_t at = 0; at < pass.bytes; at += 2 * pass.width) {
+        size_t mid = (size_t)min_u64(at + pass.width, pass.bytes);
+        size_t end = (size_t)min_u64(at + 2 * pass.width, pass.bytes);
+        if (mid == end || !is_greater(order, pass.from + mid - size, pass.from + mid)) {
+            memcpy(pass.to + at, pass.from + at, end - at);
+            continue;
+        }
+        const struct inputs in = {pass.from + at, pass.from + mid, pass.from + mid, pass.from + end};
+        merge(order, in, pass.to + at, pass.to + end, size);
+    }
+}
+
+/* Sorts the items from begin to before end, and leaves them in sort->to. */
+INLINE void piece_sort(const struct sort *sort, size_t begin, size_t end, size_t size) {
+    size_t bytes = (end - begin) * size;
+    unsigned char *here = sort->items + begin * size;
+    unsigned char *there = sort->other + begin * size;
+    bool is_here = sort->to == sort->items; /* where this pass reads */
+    for (size_t width = RUN * size; width < bytes; width *= 2) is_here = !is_here;
+    if (!is_here) memcpy(there, here, bytes);
+    struct pass pass = {.to = is_here ? here : there, .bytes = bytes};
+    unsigned char *spare = is_here ? there : here;
+    for (size_t at = 0; at < bytes; at += RUN * size)
+        insertion_sort(sort->order, pass.to + at, (size_t)min_u64(RUN, (bytes - at) / size), spare, size);
+    for (pass.width = RUN * size; pass.width < bytes; pass.width *= 2) {
+        pass.from = pass.to;
+        pass.to = pass.from == here ? there : here;
+        pass_run(sort->order, pass, size);
+    }
+}
+
+/* How many of the first `taken` items of both sorted inputs come from the left one. */
+INLINE size_t split(const weft_order *order, struct inputs in, size_t taken, size_t size) {
+    size_t left = (size_t)(in.left_end - in.left) / size;
+    size_t right = (size_t)(in.right_end - in.right) / size;
+    size_t low = taken > right ? taken - right : 0;
+    size_t high = (size_t)min_u64(taken, left);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (is_greater(order, in.left + mid * size, in.right + (taken - mid - 1) * size))
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* Where piece `index` begins. */
+static size_t piece_begin(const struct sort *sort, size_t index) {
+    size_t pieces = (size_t)1 << sort->levels;
+    return sort->count / pieces * index + (size_t)min_u64(sort->count % pieces, index);
+}
+
+/* Writes the items from begin to before end of the level's output. */
+INLINE void chunk_merge(const struct sort *sort, size_t begin, size_t end, size_t size) {
+    size_t step = (size_t)1 << sort->level;
+    size_t pieces = (size_t)1 << sort->levels;
+    for (size_t piece = 0; piece < pieces; piece += 2 * step) {
+        size_t low = piece_begin(sort, piece);
+        size_t mid = piece_begin(sort, piece + step);
+        size_t high = piece_begin(sort, piece + 2 * step);
+        if (high <= begin) continue;
+        if (low >= end) break;
+        size_t first = low > begin ? 0 : begin - low;
+        size_t last = (size_t)min_u64(end, high) - low;
+        struct inputs in = {sort->from + low * size, sort->from + mid * size, sort->from + mid * size,
+                            sort->from + high * size};
+        size_t left = split(sort->order, in, first, size);
+        in.left += left * size;
+        in.right += (first - left) * size;
+        merge(sort->order, in, sort->to + (low + first) * size, sort->to + (low + last) * size, size);
+    }
+}
+
+/* Calls with a size that the compiler knows. */
+#define SORT_FOR_SIZE(function, sort, begin, end)                                                                           \
+    do {                                                                                                                    \
+        switch ((sort)->order->size) {                                                                                      \
+        case 4: function(sort, begin, end, 4); break;                                                                       \
+        case 8: function(sort, begin, end, 8); break;                                                                       \
+        case 16: function(sort, begin, end, 16); break;                                                                     \
+        default: function(sort, begin, end, (sort)->order->size); break;                                                    \
+        }                                                                                                                   \
+    } while (0)
+
+static int pieces_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct sort *sort = context;
+    (void)self;
+    for (size_t i = begin; i < end; i++) {
+        SORT_FOR_SIZE(piece_sort, sort, piece_begin(sort, i), piece_begin(sort, i + 1));
+        sort->done[i] = 1;
+    }
+    return 0;
+}
+
+static int chunks_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct sort *sort = context;
+    (void)self;
+    for (size_t i = begin; i < end; i++) {
+        size_t first = i * CHUNK_ITEMS;
+        SORT_FOR_SIZE(chunk_merge, sort, first, (size_t)min_u64(first + CHUNK_ITEMS, sort->count));
+    }
+    return 0;
+}
+
+/* A loop did not run to its end. The pieces that were sorted elsewhere come back. */
+static void pieces_restore(const struct sort *sort) {
+    size_t size = sort->order->size;
+    for (size_t i = 0; i < (size_t)1 << sort->levels && sort->to != sort->items; i++) {
+        size_t begin = piece_begin(sort, i) * size;
+        if (sort->done[i]) memcpy(sort->items + begin, sort->other + begin, piece_begin(sort, i + 1) * size - begin);
+    }
+}
+
+static int sort_run(weft_pool *pool, struct sort *sort) {
+    size_t pieces = (size_t)1 << sort->levels;
+    sort->to = sort->levels % 2 == 0 ? sort->items : sort->other;
+    int error = weft_for(pool, (weft_range){0, pieces, 1}, pieces_body, sort);
+    if (error != WEFT_OK) {
+        pieces_restore(sort);
+        return error;
+    }
+    size_t chunks = sort->count / CHUNK_ITEMS + (sort->count % CHUNK_ITEMS != 0);
+    for (sort->level = 0; sort->level < sort->levels; sort->level++) {
+        sort->from = sort->to;
+        sort->to = sort->from == sort->items ? sort->other : sort->items;
+        error = weft_for(pool, (weft_range){0, chunks, 1}, chunks_body, sort);
+        if (error == WEFT_OK) continue;
+        if (sort->from == sort->other) memcpy(sort->items, sort->other, sort->count * sort->order->size);
+        return error;
+    }
+    return WEFT_OK;
+}
+
+static unsigned choose_levels(size_t count) {
+    unsigned levels = 0;
+    while (count >> levels > PIECE_ITEMS || (1u << levels < PIECES_WANTED && count >> (levels + 1) >= PIECE_ITEMS_MIN))
+        levels++;
+    return levels;
+}
+
+static int sort_with_memory(weft_pool *pool, void *items, size_t count, const weft_order *order) {
+    unsigned char small[SMALL_BYTES] ALIGNED(CACHE_LINE);
+    struct sort sort = {.order = order, .items = items, .count = count, .levels = choose_levels(count)};
+    size_t bytes = count * order->size + ((size_t)1 << sort.levels);
+    unsigned char *memory = bytes <= sizeof small ? small : os_alloc(bytes);
+    if (memory == NULL) return WEFT_ENOMEM;
+    sort.other = memory;
+    sort.done = memory + count * order->size;
+    memset(sort.done, 0, (size_t)1 << sort.levels);
+    int error = sort_run(pool, &sort);
+    if (memory != small) os_free(memory);
+    return error;
+}
+
+int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *order) {
+    if (pool == NULL || order == NULL || order->compare == NULL || order->size == 0) return WEFT_EINVAL;
+    if ((items == NULL && count > 0) || count > PTRDIFF_MAX / 2 / order->size) return WEFT_EINVAL;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    if (count < 2) return WEFT_OK;
+    guest_enter(seat);
+    error = sort_with_memory(pool, items, count, order);
+    guest_leave(seat);
+    return error;
+}

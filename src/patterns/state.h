@@ -1,0 +1,66 @@
+/* state.h: what forked calls and loops keep of a seat. Nobody else reads it. */
+#ifndef WEFT_PATTERNS_STATE_H
+#define WEFT_PATTERNS_STATE_H
+
+#include "patterns/patterns.h"
+
+/* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
+struct fork_span;
+struct fork_call;
+struct forks {
+    ATOMIC(struct fork_span *) first;   /* its chain of spans; or NULL */
+    ATOMIC(struct fork_span *) current; /* where its thread forks; NULL: nowhere */
+    ATOMIC(uint64_t) offer;             /* counts changes; odd: anybody may take the call of offered_place */
+    ATOMIC(weft_place *) offered_place; /* written before the offer; so the next */
+    ATOMIC(weft_fork_fn) offered_fn;    /* the call's */
+    ATOMIC(weft_place *) waits_for;     /* its thread waits in the join of this place, or NULL */
+    ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
+    uint32_t taken;                     /* calls its thread has taken */
+    struct fork_call *running;          /* the one it runs, or NULL */
+};
+
+/* Calls that a thief has opened one after the other, as far as it is in them (fork.c). */
+struct fork_row {
+    const struct weft_worker *owner; /* or NULL */
+    weft_place *last;                /* that it has taken */
+    uint32_t left;                   /* after that */
+    uint32_t size;                   /* of the next row */
+};
+
+/* How long loops took (cost.c): those of a body at a site, and those of a body that were the first at theirs. */
+#define LOOP_COSTS 32u
+#define LOOP_BODIES 8u
+struct loop_body {
+    uintptr_t function;
+    uint64_t ticks_256; /* the last one, per index, in 1/256 ticks */
+    uint16_t since;     /* such loops since the last long one; at most COST_NEAR */
+};
+struct loop_cost {
+    uint64_t key;
+    uint64_t ticks_256;     /* the last one, per index, in 1/256 ticks; 0: not known */
+    struct loop_body *body; /* it has not run yet; else NULL */
+    uint32_t short_max;     /* indices that are over before anybody could come */
+    uint16_t since;         /* loops since the last long one; at most COST_NEAR */
+    uint16_t doubt;         /* loops more that count as not known */
+};
+
+/* Only the seat's own thread touches a field, unless it says otherwise. */
+struct patterns_seat {
+    struct forks forks;          /* as it says: takers and askers */
+    ATOMIC(struct loop *) loops; /* one for each depth; never shortened. Read by helpers */
+    ALIGNED(CACHE_LINE) struct fork_row row;
+    struct loop *loop; /* the innermost one that it calls, or NULL */
+    uint32_t loops_alone;
+    uint64_t loop_end; /* ticks: when its last loop with an open door ended */
+    uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
+    struct loop_cost loop_costs[LOOP_COSTS];
+    struct loop_body loop_bodies[LOOP_BODIES];
+};
+
+_Static_assert(sizeof(struct patterns_seat) <= SEAT_PATTERNS_BYTES, "sched/worker.h has room for it");
+INLINE struct patterns_seat *patterns_of(const struct weft_worker *seat) {
+    return (struct patterns_seat *)(void *)seat->patterns;
+}
+INLINE struct forks *forks_of(const struct weft_worker *seat) { return &patterns_of(seat)->forks; }
+
+#endif

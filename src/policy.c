@@ -1,0 +1,155 @@
+/* policy.c: the scheduling policy that a pool asks for, and what became of it. What each worker does about it, and why spins
+ * are bounded, is told in sched/real.c. */
+#include "front.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SPIN_PART 8u /* of what the system allows */
+
+bool policy_is_sound(const weft_config *config) {
+    uint64_t deadline_ns = config->deadline_ns == 0 ? config->period_ns : config->deadline_ns;
+    bool has_times = (config->runtime_ns | config->deadline_ns | config->period_ns) != 0;
+    switch (config->policy) {
+    case WEFT_POLICY_INHERIT: return config->priority == 0 && !has_times;
+    case WEFT_POLICY_FIFO:
+    case WEFT_POLICY_RR: return config->priority >= 1 && config->priority <= 99 && !has_times;
+    case WEFT_POLICY_DEADLINE:
+        return config->priority == 0 && config->runtime_ns > 0 && config->runtime_ns <= deadline_ns &&
+               deadline_ns <= config->period_ns && config->period_ns <= INT64_MAX && config->cpus == NULL &&
+               (config->flags & WEFT_POOL_BIND) == 0;
+    default: return false;
+    }
+}
+
+static uint64_t ticks_of(const weft_pool *pool, uint64_t ns) {
+    return min_u64(ns, INT64_MAX / pool->ticks_per_us) * pool->ticks_per_us / 1000;
+}
+
+/* For workers of that policy. While they run, where it was refused to all of them. */
+static void bound_spins(weft_pool *pool, uint32_t policy) {
+    const weft_config *config = &pool->config;
+    uint64_t runtime_ns = 0;
+    uint64_t period_ns = 0;
+    uint64_t spin_ticks = ticks_of(pool, config->spin_ns < 0 ? 0 : (uint64_t)config->spin_ns);
+    if (policy == WEFT_POLICY_DEADLINE) {
+        runtime_ns = config->runtime_ns;
+        period_ns = config->period_ns;
+    } else if (policy != WEFT_POLICY_INHERIT || os_policy_is_real_time()) {
+        runtime_ns = os_real_time_share(&period_ns);
+    }
+    uint64_t share_ticks = ticks_of(pool, runtime_ns) / SPIN_PART;
+    if (runtime_ns != 0) spin_ticks = min_u64(spin_ticks, share_ticks);
+    store_rlx(&pool->real.share_ticks, share_ticks);
+    store_rlx(&pool->real.window_ticks, runtime_ns == 0 ? 0 : max_u64(ticks_of(pool, period_ns), 1));
+    store_rlx(&pool->spin_ticks, spin_ticks);
+    store_rlx(&pool->spin_now, spin_ticks);
+}
+
+void policy_configure(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    if (config->deadline_ns == 0) config->deadline_ns = config->period_ns;
+    pool->store.locks = (config->flags & WEFT_POOL_LOCK) != 0;
+    if (config->policy == WEFT_POLICY_DEADLINE || (config->flags & WEFT_POOL_BIND) != 0) {
+        config->flags |= WEFT_POOL_NO_PLACING;
+        pool->placing = false;
+    }
+    if ((config->flags & WEFT_POOL_BIND) != 0 && config->cpus == NULL) os_cpuset_current(&pool->cpus);
+    store_lock(&pool->store, pool, round_up(sizeof *pool, os_page_size()));
+    bound_spins(pool, config->policy);
+}
+
+/* ---- what became of it -------------------------------------------------------------------------------------------- */
+
+int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
+    if (pool == NULL || outcome == NULL || !struct_size_is_sound(outcome->struct_size)) return WEFT_EINVAL;
+    weft_real_time found = {.struct_size = outcome->struct_size,
+                            .policy_refused = load_rlx(&pool->real.policy_refused),
+                            .policy_errno = load_rlx(&pool->real.policy_error),
+                            .bind_refused = load_rlx(&pool->real.bind_refused),
+                            .bind_errno = load_rlx(&pool->real.bind_error),
+                            .lock_errno = load_rlx(&pool->store.lock_error),
+                            .locked_bytes = load_rlx(&pool->store.locked_bytes),
+                            .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes)};
+    memcpy(outcome, &found, min_u64(outcome->struct_size, sizeof found));
+    return WEFT_OK;
+}
+
+/* The configuration has what is in force. */
+static void tell_spin(weft_pool *pool) {
+    uint64_t most_ns = load_rlx(&pool->real.share_ticks) * 1000 / pool->ticks_per_us;
+    if (load_rlx(&pool->real.window_ticks) == 0 || pool->config.spin_ns <= (int64_t)most_ns) return;
+    pool->config.spin_ns = most_ns == 0 ? WEFT_SPIN_NONE : (int64_t)most_ns;
+}
+
+void policy_started(weft_pool *pool) {
+    weft_real_time found = {.struct_size = sizeof found};
+    char *to = pool->real.refused;
+    size_t room = sizeof pool->real.refused;
+    int length = 0;
+    weft_pool_real_time(pool, &found);
+    if (found.policy_refused >= load_rlx(&pool->workers)) bound_spins(pool, WEFT_POLICY_INHERIT);
+    tell_spin(pool);
+    if (found.policy_refused > 0)
+        length += snprintf(to, room, "policy of %u workers (%s)", found.policy_refused, os_error_name(found.policy_errno));
+    if (found.bind_refused > 0)
+        length += snprintf(to + length, room - (size_t)length, "%scpu of %u workers (%s)", length > 0 ? ", " : "",
+                           found.bind_refused, os_error_name(found.bind_errno));
+    if (found.unlocked_bytes > 0)
+        length += snprintf(to + length, room - (size_t)length, "%slock of %llu bytes (%s)", length > 0 ? ", " : "",
+                           (unsigned long long)found.unlocked_bytes, os_error_name(found.lock_errno));
+    pool->config.refused = length > 0 ? to : NULL;
+}
+
+/* ---- as text ------------------------------------------------------------------------------------------------------ */
+
+/* Digits at *text, moved past them and past one `end`. */
+static bool parse_part(const char **text, char end, uint64_t *number) {
+    const char *at = *text;
+    *number = 0;
+    for (; *at >= '0' && *at <= '9' && *number < UINT64_MAX / 16; at++) *number = *number * 10 + (uint64_t)(*at - '0');
+    if (at == *text || *at != end) return false;
+    *text = at + 1;
+    return true;
+}
+
+bool policy_parse(weft_config *config, const char *text) {
+    uint64_t priority = 0;
+    uint64_t runtime_ns = 0;
+    uint64_t deadline_ns = 0;
+    uint64_t period_ns = 0;
+    enum weft_policy policy = WEFT_POLICY_INHERIT;
+    bool is_fine = strcmp(text, "inherit") == 0;
+    if (strncmp(text, "fifo:", 5) == 0 || strncmp(text, "rr:", 3) == 0) {
+        policy = text[0] == 'f' ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
+        text = strchr(text, ':') + 1;
+        is_fine = parse_part(&text, 0, &priority);
+    } else if (strncmp(text, "deadline:", 9) == 0) {
+        policy = WEFT_POLICY_DEADLINE;
+        text += 9;
+        is_fine =
+            parse_part(&text, ':', &runtime_ns) && parse_part(&text, ':', &deadline_ns) && parse_part(&text, 0, &period_ns);
+    }
+    const weft_config wish = {.policy = policy,
+                              .priority = (uint32_t)min_u64(priority, UINT32_MAX),
+                              .runtime_ns = runtime_ns,
+                              .deadline_ns = deadline_ns,
+                              .period_ns = period_ns};
+    if (!is_fine || !policy_is_sound(&wish)) return false;
+    config->policy = wish.policy;
+    config->priority = wish.priority;
+    config->runtime_ns = wish.runtime_ns;
+    config->deadline_ns = wish.deadline_ns;
+    config->period_ns = wish.period_ns;
+    return true;
+}
+
+void policy_format(const weft_config *config, char *text, size_t size) {
+    if (config->policy == WEFT_POLICY_FIFO || config->policy == WEFT_POLICY_RR)
+        snprintf(text, size, "%s:%u", config->policy == WEFT_POLICY_FIFO ? "fifo" : "rr", config->priority);
+    else if (config->policy == WEFT_POLICY_DEADLINE)
+        snprintf(text, size, "deadline:%llu:%llu:%llu", (unsigned long long)config->runtime_ns,
+                 (unsigned long long)config->deadline_ns, (unsigned long long)config->period_ns);
+    else
+        snprintf(text, size, "inherit");
+}

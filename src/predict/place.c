@@ -1,0 +1,41 @@
+/* place.c: on which CPU a parked worker is to wake: not on its waker's, while another is free. What is done for that is
+ * affinity.c's. */
+#include "predict/state.h"
+
+/* The CPU to keep off: of the thread that woke it, or, when the clock did, of the one that submits. A caller that only waits
+ * gives its CPU away at once: where it woke the worker there is none. */
+static uint32_t wakers_cpu(const struct weft_worker *seat, bool was_woken) {
+    const weft_pool *pool = seat->pool;
+    uint32_t submits = load_rlx(&pool->from_cpu);
+    uint32_t from = was_woken ? load_rlx(&pool->park.slots[seat->index].sent_from) : submits;
+    return from == submits && load_rlx(&pool->outside_sleeps) ? OS_NO_CPU : from;
+}
+
+static bool is_placed(const struct weft_worker *seat) { /* as ADR 13 says */
+    return seat->pool->placing && load_rlx(&seat->task_ticks) < seat->pool->brief_ticks;
+}
+/* So many are woken first, and one CPU is their waker's. */
+static bool is_first(const struct weft_worker *seat) { return seat->index + 1 < seat->pool->cpus_allowed; }
+
+void place_before_park(struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    struct predict_seat *mine = predict_of(seat);
+    mine->is_placed = is_placed(seat);
+    if (!mine->is_placed) return;
+    if (costs_are_tried(pool))
+        affinity_pin(&mine->affinity, seat->index);
+    else if (!mine->by_clock) /* which wakes threads where they fell asleep */
+        affinity_before_sleep(&mine->affinity,
+                              is_first(seat) && workers_awake(pool) < pool->cpus_allowed); /* itself among them */
+}
+
+void place_after_park(struct weft_worker *seat, bool was_woken) {
+    const weft_pool *pool = seat->pool;
+    struct predict_seat *mine = predict_of(seat);
+    if (!mine->is_placed) return;
+    bool has_room = is_first(seat) && workers_leave_room(pool);
+    bool is_there = affinity_after_sleep(&mine->affinity, has_room, wakers_cpu(seat, was_woken));
+    mine->by_clock = !was_woken && mine->plan.wake != 0;
+    /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
+    if (is_there && mine->by_clock) affinity_leave(&mine->affinity);
+}

@@ -1,0 +1,38 @@
+/* predict.h: the room's door: what src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
+ *
+ * predict/ is for guesses: when work comes (expect.c), how long tasks take (tasks.c), what a wake costs and who had better look
+ * around than sleep (idle.c), on which CPU to sleep (place.c, affinity.c), who is near (near.c). All of it may be wrong or
+ * missing, and the pool works: so nothing in here decides what runs, counts tasks, or is relied on for a wake. What the guesses
+ * are told by stands in sched (pool->brisk, brief, spin_now, from_cpu; seat->task_ticks, scout_ticks, near; the lane's brisk),
+ * for who reads it there; the rest is in state.h, and nobody else's. */
+#ifndef WEFT_PREDICT_H
+#define WEFT_PREDICT_H
+
+#include "sched/sched.h"
+
+/* idle.c */
+bool doze_suffices(const struct weft_worker *seat, const struct park_view *view);
+enum doze_end doze(struct weft_worker *seat, bool is_scout, uint64_t *since);
+void costs_init(weft_pool *pool);
+uint64_t costs_trial_ns(const weft_pool *pool);
+void costs_try(weft_pool *pool);
+uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
+void ready_woken(struct weft_worker *seat);
+void ready_scouted(struct weft_worker *seat, bool came, bool looked_on);
+uint64_t ready_step_ticks(const struct weft_worker *seat);
+void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end);
+void look_out(struct weft_worker *seat);
+
+/* tasks.c */
+void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
+
+/* place.c */
+void place_before_park(struct weft_worker *seat);
+void place_after_park(struct weft_worker *seat, bool was_woken);
+
+/* near.c: reads the topology where it makes a difference; no memory: nothing is near. By a worker that begins, or may have been
+ * moved to another CPU meanwhile. */
+void near_configure(weft_pool *pool);
+void near_moved(struct weft_worker *seat);
+
+#endif

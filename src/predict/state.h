@@ -1,0 +1,51 @@
+/* state.h: what prediction keeps of a seat and of a pool. Nobody else reads it. */
+#ifndef WEFT_PREDICT_STATE_H
+#define WEFT_PREDICT_STATE_H
+
+#include "predict/affinity.h"
+#include "predict/expect.h"
+#include "predict/predict.h"
+
+/* Written by the seat's own thread, but for the first. */
+struct predict_seat {
+    ATOMIC(uint64_t) claim_seen; /* the dozer's: claim_mark of this seat's claim when it last looked */
+    ATOMIC(uint32_t) runs_on;    /* near.c: CPU + 1, where the pool asks for that; a hint for all */
+    uint32_t moves_seen;         /* of the pool's moves */
+    uint32_t timed;              /* tasks.c: claims timed since the last long one */
+    uint32_t briefs;             /* how sure it is that tasks are brief */
+    uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
+    bool dozed_in_vain;          /* idle.c: there was nothing to guard: it parks now */
+    bool is_placed;              /* place.c: before its present sleep */
+    bool by_clock;               /* its last sleep ended when it had planned to */
+    uint32_t steps;              /* how sure it is that more work comes when others have run what they run */
+    uint64_t idle_since;         /* ticks: the first time that it found nothing to do after it had worked */
+    uint64_t recurs_ns;          /* what its loops told the first worker last */
+    struct expect_plan plan;     /* for its present sleep */
+    struct expect expect;
+    struct affinity affinity;
+};
+
+/* Hints, by any thread, but for the topology, which is written before the pool's threads start. */
+struct predict_pool {
+    ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept */
+    ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
+    ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (idle.c) */
+    ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
+    ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
+    ATOMIC(uint32_t) blocks;                 /* how often brief tasks were seen to block lately */
+    ATOMIC(uint32_t) moves;                  /* times that a worker was found on another CPU than before */
+    uint16_t *shared;                        /* what CPUs share, as os_topology has it; NULL: it makes no difference */
+    uint32_t shared_cpus;
+};
+
+_Static_assert(sizeof(struct predict_seat) <= SEAT_PREDICT_BYTES && sizeof(struct predict_pool) <= POOL_PREDICT_BYTES,
+               "sched/worker.h has room for them");
+INLINE struct predict_seat *predict_of(const struct weft_worker *seat) {
+    return (struct predict_seat *)(void *)seat->predict;
+}
+INLINE struct predict_pool *predict_of_pool(const weft_pool *pool) { return (struct predict_pool *)(void *)pool->predict; }
+
+/* Are sleepers to stay on a CPU each, for a trial? */
+bool costs_are_tried(const weft_pool *pool);
+
+#endif

@@ -1,0 +1,153 @@
+/* after.c: tasks that start when a group has finished. The protocol stands in held.c.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   V1  hold: fence                       sc       G4  the last to complete does not see the held task, nor this thread the
+ *                                                    completion: it never starts. Also T17: a waiter that could help with the
+ *                                                    group sleeps
+ *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what those of the group wrote
+ */
+#include "sched/task.h"
+
+#include <string.h>
+
+/* Puts the task into a lane of the calling thread; without memory for that the thread runs it at once. */
+static void start(struct weft_worker *seat, struct held *held) {
+    if (seat->pool->config.queue_max != 0) add_rlx(&seat->pool->queued, 1);
+    if (!task_put(seat, held->id, held->record, held->cells)) {
+        struct frame frame;
+        frame_push(seat, &frame);
+        worker_run_cell(seat, held->cells);
+        worker_flush(seat);
+        frame_pop(seat);
+    }
+    seat->lane = &seat->pool->blank;
+    held_put(&seat->pool->groups, held);
+}
+
+/* What was to be submitted. */
+struct after_task {
+    weft_fn fn;
+    const void *payload;
+    size_t size;
+    const weft_object *type; /* or NULL */
+    void *object;
+};
+
+static int submit_at_once(weft_pool *pool, weft_group *group, const struct after_task *task) {
+    if (task->type != NULL) return weft_submit_object(pool, group, task->type, task->object);
+    return weft_submit(pool, group, task->fn, task->payload, task->size);
+}
+
+/* The task as it will lie in a lane, but for its group. false: no memory. */
+static bool held_fill(struct held *held, const struct after_task *task) {
+    struct cell *cell = held->cells;
+    cell->fn = task->fn;
+    cell->meta = meta_make(0, 0, CELL_NO_PAYLOAD, 0);
+    if (task->payload == NULL) return true;
+    if (task->size <= HELD_INLINE_MAX) {
+        cell->meta = meta_make(0, (uint32_t)task->size, task->type == NULL ? CELL_INLINE : CELL_OBJECT, 0);
+        memcpy(cell->payload, task->payload, task->size);
+        return true;
+    }
+    const struct heap_payload heap = {weft_alloc(task->size), task->size};
+    if (heap.copy == NULL) return false;
+    memcpy(heap.copy, task->payload, task->size);
+    memcpy(cell->payload, &heap, sizeof heap);
+    cell->meta = meta_make(0, sizeof heap, CELL_HEAP, 0);
+    return true;
+}
+
+static void held_drop(struct groups *groups, struct held *held) {
+    struct heap_payload heap;
+    memcpy(&heap, held->cells->payload, sizeof heap);
+    if (meta_kind(held->cells->meta) == CELL_HEAP) weft_free(heap.copy);
+    held_put(groups, held);
+}
+
+/* Counts the task in its group. */
+static int held_count(struct weft_worker *seat, weft_group *group, struct held *held) {
+    for (;;) {
+        int error;
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        struct lane *lane = task_enter(seat, group, &error);
+        if (lane == NULL) return error;
+        uint32_t sequence;
+        held->id = lane->group_id;
+        held->record = lane->record;
+        if (!task_count(seat, lane, &sequence)) continue;
+        held->cells->meta |= meta_make(held->record->item.index, 0, CELL_INLINE, sequence);
+        return WEFT_OK;
+    }
+}
+
+/* Inside a wait on the group `id`: WEFT_OK when the task will start and that wait be ended. */
+static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct held *held) {
+    weft_pool *pool = seat->pool;
+    if (!held_add(&pool->groups, record, id, held)) {
+        task_undo(seat, held->record);
+        return WEFT_EDEADLK;
+    }
+    fence_sc(V1);
+    if (load_rlx(&pool->park.word[0].helpers) > 0) worker_wake_helpers(pool, id);
+    if (record_is_finished(record)) worker_start_held(seat, record);
+    return WEFT_OK;
+}
+
+/* The record of the group `after`, in a wait on it. NULL: it has finished, or is none of this pool's: *error. */
+static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *id, int *error) {
+    *error = WEFT_OK;
+    *id = load_acq(V2, id_of(after));
+    if (*id == 0) return NULL;
+    struct record *record = record_at(&pool->groups, id_index(*id));
+    if (record != NULL && record_enter(&pool->groups, record, *id)) return record;
+    if (record == NULL || group_is_astray(&pool->groups, record, id_of(after), *id)) *error = WEFT_EINVAL;
+    return NULL;
+}
+
+/* The task will start when the wait on the group `id` ends. On error nothing happened. */
+static int submit_held(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
+                       const struct after_task *task) {
+    struct groups *groups = &seat->pool->groups;
+    struct held *held = held_get(groups);
+    if (held == NULL) return WEFT_ENOMEM;
+    held->start = start;
+    if (!held_fill(held, task)) {
+        held_put(groups, held);
+        return WEFT_ENOMEM;
+    }
+    int error = held_count(seat, group, held);
+    if (error == WEFT_OK) error = hold(seat, record, id, held);
+    if (error != WEFT_OK) held_drop(groups, held);
+    return error;
+}
+
+static int submit_after(weft_pool *pool, weft_after groups, const struct after_task *task) {
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    if (groups.after == NULL) groups.after = &pool->group;
+    if (groups.group == NULL) groups.group = &pool->group;
+    if (groups.after == groups.group) return WEFT_EDEADLK;
+    guest_enter(seat);
+    uint64_t id;
+    struct record *record = after_group(pool, groups.after, &id, &error);
+    if (record == NULL) {
+        if (error == WEFT_OK) error = submit_at_once(pool, groups.group, task);
+    } else {
+        error = submit_held(seat, record, id, groups.group, task);
+        if (error != WEFT_OK) record_leave(&pool->groups, record, false);
+    }
+    guest_leave(seat);
+    return error;
+}
+
+int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void *payload, size_t size) {
+    if (pool == NULL || fn == NULL || (payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){.fn = fn, .payload = payload, .size = size});
+}
+
+int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object) {
+    bool is_good = type != NULL && type->run != NULL && type->move == NULL && type->size <= HELD_INLINE_MAX;
+    if (pool == NULL || object == NULL || !is_good) return WEFT_EINVAL;
+    return submit_after(pool, groups, &(struct after_task){type->run, object, type->size, type, object});
+}

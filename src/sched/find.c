@@ -1,0 +1,192 @@
+/* find.c: looking for something to run.
+ *
+ * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers'
+ * claims, then at the other sources of work (source.h). What goes before all this, and after, is rank.c's.
+ *
+ * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all
+ * around. */
+#include "sched/find.h"
+
+#include "sched/rank.h"
+
+#ifndef BRISK_PAUSES
+#define BRISK_PAUSES 40
+#endif
+#define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+
+static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
+    if (load_rlx(&lane->brisk) == 0) return 1;
+    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
+    return (uint32_t)min_u64(fair, pool->claim_max);
+}
+
+void find_pause(const weft_pool *pool, uint32_t *turn) {
+    int pauses = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
+    for (int i = 0; i < pauses; i++) {
+        os_pause();
+        os_take_turns(turn);
+    }
+}
+
+static enum claim_source claim_source_of(const struct weft_worker *seat, const struct weft_worker *owner) {
+    return owner != seat && seat_is_inside(owner) ? CLAIM_STOLEN : CLAIM_LANE;
+}
+
+/* Where it claimed last. */
+static void find_note(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane) {
+    seat->taken = lane;
+    seat->taken_seat = owner->index;
+    seat->taken_from = claim_source_of(seat, owner);
+    PROBE(take, seat->index, owner->index);
+}
+
+/* In that lane and those after it, of the same owner. */
+static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *owner, struct lane *lane, lane_filter filter,
+                          struct find *find) {
+    for (; lane != NULL; lane = load_rlx(&lane->next)) {
+        if (lane_is_empty(lane)) continue;
+        uint32_t most = filter == rank_is_background ? 1 : claim_size(seat->pool, lane);
+        find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
+        if (find->tasks == 0) continue;
+        find->lane = lane;
+        find_note(seat, owner, lane);
+        return true;
+    }
+    return false;
+}
+
+static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 1; i < count; i++) {
+        struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
+        if (other == NULL || !claim_has_rest(&other->claim)) continue;
+        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
+        find->tasks = 2; /* or one: run as a claim of several */
+        find->lane = seat->taken = NULL;
+        seat->taken_from = CLAIM_REVOKED;
+        return true;
+    }
+    return false;
+}
+
+/* At all seats, from that one on; from its own: the near ones first. */
+static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = first == seat->index ? worker_victim(seat, i, count) : (first + i) % count;
+        const struct weft_worker *owner = worker_seat(seat->pool, index);
+        if (owner != NULL && find_in_lanes(seat, owner, worker_lanes(owner), filter, find)) return true;
+    }
+    return false;
+}
+
+/* Lane, its owner and its group's record of the task that is due first. NULL: none. */
+static struct lane *due_first(const weft_pool *pool, const struct weft_worker **owner, uint32_t *record) {
+    struct lane *first = NULL;
+    uint64_t earliest = UINT64_MAX;
+    uint32_t seats = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < seats; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
+            uint32_t its_record;
+            uint64_t deadline_ns = rank_deadline_ns(pool, lane, &its_record);
+            if (deadline_ns >= earliest) continue;
+            earliest = deadline_ns;
+            first = lane;
+            *owner = other;
+            *record = its_record;
+        }
+    }
+    return first;
+}
+
+#define DUE_TRIES 8u /* each time another thread was faster */
+
+static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
+    for (unsigned i = 0; i < DUE_TRIES; i++) {
+        const struct weft_worker *owner;
+        uint32_t record;
+        find->lane = due_first(seat->pool, &owner, &record);
+        if (find->lane == NULL) return false;
+        find->tasks = lane_claim(find->lane, 1, rank_is_record, &record, &find->piece);
+        if (find->tasks == 0) continue;
+        find_note(seat, owner, find->lane);
+        return true;
+    }
+    return false;
+}
+
+static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
+    if (load_rlx(&seat->pool->groups.due) != 0 && find_due(seat, find)) return true;
+    return find_in_seats(seat, seat->index, rank_is_urgent, find);
+}
+
+/* In the lane it took from last, or, when that has had its turn, in all from the next one on. */
+static bool find_in_turn(struct weft_worker *seat, struct find *find) {
+    uint32_t first = seat->index;
+    if (seat->taken != NULL && seat->claims_left-- > 0) {
+        find->lane = seat->taken;
+        uint32_t turn = 0;
+        bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->brisk); /* by another thread, meanwhile */
+        if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool, &turn);
+        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
+        if (find->tasks > 0) return true;
+    } else if (seat->taken != NULL) {
+        const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
+        seat->claims_left = CLAIMS_PER_LANE;
+        if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), rank_is_prompt, find)) return true;
+        first = owner->index + 1;
+    }
+    seat->claims_left = CLAIMS_PER_LANE;
+    return find_in_seats(seat, first, rank_is_prompt, find);
+}
+
+static NOINLINE bool find_background(struct weft_worker *seat, struct find *find) {
+    if (!rank_take(seat->pool)) return false;
+    find->is_background = find_in_seats(seat, seat->index, rank_is_background, find);
+    if (!find->is_background) rank_give(seat);
+    return find->is_background;
+}
+
+bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
+    find->is_background = false;
+    if (rank_has_urgent(seat->pool) && find_urgent(seat, find)) return true;
+    if (find_in_turn(seat, find)) return true;
+    if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
+    find->tasks = 0;
+    if (sources_find(seat, (force & FORCE_SOURCES) != 0, &find->work)) return true;
+    if (rank_has_background(seat->pool) && find_background(seat, find)) return true;
+    sources_ask(seat->pool, NULL, false);
+    return false;
+}
+
+bool find_sees(const weft_pool *pool, bool claims) {
+    bool offers = load_rlx(&pool->offers) > 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *owner = worker_seat(pool, i);
+        if (owner == NULL) continue;
+        if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
+        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane) && !rank_holds(pool, lane)) return true;
+    }
+    return sources_are_open(pool);
+}
+
+bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
+                   struct piece *piece) {
+    seat->help_from = claim_source_of(seat, seat);
+    return !lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0;
+}
+
+bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
+    uint32_t count = load_rlx(&seat->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *owner = worker_seat(seat->pool, worker_victim(seat, i, count));
+        if (owner == NULL) continue;
+        seat->help_from = claim_source_of(seat, owner);
+        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
+            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
+    }
+    return false;
+}

@@ -1,0 +1,34 @@
+/* find.h: what there is to run. */
+#ifndef WEFT_FIND_H
+#define WEFT_FIND_H
+
+#include "sched/source.h"
+
+struct find {
+    struct lane *lane; /* where they were claimed; NULL: from another's claim */
+    struct piece piece;
+    uint32_t tasks;     /* 0: `work`, of another source */
+    bool is_background; /* one task, in a slot that was taken for it */
+    struct source_work work;
+};
+
+/* What may be taken though its thread does not offer it. */
+enum { FORCE_CLAIMS = 1, FORCE_SOURCES = 2 };
+
+/* Claims something to run. `force`: also what another worker has claimed and not begun, what the
+ * threads of other sources hold back. */
+bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
+/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
+bool find_sees(const weft_pool *pool, bool claims);
+/* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. That
+ * is long enough to keep others from the CPU: `turn` is os_take_turns's. */
+void find_pause(const weft_pool *pool, uint32_t *turn);
+
+/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
+ * worker_run_help. */
+bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
+/* The same from that lane of the seat's own alone. */
+bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
+                   struct piece *piece);
+
+#endif

@@ -1,0 +1,286 @@
+/* group.c: counting tasks without a shared counter, and ending a group exactly once.
+ *
+ * Each thread counts what it submits and what it completes in a line of its own (F. Mattern, "Algorithms for distributed
+ * termination detection", 1987, doi:10.1007/BF01782776: two sums over monotonic counters). A waiter sums completions first,
+ * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
+ * counted before its completion.
+ *
+ * Waiting: the waiter counts itself in `waiting`, says on its seat what it waits for, fences, sums again, then
+ * sleeps (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits
+ * sums for itself. Of two that complete at once, at least one sees the other's count, and the waiter is woken.
+ *
+ * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
+ * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
+ * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
+ * noted (G9) when they first turn to the group: the group's own tasks are no strangers, for they run only while it is
+ * unfinished. Tasks of groups below it are strangers: it may end before them.
+ *
+ * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G21,
+ * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks.
+ *
+ * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
+ * begin where its line stood at its first submission to the group; those of threads that share one, where it stood when
+ * the group began: there each would have another beginning from one submission to the next.
+ *
+ * Ids: a weft_group that nobody waited for keeps its id, also beyond the end of its pool, and may come to another pool. So
+ * no two records of the process, of one pool or of several, ever have the same one: a record takes its generations in
+ * blocks, by a count of blocks that belongs to the process and to the records of its index (and to each 1024th other). An id
+ * comes again when its record's index has seen 2^41 groups in the process (three days of nothing else), or 2^33 pools; where
+ * pools have a million groups at once 2^23 of those. It is mistaken for an old one then only if a weft_group has kept just
+ * that. An id that its record does not serve is of a group that ends just now, or strange here. Who ends a group takes the
+ * id away first, and who has tried record_enter sees that: so an id that stands there still is strange (group_is_astray).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   G1  line_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
+ *                                                     lines): a completion is lost, the wait never ends
+ *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
+ *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
+ *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that has been freed; split: freed under it,
+ *   or never
+ *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
+ *   G7  record_close: CAS id             relaxed  G14 split: two close, and the record serves two groups
+ *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
+ *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
+ *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
+ *   G11 record_close: fence              sc       G10, T17 see G10; also a waiter sleeps on the group that is being ended
+ *   G13 record_open: store id            release  G17 see G17
+ *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
+ *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
+ *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
+ *   G23 record_boost: CAS urgent         relaxed  -   split: the count of urgent groups goes wrong
+ *   G24 record_due: CAS deadline_ns      relaxed  -   split: the count of groups with deadlines goes wrong
+ *   G25 record_miss: CAS late            relaxed  -   split: a group that missed its last deadline seems to have met it
+ *   G19 record_end: store id             release  G20 another waiter does not see what the tasks wrote, nor their error
+ *   G20 record_has_ended: load id        acquire  G19 see G19
+ *   G26 record_enter: load id            acquire  G19, G13  who comes after the end does not see what the tasks wrote, nor
+ *                                                     that the weft_group's id has gone, and takes it for a strange one
+ *   G21 record_leave: waiting - 1        release  G22 the record is opened again while a waiter reads its error; split: the
+ *                                                     record is never freed, or under a waiter
+ *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
+ *   G17 record_serving: load id          acquire  G13 the parent is of the group before
+ *   G27 record_open: store parent        release  G28 who reads the parent of the record's next group takes it for that of
+ *                                                     the group before, and a wait runs a stranger's task
+ *   G28 group_parent: load parent        acquire  G27 see G27
+ */
+#include "sched/held.h"
+
+bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
+    groups->lines = lines;
+    return pile_init(&groups->held, &(struct pile){.store = store,
+                                                   .item_bytes = round_up(sizeof(struct held), CACHE_LINE),
+                                                   .chunk_shift = 4,
+                                                   .items_max = RECORDS_MAX}) &&
+           pile_init(&groups->records, &(struct pile){.store = store,
+                                                      .item_bytes = sizeof(struct record) + lines * sizeof(struct line),
+                                                      .chunk_shift = 4,
+                                                      .items_max = RECORDS_MAX});
+}
+
+/* Ids of a record only rise. One that comes while the group ends may be counted until the record has served the next. */
+void record_boost(struct groups *groups, struct record *record, uint64_t id) {
+    uint64_t was = load_rlx(&record->urgent);
+    do {
+        if (was >= id) return;
+    } while (!cas_rlx(G23, &record->urgent, &was, id));
+    if (was == 0) add_rlx(&groups->urgent, 1);
+}
+
+/* The record serves nobody any more. No greater id is known yet, so nobody changes an `urgent` that is set. */
+static void record_free(struct groups *groups, struct record *record) {
+    if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, UINT32_MAX);
+    if (load_rlx(&record->urgent) != 0) {
+        store_rlx(&record->urgent, 0);
+        add_rlx(&groups->urgent, UINT32_MAX);
+    }
+    if (load_rlx(&record->deadline_ns) != 0) {
+        store_rlx(&record->deadline_ns, 0);
+        store_rlx(&record->late, 0);
+        add_rlx(&groups->due, UINT32_MAX);
+    }
+    pile_put(&groups->records, record);
+}
+
+void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns) {
+    uint64_t was = load_rlx(&record->deadline_ns);
+    while (!cas_rlx(G24, &record->deadline_ns, &was, deadline_ns)) {}
+    if (was == 0) add_rlx(&groups->due, 1);
+}
+
+/* Deadlines are replaced: who has read an earlier one must not take a later one's miss back. The completion is G1. */
+void record_miss(struct record *record, uint64_t deadline_ns) {
+    uint64_t was = load_rlx(&record->late);
+    while (was < deadline_ns && !cas_rlx(G25, &record->late, &was, deadline_ns)) {}
+}
+
+bool record_is_late(struct record *record) {
+    uint64_t deadline_ns = load_rlx(&record->deadline_ns);
+    if (deadline_ns == 0 || os_now_ns() <= deadline_ns) return false;
+    record_miss(record, deadline_ns);
+    return true;
+}
+
+/* The record of the group `id`; NULL when that has ended. */
+static const struct record *record_serving(const struct groups *groups, uint64_t id) {
+    const struct record *record = record_at(groups, id_index(id));
+    return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
+}
+
+#define ID_COUNTERS 1024u
+static PROCESS_STATE ATOMIC(uint64_t) id_blocks[ID_COUNTERS]; /* given out, by the last bits of the records' indices */
+
+/* The next generation of a record. */
+static uint64_t generation_next(const struct record *record) {
+    uint64_t last_id = load_rlx(&record->last_id);
+    uint64_t next = (last_id >> ID_SHIFT) + 1;
+    if (last_id != 0 && (next & ((1u << ID_BLOCK_SHIFT) - 1)) != 0) return next;
+    return add_rlx(&id_blocks[record->item.index % ID_COUNTERS], 1) << ID_BLOCK_SHIFT;
+}
+
+struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
+    struct record *record = pile_get(&groups->records);
+    if (record == NULL) return NULL;
+    uint64_t generation = generation_next(record);
+    uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
+    store_rlx(&record->lines, groups->lines);
+    store_rlx(&record->last_id, id);
+    store_rel(G27, &record->parent, parent);
+    store_rlx(&record->depth, parent == 0 ? 1 : record_depth(record_serving(groups, parent)) + 1);
+    store_rlx(&record->flags, flags);
+    store_rlx(&record->cancel_after, NOT_CANCELLED);
+    store_rlx(&record->failed, NOT_FAILED);
+    store_rlx(&record->foreign, FOREIGN_NONE);
+    store_rlx(&record->shared_first, load_rlx(&record->line[groups->lines - 1].submitted));
+    if ((flags & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, 1);
+    if ((flags & WEFT_GROUP_URGENT) != 0) record_boost(groups, record, id);
+    store_rel(G13, &record->id, id);
+    return record;
+}
+
+/* ---- counting ----------------------------------------------------------------------------------------------------- */
+
+uint64_t line_first(struct record *record, uint32_t seat, uint64_t id) {
+    struct line *line = line_of(record, seat);
+    if (line_is_shared(record, seat)) return load_rlx(&record->shared_first);
+    if (load_rlx(&line->id) != id) {
+        store_rlx(&line->first, load_rlx(&line->submitted));
+        store_rlx(&line->id, id);
+    }
+    return load_rlx(&line->first);
+}
+
+void line_complete(struct line *line, bool is_shared, uint64_t tasks) {
+    if (UNLIKELY(is_shared)) {
+        add_rel(G1, &line->completed, tasks);
+        return;
+    }
+    store_rel(G1, &line->completed, load_rlx(&line->completed) + tasks);
+}
+
+bool record_is_finished(const struct record *record) {
+    uint64_t completed = 0;
+    uint64_t submitted = 0;
+    uint32_t lines = load_rlx(&record->lines);
+    for (uint32_t i = 0; i < lines; i++) completed += load_acq(G2, &record->line[i].completed);
+    for (uint32_t i = 0; i < lines; i++) submitted += load_rlx(&record->line[i].submitted);
+    return completed == submitted;
+}
+
+bool record_must_wake(const struct record *record) {
+    fence_sc(G4);
+    return load_rlx(&record->waiting) > 0 && record_is_finished(record);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+/* Codes in the order of their value, as unsigned numbers. */
+INLINE uint32_t code_key(int code) { return (uint32_t)code ^ 0x80000000u; }
+
+void record_fail(struct record *record, uint32_t sequence, int code) {
+    uint64_t mine = (uint64_t)sequence << 32 | code_key(code);
+    uint64_t kept = load_rlx(&record->failed);
+    while (mine < kept)
+        if (cas_rlx(G6, &record->failed, &kept, mine)) break;
+    if ((load_rlx(&record->flags) & WEFT_GROUP_CANCEL_ON_ERROR) == 0) return;
+    uint32_t last = load_rlx(&record->cancel_after);
+    while (sequence < last)
+        if (cas_rlx(G18, &record->cancel_after, &last, sequence)) break;
+}
+
+int record_error(const struct record *record) {
+    uint64_t kept = load_rlx(&record->failed);
+    return kept == NOT_FAILED ? 0 : (int)((uint32_t)kept ^ 0x80000000u);
+}
+
+/* Also a group that is being closed: that may find tasks still to come. */
+bool record_cancel(struct record *record, uint64_t id) {
+    uint64_t open = id;
+    do {
+        if ((open & ~ID_CLOSING) != id) return false;
+    } while (!cas_rlx(G14, &record->id, &open, open | ID_CANCELLED));
+    return true;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------- */
+
+uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat) {
+    if ((load_rlx(&record->id) & ~ID_MARKS) != id) return 0;
+    uint32_t noted = load_rlx(&record->foreign);
+    while (noted != seat + 1 && noted != FOREIGN_MANY) {
+        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY;
+        if (cas_rlx(G9, &record->foreign, &noted, now)) break;
+    }
+    fence_sc(G10);
+    return load_rlx(&record->id);
+}
+
+bool record_close(struct record *record, uint64_t id, uint32_t seat) {
+    uint64_t open = load_rlx(&record->id);
+    do {
+        if ((open & ~ID_CANCELLED) != id) return false;
+    } while (!cas_rlx(G7, &record->id, &open, open | ID_CLOSING));
+    fence_sc(G11);
+    uint32_t noted = load_rlx(&record->foreign);
+    if (noted == FOREIGN_NONE || noted == seat + 1) return true;
+    os_fence_heavy(G8);
+    if (recheck(G15, record_is_finished(record), true)) return true;
+    and_rlx(&record->id, ~ID_CLOSING); /* it may have been cancelled meanwhile */
+    return false;
+}
+
+void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED); }
+
+void record_discard(struct groups *groups, struct record *record) {
+    store_rlx(&record->id, 0);
+    record_free(groups, record);
+}
+
+bool record_has_ended(const struct record *record) { return (load_acq(G20, &record->id) & ID_ENDED) != 0; }
+
+bool record_enter(struct groups *groups, struct record *record, uint64_t id) {
+    add_acq(G5, &record->waiting, 1);
+    if ((load_acq(G26, &record->id) & ~(ID_CLOSING | ID_CANCELLED)) == id) return true;
+    record_leave(groups, record, false);
+    return false;
+}
+
+bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id) {
+    bool is_served = record_enter(groups, record, id);
+    if (is_served) record_leave(groups, record, false);
+    return !is_served && load_rlx(holder) == id;
+}
+
+/* Who comes too late is counted in between, and may be the last out, of the record's next group, too. */
+void record_leave(struct groups *groups, struct record *record, bool has_ended) {
+    uint32_t change = has_ended ? WAITS_ENDED - 1 : UINT32_MAX;
+    uint32_t waiting = add_rel(G21, &record->waiting, change) + change;
+    if (waiting != WAITS_ENDED || !cas_acq(G22, &record->waiting, &waiting, 0)) return;
+    store_rlx(&record->id, 0);
+    record_free(groups, record);
+}
+
+uint64_t group_parent(const struct groups *groups, uint64_t id) {
+    const struct record *record = record_serving(groups, id);
+    if (record == NULL) return 0;
+    uint64_t parent = load_acq(G28, &record->parent);
+    return (load_rlx(&record->id) & ~ID_MARKS) == id ? parent : 0;
+}

@@ -1,0 +1,191 @@
+/* group.h: the counting behind a weft_group. Layer 3. The protocol stands in group.c.
+ *
+ * The user's weft_group holds an id; the pool owns the record that the id names. Each thread that touches a group counts in
+ * its own line of the record. */
+#ifndef WEFT_GROUP_H
+#define WEFT_GROUP_H
+
+#include "heap/memory.h"
+#include "weft.h"
+
+struct held;
+struct held_wait;
+struct lane;
+struct loop;
+
+#define RECORDS_MAX (1u << 20)
+
+/* An id: generation (41 bits) | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group.
+ * No id comes twice in a process, whatever its pools: see group.c. */
+#define ID_CLOSING UINT64_C(1)
+#define ID_CANCELLED UINT64_C(2)
+#define ID_ENDED UINT64_C(4)
+#define ID_MARKS (ID_CLOSING | ID_CANCELLED | ID_ENDED)
+#define ID_INDEX_SHIFT 3
+#define ID_SHIFT 23
+#define ID_BLOCK_SHIFT 8 /* generations that a record takes at once */
+
+/* The weft_group's id, which several threads may read and write. */
+typedef ATOMIC(uint64_t) group_id;
+INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->id; }
+
+INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) & (RECORDS_MAX - 1); }
+
+/* One thread's counts. They only rise, also from one use of the record to the next. */
+struct line {
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
+    ATOMIC(uint64_t) completed;
+    ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared line, so the next */
+    ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
+    struct lane *lane;      /* the seat's own: which it last bound to a group of this record; not of a shared line */
+};
+
+#define NOT_CANCELLED UINT32_MAX
+#define NOT_FAILED UINT64_MAX
+#define FOREIGN_NONE 0u
+#define FOREIGN_MANY UINT32_MAX
+#define LATE_DROPPED UINT64_MAX
+#define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
+
+struct record {
+    struct pile_item item;
+    ATOMIC(uint32_t) lines;        /* how many */
+    ATOMIC(uint32_t) flags;        /* the weft_group's, and RECORD_RUN */
+    ATOMIC(uint64_t) id;           /* of the group it serves, with marks; 0: free */
+    ATOMIC(uint64_t) last_id;      /* of the group it served last */
+    ATOMIC(uint64_t) parent;       /* id of the group above, or 0 */
+    ATOMIC(uint32_t) cancel_after; /* tasks with a greater sequence number do not run */
+    ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless | WAITS_ENDED */
+    ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
+    ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ATOMIC(uint32_t) depth;        /* of the group, in the groups above it; 1: none is */
+    ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
+    ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
+    ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
+    ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
+    ATOMIC(uint64_t) shared_first; /* `submitted` of the shared line when the group began */
+    /* held.c's, under groups->lock */
+    struct held_wait *sleepers; /* waits for the group that sleep inside tasks */
+    uint64_t walk, walk_id;
+    struct record *walk_next;
+    ALIGNED(CACHE_LINE) struct line line[];
+};
+
+/* What a seat is running: one for each task, or row of tasks of one group, on its stack. */
+struct frame {
+    uint64_t id; /* the group's */
+    struct record *record;
+    uint32_t index;      /* the record's; 0: none */
+    uint32_t deepest;    /* depth of the deepest group of the frames above; 0: of none */
+    struct frame *above; /* the frame that waits for this one */
+    uint64_t unflushed;  /* tasks completed that the record does not know of yet */
+    uintptr_t running;   /* of the seat, before this one; so the next two */
+    uint64_t running_since;
+    struct loop *in_loop;
+};
+
+struct groups {
+    struct pile records;
+    struct pile held;
+    uint32_t lines;          /* in each record */
+    ATOMIC(uint32_t) urgent; /* records that serve such groups */
+    ATOMIC(uint32_t) background;
+    ATOMIC(uint32_t) due; /* records with deadlines */
+    os_mutex lock;        /* what groups hold, and who waits for them */
+    uint64_t walks;
+    ATOMIC(uint32_t) circles; /* closed by waits that insist; changed under the lock */
+};
+
+bool groups_init(struct groups *groups, struct store *store, uint32_t lines);
+
+/* A graph's run: a task of the group above, if there is one, is in weft_graph_run until this group has ended. */
+#define RECORD_RUN (UINT32_C(1) << 31)
+INLINE void record_mark_run(struct record *record) { store_rlx(&record->flags, load_rlx(&record->flags) | RECORD_RUN); }
+
+/* A record for a new group; its id is record->id. NULL: no memory or too many groups at once. */
+struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
+INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
+
+/* The line of a seat: its own, or the last, which all further seats share. */
+INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= load_rlx(&record->lines); }
+INLINE struct line *line_of(struct record *record, uint32_t seat) {
+    return &record->line[line_is_shared(record, seat) ? load_rlx(&record->lines) - 1 : seat];
+}
+
+/* Depth of the group that the record serves; 0: of none. */
+INLINE uint32_t record_depth(const struct record *record) { return record == NULL ? 0 : load_rlx(&record->depth); }
+
+/* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this line. */
+INLINE uint64_t line_submit(struct line *line, bool is_shared, uint64_t tasks) {
+    if (UNLIKELY(is_shared)) return add_rlx(&line->submitted, tasks);
+    uint64_t before = load_rlx(&line->submitted);
+    store_rlx(&line->submitted, before + tasks);
+    return before;
+}
+/* Where the numbers of the group's tasks begin that the seat counts in its line. By who has learnt the id by acquiring. */
+uint64_t line_first(struct record *record, uint32_t seat, uint64_t id);
+/* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
+void line_complete(struct line *line, bool is_shared, uint64_t tasks);
+
+/* Has every task counted so far run? true: what they wrote is visible. */
+bool record_is_finished(const struct record *record);
+
+/* After line_complete: is somebody waiting whom the caller must wake, for the record is finished? */
+bool record_must_wake(const struct record *record);
+
+/* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
+void record_fail(struct record *record, uint32_t sequence, int code);
+/* The code kept, or 0. */
+int record_error(const struct record *record);
+
+/* The group above `id`, or 0. Harmless for any id. */
+uint64_t group_parent(const struct groups *groups, uint64_t id);
+
+/* Marks the group `id` as cancelled. false: it is not open any more, or was cancelled already. */
+bool record_cancel(struct record *record, uint64_t id);
+/* The group `id` is urgent from now on, if it is open still. */
+void record_boost(struct groups *groups, struct record *record, uint64_t id);
+/* Inside a wait: the group that the record serves has that deadline. */
+void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns);
+/* Is it past its deadline? Notes that it is, then. By who is about to begin, or to complete, a task of it. */
+bool record_is_late(struct record *record);
+/* It misses that moment, and all before; LATE_DROPPED: whatever its deadline will be. A completion of a task of it
+ * follows. */
+void record_miss(struct record *record, uint64_t deadline_ns);
+/* Inside a wait: did it miss its deadline as that is now? */
+INLINE bool record_was_late(const struct record *record) {
+    uint64_t late = load_rlx(&record->late);
+    return late != 0 && late >= load_rlx(&record->deadline_ns);
+}
+/* The task of that sequence number may still start. */
+INLINE bool record_lets_run(const struct record *record, uint32_t sequence) {
+    return (load_rlx(&record->id) & ID_CANCELLED) == 0 && sequence <= load_rlx(&record->cancel_after);
+}
+
+/* A seat is about to submit to the group `id`, which it has learnt by an acquiring load, from outside the group's own tasks.
+ * Returns the record's id as it then is: `id` when open, with ID_CANCELLED or ID_CLOSING (look again later), or another (the
+ * group has ended). */
+uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
+
+/* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has
+ * begun. */
+bool record_enter(struct groups *groups, struct record *record, uint64_t id);
+/* A weft_group held `id`, and the record did not serve that. `holder` is the weft_group's id: does that stand there still? Then
+ * the group is another pool's, whether that lives or not, or a copy of one that has ended. */
+bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id);
+/* A wait ends; `has_ended`: it has called record_end. The last one out of an ended group frees the record. */
+void record_leave(struct groups *groups, struct record *record, bool has_ended);
+/* Inside a wait: has the group ended? */
+bool record_has_ended(const struct record *record);
+/* Inside a wait: is another waiter about to end it? */
+INLINE bool record_is_closing(const struct record *record) { return (load_rlx(&record->id) & ID_CLOSING) != 0; }
+
+/* Inside a wait, the record finished: true for one caller, and then nobody counts in it any more; the caller ends its use of
+ * the user's weft_group and calls record_end. `seat` is the caller's. false: it is not finished after all, or another
+ * caller is ending it. */
+bool record_close(struct record *record, uint64_t id, uint32_t seat);
+void record_end(struct record *record);
+/* Never used: gives back a record just opened. */
+void record_discard(struct groups *groups, struct record *record);
+
+#endif

@@ -1,0 +1,155 @@
+/* hooks.h: the named points at which predict/ and observe/ hang. src/rooms.c binds them; where a hook is NULL nothing happens,
+ * and the pool works without. Called by the seat's own thread, unless they say otherwise. */
+#ifndef WEFT_HOOKS_H
+#define WEFT_HOOKS_H
+
+#include "sched/worker.h"
+
+/* ---- prediction: when work comes, what a wake costs, where to sleep ------------------------------------------------- */
+
+enum doze_end { DOZE_NOT, DOZE_WOKEN, DOZE_OVER };
+
+struct predict_hooks {
+    /* A pool has been made; its threads are about to start. By who makes it. */
+    void (*made)(weft_pool *pool);
+    void (*starts)(weft_pool *pool);
+    /* So many tasks of a claim from that lane took that long. Says whether tasks are brief, and the lane's brisk. */
+    void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
+    /* Are as many workers awake as there are CPUs for brief tasks, while one more dozes? Then nobody need be woken. */
+    bool (*suffices)(const struct weft_worker *seat, const struct park_view *view);
+
+    /* The worker is about to sleep. DOZE_NOT: it is to park. Else it has dozed, in the end from *since (ticks) on, and is a
+     * scout; DOZE_WOKEN: another thread woke it. */
+    enum doze_end (*doze)(struct weft_worker *seat, bool is_scout, uint64_t *since);
+    /* It is about to park, and has parked. */
+    void (*before_park)(struct weft_worker *seat);
+    void (*after_park)(struct weft_worker *seat, bool was_woken);
+    /* It has said that it parks, and was told to be awake at `told_ns` (0: it was not). Returns when the clock should wake it
+     * (CLOCK_MONOTONIC ns); 0: not at all. */
+    uint64_t (*plan)(struct weft_worker *seat, uint64_t told_ns);
+    /* Another thread has woken it from that. */
+    void (*woken)(struct weft_worker *seat);
+    /* All workers are parked: for how long the last of them is to sleep before it tries a wake, as a scout; NO_TRIAL: it is not
+     * to. */
+    uint64_t (*trial_ns)(const weft_pool *pool);
+    void (*try_wake)(weft_pool *pool);
+    /* It may run on another CPU than before. */
+    void (*moved)(struct weft_worker *seat);
+    /* The clock has woken it, as a scout: looks out for the work that it expects. */
+    void (*look_out)(struct weft_worker *seat);
+
+    /* It looked for work before it would sleep; `came`: it found some; `looked_on`: for longer than it would have, as another
+     * thread ran a task. */
+    void (*scouted)(struct weft_worker *seat, bool came, bool looked_on);
+    /* For how long at most it may do so: ticks; 0: not at all. */
+    uint64_t (*step_ticks)(const struct weft_worker *seat);
+    /* A loop of its thread began at `start` and ended at `end`; the one before it ended at `since` (ticks). */
+    void (*recurs)(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end);
+};
+extern const struct predict_hooks predict; /* src/rooms.c */
+
+INLINE void predict_made(weft_pool *pool) {
+    if (predict.made != NULL) predict.made(pool);
+}
+INLINE void predict_starts(weft_pool *pool) {
+    if (predict.starts != NULL) predict.starts(pool);
+}
+INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
+    if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
+}
+INLINE bool predict_suffices(const struct weft_worker *seat, const struct park_view *view) {
+    return view->dozing && predict.suffices(seat, view); /* nobody dozes but by the hook `doze` */
+}
+INLINE enum doze_end predict_doze(struct weft_worker *seat, bool is_scout, uint64_t *since) {
+    return predict.doze == NULL ? DOZE_NOT : predict.doze(seat, is_scout, since);
+}
+INLINE void predict_before_park(struct weft_worker *seat) {
+    if (predict.before_park != NULL) predict.before_park(seat);
+}
+INLINE void predict_after_park(struct weft_worker *seat, bool was_woken) {
+    if (predict.after_park != NULL) predict.after_park(seat, was_woken);
+}
+INLINE uint64_t predict_plan(struct weft_worker *seat, uint64_t told_ns) {
+    return predict.plan == NULL ? 0 : predict.plan(seat, told_ns);
+}
+INLINE void predict_woken(struct weft_worker *seat) {
+    if (predict.woken != NULL) predict.woken(seat);
+}
+#define NO_TRIAL UINT64_MAX
+INLINE uint64_t predict_trial_ns(const weft_pool *pool) {
+    return predict.trial_ns == NULL ? NO_TRIAL : predict.trial_ns(pool);
+}
+INLINE void predict_try_wake(weft_pool *pool) { predict.try_wake(pool); } /* where trial_ns said so */
+INLINE void predict_moved(struct weft_worker *seat) {
+    if (predict.moved != NULL) predict.moved(seat);
+}
+INLINE void predict_look_out(struct weft_worker *seat) {
+    if (predict.look_out != NULL) predict.look_out(seat);
+}
+INLINE void predict_scouted(struct weft_worker *seat, bool came, bool looked_on) {
+    if (predict.scouted != NULL) predict.scouted(seat, came, looked_on);
+}
+INLINE uint64_t predict_step_ticks(const struct weft_worker *seat) {
+    return predict.step_ticks == NULL ? 0 : predict.step_ticks(seat);
+}
+INLINE void predict_recurs(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end) {
+    if (predict.recurs != NULL) predict.recurs(seat, since, start, end);
+}
+
+/* ---- observation: a timeline, tasks that run too long ----------------------------------------------------------------- */
+
+/* What took from `start` to `end`, or happened at `start`. */
+enum trace_kind {
+    TRACE_TASK,
+    TRACE_NODE,
+    TRACE_FORK,
+    TRACE_LOOP,
+    TRACE_HELP_LOOP,
+    TRACE_PARK,
+    TRACE_WAKING,
+    TRACE_WAIT,
+    TRACE_CLAIM, /* the first at a moment; `what`: tasks in it; `detail`: where from */
+    TRACE_WAKE,
+    TRACE_KINDS
+};
+
+/* All but `start` and `end` are called only in pools whose `extras` say so, which observe/ alone writes. */
+struct observe_hooks {
+    /* The pool's threads are about to start: does what the configuration asks for. WEFT_OK; or an error, and nothing is left
+     * open. By who makes the pool; `end` by who ends it, when no thread runs any more. */
+    int (*start)(weft_pool *pool);
+    void (*end)(weft_pool *pool);
+    /* Called in place of a task's function, which is in seat->running. */
+    weft_fn run;
+    /* A node of a graph, inside such a task. */
+    int (*node)(struct weft_worker *seat, weft_fn fn, void *context);
+    /* What began at `start` (ticks) ends now. */
+    void (*span)(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what);
+    /* A sleep and the wake that ended it. */
+    void (*wake)(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now);
+};
+extern const struct observe_hooks observe; /* src/rooms.c */
+
+INLINE int observe_start(weft_pool *pool) { return observe.start == NULL ? WEFT_OK : observe.start(pool); }
+INLINE void observe_end(weft_pool *pool) {
+    if (observe.end != NULL) observe.end(pool);
+}
+INLINE bool observe_tasks(const weft_pool *pool) {
+    return UNLIKELY((load_rlx(&pool->extras) & (EXTRA_TRACED | EXTRA_WATCHED)) != 0);
+}
+INLINE weft_fn observe_task(const weft_pool *pool, weft_fn fn) { return observe_tasks(pool) ? observe.run : fn; }
+/* The clock, where anybody wants to know how long things run; else 0. */
+INLINE uint64_t observe_clock(const struct weft_worker *seat) { return observe_tasks(seat->pool) ? os_ticks() : 0; }
+/* Is a timeline recorded? Its clock then; else 0. */
+INLINE uint64_t trace_begin(const struct weft_worker *seat) {
+    return UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0) ? os_ticks() : 0;
+}
+/* What began then ends now. Nothing if trace_begin gave 0. */
+INLINE void trace_end(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
+    if (UNLIKELY(start != 0)) observe.span(seat, kind, start, what);
+}
+INLINE void observe_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
+    if (UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0)) observe.wake(seat, slept, sent, now);
+}
+
+#endif

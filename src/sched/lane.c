@@ -1,0 +1,315 @@
+/* lane.c: lanes, and the segments they are made of.
+ *
+ * An unbounded queue of one producer and many consumers as a list of segments (after the linked rings of M. Michael and
+ * M. Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue algorithms", PODC 1996,
+ * doi:10.1145/248052.248106, with an array in each node), where a consumer leaves the element in place and runs it there.
+ *
+ * Positions count cells since the lane's birth, modulo 2^40; a position's slot in its segment is position %
+ * SEGMENT_CELLS. The tasks of a segment lie at equal distances, its stride: a task that needs more starts the next
+ * segment, one that needs less leaves cells unused. So a taker finds the tasks' places without reading a task. A head at
+ * slot 0, or at or past the end of its segment's tasks, means: the segment it names is used up, the task is in the one
+ * that `next` names. (The lane starts at slot 1, for no head ever stands at slot 0 of the segment it names.)
+ *
+ *   tail  owner: position after the last published task.
+ *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
+ *         cells would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
+ *         loaded was still in force: shape and `next` of the segments, the group.
+ *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
+ *
+ * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
+ * owner sees every byte of `done` and that head has left it -> written again, or back on the free stack. A task that blocks
+ * keeps its own segment and no other: the owner passes over it.
+ *
+ * Who may do what at once:
+ *              push    claim   done    trim
+ *   push       -       yes     yes     -        (one owner)
+ *   claim              yes     yes     yes
+ *   done                       yes     yes
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   L1  lane_claim: load head        acquire  L3  tail may look older than head: cells nobody published are claimed
+ *   L2  lane_claim: load tail        acquire  L6  the task, its segment's shape and link are not there yet
+ *   L3  lane_claim: CAS head         release  L1  see L1; not atomic: a task runs twice
+ *   L4  piece_done: store done       release  L5  the owner overwrites a task that still reads its payload
+ *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may look as if it had not come here
+ *   L6  lane_publish: store tail     release  L2  see L2
+ */
+#include "sched/lane.h"
+
+#include <string.h>
+
+/* ---- segments ----------------------------------------------------------------------------------------------------- */
+
+#define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
+
+static bool segments_make(const struct pile *segments, void *items, uint32_t count) {
+    struct segment *segment = items;
+    struct cell *cells = os_map(CHUNK_CELL_BYTES);
+    if (cells == NULL) return false;
+    store_lock(segments->store, cells, CHUNK_CELL_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        segment[i].cells = &cells[(size_t)i * SEGMENT_CELLS];
+        segment[i].purged = true;
+    }
+    return true;
+}
+
+bool segments_init(struct pile *segments, struct store *store) {
+    return pile_init(segments, &(struct pile){.store = store,
+                                              .item_bytes = sizeof(struct segment),
+                                              .chunk_shift = SEGMENT_CHUNK_SHIFT,
+                                              .items_max = SEGMENTS_MAX,
+                                              .make = segments_make});
+}
+
+static struct segment *segment_at(const struct pile *segments, uint32_t index) { return pile_at(segments, index); }
+
+void segments_end(struct pile *segments) {
+    uint32_t made = load_rlx(&segments->made);
+    for (uint32_t index = 0; index < made; index += SEGMENT_CHUNK)
+        os_unmap(segment_at(segments, index)->cells, CHUNK_CELL_BYTES);
+    store_rlx(&segments->made, 0);
+}
+
+uint64_t segments_bytes(const struct pile *segments) {
+    return (uint64_t)load_rlx(&segments->made) * SEGMENT_CELLS * CELL_BYTES;
+}
+
+/* A segment of the caller's own; NULL: no memory. */
+static struct segment *segment_get(struct pile *segments) {
+    struct segment *segment = pile_get(segments);
+    if (segment != NULL) segment->purged = false;
+    return segment;
+}
+
+/* Two lists of segments, linked by older_next and sorted by index, as one. */
+static uint32_t list_merge(const struct pile *segments, uint32_t a, uint32_t b) {
+    uint32_t first = PILE_NONE;
+    uint32_t *link = &first;
+    while (a != PILE_NONE && b != PILE_NONE) {
+        uint32_t *least = a < b ? &a : &b;
+        struct segment *segment = segment_at(segments, *least);
+        *link = *least;
+        *least = segment->older_next;
+        link = &segment->older_next;
+    }
+    *link = a != PILE_NONE ? a : b;
+    return first;
+}
+
+/* Takes the free segments that have pages, and perhaps one that has none: a list sorted by index. */
+static uint32_t segments_take_used(struct pile *segments) {
+    uint32_t sorted[PILE_INDEX_BITS + 1]; /* [i]: a list of 2^i, or none */
+    for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) sorted[i] = PILE_NONE;
+    struct segment *segment;
+    while ((segment = pile_pop(segments)) != NULL) {
+        uint32_t list = segment->item.index;
+        uint32_t i = 0;
+        segment->older_next = PILE_NONE;
+        for (; sorted[i] != PILE_NONE; i++) {
+            list = list_merge(segments, sorted[i], list);
+            sorted[i] = PILE_NONE;
+        }
+        sorted[i] = list;
+        if (segment->purged) break; /* below it on the stack nothing was used since the last purge */
+    }
+    uint32_t all = PILE_NONE;
+    for (uint32_t i = 0; i <= PILE_INDEX_BITS; i++) all = list_merge(segments, sorted[i], all);
+    return all;
+}
+
+/* Neighbours go in one call: a call for each would cost more than all else that a pool does before it is idle. */
+static void list_purge(const struct pile *segments, uint32_t list) {
+    struct cell *begin = NULL;
+    struct cell *end = NULL;
+    while (list != PILE_NONE) {
+        struct segment *segment = segment_at(segments, list);
+        if (segment->cells != end) {
+            if (begin != NULL) os_purge(begin, (size_t)(end - begin) * CELL_BYTES);
+            begin = segment->cells;
+        }
+        end = segment->cells + SEGMENT_CELLS;
+        segment->purged = true;
+        list = segment->older_next;
+    }
+    if (begin != NULL) os_purge(begin, (size_t)(end - begin) * CELL_BYTES);
+}
+
+void segments_purge(struct pile *segments) {
+    uint32_t list = segments_take_used(segments);
+    list_purge(segments, list);
+    while (list != PILE_NONE) {
+        struct segment *segment = segment_at(segments, list);
+        list = segment->older_next;
+        pile_put(segments, segment);
+    }
+}
+
+static bool segment_is_finished(const struct segment *segment) {
+    uint32_t slot = 0;
+    uint32_t end = shape_end(load_rlx(&segment->shape));
+    while (slot < end) {
+        uint32_t cells = load_acq(L5, &segment->done[slot]);
+        if (cells == 0) return false;
+        slot += cells;
+    }
+    return true;
+}
+
+/* By the owner, with nobody else looking at `done` or at the cells. One store into each line of the cells, which takers
+ * have read last: directly after each other, the lines come to this core together. A task's stores would wait for them
+ * one by one. */
+static void segment_reset(struct segment *segment) {
+    memset(segment->done, 0, sizeof segment->done);
+    for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot += CACHE_LINE / CELL_BYTES) {
+        plain_write(&segment->cells[slot].meta, sizeof segment->cells[slot].meta);
+        segment->cells[slot].meta = 0;
+    }
+}
+
+/* ---- the owner's side --------------------------------------------------------------------------------------------- */
+
+INLINE uint64_t head_make(uint64_t position, uint32_t index) { return position << PILE_INDEX_BITS | index; }
+INLINE uint64_t head_position(uint64_t head) { return head >> PILE_INDEX_BITS; }
+INLINE uint32_t head_index(uint64_t head) { return (uint32_t)head & PILE_INDEX_MASK; }
+
+/* The tail goes to the segment's first cell, at `position`. */
+static void lane_enter(struct lane *lane, struct segment *segment, uint32_t stride, uint64_t position) {
+    lane->current = segment;
+    lane->cell = segment->cells;
+    lane->last = &segment->cells[SEGMENT_CELLS - stride];
+    lane->origin = position - (uintptr_t)segment->cells / CELL_BYTES;
+    lane->stride = stride;
+}
+
+bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
+    struct segment *segment = segment_get(segments);
+    if (segment == NULL) return false;
+    position -= position % SEGMENT_CELLS;
+    segment_reset(segment);
+    store_rlx(&segment->done[0], 1);
+    store_rlx(&segment->shape, shape_make(1, SEGMENT_CELLS));
+    lane->segments = segments;
+    lane_enter(lane, segment, 1, position);
+    lane->cell = &segment->cells[1];
+    lane->oldest = segment->item.index;
+    lane->in_use = 1;
+    lane->group_id = LANE_NO_GROUP;
+    store_rlx(&lane->tail, position + 1);
+    store_rlx(&lane->head, head_make(position + 1, segment->item.index));
+    store_rlx(&lane->head_seen, UINT64_MAX);
+    return true;
+}
+
+/* Takes the first finished segment among the `reach` oldest out of the lane's list; NULL when there is none. */
+static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
+    struct segment *before = NULL;
+    struct segment *segment = segment_at(lane->segments, lane->oldest);
+    for (; reach > 0 && segment != lane->current; reach--) {
+        if (segment_is_finished(segment) && head_index(load_rlx(&lane->head)) != segment->item.index) {
+            if (before == NULL) lane->oldest = segment->older_next;
+            if (before != NULL) before->older_next = segment->older_next;
+            lane->in_use--;
+            return segment;
+        }
+        before = segment;
+        segment = segment_at(lane->segments, segment->older_next);
+    }
+    return NULL;
+}
+
+/* How many segments lane_extend looks at for one to write again: blocked tasks hold some. */
+#define LANE_REACH 4
+
+bool lane_extend(struct lane *lane, uint32_t cells) {
+    ASSERT(cells > 0 && cells < SEGMENT_CELLS);
+    uint32_t used = (uint32_t)(lane->cell - lane->current->cells);
+    if (used == 0) { /* entered for a task that was not submitted after all; left empty, takers could not pass it */
+        store_rlx(&lane->current->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
+        lane_enter(lane, lane->current, cells, lane_position(lane));
+        return true;
+    }
+    struct segment *fresh = lane_unlink(lane, LANE_REACH);
+    if (fresh == NULL) {
+        fresh = segment_get(lane->segments);
+    } else {
+        struct segment *surplus = lane_unlink(lane, LANE_REACH); /* a backlog that is gone leaves by one more each time */
+        if (surplus != NULL) pile_put(lane->segments, surplus);
+    }
+    if (fresh == NULL) return false;
+    segment_reset(fresh);
+    store_rlx(&fresh->shape, shape_make(cells, SEGMENT_CELLS / cells * cells));
+    store_rlx(&lane->current->shape, shape_make(lane->stride, used));
+    store_rlx(&lane->current->next, fresh->item.index);
+    lane->current->older_next = fresh->item.index;
+    lane->in_use++;
+    lane_enter(lane, fresh, cells, lane_position(lane) + SEGMENT_CELLS - used);
+    return true;
+}
+
+void lane_trim(struct lane *lane) {
+    struct segment *segment;
+    while ((segment = lane_unlink(lane, UINT32_MAX)) != NULL) pile_put(lane->segments, segment);
+}
+
+uint64_t lane_backlog(const struct lane *lane) {
+    uint64_t position = head_position(load_rlx(&lane->head));
+    uint64_t backlog = (load_rlx(&lane->tail) - position) & LANE_POSITION_MASK;
+    return backlog > LANE_POSITION_MASK / 2 ? 0 : backlog; /* the tail was read too early */
+}
+
+/* ---- the takers' side --------------------------------------------------------------------------------------------- */
+
+/* The first cells of several tasks, asked for together. Not all their payload: a line that no task reads would cost its
+ * way here and back. */
+static void piece_prefetch(const struct piece *piece) {
+    const struct cell *cells = piece->segment->cells;
+    uint32_t step = (uint32_t)max_u64(piece->stride, CACHE_LINE / CELL_BYTES);
+    for (uint32_t slot = piece->begin; slot < piece->end; slot += step) prefetch_read(&cells[slot]);
+}
+
+/* What a taker makes of head and tail. */
+struct view {
+    struct piece piece; /* every published task of the segment with the first unclaimed one */
+    uint64_t base;      /* position of that segment's slot 0 */
+};
+
+/* false: what it read was no longer the lane's. */
+static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
+    uint64_t position = head_position(head);
+    uint32_t slot = (uint32_t)position % SEGMENT_CELLS;
+    struct segment *segment = segment_at(lane->segments, head_index(head));
+    uint32_t shape = load_rlx(&segment->shape);
+    view->base = position - slot;
+    if (slot == 0 || slot >= shape_end(shape)) {
+        if (slot != 0) view->base += SEGMENT_CELLS;
+        slot = 0;
+        segment = segment_at(lane->segments, load_rlx(&segment->next));
+        if (segment == NULL) return false;
+        shape = load_rlx(&segment->shape);
+    }
+    uint32_t end = (uint32_t)min_u64((tail - view->base) & LANE_POSITION_MASK, shape_end(shape));
+    view->piece = (struct piece){segment, slot, end, shape_stride(shape)};
+    return slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
+}
+
+uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
+    for (;;) {
+        uint64_t head = load_acq(L1, &lane->head);
+        uint64_t tail = load_acq(L2, &lane->tail);
+        struct view view;
+        if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
+        if (!lane_view(lane, head, tail, &view)) continue;
+        if (filter != NULL && !filter(context, load_rlx(&lane->group))) return 0;
+        *piece = view.piece;
+        uint32_t tasks = (uint32_t)min_u64(max, (piece->end - piece->begin) / piece->stride);
+        piece->end = piece->begin + tasks * piece->stride;
+        if (tasks > 1) piece_prefetch(piece);
+        uint64_t moved = (view.base + piece->end) & LANE_POSITION_MASK;
+        if (tasks > 0 && cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
+    }
+}
+
+void piece_done(const struct piece *piece) {
+    store_rel(L4, &piece->segment->done[piece->begin], (uint8_t)(piece->end - piece->begin));
+}

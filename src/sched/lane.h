@@ -1,0 +1,159 @@
+/* lane.h: the queue that is its tasks' allocator. Layer 3. The protocol stands in lane.c.
+ *
+ * One thread, the owner, pushes; any thread claims from the head. A task lies in one or more cells side by side in a segment
+ * of SEGMENT_CELLS cells, and stays there while it runs. */
+#ifndef WEFT_LANE_H
+#define WEFT_LANE_H
+
+#include "heap/memory.h"
+#include "weft.h"
+
+#ifndef SEGMENT_CELLS
+#define SEGMENT_CELLS 128u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
+#endif
+#ifndef SEGMENT_CHUNK_SHIFT
+#define SEGMENT_CHUNK_SHIFT 8u /* log2 of the segments made at once */
+#endif
+#define SEGMENT_CHUNK (1u << SEGMENT_CHUNK_SHIFT)
+#define SEGMENTS_MAX (1u << PILE_INDEX_BITS)
+
+#define CELL_BYTES 32u
+#define CELL_PAYLOAD 16u
+
+/* A task's first cell, two to a cache line. Payload that needs more runs on into the next cells. */
+struct cell {
+    weft_fn fn;
+    uint64_t meta; /* what the task is, below */
+    unsigned char payload[CELL_PAYLOAD];
+};
+
+/* meta: record index (20 bits) | payload bytes (11) | kind (3) | sequence number within its group and submitter (30) */
+enum cell_kind {
+    CELL_INLINE = 0,
+    CELL_NO_PAYLOAD = 1,
+    CELL_HEAP = 2,
+    CELL_OWN = 3,   /* as CELL_INLINE; the task is weft's own and always runs */
+    CELL_OBJECT = 4 /* as CELL_INLINE; fn ends the payload, whether it runs or not */
+};
+#define META_SEQUENCE_MAX 0x3fffffffu
+#define META_BYTES_SHIFT 33
+
+INLINE uint64_t meta_make(uint32_t record, uint32_t bytes, enum cell_kind kind, uint32_t sequence) {
+    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << 30 | sequence;
+}
+INLINE uint32_t meta_record(uint64_t meta) { return (uint32_t)(meta >> 44); }
+INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> META_BYTES_SHIFT) & 0x7ff; }
+INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 30) & 7); }
+INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
+/* Cells that a task with a payload of that many bytes needs. */
+INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }
+
+/* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header. */
+struct segment {
+    struct pile_item item;
+    struct cell *cells;
+    uint32_t older_next;    /* owner: index of the next newer of the lane's segments */
+    bool purged;            /* its pages went back to the system; known to whoever holds the segment */
+    ATOMIC(uint32_t) next;  /* index of the lane's segment after this one; written once per use, before the tail passes */
+    ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the stride stays from its first
+                               task on, the end is lowered once at most, before the tail passes */
+    ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
+};
+
+INLINE uint32_t shape_make(uint32_t stride, uint32_t end) { return end << 8 | stride; }
+INLINE uint32_t shape_stride(uint32_t shape) { return shape & 0xff; }
+INLINE uint32_t shape_end(uint32_t shape) { return shape >> 8; }
+
+/* Makes an empty pile of segments for one pool. false: no memory. */
+bool segments_init(struct pile *segments, struct store *store);
+/* After the last user has gone: gives the cells back (headers belong to the store). */
+void segments_end(struct pile *segments);
+/* Lets the system take the pages of the free segments. Any thread. */
+void segments_purge(struct pile *segments);
+/* Bytes of cells made. */
+uint64_t segments_bytes(const struct pile *segments);
+
+struct lane {
+    /* the owner's alone: written with each task */
+    struct segment *current; /* where the tail is */
+    struct cell *cell;       /* of `current`: where the next task will lie */
+    struct cell *last;       /* the last place there for a task of its stride */
+    uint64_t origin;         /* a cell's position less its address in cells, throughout `current` */
+    uint32_t stride;         /* cells that each task takes in it */
+    uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
+    uint32_t in_use;         /* how many */
+    uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
+    void *record;            /* and that group's record and line (task.c's) */
+    void *line;
+    uint64_t first;         /* the line's count before that group's first task */
+    uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
+    struct lane *newer;     /* the seat's next newer one, or NULL */
+    uint32_t number;        /* how many are older */
+    struct lane *next_idle; /* in the seat's list of idle lanes */
+    struct lane *next_long; /* in its list of long ones */
+    bool is_long;           /* it is in that */
+
+    /* published by the owner */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task, not cut to 40 bits */
+    ATOMIC(uint32_t) group;                    /* index of the record of the group it is bound to; written before the tail */
+
+    /* the takers' */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
+    ATOMIC(uint64_t) head_seen;                /* the dozer's: the head when it last looked */
+    ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
+    struct pile *segments;                     /* set by lane_init */
+    ATOMIC(struct lane *) next;                /* the seat's next older one; written before the lane is published */
+};
+
+#define LANE_NO_GROUP UINT64_MAX
+#ifndef LANE_KEEP
+#define LANE_KEEP 64u /* segments that a lane keeps over a wait */
+#endif
+#define LANE_POSITION_MASK ((UINT64_C(1) << 40) - 1)
+
+/* Part of a segment that one thread has for itself: tasks from `begin` to before `end`. */
+struct piece {
+    struct segment *segment;
+    uint32_t begin; /* slots */
+    uint32_t end;
+    uint32_t stride; /* slots from task to task */
+};
+
+/* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
+bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
+
+/* Owner: room for a task of `cells` cells in the current segment? Each stride is one cell at least. */
+INLINE bool lane_fits(const struct lane *lane, uint32_t cells) {
+    return (cells == 1 || cells <= lane->stride) && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
+}
+/* Owner: the cell where the next task will lie; after lane_fits. */
+INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
+/* Owner: makes room for a task of `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */
+bool lane_extend(struct lane *lane, uint32_t cells);
+/* The position of the owner's next task. */
+INLINE uint64_t lane_position(const struct lane *lane) { return lane->origin + (uintptr_t)lane->cell / CELL_BYTES; }
+/* Owner: publishes the task written at `cell`, which is lane_cell. */
+INLINE void lane_publish(struct lane *lane, struct cell *cell) {
+    plain_write(cell, (size_t)lane->stride * CELL_BYTES);
+    lane->cell = cell + lane->stride;
+    store_rel(L6, &lane->tail, lane_position(lane));
+}
+/* Owner: gives finished segments beyond the current one back to the pool. */
+void lane_trim(struct lane *lane);
+
+/* Unclaimed cells, at a recent moment. Any thread. */
+uint64_t lane_backlog(const struct lane *lane);
+INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
+
+/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. Only in
+ * pools that are not ordered, whose lanes hold tasks of one group at a time. */
+typedef bool (*lane_filter)(const void *context, uint32_t record);
+
+/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
+ * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
+uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
+
+/* The cells from piece->begin to before piece->end have run; they may be written again by the lane's owner at once. */
+void piece_done(const struct piece *piece);
+
+#endif

@@ -1,0 +1,183 @@
+/* park.c: sleeping and waking of a pool's workers, without a lost wake-up and without a herd.
+ *
+ * The scheme of one searcher that wakes the next (R. Cox and others, the Go scheduler; rayon-core's sleep module) on one
+ * word: parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
+ *
+ * Submitter                                   Worker that finds nothing
+ *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change
+ *   2. full fence (in task.c)                   2. full fence (K3)
+ *   3. reads the words:                         3. looks at every lane and claim again; work: retracts (K4)
+ *      all busy: done. A scout: done.           4. sleeps while its bit stands (K6)
+ *      else wakes one: parked bit off,
+ *      scout + 1 in one change (K5),
+ *      then event + 1 (K8), futex wake
+ *
+ * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the
+ * worker sees the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout:
+ * that scout leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again.
+ * (c) All were busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again,
+ * for somebody may have relied on it. A woken worker counts as a scout from before its wake-up on, so several submitters
+ * wake one worker, not many.
+ *
+ * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit,
+ * then changes event. Whatever the interleaving, the sleeper sees the bit cleared or event changed.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   K3  park_announce: fence                       sc       the submitter's fence  lost wake-up: the task is not seen, nor the bit
+ *   K4  park_retract: CAS word                     relaxed  K5  split: a worker counts as awake and as parked
+ *   K5  park_take: CAS word                        relaxed  K4  split: two wakers wake the same worker
+ *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event for ever
+ *   K8  park_send: event + 1                       release  K6  see K6; split: a wake overwritten by another
+ *   K10 park_unscout: fence                        sc       the submitter's fence  the task published before is not seen, nobody woken
+ *   K11 park_doze_announce: CAS word               relaxed  K5  split: two doze
+ *   K12 park_doze_announce: fence                  sc       the submitter's fence  see K3, for as long as it dozes
+ *   K13 park_doze: load event                      acquire  K8  as K6
+ *   K14 park_doze_end: CAS word                    relaxed  K5  as K4
+ *   K15 park_scout: CAS word                       relaxed  K5  split: a bit or a scout is lost
+ *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event and does not know the moment; split: as K8
+ */
+#include "sched/park.h"
+
+static struct park_word *park_word_of(struct park *park, uint32_t worker) { return &park->word[worker / PARK_BITS]; }
+
+static uint64_t park_bit_of(uint32_t worker) { return UINT64_C(1) << worker % PARK_BITS; }
+
+INLINE uint32_t scouts_of(uint64_t word) { return (uint32_t)(word >> 56); }
+
+bool park_init(struct park *park, struct store *store, uint32_t workers) {
+    park->workers = workers;
+    park->words = (workers + PARK_BITS - 1) / PARK_BITS;
+    ASSERT(park->words <= PARK_WORDS_MAX);
+    park->slots = store_get(store, workers * sizeof *park->slots);
+    return park->slots != NULL;
+}
+
+struct park_view park_look(const struct park *park) {
+    struct park_view view = {0, 0, 0};
+    for (uint32_t i = 0; i < park->words; i++) {
+        uint64_t word = load_rlx(&park->word[i].word);
+        view.parked += bits_set(word & PARK_MASK);
+        view.scouts += scouts_of(word);
+        view.dozing += (word & PARK_DOZE) != 0;
+    }
+    return view;
+}
+
+bool park_scout(struct park *park, uint32_t worker) {
+    if (park_look(park).scouts > 0) return false;
+    struct park_word *own = park_word_of(park, worker);
+    uint64_t word = load_rlx(&own->word);
+    while (scouts_of(word) == 0)
+        if (cas_rlx(K15, &own->word, &word, word + PARK_SCOUT)) return true;
+    return false;
+}
+
+void park_unscout(struct park *park, uint32_t worker) {
+    add_rlx(&park_word_of(park, worker)->word, -PARK_SCOUT);
+    fence_sc(K10);
+}
+
+void park_announce(struct park *park, uint32_t worker, bool is_scout) {
+    add_rlx(&park_word_of(park, worker)->word, park_bit_of(worker) - (is_scout ? PARK_SCOUT : 0));
+    fence_sc(K3);
+}
+
+void park_retract(struct park *park, uint32_t worker) {
+    struct park_word *own = park_word_of(park, worker);
+    uint64_t word = load_rlx(&own->word);
+    while (word & park_bit_of(worker))
+        if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
+}
+
+enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns) {
+    os_word *event = &park->slots[worker].event;
+    for (;;) {
+        uint32_t seen = load_acq(K6, event);
+        if ((load_rlx(&park_word_of(park, worker)->word) & park_bit_of(worker)) == 0) return PARK_WOKEN;
+        if (park_told(park, worker) != told_ns) return PARK_TOLD;
+        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return PARK_TIMEDOUT;
+    }
+}
+
+void park_expect(struct park *park, uint32_t worker, uint64_t when_ns) {
+    struct park_slot *slot = &park->slots[worker];
+    store_rlx(&slot->expected_ns, when_ns);
+    add_rel(K16, &slot->event, 1);
+    os_wake(&slot->event, 1);
+}
+
+/* ---- dozing ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t dozer_mark(uint32_t worker) { return PARK_DOZE | (uint64_t)(worker % PARK_BITS) << PARK_DOZER_SHIFT; }
+
+static bool is_dozer(uint64_t word, uint32_t worker) { return (word & (PARK_DOZE | PARK_DOZER_MASK)) == dozer_mark(worker); }
+
+bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout) {
+    if (worker >= PARK_BITS) return false;
+    struct park_word *own = &park->word[0];
+    uint64_t word = load_rlx(&own->word);
+    do {
+        if (word & PARK_DOZE) return false;
+    } while (!cas_rlx(K11, &own->word, &word, (word - (is_scout ? PARK_SCOUT : 0)) | dozer_mark(worker)));
+    fence_sc(K12);
+    return true;
+}
+
+bool park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+    os_word *event = &park->slots[worker].event;
+    for (;;) {
+        uint32_t seen = load_acq(K13, event);
+        if (!is_dozer(load_rlx(&park_word_of(park, worker)->word), worker)) return true;
+        if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return false;
+    }
+}
+
+void park_doze_end(struct park *park, uint32_t worker) {
+    struct park_word *own = park_word_of(park, worker);
+    uint64_t word = load_rlx(&own->word);
+    while (is_dozer(word, worker))
+        if (cas_rlx(K14, &own->word, &word, (word & ~(PARK_DOZE | PARK_DOZER_MASK)) + PARK_SCOUT)) return;
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------- */
+
+static void park_send(struct park *park, uint32_t worker) {
+    store_rlx(&park->slots[worker].sent_from, os_cpu());
+    uint64_t start = os_ticks();
+    store_rlx(&park->slots[worker].sent_ticks, start);
+    add_rel(K8, &park->slots[worker].event, 1);
+    os_wake(&park->slots[worker].event, 1);
+    uint64_t known = load_rlx(&park->send_ticks);
+    uint64_t took = os_ticks() - start;
+    store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
+}
+
+/* Takes the lowest parked worker of the word, or else its dozer, as a scout; UINT32_MAX when there is none. The lowest,
+ * so that the same few workers stay warm. */
+static uint32_t park_take(struct park_word *own) {
+    uint64_t word = load_rlx(&own->word);
+    for (;;) {
+        uint32_t bit;
+        uint64_t left;
+        if (word & PARK_MASK) {
+            bit = (uint32_t)__builtin_ctzll(word);
+            left = word & (word - 1);
+        } else if (word & PARK_DOZE) {
+            bit = (uint32_t)((word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT);
+            left = word & ~(PARK_DOZE | PARK_DOZER_MASK);
+        } else {
+            return UINT32_MAX;
+        }
+        if (cas_rlx(K5, &own->word, &word, left + PARK_SCOUT)) return bit;
+    }
+}
+
+bool park_wake(struct park *park) {
+    for (uint32_t i = 0; i < park->words; i++) {
+        uint32_t bit = park_take(&park->word[i]);
+        if (bit == UINT32_MAX) continue;
+        park_send(park, i * PARK_BITS + bit);
+        return true;
+    }
+    return false;
+}

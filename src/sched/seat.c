@@ -1,0 +1,308 @@
+/* seat.c: the seats of a pool's threads, and spares.
+ *
+ * A thread remembers its seats in a list of its own (os_self.seatings); one whose pool has ended is recognised by the
+ * pool's id, which is never used again, and its pool is then not touched. A thread that ends gives its seats back, for
+ * which it must know that the pools still live: the registry, under one lock, is for that and for nothing else.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
+ *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
+ *   P14 pool_stand_in: fence           sc       P15, D10, T17 a section opens while the last worker falls asleep in a join: no spare
+ *                                                        comes; or a wait in a section sleeps on
+ *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
+ */
+#include "sched/seat.h"
+
+#include "sched/hooks.h"
+#include "sched/lanes.h"
+
+struct seating {
+    struct seating *next;
+    uint64_t pool_id;
+    weft_pool *pool;
+    struct weft_worker *seat;
+    uint32_t count, sweep_at; /* in the list's first: how many there are; at how many they are looked through */
+};
+#define SEATINGS_MIN 8u
+
+static PROCESS_STATE struct {
+    os_mutex lock;
+    weft_pool *pools;
+    uint64_t last_id;
+} registry;
+
+void registry_forked(void) {
+    registry.lock = (os_mutex){0};
+    registry.pools = NULL;
+}
+
+static void registry_lock(void) { os_lock(&registry.lock); }
+
+void registry_add(weft_pool *pool) {
+    registry_lock();
+    pool->id = ++registry.last_id;
+    pool->registry_next = registry.pools;
+    registry.pools = pool;
+    os_unlock(&registry.lock);
+}
+
+void registry_remove(weft_pool *pool) {
+    registry_lock();
+    for (weft_pool **link = &registry.pools; *link != NULL; link = &(*link)->registry_next) {
+        if (*link != pool) continue;
+        *link = pool->registry_next;
+        break;
+    }
+    os_unlock(&registry.lock);
+}
+
+static bool registry_has(const weft_pool *pool, uint64_t id) {
+    for (const weft_pool *each = registry.pools; each != NULL; each = each->registry_next)
+        if (each == pool && each->id == id) return true;
+    return false;
+}
+
+/* ---- seats -------------------------------------------------------------------------------------------------------- */
+
+struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
+    struct weft_worker *seat = store_get(&pool->store, sizeof *seat);
+    if (seat == NULL) return NULL;
+    plain_write(&seat->pool, sizeof seat->pool);
+    seat->pool = pool;
+    seat->index = index;
+    seat->lane = &pool->blank;
+    seat->scout_ticks = load_rlx(&pool->spin_ticks);
+    store_rel(P1, &pool->seats[index], seat);
+    if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
+    return seat;
+}
+
+/* A seat for a thread from outside: one that was left, or a new one. */
+static struct weft_worker *seat_take(weft_pool *pool, int *error) {
+    uint32_t first = pool->workers_max + pool->config.spares;
+    os_lock(&pool->lock);
+    struct weft_worker *seat = NULL;
+    uint32_t index = first;
+    for (; index < SEATS_MAX && seat == NULL; index++) {
+        seat = load_rlx(&pool->seats[index]);
+        if (seat == NULL) break;
+        if (load_rlx(&seat->taken_by)) seat = NULL;
+    }
+    if (seat == NULL && index < SEATS_MAX) seat = seat_make(pool, index);
+    if (seat != NULL) store_rlx(&seat->taken_by, 1);
+    os_unlock(&pool->lock);
+    *error = index < SEATS_MAX ? WEFT_ENOMEM : WEFT_EAGAIN;
+    return seat;
+}
+
+/* Whether the thread is in a task, a call or a loop's body still. */
+static bool seats_leave(const os_self *self) {
+    bool is_inside = false;
+    registry_lock();
+    for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
+        if (!registry_has(seating->pool, seating->pool_id)) continue;
+        is_inside |= seating->seat->frame != NULL;
+        os_lock(&seating->pool->lock);
+        seating->seat->lane = &seating->pool->blank;
+        lanes_hide(seating->seat);
+        store_rlx(&seating->seat->taken_by, 0);
+        os_unlock(&seating->pool->lock);
+    }
+    os_unlock(&registry.lock);
+    return is_inside;
+}
+
+static void self_exit(os_self *self) {
+    bool is_inside = self->is_worker || (self->seatings != NULL && seats_leave(self));
+    if (is_inside) /* what it is in would never end */
+        os_die("a thread has ended (pthread_exit, pthread_cancel?) inside a task, or before weft_leave");
+    while (self->seatings != NULL) {
+        struct seating *seating = self->seatings;
+        self->seatings = seating->next;
+        os_free(seating);
+    }
+    self->pool_id = 0;
+    self->worker = NULL;
+}
+
+void seat_watch(void) { (void)os_self_watch(OS_EXIT_POOL, self_exit); /* no memory: it is not noticed then */ }
+
+/* Forgets the seatings whose pools have ended. */
+static void seatings_sweep(os_self *self) {
+    uint32_t count = 0;
+    registry_lock();
+    struct seating **link = (struct seating **)&self->seatings;
+    while (*link != NULL) {
+        struct seating *seating = *link;
+        if (registry_has(seating->pool, seating->pool_id)) {
+            link = &seating->next;
+            count++;
+        } else {
+            *link = seating->next;
+            os_free(seating);
+        }
+    }
+    os_unlock(&registry.lock);
+    struct seating *first = self->seatings;
+    if (first == NULL) return;
+    first->count = count;
+    first->sweep_at = 2 * count + SEATINGS_MIN;
+}
+
+void seat_forget(os_self *self, const weft_pool *pool) {
+    for (struct seating **link = (struct seating **)&self->seatings; *link != NULL; link = &(*link)->next) {
+        struct seating *seating = *link;
+        if (seating->pool_id != pool->id) continue;
+        *link = seating->next;
+        os_free(seating);
+        return;
+    }
+}
+
+static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error) {
+    *error = WEFT_ENOMEM;
+    const struct seating *first = self->seatings;
+    if (first != NULL && first->count >= first->sweep_at) seatings_sweep(self);
+    struct seating *seating = os_alloc(sizeof *seating);
+    if (seating == NULL || os_self_watch(OS_EXIT_POOL, self_exit) != 0) {
+        os_free(seating);
+        return NULL;
+    }
+    struct weft_worker *seat = seat_take(pool, error);
+    if (seat == NULL) {
+        os_free(seating);
+        return NULL;
+    }
+    first = self->seatings;
+    *seating = (struct seating){self->seatings,
+                                pool->id,
+                                pool,
+                                seat,
+                                first == NULL ? 1 : first->count + 1,
+                                first == NULL ? SEATINGS_MIN : first->sweep_at};
+    self->seatings = seating;
+    return seat;
+}
+
+struct weft_worker *seat_of(const os_self *self, const weft_pool *pool) {
+    if (self->pool_id == pool->id) return self->worker;
+    for (const struct seating *seating = self->seatings; seating != NULL; seating = seating->next)
+        if (seating->pool_id == pool->id) return seating->seat;
+    return NULL;
+}
+
+struct weft_worker *seat_find(weft_pool *pool, int *error) {
+    os_self *self = os_self_get();
+    if (LIKELY(self->pool_id == pool->id)) return self->worker;
+    if (pool->fork_count != os_fork_count()) {
+        *error = WEFT_EFORK;
+        return NULL;
+    }
+    struct weft_worker *seat = seat_of(self, pool);
+    if (seat == NULL) seat = seat_enter(pool, self, error);
+    if (seat == NULL) return NULL;
+    if (self->is_worker) return seat;
+    self->pool_id = pool->id;
+    self->worker = seat;
+    return seat;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
+    char name[16];
+    os_thread_options options = {
+        .stack_size = pool->config.stack_size, .name = name, .cpus = pool->config.cpus == NULL ? NULL : &pool->cpus};
+    size_t length = 0;
+    while (length < 11 && pool->name[length] != 0) {
+        name[length] = pool->name[length];
+        length++;
+    }
+    uint32_t number = seat->index;
+    uint32_t scale = number >= 100 ? 100 : number >= 10 ? 10 : 1;
+    for (; scale > 0; scale /= 10) name[length++] = (char)('0' + number / scale % 10);
+    name[length] = 0;
+    return os_thread_start(&seat->thread, &options, worker_main, seat);
+}
+
+/* Of workers and spares. The other count is the greater one for a moment while a section begins or ends. */
+static uint32_t blocked_inside(const weft_pool *pool) {
+    uint32_t blocked = load_rlx(&pool->blocked);
+    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside));
+}
+
+uint32_t pool_spares_wanted(const weft_pool *pool) {
+    uint32_t held_up = load_rlx(&pool->held_up);
+    uint32_t workers = load_rlx(&pool->workers);
+    if (load_rlx(&pool->blocked) == 0) return 0;
+    return blocked_inside(pool) + (held_up < workers ? 0 : held_up - workers + 1);
+}
+
+bool pool_has_runner(const weft_pool *pool) {
+    return blocked_inside(pool) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+}
+
+/* Starts spares, as many as are wanted and may be. How many there are. */
+static uint32_t pool_add_spares(weft_pool *pool) {
+    os_lock(&pool->lock);
+    uint32_t made = load_rlx(&pool->spares_made);
+    for (; made < pool_spares_wanted(pool) && made < pool->config.spares; made++) {
+        uint32_t index = pool->workers_max + made;
+        struct weft_worker *seat = load_rlx(&pool->seats[index]);
+        if (seat == NULL) seat = seat_make(pool, index);
+        if (seat == NULL) break;
+        seat->is_worker = true;
+        if (seat_start_thread(pool, seat) != 0) break;
+        store_rlx(&pool->spares_made, made + 1);
+    }
+    os_unlock(&pool->lock);
+    return made;
+}
+
+/* Looks once: who makes another one needed later calls, too, after its own P14 or P15. */
+bool pool_call_spares(weft_pool *pool) {
+    uint32_t wanted = pool_spares_wanted(pool);
+    uint32_t made = load_rlx(&pool->spares_made);
+    if (made < wanted) made = pool_add_spares(pool);
+    for (uint32_t i = 0; i < made && i < wanted; i++)
+        event_raise(&pool->park.slots[pool->workers_max + i].event); /* after P14 or P15 */
+    return wanted <= made;
+}
+
+bool pool_stand_in(weft_pool *pool) {
+    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+    uint32_t peak = load_rlx(&pool->blocked_peak);
+    while (blocked > peak)
+        if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
+    fence_sc(P14);
+    if (pool_call_spares(pool)) return true;
+    worker_wake_stranded(pool); /* it may have been the last that ran anything */
+    return false;
+}
+
+void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+
+static void hold_up(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    if (!seat->is_worker) add_rlx(&pool->guests_asleep, seat->guest_calls);
+    if (!seat->is_worker || seat->blocking > 0) return;
+    uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
+    fence_sc(P15);
+    if (load_rlx(&pool->blocked) == 0 || (held_up < load_rlx(&pool->workers) && pool_has_runner(pool))) return;
+    if (pool_call_spares(pool)) return;
+    worker_wake_stranded(pool);
+}
+
+static void let_go(const struct weft_worker *seat) {
+    if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, 0u - seat->guest_calls);
+    if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
+}
+
+void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns) {
+    uint64_t start = trace_begin(seat);
+    count_up(&seat->parks, 1);
+    hold_up(seat);
+    os_wait(&seat->wait_event, event, deadline_ns);
+    let_go(seat);
+    trace_end(seat, TRACE_WAIT, start, 0);
+}

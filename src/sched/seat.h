@@ -1,0 +1,40 @@
+/* seat.h: the seats of a pool's threads, and spares. Layer 4. */
+#ifndef WEFT_SEAT_H
+#define WEFT_SEAT_H
+
+#include "sched/worker.h"
+
+/* The calling thread's seat, taken on first use. NULL: *error is WEFT_EAGAIN, WEFT_ENOMEM or WEFT_EFORK. Takes locks when
+ * the thread has no seat yet or last used another pool. */
+struct weft_worker *seat_find(weft_pool *pool, int *error);
+
+/* The calling thread, a worker until its os_self says no more, ends the process with a word should it end before. */
+void seat_watch(void);
+
+/* By who makes a pool and ends it. The seat of that index, which it makes; NULL: no memory. Its thread: 0, or a negative code. */
+struct weft_worker *seat_make(weft_pool *pool, uint32_t index);
+int seat_start_thread(weft_pool *pool, struct weft_worker *seat);
+/* The pools that live; the pool gets its id. After a fork there are none. */
+void registry_add(weft_pool *pool);
+void registry_remove(weft_pool *pool);
+void registry_forked(void);
+/* The thread's seat in that pool, or NULL. It need not remember that one any more. */
+struct weft_worker *seat_of(const os_self *self, const weft_pool *pool);
+void seat_forget(os_self *self, const weft_pool *pool);
+
+/* Spares: threads that run tasks while others cannot. As many are wanted as workers and spares are in sections; more when
+ * so many workers are held up, asleep inside a task until another thread has done something, that nobody would be left:
+ * what they sleep for may wait in a section, also of a thread from outside, for a task that is queued. */
+uint32_t pool_spares_wanted(const weft_pool *pool);
+/* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
+bool pool_stand_in(weft_pool *pool);
+void pool_stand_down(weft_pool *pool);
+/* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
+ * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
+void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);
+/* Is a worker or a spare neither in a section nor held up? */
+bool pool_has_runner(const weft_pool *pool);
+/* Starts and wakes the spares that are wanted. Whether there are as many. Any thread. */
+bool pool_call_spares(weft_pool *pool);
+
+#endif

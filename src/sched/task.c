@@ -1,0 +1,490 @@
+/* task.c: submitting.
+ *
+ * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in
+ * the group's record (line_submit), then the group is looked at once more, then the task is written and published:
+ *
+ *   Submitter                                  Closer (record_close), destroy (pool_drain)
+ *     1. submitted + 1                           1. marks the id / closes the pool
+ *     2. light fence (T2)                        2. heavy fence (G8, P4)
+ *     3. the id and the pool still open?         3. sums again
+ *        no: completed + 1, starts again
+ *     4. writes the task, publishes (L6)
+ *     5. not biased: full fence (T4); biased: light fence (T3)
+ *     6. reads who sleeps (park.c)
+ *
+ * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to
+ * the end of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread
+ * changes it.
+ *
+ * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
+ * are not concerned. Which lanes there are is lanes.c's.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
+ *   T2  task_count: light fence           light    G8  as T1
+ *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives
+ *   drop: seats
+ *                                                 are biased only where it is for the compiler alone, which the model is not
+ *   T4  submit_fenced: fence              sc       K3  lost wake-up
+ *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
+ *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
+ *   T11 task_bind: CAS id                 release  T16 another thread uses the record before it is open; split: two records
+ *   T16 task_bind: load id                acquire  T11 see T11
+ *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
+ *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for
+ *   ever, or not at all
+ */
+#include <string.h>
+
+#include "sched/lanes.h"
+#include "sched/hooks.h"
+#include "sched/rank.h"
+#include "sched/task.h"
+
+#ifndef BIAS_AFTER
+#define BIAS_AFTER 256u /* submissions */
+#endif
+
+#define GROUP_FLAGS (WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND | WEFT_GROUP_DROP_LATE)
+
+void task_undo(struct weft_worker *seat, struct record *record) {
+    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), 1);
+    worker_settle(seat, record); /* somebody may have gone to sleep for this count */
+}
+
+/* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
+
+/* Room for a task of so many cells. false: no memory, nothing changed. */
+static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
+    if (!lane_extend(lane, cells)) return false;
+    if (lane->in_use > LANE_KEEP && !lane->is_long) {
+        lane->is_long = true;
+        lane->next_long = seat->long_lanes;
+        seat->long_lanes = lane;
+    }
+    return true;
+}
+
+/* The lane that is bound to the group, or NULL. */
+static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
+    struct lane *lane;
+    if (!line_is_shared(record, seat->index)) {
+        lane = line_of(record, seat->index)->lane;
+        return lane != NULL && lane->group_id == id ? lane : NULL;
+    }
+    for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
+    return lane;
+}
+
+/* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
+ * at hand for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
+static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
+    struct lane *lane = lane_bound(seat, id, record);
+    if (lane == NULL) lane = lanes_get(seat);
+    if (lane == NULL) return NULL;
+    lane->group_id = id;
+    lane->record = record;
+    lane->line = line_of(record, seat->index);
+    lane->first = line_first(record, seat->index, id);
+    lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
+    store_rlx(&lane->group, record->item.index);
+    bool is_shared = line_is_shared(record, seat->index);
+    if (!is_shared) line_of(record, seat->index)->lane = lane;
+    bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
+    seat->lane = is_plain ? lane : &seat->pool->blank;
+    return lane;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------- */
+
+/* Deeper than the groups of all frames, as one is that was opened in this task, it is none of these. The groups above them
+ * do not count: a task may submit to a group of its own and end, and then the group above may end before that one. */
+bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
+    const struct frame *frame = seat->frame;
+    if (frame == NULL) return false;
+    if (frame->id == id) return true;
+    uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
+    if (depth > frame->deepest && depth > record_depth(frame->record)) return false;
+    while (frame != NULL && frame->id != id) frame = frame->above;
+    return frame != NULL;
+}
+
+uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
+    for (;;) {
+        uint64_t id = load_acq(T16, id_of(group));
+        if (id != 0) return id;
+        *error = WEFT_EINVAL;
+        if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !rank_allows(seat->pool, group->flags)) return 0;
+        uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
+        struct record *record = record_open(&seat->pool->groups, parent, group->flags);
+        *error = WEFT_ENOMEM;
+        if (record == NULL) return 0;
+        uint64_t fresh = load_rlx(&record->id);
+        if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
+        record_discard(&seat->pool->groups, record); /* another has opened one: to be acquired */
+    }
+}
+
+struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {
+    for (;;) {
+        uint64_t id = task_bind(seat, group, error);
+        if (id == 0) return NULL;
+        struct record *record = record_at(&seat->pool->groups, id_index(id));
+        *error = WEFT_EINVAL;
+        if (record == NULL) return NULL;
+        uint64_t now = task_is_inside(seat, id) ? load_rlx(&record->id) : record_note_foreign(record, id, seat->index);
+        *error = WEFT_ECANCELED;
+        if (now == (id | ID_CANCELLED)) return NULL;
+        *error = WEFT_ENOMEM;
+        if (now == id) return lane_for(seat, id, record);
+        *error = WEFT_EINVAL;
+        if (group_is_astray(&seat->pool->groups, record, id_of(group), id)) return NULL;
+        os_yield(); /* a waiter is ending the group; its id is about to go */
+    }
+}
+
+/* ---- submit ------------------------------------------------------------------------------------------------------- */
+
+static void seat_bias(struct weft_worker *seat) {
+    seat->fenced = 0;
+    if (!os_fence_is_asymmetric()) return;
+    add_rlx(&seat->pool->biased, 1);
+    fence_sc(T5);
+    store_rlx(&seat->biased, 1);
+}
+
+/* Until its thread has left, the pool does not end; after that it may be gone. */
+INLINE void submit_enter(struct weft_worker *seat) { store_rlx(&seat->inside, 1); }
+INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
+    plain_read(&seat->pool, sizeof seat->pool);
+    store_rel(T28, &seat->inside, inside);
+    return WEFT_OK;
+}
+
+/* As submit_publish below, where that would have to call somebody. */
+static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane, bool leaves) {
+    fence_sc(T4);
+    if (++seat->fenced >= BIAS_AFTER) seat_bias(seat);
+    worker_notify(seat, lane, lane->group_id);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane, bool leaves) {
+    worker_notify(seat, lane, lane->group_id);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+
+/* Publishes the task in `cell`; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
+INLINE int submit_publish(weft_pool *pool, struct weft_worker *seat, struct lane *lane, struct cell *cell, bool leaves) {
+    lane_publish(lane, cell);
+    if (UNLIKELY(!load_rlx(&seat->biased))) return submit_fenced(seat, lane, leaves);
+    os_fence_light(T3);
+    if (UNLIKELY(!worker_is_calm(pool))) return submit_notified(seat, lane, leaves);
+    return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+
+INLINE void copy_payload(unsigned char *to, const void *payload, size_t size) {
+    const unsigned char *from = payload;
+    if (size > CELL_PAYLOAD) {
+        memcpy(to, from, size);
+    } else if (size >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + size - 8, from + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + size - 4, from + size - 4, 4);
+    } else {
+        for (size_t i = 0; i < size; i++) to[i] = from[i];
+    }
+}
+
+/* A task to be submitted the long way. */
+struct job {
+    weft_fn fn;
+    const void *payload;
+    uint32_t bytes; /* in the cells */
+    enum cell_kind kind;
+    void (*move)(void *payload, void *object); /* CELL_OBJECT, else NULL */
+    void *object;
+    struct heap_payload heap;
+};
+
+bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence) {
+    struct record *record = lane->record;
+    uint64_t id = lane->group_id;
+    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
+    os_fence_light(T2);
+    *sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
+    if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
+    task_undo(seat, record);
+    return false;
+}
+
+bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells) {
+    uint32_t count = cells_of(meta_bytes(cells->meta));
+    struct lane *lane = lane_for(seat, id, record);
+    if (lane == NULL || (!lane_fits(lane, count) && !lane_grow(seat, lane, count))) return false;
+    struct cell *cell = lane_cell(lane);
+    memcpy(cell, cells, (size_t)count * CELL_BYTES);
+    submit_publish(seat->pool, seat, lane, cell, false);
+    return true;
+}
+
+/* Counts, looks whether the group still stands, writes and publishes. false: nothing happened. */
+static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
+    const struct record *record = lane->record;
+    uint32_t sequence;
+    if (!task_count(seat, lane, &sequence)) return false;
+    struct cell *cell = lane_cell(lane);
+    cell->fn = job->fn;
+    cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
+    if (job->move != NULL)
+        job->move(cell->payload, job->object);
+    else
+        copy_payload(cell->payload, job->payload, job->bytes);
+    submit_publish(seat->pool, seat, lane, cell, false);
+    return true;
+}
+
+/* A place among the tasks that may wait in a bounded pool. WEFT_OK, WEFT_EFULL, or 1: the caller runs the task itself. */
+static int queue_reserve(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    for (;;) {
+        if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || seat->hands_over) return WEFT_OK;
+        uint32_t room = load_rlx(&pool->room);
+        add_rlx(&pool->room_wanted, 1);
+        add_rlx(&pool->queued, UINT64_MAX);
+        fence_sc(T7);
+        bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
+        bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
+        if (seat->frame == NULL && load_rlx(&pool->closed)) is_full = false; /* it is told above */
+        if (is_full && blocks) os_wait(&pool->room, room, 0);
+        add_rlx(&pool->room_wanted, UINT32_MAX);
+        if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
+    }
+}
+
+/* Runs a task on this thread, counted and reported like a queued one. An object is moved to `payload` first. */
+static int run_now(struct weft_worker *seat, weft_group *group, const struct job *job, void *payload) {
+    struct lane *lane;
+    uint32_t sequence;
+    for (;;) {
+        int error;
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        lane = task_enter(seat, group, &error);
+        if (lane == NULL) return error;
+        if (task_count(seat, lane, &sequence)) break;
+    }
+    struct record *record = lane->record;
+    struct frame frame;
+    frame_push(seat, &frame);
+    frame.record = record;
+    frame.index = record->item.index;
+    frame.id = lane->group_id;
+    if (job->move != NULL) job->move(payload, job->object);
+    store_rlx(&seat->running, (uintptr_t)job->fn);
+    int error = observe_task(seat->pool, job->fn)(payload, seat);
+    if (error != 0) record_fail(record, sequence, error);
+    count_up(&seat->tasks_run, 1);
+    frame.unflushed++;
+    worker_flush(seat);
+    frame_pop(seat);
+    return WEFT_OK;
+}
+
+/* The same for a task that found the queue full. */
+static int run_job(struct weft_worker *seat, weft_group *group, const struct job *job, size_t size) {
+    char small[64] ALIGNED(16);
+    if (job->payload == NULL) return run_now(seat, group, job, NULL);
+    void *copy = size <= sizeof small ? small : weft_alloc(size);
+    if (copy == NULL) return WEFT_ENOMEM;
+    if (job->move == NULL) memcpy(copy, job->payload, size);
+    int error = run_now(seat, group, job, copy);
+    if (copy != small) weft_free(copy);
+    return error;
+}
+
+/* The task's payload in memory of its own: the cell holds pointer and size. false: no memory. */
+static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) {
+    job->heap.copy = weft_alloc(size);
+    job->heap.size = size;
+    if (job->heap.copy == NULL) return false;
+    memcpy(job->heap.copy, job->payload, size);
+    job->payload = &job->heap;
+    job->bytes = sizeof job->heap;
+    job->kind = CELL_HEAP;
+    count_up(&seat->heap_payloads, 1);
+    return true;
+}
+
+static int submit_job(struct weft_worker *seat, weft_group *group, const struct job *job) {
+    for (;;) {
+        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        int error;
+        struct lane *lane = task_enter(seat, group, &error);
+        if (lane == NULL) return error;
+        if (!lane_fits(lane, cells_of(job->bytes)) && !lane_grow(seat, lane, cells_of(job->bytes))) return WEFT_ENOMEM;
+        if (submit_checked(seat, lane, job)) return WEFT_OK;
+    }
+}
+
+void guest_enter(struct weft_worker *seat) {
+    if (seat->is_worker) return;
+    seat->guest_calls++;
+    add_rlx(&seat->pool->guests, 1);
+}
+void guest_leave(struct weft_worker *seat) {
+    if (seat->is_worker) return;
+    seat->guest_calls--;
+    add_rel(T26, &seat->pool->guests, UINT32_MAX);
+}
+
+static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
+    if (job->payload == NULL)
+        job->kind = CELL_NO_PAYLOAD;
+    else if (size > WEFT_INLINE_MAX && !job_to_heap(seat, job, size))
+        return WEFT_ENOMEM;
+    int error = submit_job(seat, group, job);
+    if (error != WEFT_OK) weft_free(job->heap.copy);
+    return error;
+}
+
+static int submit_bounded(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
+    int error = queue_reserve(seat);
+    if (error < 0) return error;
+    if (error > 0) return run_job(seat, group, job, size);
+    error = submit_seated(seat, group, job, size);
+    if (error != WEFT_OK) worker_leave_queue(seat->pool);
+    return error;
+}
+
+static int submit_any(weft_pool *pool, weft_group *group, struct job *job, size_t size) {
+    if (pool == NULL || job->fn == NULL || (job->payload != NULL && size > WEFT_PAYLOAD_MAX)) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    if (job->payload == NULL) job->bytes = 0;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    if (pool->config.queue_max == 0) {
+        uint32_t was_inside = load_rlx(&seat->inside);
+        submit_enter(seat);
+        error = submit_seated(seat, group, job, size);
+        submit_leave(seat, was_inside);
+        return error;
+    }
+    guest_enter(seat);
+    error = submit_bounded(seat, group, job, size);
+    guest_leave(seat);
+    return error;
+}
+
+static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = CELL_INLINE};
+    return submit_any(pool, group, &job, size);
+}
+
+/* The group or the pool ended meanwhile: takes back what was counted. */
+static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
+    task_undo(seat, seat->lane->record);
+    store_rlx(&seat->inside, 0); /* submit_slow enters anew */
+    return submit_slow(pool, group, fn, payload, size);
+}
+
+/* The lane at hand is full: the common reason to leave the short way. */
+static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
+    if (!lane_grow(seat, seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
+    return weft_submit(pool, group, fn, payload, size);
+}
+
+/* To the lane at hand, if that is the group's. The caller has looked at pool, payload and size; the group and the function
+ * are looked at here, apart from them: all together the compiler would turn into arithmetic. */
+INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
+    struct lane *lane = seat->lane;
+    if (UNLIKELY(group == NULL || lane->group_id != load_rlx(id_of(group)) || fn == NULL))
+        return submit_slow(pool, group, fn, payload, size);
+    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
+    submit_enter(seat);
+    uint64_t before = line_submit(lane->line, false, 1);
+    os_fence_light(T1);
+    const struct record *record = lane->record;
+    if (UNLIKELY(load_rlx(&record->id) != lane->group_id || load_rlx(&pool->closed)))
+        return submit_again(pool, group, fn, payload, size);
+    struct cell *cell = lane_cell(lane);
+    cell->fn = fn;
+    cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
+    copy_payload(cell->payload, payload, size);
+    return submit_publish(pool, seat, lane, cell, true);
+}
+
+/* Apart, for memcpy is a call. */
+static NOINLINE int submit_large(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (UNLIKELY(size > WEFT_INLINE_MAX)) return submit_slow(pool, group, fn, payload, size);
+    return submit_at_hand(pool, group, fn, payload, size);
+}
+
+int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || payload == NULL))
+        return submit_slow(pool, group, fn, payload, size);
+    if (size > CELL_PAYLOAD) return submit_large(pool, group, fn, payload, size);
+    return submit_at_hand(pool, group, fn, payload, size);
+}
+
+int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {
+    if (self == NULL || self->frame == NULL || self->frame->id == 0) return WEFT_EINVAL;
+    weft_group group = {.id = self->frame->id};
+    return weft_submit(self->pool, &group, fn, payload, size);
+}
+
+/* ---- weft's own --------------------------------------------------------------------------------------------------- */
+
+int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload) {
+    struct job job = {.fn = fn, .payload = payload, .bytes = TASK_OWN_BYTES, .kind = CELL_OWN};
+    return submit_any(pool, group, &job, TASK_OWN_BYTES);
+}
+
+/* No look at the group's id as in submit_checked: a group cannot end under its own task, and a pool that is closed runs
+ * what its tasks submit. */
+bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload) {
+    const struct frame *frame = seat->frame;
+    weft_pool *pool = seat->pool;
+    struct lane *lane = seat->lane;
+    if (UNLIKELY(lane->group_id != frame->id)) lane = lane_for(seat, frame->id, frame->record);
+    if (UNLIKELY(lane == NULL || (!lane_fits(lane, 1) && !lane_grow(seat, lane, 1)))) return false;
+    if (UNLIKELY(pool->config.queue_max != 0) && add_rlx(&pool->queued, 1) >= pool->config.queue_max) {
+        worker_leave_queue(pool);
+        return false;
+    }
+    uint64_t before = line_submit(lane->line, line_is_shared(lane->record, seat->index), 1);
+    struct cell *cell = lane_cell(lane);
+    cell->fn = fn;
+    cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);
+    memcpy(cell->payload, payload, TASK_OWN_BYTES);
+    submit_publish(seat->pool, seat, lane, cell, false);
+    return true;
+}
+
+int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object) {
+    if (type == NULL || object == NULL || type->size > WEFT_INLINE_MAX) return WEFT_EINVAL;
+    struct job job = {.fn = type->run,
+                      .payload = object,
+                      .bytes = (uint32_t)type->size,
+                      .kind = CELL_OBJECT,
+                      .move = type->move,
+                      .object = object};
+    return submit_any(pool, group, &job, type->size);
+}
+
+int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payload) {
+    if (pool == NULL || fn == NULL) return WEFT_EINVAL;
+    const struct job job = {.fn = fn};
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    guest_enter(seat);
+    error = run_now(seat, group == NULL ? &pool->group : group, &job, payload);
+    guest_leave(seat);
+    return error;
+}

@@ -1,0 +1,43 @@
+/* task.h: tasks of weft's own, for the files of layer 5. Layer 5. The protocols stand in task.c and wait.c.
+ *
+ * They count in their group as any task does, but run also when it is cancelled or the pool aborted (they look by
+ * themselves), and no `clean` ever gets their payload. */
+#ifndef WEFT_TASK_H
+#define WEFT_TASK_H
+
+#include "sched/seat.h"
+
+/* What a cell of kind CELL_HEAP has for a payload. */
+struct heap_payload {
+    void *copy;
+    size_t size;
+};
+
+/* Is the seat running a task of that group, or waiting inside one? Then the group cannot end meanwhile. */
+bool task_is_inside(const struct weft_worker *seat, uint64_t id);
+/* The group's id, given one if it has none. 0: *error. */
+uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error);
+/* The seat's lane for the group, which it opens if need be. NULL: *error. */
+struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
+/* Counts a task in the lane's group, if that and the pool are open still. */
+bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence);
+/* Takes the count back. */
+void task_undo(struct weft_worker *seat, struct record *record);
+/* Publishes a task of the open group `id` that has been counted. false: no memory; nothing happened. */
+bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells);
+
+/* The seat's thread, if from outside, is inside a call that may sleep: the pool's end waits until it has left. */
+void guest_enter(struct weft_worker *seat);
+void guest_leave(struct weft_worker *seat);
+
+#define TASK_OWN_BYTES CELL_PAYLOAD
+
+/* weft_submit for a task of weft's own with TASK_OWN_BYTES of payload. */
+int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload);
+/* Inside a task: the same into that task's group. Runs nothing itself. false: no memory or no room; nothing happened. */
+bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload);
+/* Waits for the end of a group that nobody else has, whatever that takes. In a task other waits that would keep it from
+ * ending are refused. */
+void task_await_own(weft_pool *pool, weft_group *group);
+
+#endif

@@ -1,0 +1,489 @@
+/* wait.c: waiting, cancelling, blocking.
+ *
+ * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what
+ * it waits for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the
+ * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
+ * and the last one out frees it.
+ *
+ * The waiter that closes looks for the others (worker_wake_waiters) without a fence of its own. A waiter that falls asleep
+ * after the fence of record_close (G11) has seen all completions, so the sums differ for it only by a submission that is
+ * about to be taken back; the thread that takes it back wakes the waiter (task_undo).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
+ *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
+ *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes a
+ *   circle, does
+ *                                                 not see the sleeper, nor the sleeper that
+ *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles falls asleep in this one, and
+ *                                                 nobody wakes it
+ *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
+ *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
+ *                                                 were submitted and run while it was being ended
+ *   T24 weft_group_boost: load id              acquire  T11 the record is not open yet
+ *   T23 weft_group_cancel: load id             acquire  T11 the record is not open yet
+ *   N5  weft_group_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
+ */
+#include "sched/find.h"
+#include "sched/lanes.h"
+#include "sched/rank.h"
+#include "sched/real.h"
+#include "sched/task.h"
+
+struct wait {
+    struct weft_worker *seat;
+    weft_group *group;
+    struct record *record;
+    uint64_t id;
+    uint64_t *served; /* a group that it may run tasks of: that one, or the last one found */
+    uint64_t deadline_ns;
+    enum weft_help help;
+    uint32_t circles; /* groups->circles when it looked for one */
+    bool must_end;    /* it cannot be refused */
+    bool blocks;      /* a section of weft_block_begin is open */
+    bool ran;         /* it has run tasks */
+    bool slept;       /* when it last looked once more before a sleep */
+    bool has_ended;   /* it has ended the group */
+};
+
+static bool wait_accepts(const void *context, uint32_t index) {
+    const struct wait *wait = context;
+    if (wait->help == WEFT_HELP_ANY) return true;
+    struct groups *groups = &wait->seat->pool->groups;
+    const struct record *record = record_at(groups, index);
+    if (record == NULL) return false;
+    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+    if (id == *wait->served) return true;
+    if (!group_serves(groups, id, wait->id)) return false;
+    *wait->served = id;
+    return true;
+}
+
+/* The finished group's end: true when this wait has ended it. */
+static bool wait_close(struct wait *wait) {
+    if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
+    store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
+    record_end(wait->record);
+    wait->has_ended = true;
+    worker_wake_waiters(wait->seat->pool, wait->id);
+    return true;
+}
+
+static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
+
+/* Does it run what a worker would run else? A thread from outside does where waits help. */
+static bool is_runner(const struct weft_worker *seat) { return seat->is_worker || seat->pool->helps; }
+
+/* Nobody may be left to run what it waits for, and it helps nobody. It is a task's: a thread from outside may run one,
+ * too. */
+static bool wait_is_stranded(const struct wait *wait) {
+    bool may_help = wait->blocks || (wait->seat->frame != NULL && !is_runner(wait->seat));
+    return may_help && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
+}
+
+/* What it may take from other sources than lanes: work of the group, or of one below it. */
+static struct source_filter wait_filter(const struct wait *wait) {
+    return (struct source_filter){wait_accepts, wait, wait->deadline_ns != 0};
+}
+
+static bool wait_find(const struct wait *wait, bool force, struct source_work *found) {
+    const struct source_filter filter = wait_filter(wait);
+    return sources_find_for(wait->seat, force, &filter, found);
+}
+
+/* The same, and asks for some if there is none. */
+static bool wait_ask(const struct wait *wait, bool force, struct source_work *found) {
+    const struct source_filter filter = wait_filter(wait);
+    if (wait->help == WEFT_HELP_NONE) return false;
+    bool has_found = sources_find_for(wait->seat, force, &filter, found);
+    if (!has_found) sources_ask(wait->seat->pool, &filter, false);
+    return has_found;
+}
+
+/* Looks once more, with everybody able to see that it waits, then sleeps. */
+static void wait_sleep(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    weft_pool *pool = seat->pool;
+    const struct source_filter filter = wait_filter(wait);
+    struct piece piece;
+    struct source_work found;
+    bool helps = wait->help != WEFT_HELP_NONE;
+    bool has_piece = false;
+    bool has_found = false;
+    uint32_t event = load_rlx(&seat->wait_event);
+    store_rlx(&seat->wait_id, wait->id);
+    if (helps) {
+        store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
+        add_rlx(&pool->park.word[0].helpers, 1);
+    }
+    fence_sc(T17);
+    if (helps) {
+        worker_unbias(pool);
+        sources_ask(pool, &filter, true);
+    }
+    bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+    ends |= load_rlx(&pool->groups.circles) != wait->circles;
+    if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
+        has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
+        has_found = helps && !has_piece && wait_find(wait, true, &found);
+        wait->slept = !has_piece && !has_found;
+        if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
+    }
+    store_rlx(&seat->wait_id, 0);
+    if (helps) {
+        store_rlx(&seat->wait_helps, 0);
+        add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
+    }
+    if (has_piece) worker_run_help(seat, &piece);
+    if (has_found) source_run(seat, &found, wait->deadline_ns);
+}
+
+/* The same, but false when this sleep would never end. */
+static bool wait_sleep_soundly(struct wait *wait) {
+    struct groups *groups = &wait->seat->pool->groups;
+    struct held_wait mine = {.record = wait->record,
+                             .id = wait->id,
+                             .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL,
+                             .insists = wait->must_end};
+    bool is_circle = mine.frame != NULL && !held_wait_begin(groups, &mine);
+    if (is_circle && !mine.insists) return false;
+    wait->circles = mine.frame != NULL ? mine.circles : load_rlx(&groups->circles);
+    if (is_circle) {
+        fence_sc(T29);
+        worker_wake_waits(wait->seat->pool); /* one of them is refused instead */
+    }
+    wait_sleep(wait);
+    if (mine.frame != NULL) held_wait_end(groups, &mine);
+    return true;
+}
+
+/* Where somebody runs a task that takes a little longer than a thread waits awake, it waits for that: up to twice as long
+ * as threads look where a wake is dear. */
+static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
+    uint64_t longest = 0;
+    uint32_t workers = most > 0 && pool->spin_adapts ? load_rlx(&pool->workers) : 0;
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        if (other != NULL && load_rlx(&other->running) != 0) longest = max_u64(longest, load_rlx(&other->task_ticks));
+    }
+    longest += longest / 4;
+    return longest <= 2 * load_rlx(&pool->spin_ticks) ? max_u64(longest, most) : most;
+}
+
+/* Looks for the end for a moment, and for work of another source, which it runs. true: time to look around. */
+static bool wait_spin(struct wait *wait) {
+    const weft_pool *pool = wait->seat->pool;
+    struct source_work found;
+    uint32_t self = wait->seat->is_worker ? 0 : 1;
+    uint64_t most = real_spin_ticks(wait->seat);
+    uint64_t start = os_ticks();
+    uint64_t spent = 0;
+    uint32_t turn = 0;
+    bool is_longer = false;
+    bool has_found = false;
+    bool ends;
+    do {
+        ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+        has_found = !ends && wait_ask(wait, spent >= pool->patience_ticks, &found);
+        if (!ends && !has_found) os_pause();
+        os_take_turns(&turn);
+        spent = os_ticks() - start;
+        if (workers_awake(pool) + self > pool->cpus_allowed) most = 0; /* it would take a worker's CPU */
+        if (spent < most || is_longer) continue;
+        most = wait_spin_longer(pool, most);
+        is_longer = true;
+    } while (!ends && !has_found && spent < most);
+    count_up(&wait->seat->spin_ticks, spent);
+    if (has_found) source_run(wait->seat, &found, wait->deadline_ns);
+    return ends || has_found;
+}
+
+/* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when
+ * no thread is left, and then its thread is. */
+static bool wait_gives_up(struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
+    os_lock(&pool->lock);
+    bool gives_up = !pool_has_runner(pool);
+    if (gives_up && wait->blocks) weft_block_end(wait->seat);
+    if (gives_up) wait->blocks = false;
+    os_unlock(&pool->lock);
+    return gives_up;
+}
+
+/* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that
+ * must not runs in an ordered pool, when nobody is left, whatever is next. */
+static bool wait_turns_to_help(struct wait *wait) {
+    const weft_pool *pool = wait->seat->pool;
+    if (pool->ordered && !wait->must_end) return !wait_gives_up(wait);
+    if (pool->ordered && pool_has_runner(pool)) return true;
+    wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
+    wait->seat->has_spare = false;
+    return true;
+}
+
+/* A thread that helps nobody is about to sleep inside a task: a spare stands in for it. */
+static bool wait_block(struct wait *wait) {
+    wait->blocks = true;
+    return weft_block_begin(wait->seat) == WEFT_OK || wait_turns_to_help(wait);
+}
+static bool wait_must_block(const struct wait *wait) {
+    return !wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->frame != NULL && is_runner(wait->seat);
+}
+
+/* It may come again and again, each time for no longer than it would spin: it is to have a spare at once. */
+static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns != 0 && wait_must_block(wait); }
+
+/* Nobody is left to run what it waits for, and no spare can come. */
+static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
+
+/* A task to help with: from the lane that this thread submitted to the group by, or from any. */
+static bool wait_find_task(struct wait *wait, struct piece *piece) {
+    struct weft_worker *seat = wait->seat;
+    struct lane *lane = line_of(wait->record, seat->index)->lane;
+    bool is_bound = !line_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
+    if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
+    return find_help(seat, wait_accepts, wait, piece);
+}
+
+/* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
+static int wait_loop(struct wait *wait) {
+    struct piece piece;
+    for (;;) {
+        if (record_has_ended(wait->record)) return WEFT_OK;
+        if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
+        if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
+        if (record_is_closing(wait->record)) {
+            os_yield(); /* another waiter is about to end it */
+            continue;
+        }
+        if (wait->help != WEFT_HELP_NONE && wait_find_task(wait, &piece)) {
+            worker_run_help(wait->seat, &piece);
+            wait->ran = true;
+        } else if (wait_is_lost(wait)) {
+            if (!wait_turns_to_help(wait)) return WEFT_EAGAIN;
+        } else if (!wait_is_polled(wait) && wait_spin(wait)) {
+            continue;
+        } else if (wait_must_block(wait)) {
+            if (!wait_block(wait)) return WEFT_EAGAIN;
+        } else if (!wait_sleep_soundly(wait)) {
+            return WEFT_EDEADLK;
+        }
+    }
+}
+
+static int wait_result(const struct record *record) {
+    int error = record_error(record);
+    if (error != 0) return error;
+    if (record_was_late(record)) return WEFT_ELATE;
+    return (load_rlx(&record->id) & ID_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
+}
+
+/* What this thread has done so far must not wait for it. The frame stays what it is. */
+static void wait_flush(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    if (frame == NULL) return;
+    struct record *record = frame->record;
+    uint64_t id = frame->id;
+    worker_flush(seat);
+    frame->record = record;
+    frame->index = record == NULL ? 0 : record->item.index;
+    frame->id = id;
+}
+
+/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
+static bool rest_offer(struct weft_worker *seat) {
+    if (!claim_offer(&seat->claim)) return false;
+    add_rlx(&seat->pool->offers, 1);
+    fence_sc(T15);
+    worker_notify_offer(seat);
+    return true;
+}
+/* Back again. */
+static void rest_keep(struct weft_worker *seat) {
+    claim_unoffer(&seat->claim);
+    add_rlx(&seat->pool->offers, UINT32_MAX);
+}
+
+static void trim_lanes(struct weft_worker *seat) {
+    struct lane **link = &seat->long_lanes;
+    for (struct lane *lane; (lane = *link) != NULL;) {
+        if (lane->in_use > LANE_KEEP && lane_is_empty(lane)) lane_trim(lane);
+        lane->is_long = lane->in_use > LANE_KEEP;
+        if (lane->is_long)
+            link = &lane->next_long;
+        else
+            *link = lane->next_long;
+    }
+    lanes_hide(seat);
+}
+
+/* What a thread from outside did in its wait it will do in its next one. */
+static void learn_outside(const struct wait *wait) {
+    weft_pool *pool = wait->seat->pool;
+    bool sleeps = wait->help == WEFT_HELP_NONE && wait->slept;
+    if (load_rlx(&pool->outside_runs) != wait->ran) store_rlx(&pool->outside_runs, wait->ran);
+    if ((sleeps || wait->ran) && load_rlx(&pool->outside_sleeps) != sleeps) store_rlx(&pool->outside_sleeps, sleeps);
+}
+
+/* This thread is in a graph's run, which a task of that group waits for: it cannot end before. */
+static bool wait_is_around(const struct weft_worker *seat, uint64_t id) {
+    const struct groups *groups = &seat->pool->groups;
+    for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
+        for (uint64_t at = frame->id; at != 0;) {
+            const struct record *record = record_at(groups, id_index(at));
+            if (record == NULL || (load_rlx(&record->flags) & RECORD_RUN) == 0) break;
+            at = group_parent(groups, at);
+            if (at == id) return true;
+        }
+    return false;
+}
+
+static int wait_seated(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    struct groups *groups = &seat->pool->groups;
+    uint64_t served = wait->id;
+    bool is_own = task_is_inside(seat, wait->id) || held_leads(groups, seat->frame, wait->id);
+    if ((is_own || wait_is_around(seat, wait->id)) && !wait->must_end) return WEFT_EDEADLK;
+    wait->served = &served;
+    if (!record_enter(groups, wait->record, wait->id))
+        return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
+    wait_flush(seat);
+    bool offers = rest_offer(seat);
+    int result = wait_loop(wait);
+    if (!seat->is_worker) learn_outside(wait);
+    if (result == WEFT_OK) result = wait_result(wait->record);
+    record_leave(groups, wait->record, wait->has_ended);
+    if (wait->blocks) weft_block_end(seat);
+    if (offers) rest_keep(seat);
+    trim_lanes(seat);
+    return result;
+}
+
+/* For wait->group, as it says. */
+static int wait_for(weft_pool *pool, struct wait *wait) {
+    int error = WEFT_OK;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    wait->id = load_acq(T22, id_of(wait->group));
+    if (wait->id == 0) return WEFT_OK;
+    wait->seat = seat_find(pool, &error);
+    if (wait->seat == NULL) return error;
+    wait->record = record_at(&pool->groups, id_index(wait->id));
+    if (wait->record == NULL) return WEFT_EINVAL;
+    if (!pool->helps) wait->help = WEFT_HELP_NONE;
+    guest_enter(wait->seat);
+    error = wait_seated(wait);
+    guest_leave(wait->seat);
+    return error;
+}
+
+int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (pool == NULL || (unsigned)help > WEFT_HELP_NONE) return WEFT_EINVAL;
+    struct wait wait = {.group = group == NULL ? &pool->group : group, .deadline_ns = deadline_ns, .help = help};
+    return wait_for(pool, &wait);
+}
+
+void task_await_own(weft_pool *pool, weft_group *group) {
+    struct wait wait = {.group = group, .must_end = true};
+    wait_for(pool, &wait);
+}
+
+int weft_group_wait(weft_pool *pool, weft_group *group) { return weft_group_wait_until(pool, group, WEFT_HELP_BELOW, 0); }
+
+int weft_group_cancel(weft_pool *pool, weft_group *group) {
+    if (pool == NULL) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (group == NULL) group = &pool->group;
+    uint64_t id = load_acq(T23, id_of(group));
+    if (id == 0) return WEFT_OK;
+    struct record *record = record_at(&pool->groups, id_index(id));
+    if (record == NULL) return WEFT_EINVAL;
+    bool is_astray = !record_cancel(record, id) && group_is_astray(&pool->groups, record, id_of(group), id);
+    return is_astray ? WEFT_EINVAL : WEFT_OK;
+}
+
+int weft_group_boost(weft_pool *pool, weft_group *group) {
+    if (pool == NULL || pool->ordered) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    uint64_t id = load_acq(T24, id_of(group));
+    if (id == 0) return WEFT_OK;
+    struct record *record = record_at(&pool->groups, id_index(id));
+    if (record == NULL) return WEFT_EINVAL;
+    struct groups *groups = &pool->groups;
+    if (!record_enter(groups, record, id)) return group_is_astray(groups, record, id_of(group), id) ? WEFT_EINVAL : WEFT_OK;
+    guest_enter(seat);
+    record_boost(groups, record, id);
+    if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) { /* workers may sleep beside its tasks */
+        worker_unbias(pool);
+        fence_sc(N5);
+        worker_notify(seat, NULL, 0);
+    }
+    record_leave(groups, record, false);
+    guest_leave(seat);
+    return WEFT_OK;
+}
+
+/* As a wait enters it, so that it stays the group's. The caller leaves it. NULL: *error. */
+static struct record *group_enter(struct weft_worker *seat, weft_group *group, int *error) {
+    for (;;) {
+        uint64_t id = task_bind(seat, group, error);
+        if (id == 0) return NULL;
+        struct record *record = record_at(&seat->pool->groups, id_index(id));
+        *error = WEFT_EINVAL;
+        if (record == NULL) return NULL;
+        if (record_enter(&seat->pool->groups, record, id)) return record;
+        if (group_is_astray(&seat->pool->groups, record, id_of(group), id)) return NULL;
+        os_yield(); /* a waiter is ending the group; its id is about to go */
+    }
+}
+
+int weft_group_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns) {
+    if (pool == NULL || pool->ordered || when_ns == 0) return WEFT_EINVAL;
+    if (group == NULL) group = &pool->group;
+    int error = WEFT_OK;
+    struct weft_worker *seat = seat_find(pool, &error);
+    if (seat == NULL) return error;
+    guest_enter(seat);
+    struct record *record = group_enter(seat, group, &error);
+    if (record != NULL) {
+        or_rlx(&pool->extras, EXTRA_DUE);
+        record_due(&pool->groups, record, when_ns);
+        error = weft_group_boost(pool, group);
+        record_leave(&pool->groups, record, false);
+    }
+    guest_leave(seat);
+    return error;
+}
+
+int weft_worker_cancelled(const weft_worker *self) {
+    if (self == NULL || self->frame == NULL || self->frame->record == NULL) return 0;
+    return (load_rlx(&self->frame->record->id) & ID_CANCELLED) != 0;
+}
+
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+int weft_block_begin(weft_worker *self) {
+    if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
+    self->blocking++;
+    if (!is_runner(self)) return WEFT_OK;
+    if (self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+    weft_pool *pool = self->pool;
+    self->offers = rest_offer(self);
+    if (load_rlx(&self->in_background)) rank_give(self);
+    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
+    self->has_spare = pool_stand_in(pool);
+    return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+}
+
+int weft_block_end(weft_worker *self) {
+    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (--self->blocking > 0 || !is_runner(self)) return WEFT_OK;
+    pool_stand_down(self->pool);
+    if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
+    if (load_rlx(&self->in_background)) rank_retake(self->pool);
+    if (self->offers) rest_keep(self);
+    self->offers = false;
+    return WEFT_OK;
+}

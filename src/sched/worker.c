@@ -1,0 +1,589 @@
+/* worker.c: what workers do: find tasks, run them, sleep.
+ *
+ * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then
+ * becomes the one scout and looks on for the pool's spin time, then parks (park.c).
+ *
+ * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
+ * worker dozes instead of parking (predict/idle.c). Nothing is left lying: while claims of several are open, somebody is awake or
+ * dozing, and nobody parks while an open claim has a rest that could be revoked.
+ *
+ * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
+ * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
+ * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
+ * which comes after the clearing, is yet to come, and will make the publication visible.
+ *
+ * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
+ * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
+ * looks for the change and only then sleeps on the event that it read.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
+ *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
+ *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
+ *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
+ *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
+ *   D10 spare_rest: load event              acquire  P14  a spare sleeps on a new event
+ *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
+ *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
+ *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
+ *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
+ *   D17 payload_clean: load aborted         acquire  P8   see P8
+ */
+#include "sched/find.h"
+#include "sched/hooks.h"
+#include "sched/lanes.h"
+#include "sched/seat.h"
+#include "sched/rank.h"
+#include "sched/real.h"
+
+#ifndef LINGER_LOOKS
+#define LINGER_LOOKS 16
+#endif
+#define STEP_PART 4u /* of the time that threads look: a step begins so soon after the last one's end */
+#define PURGE_NS UINT64_C(800000000)
+#ifndef TIMED_EVERY
+#define TIMED_EVERY 8u /* claims */
+#endif
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+void frame_push(struct weft_worker *seat, struct frame *frame) {
+    const struct frame *above = seat->frame;
+    *frame = (struct frame){.above = seat->frame,
+                            .deepest = above == NULL ? 0 : (uint32_t)max_u64(above->deepest, record_depth(above->record)),
+                            .running = load_rlx(&seat->running),
+                            .running_since = load_rlx(&seat->running_since),
+                            .in_loop = seat->in_loop};
+    seat->in_loop = NULL;
+    store_rlx(&seat->running_since, observe_clock(seat));
+    seat->frame = frame;
+    seat->lane = &seat->pool->blank;
+}
+
+void frame_pop(struct weft_worker *seat) {
+    plain_write(&seat->frame, sizeof seat->frame);
+    store_rlx(&seat->running, seat->frame->running);
+    store_rlx(&seat->running_since, seat->frame->running_since);
+    seat->in_loop = seat->frame->in_loop;
+    seat->frame = seat->frame->above;
+    seat->lane = &seat->pool->blank;
+}
+
+void worker_start_held(struct weft_worker *seat, struct record *record) {
+    struct groups *groups = &seat->pool->groups;
+    struct held *held = held_take(groups, record);
+    while (held != NULL) {
+        struct held *next = held->next;
+        held->start(seat, held);
+        record_leave(groups, record, false);
+        held = next;
+    }
+}
+
+void worker_settle(struct weft_worker *seat, struct record *record) {
+    weft_pool *pool = seat->pool;
+    bool wakes = record_must_wake(record);
+    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
+    if (wakes && id != 0) worker_wake_waiters(pool, id);
+    if (wakes && load_rlx(&record->held) != NULL) worker_start_held(seat, record);
+    if (LIKELY(!load_rlx(&pool->closed))) return;
+    event_raise(&pool->drained);
+}
+
+/* From now on the frame is of the group whose record that is (index 0: of none). What the group before held may run in here,
+ * and wait: so the frame tells by then what the thread is about to run. */
+static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
+    struct frame *frame = seat->frame;
+    struct record *record = frame->record;
+    uint64_t tasks = frame->unflushed;
+    frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
+    frame->index = index;
+    frame->id = index == 0 ? 0 : load_rlx(&frame->record->id) & ~ID_MARKS;
+    frame->unflushed = 0;
+    if (record == NULL) return;
+    seat->lane = &seat->pool->blank;
+    if (tasks == 0) return;
+    rank_before_count(seat->pool, record);
+    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
+    worker_settle(seat, record);
+}
+
+void worker_flush(struct weft_worker *seat) {
+    if (seat->frame->record != NULL) frame_switch(seat, 0);
+}
+
+static void *cell_payload(struct cell *cell, uint64_t meta) {
+    switch (meta_kind(meta)) {
+    case CELL_NO_PAYLOAD: return NULL;
+    case CELL_HEAP: return *(void **)(void *)cell->payload;
+    default: return cell->payload;
+    }
+}
+
+static size_t cell_size(const struct cell *cell, uint64_t meta) {
+    return meta_kind(meta) == CELL_HEAP ? ((const size_t *)(const void *)cell->payload)[1] : meta_bytes(meta);
+}
+
+static void payload_clean(const weft_pool *pool, void *payload, size_t size) {
+    weft_clean_fn clean = pool->config.clean;
+    void *context = pool->config.context;
+    if (load_acq(D17, &pool->aborted)) {
+        plain_read(&pool->abort_clean, sizeof pool->abort_clean);
+        clean = pool->abort_clean.fn;
+        context = pool->abort_clean.context;
+    }
+    if (clean != NULL) clean(payload, size, context);
+}
+
+static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
+    void *payload = cell_payload(cell, meta);
+    if (meta_kind(meta) == CELL_OBJECT)
+        (void)cell->fn(payload, NULL);
+    else
+        payload_clean(seat->pool, payload, payload == NULL ? 0 : cell_size(cell, meta));
+    count_up(&seat->tasks_dropped, 1);
+}
+
+NOINLINE void worker_leave_queue(weft_pool *pool) {
+    add_rlx(&pool->queued, UINT64_MAX);
+    fence_sc(D13);
+    if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
+}
+
+/* A task is about to run in a pool that asks for more than that: what to call in its place. */
+static NOINLINE weft_fn begin_extras(struct weft_worker *seat, weft_fn fn) {
+    uint32_t extras = load_rlx(&seat->pool->extras);
+    if ((extras & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
+    if ((extras & EXTRA_DUE) != 0) rank_before_task(seat);
+    return observe_task(seat->pool, fn);
+}
+
+/* worker_run_cell without its counting of tasks_run: returns 1 when the task ran, 0 when it was dropped. */
+INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t meta) {
+    const weft_pool *pool = seat->pool;
+    struct frame *frame = seat->frame;
+    uint32_t ran = 1;
+    plain_read(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
+    if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
+    weft_fn fn = cell->fn;
+    store_rlx(&seat->running, (uintptr_t)fn);
+    if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = begin_extras(seat, fn);
+    if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
+               meta_kind(meta) == CELL_OWN)) {
+        int error = fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
+        if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
+    } else {
+        cell_drop(seat, cell, meta);
+        ran = 0;
+    }
+    if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) weft_free(cell_payload(cell, meta));
+    plain_write(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
+    frame->unflushed++;
+    return ran;
+}
+
+void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
+    uint32_t ran = run_cell(seat, cell, cell->meta); /* first: it may wait inside, and count what it runs meanwhile */
+    count_up(&seat->tasks_run, ran);
+}
+
+/* Runs a piece of several tasks, open to thieves. */
+static void run_many(struct weft_worker *seat, struct piece *piece) {
+    struct cell *cells = piece->segment->cells;
+    uint32_t stride = piece->stride;
+    uint32_t slot = piece->begin;
+    uint64_t ran = 0;
+    claim_open(&seat->claim, piece, slot + stride);
+    fence_sc(D4);
+    worker_notify(seat, NULL, 0);
+    do {
+        ran += run_cell(seat, &cells[slot], cells[slot].meta);
+        slot += stride;
+    } while (slot < piece->end && claim_start(&seat->claim, piece, slot, slot + stride));
+    claim_close(&seat->claim, piece);
+    count_up(&seat->tasks_run, ran);
+    piece_done(piece);
+}
+
+static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
+    bool is_timed = ++seat->claims % TIMED_EVERY == 0 && lane != NULL;
+    uint64_t before = load_rlx(&seat->tasks_run);
+    uint64_t start = is_timed ? os_ticks() : 0;
+    count_one(&seat->claims_made[seat->taken_from]);
+    if (tasks == 1) {
+        worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+        piece_done(piece);
+    } else {
+        run_many(seat, piece);
+    }
+    if (is_timed) predict_timed(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
+}
+
+void worker_run_help(struct weft_worker *seat, struct piece *piece) {
+    struct frame frame;
+    enum claim_source source = seat->help_from;
+    frame_push(seat, &frame);
+    worker_run_cell(seat, &piece->segment->cells[piece->begin]);
+    piece_done(piece);
+    worker_flush(seat);
+    frame_pop(seat);
+    count_up(&seat->claims_made[source], 1);
+    count_up(&seat->helped, 1);
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------- */
+
+void worker_wake(struct weft_worker *seat) {
+    uint64_t start = trace_begin(seat);
+    if (!park_wake(&seat->pool->park)) return;
+    count_up(&seat->wakes, 1);
+    trace_end(seat, TRACE_WAKE, start, 0);
+    PROBE(wake, seat->index, 0);
+}
+
+void worker_wake_helpers(weft_pool *pool, uint64_t id) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = worker_seat(pool, i);
+        if (waiter == NULL) continue;
+        uint32_t helps = load_rlx(&waiter->wait_helps);
+        if (helps == 0) continue;
+        if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
+            continue;
+        event_raise(&waiter->wait_event);
+    }
+}
+
+static void wake_waits(weft_pool *pool, bool stranded) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = worker_seat(pool, i);
+        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || (stranded && load_rlx(&waiter->wait_helps) != 0)) continue;
+        event_raise(&waiter->wait_event);
+    }
+}
+
+void worker_wake_stranded(weft_pool *pool) { wake_waits(pool, true); }
+void worker_wake_waits(weft_pool *pool) { wake_waits(pool, false); }
+
+void worker_wake_waiters(weft_pool *pool, uint64_t id) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *waiter = worker_seat(pool, i);
+        if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
+        event_raise(&waiter->wait_event);
+    }
+}
+
+/* Where work comes from, and when, for those who look out for it. */
+static void note_cpu(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    if (seat->is_worker) return;
+    uint32_t cpu = os_cpu();
+    if (load_rlx(&pool->from_cpu) != cpu) store_rlx(&pool->from_cpu, cpu);
+    store_rlx(&pool->outside_ticks, os_ticks());
+}
+
+void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
+    weft_pool *pool = seat->pool;
+    struct park_view view = park_look(&pool->park);
+    bool is_brisk = load_rlx(&pool->brisk) != 0;
+    note_cpu(seat);
+    uint32_t asleep = view.parked + view.dozing;
+    if (lane != NULL && rank_holds(pool, lane)) {
+        worker_wake_helpers(pool, id);
+        return;
+    }
+    bool is_urgent = lane != NULL && rank_has_urgent(pool) && rank_is_urgent(pool, load_rlx(&lane->group));
+    if (!is_urgent && predict_suffices(seat, &view)) return;
+    if (view.scouts == 0 && asleep > 0) {
+        if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
+        worker_wake(seat);
+    } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
+        worker_wake(seat);
+    } else if (lane != NULL && asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
+        worker_wake_helpers(pool, id);
+    }
+}
+
+void worker_notify_offer(struct weft_worker *seat) {
+    struct park_view view = park_look(&seat->pool->park);
+    if (view.scouts == 0 && (view.parked > 0 || view.dozing)) worker_wake(seat);
+}
+
+void worker_unbias(weft_pool *pool) {
+    if (load_rlx(&pool->biased) == 0) return;
+    uint32_t cleared = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *seat = worker_seat(pool, i);
+        uint32_t was = 1;
+        if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
+    }
+    os_fence_heavy(D1);
+    if (cleared > 0) add_rlx(&pool->biased, -cleared);
+}
+
+/* ---- a worker's life ---------------------------------------------------------------------------------------------- */
+
+/* Scout -> busy with work in hand: somebody else must look for what was published meanwhile. */
+static void leave_scout(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    park_unscout(&pool->park, seat->index);
+    if (park_glance(&pool->park) == 0) return;
+    struct park_view view = park_look(&pool->park);
+    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || predict_suffices(seat, &view);
+    if (view.scouts > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    worker_unbias(pool);
+    sources_ask(pool, NULL, true);
+    rank_wake_helpers(pool);
+    if (!recheck(D15, find_sees(pool, true) || sources_hold_back(pool), false)) return;
+    if (view.parked > 0 || view.dozing)
+        worker_wake(seat);
+    else
+        worker_wake_helpers(pool, 0);
+}
+
+uint32_t workers_awake(const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    uint32_t asleep = view.parked + view.dozing;
+    uint32_t workers = load_rlx(&pool->workers);
+    return workers > asleep ? workers - asleep : 0;
+}
+
+bool workers_leave_room(const weft_pool *pool) {
+    return workers_awake(pool) < pool->cpus_allowed || load_rlx(&pool->outside_runs); /* the caller is among the awake */
+}
+
+static NOINLINE bool linger(struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || real_is_spent(seat)) return false;
+    uint64_t start = os_ticks();
+    bool sees = false;
+    uint32_t turn = 0;
+    for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
+        find_pause(pool, &turn);
+        sees = find_sees(pool, false);
+    }
+    count_up(&seat->spin_ticks, os_ticks() - start);
+    return sees;
+}
+
+static bool others_run(const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        if (other != NULL && other != seat && load_rlx(&other->running) != 0) return true;
+    }
+    return false;
+}
+
+/* What it came upon: nothing, work, or some that is held back by who has been asked for a while. Not where there are more
+ * workers awake than CPUs: it would take one from those who run. */
+enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_HELD_BACK };
+static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
+    const weft_pool *pool = seat->pool;
+    if (workers_awake(pool) > pool->cpu_count || real_is_spent(seat)) return SCOUT_NOTHING;
+    uint32_t turn = 0;
+    uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
+    uint64_t until = seat->scout_ticks; /* it looks on from then on while others run */
+    for (uint64_t before = 0;;) {
+        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
+        sources_ask(pool, NULL, false);
+        find_pause(pool, &turn);
+        uint64_t ticks = os_ticks() - start;
+        if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
+        before = ticks;
+        if (ticks >= pool->patience_ticks && sources_hold_back(pool)) return SCOUT_HELD_BACK;
+        if (ticks < seat->scout_ticks) continue;
+        if (ticks < step && others_run(seat)) until = ticks + load_rlx(&pool->spin_now) / STEP_PART;
+        if (ticks >= until) return SCOUT_NOTHING;
+        *looked_on = true;
+    }
+}
+
+static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
+    uint64_t start = os_ticks();
+    bool was_away = false;
+    bool looked_on = false;
+    enum scouting came_upon = scout_look(seat, start, &was_away, &looked_on);
+    count_up(&seat->spin_ticks, os_ticks() - start);
+    predict_scouted(seat, came_upon != SCOUT_NOTHING && !was_away, looked_on);
+    return came_upon;
+}
+
+/* It slept from `since` on and runs again: counts how long its wake took. True. */
+static NOINLINE bool time_wake(struct weft_worker *seat, uint64_t since) {
+    uint64_t sent = load_rlx(&seat->pool->park.slots[seat->index].sent_ticks);
+    uint64_t now = os_ticks();
+    if (sent < since || now < sent) return true; /* before its waker had come to that */
+    observe_wake(seat, since, sent, now);
+    uint64_t ns = (now - sent) * 1000 / os_ticks_per_us();
+    PROBE(woken, seat->index, ns);
+    uint32_t bucket = 63 - (uint32_t)__builtin_clzll(ns | 1);
+    count_up(&seat->wakes_timed[min_u64(bucket, WEFT_WAKE_BUCKETS - 1)], 1);
+    return true;
+}
+
+static void give_pages_back(weft_pool *pool) {
+    segments_purge(&pool->segments);
+    heap_rest();
+    store_rlx(&pool->purged, 1);
+}
+
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
+ * park, to give pages back or to try a wake, which is then due. */
+static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_ns) {
+    weft_pool *pool = seat->pool;
+    uint64_t told_ns = park_told(&pool->park, seat->index);
+    uint64_t ready_ns = predict_plan(seat, told_ns);
+    uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 && !pool->store.locks ? os_now_ns() + PURGE_NS : 0;
+    uint64_t other_ns = *trial_ns != 0 ? *trial_ns : purge_ns; /* which is later */
+    bool is_ready_first = ready_ns != 0 && (other_ns == 0 || ready_ns < other_ns);
+    if (ready_ns != 0) os_timer_exact(true);
+    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : other_ns, told_ns);
+    if (ready_ns != 0) os_timer_exact(false);
+    uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
+    if (end == PARK_WOKEN) predict_woken(seat);
+    if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
+    if (now_ns < *trial_ns) *trial_ns = 0;
+    return end == PARK_WOKEN;
+}
+
+/* The worker is a scout after. Returns whether somebody woke it. */
+static bool park(struct weft_worker *seat, bool is_scout) {
+    weft_pool *pool = seat->pool;
+    park_announce(&pool->park, seat->index, is_scout);
+    worker_unbias(pool);
+    sources_ask(pool, NULL, true);
+    struct park_view view = park_look(&pool->park);
+    bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
+    bool sees = find_sees(pool, !is_guarded) || (view.scouts == 0 && sources_hold_back(pool));
+    bool is_last = view.parked >= load_rlx(&pool->workers);
+    uint64_t wait_ns = is_last ? predict_trial_ns(pool) : NO_TRIAL;
+    if (recheck(D16, sees || load_rlx(&pool->exits), false) || wait_ns == 0) {
+        park_retract(&pool->park, seat->index);
+        if (!sees && wait_ns == 0) predict_try_wake(pool);
+        return false;
+    }
+    rank_wake_helpers(pool);
+    PROBE(park, seat->index, 0);
+    uint64_t since = os_ticks();
+    count_up(&seat->parks, 1);
+    uint64_t trial_ns = wait_ns == NO_TRIAL ? 0 : os_now_ns() + wait_ns;
+    if (park_until(seat, is_last, &trial_ns)) {
+        if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
+        return time_wake(seat, since);
+    }
+    park_retract(&pool->park, seat->index);
+    if (trial_ns != 0) predict_try_wake(pool);
+    return false;
+}
+
+/* As park. */
+static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
+    uint64_t since;
+    enum doze_end dozed = predict_doze(seat, is_scout, &since);
+    if (dozed != DOZE_NOT) return dozed == DOZE_WOKEN && time_wake(seat, since);
+    predict_before_park(seat);
+    bool was_woken = park(seat, is_scout);
+    predict_after_park(seat, was_woken);
+    return was_woken;
+}
+
+static bool spare_is_wanted(const struct weft_worker *seat) {
+    return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
+}
+
+/* A spare that nobody needs sleeps until a section begins. */
+static void spare_rest(struct weft_worker *seat) {
+    os_word *event = &seat->pool->park.slots[seat->index].event;
+    for (;;) {
+        uint32_t seen = load_acq(D10, event);
+        if (spare_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;
+        os_wait(event, seen, 0);
+    }
+}
+
+/* No timing: how long it takes says nothing of other tasks. */
+static void run_background(struct weft_worker *seat, struct piece *piece) {
+    rank_begin(seat);
+    run_claim(seat, NULL, piece, 1);
+    worker_flush(seat);
+    rank_end(seat);
+}
+
+static void worker_run(struct weft_worker *seat, const struct find *found) {
+    struct find find = *found;
+    seat->has_worked = true;
+    /* It may be long, and may wait for just the tasks before. */
+    if (find.tasks == 0 && seat->frame->record != NULL) {
+        frame_switch(seat, source_index(&find.work));
+        worker_flush(seat);
+    }
+    if (find.is_background)
+        run_background(seat, &find.piece);
+    else if (find.tasks == 0)
+        source_run(seat, &find.work, 0);
+    else
+        run_claim(seat, find.lane, &find.piece, find.tasks);
+}
+
+static void worker_loop(struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    bool is_scout = false;
+    bool may_spin = false; /* it became a scout for a reason */
+    unsigned force = 0;    /* it has slept, or asked in vain */
+    while (!load_rlx(&pool->exits)) {
+        struct find find;
+        if (find_work(seat, force, &find)) {
+            if (is_scout) leave_scout(seat);
+            is_scout = false;
+            force = 0;
+            worker_run(seat, &find);
+            continue;
+        }
+        worker_flush(seat);
+        lanes_hide(seat);
+        store_rlx(&seat->running, 0);
+        if (UNLIKELY(!spare_is_wanted(seat))) {
+            if (is_scout) leave_scout(seat);
+            is_scout = false;
+            force = 0;
+            spare_rest(seat);
+        } else if (is_scout || !linger(seat)) {
+            if (!is_scout) is_scout = may_spin = park_scout(&pool->park, seat->index);
+            enum scouting came_upon = may_spin ? scout_spin(seat) : SCOUT_NOTHING;
+            if (came_upon == SCOUT_HELD_BACK) force |= FORCE_SOURCES;
+            if (came_upon != SCOUT_NOTHING) continue;
+            may_spin = worker_sleep(seat, is_scout);
+            predict_moved(seat);
+            if (!may_spin) predict_look_out(seat);
+            is_scout = true;
+            force = FORCE_CLAIMS | FORCE_SOURCES;
+        }
+    }
+}
+
+void worker_main(void *argument) {
+    struct weft_worker *seat = argument;
+    weft_pool *pool = seat->pool;
+    struct frame frame;
+    os_self *self = os_self_get();
+    self->pool_id = pool->id;
+    self->worker = seat;
+    self->is_worker = true;
+    seat_watch();
+    frame_push(seat, &frame);
+    real_begin(seat);
+    predict_moved(seat);
+    if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
+    add_rel(D11, &pool->started, 1);
+    os_wake(&pool->started, INT32_MAX);
+    worker_loop(seat);
+    if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
+    real_end(seat);
+    frame_pop(seat);
+    self->is_worker = false;
+}
