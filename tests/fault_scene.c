@@ -102,11 +102,11 @@ static int nested_task(void *payload, weft_worker *self) {
     if (*data == NULL) *data = (void *)(uintptr_t)1;
     weft_worker *here = weft_worker_here();
     REQUIRE(here == NULL || here == self);
-    REQUIRE(weft_cancelled(self) == 0);
+    REQUIRE(weft_worker_cancelled(self) == 0);
     OUGHT(weft_block_begin(self), CODE(WEFT_EAGAIN));
     REQUIRE(weft_block_end(self) == WEFT_OK);
     REQUIRE(weft_block_end(self) == WEFT_EINVAL);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK); /* whose thread has a seat: it is this task's */
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK); /* whose thread has a seat: it is this task's */
     return item_task(payload, self);
 }
 
@@ -117,45 +117,45 @@ static void plain_groups(weft_pool *pool, uint32_t flags) {
         struct item item = item_new();
         item_entrust(item, SHORT(weft_submit(pool, &group, nested_task, &item, sizeof item)));
     }
-    SHORT(weft_boost(pool, &group));
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    SHORT(weft_group_boost(pool, &group));
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     item_submit(pool, NULL, sizeof(struct item), 0);
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
 }
 
 static void ended_groups(weft_pool *pool) {
-    weft_group failing = {0, WEFT_CANCEL_ON_ERROR, 0}, cancelled = WEFT_GROUP_INIT;
+    weft_group failing = {0, WEFT_GROUP_CANCEL_ON_ERROR, 0}, cancelled = WEFT_GROUP_INIT;
     struct item item = item_new();
     item.code = 7;
     bool fails = item_entrust(item, SHORT(weft_submit(pool, &failing, item_task, &item, sizeof item))) == WEFT_OK;
     for (unsigned i = 0; i < 20; i++) item_submit(pool, &failing, sizes[i % SIZES], CODE(WEFT_ECANCELED));
-    int error = weft_wait(pool, &failing);
+    int error = weft_group_wait(pool, &failing);
     REQUIRE(error == (fails ? 7 : WEFT_OK));
     for (unsigned i = 0; i < 20; i++) item_submit(pool, &cancelled, sizes[i % SIZES], 0);
-    REQUIRE(weft_cancel(pool, &cancelled) == WEFT_OK);
-    error = weft_wait(pool, &cancelled);
+    REQUIRE(weft_group_cancel(pool, &cancelled) == WEFT_OK);
+    error = weft_group_wait(pool, &cancelled);
     REQUIRE(error == WEFT_OK || error == WEFT_ECANCELED);
 }
 
 static void timed_groups(weft_pool *pool) {
-    weft_group due = WEFT_GROUP_INIT, late = {0, WEFT_DROP_LATE, 0}, waited = WEFT_GROUP_INIT;
-    bool is_due = SHORT(weft_deadline(pool, &due, clock_ns() + 7200 * UINT64_C(1000000000))) == WEFT_OK;
-    SHORT(weft_deadline(pool, &late, 1));
+    weft_group due = WEFT_GROUP_INIT, late = {0, WEFT_GROUP_DROP_LATE, 0}, waited = WEFT_GROUP_INIT;
+    bool is_due = SHORT(weft_group_deadline(pool, &due, clock_ns() + 7200 * UINT64_C(1000000000))) == WEFT_OK;
+    SHORT(weft_group_deadline(pool, &late, 1));
     for (unsigned i = 0; i < 6; i++) {
         item_submit(pool, &due, sizes[i], 0);
         item_submit(pool, &late, sizes[i], CODE(WEFT_ECANCELED));
     }
-    REQUIRE(weft_wait(pool, &due) == WEFT_OK || !is_due);
-    int error = weft_wait(pool, &late);
+    REQUIRE(weft_group_wait(pool, &due) == WEFT_OK || !is_due);
+    int error = weft_group_wait(pool, &late);
     REQUIRE(error == WEFT_OK || error == WEFT_ELATE);
     for (unsigned i = 0; i < 3 * SIZES; i++) item_submit(pool, &waited, sizes[i % SIZES], 0);
-    error = weft_wait_until(pool, &waited, WEFT_HELP_NONE, clock_ns() + 100000);
+    error = weft_group_wait_until(pool, &waited, WEFT_HELP_NONE, clock_ns() + 100000);
     REQUIRE(error == WEFT_OK || error == WEFT_ETIMEDOUT);
-    REQUIRE(weft_wait_until(pool, &waited, WEFT_HELP_ANY, 0) == WEFT_OK);
-    SHORT(weft_expect(pool, 2, clock_ns() + 500000)); /* sleepers set their clocks, and get up */
+    REQUIRE(weft_group_wait_until(pool, &waited, WEFT_HELP_ANY, 0) == WEFT_OK);
+    SHORT(weft_pool_expect(pool, 2, clock_ns() + 500000)); /* sleepers set their clocks, and get up */
     nap();
     item_submit(pool, NULL, sizes[0], 0);
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
 }
 
 static int gated_task(void *payload, weft_worker *self) {
@@ -207,9 +207,9 @@ static void held_tasks(weft_pool *pool) {
     item_entrust(item, SHORT(weft_run(pool, &then, item_task, &item)));
     many_held(pool, &first, many);
     atomic_store(&is_open, true);
-    REQUIRE(weft_wait(pool, &first) == WEFT_OK);
-    for (unsigned i = 0; i < GROUPS; i++) REQUIRE(weft_wait(pool, &many[i]) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &then) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &first) == WEFT_OK);
+    for (unsigned i = 0; i < GROUPS; i++) REQUIRE(weft_group_wait(pool, &many[i]) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &then) == WEFT_OK);
 }
 
 /* ---- other threads ------------------------------------------------------------------------------------------------ */
@@ -229,13 +229,13 @@ static void *outsider_thread(void *argument) {
     const struct outsider *o = argument;
     weft_group group = WEFT_GROUP_INIT;
     atomic_size_t paid = 0;
-    SHORT(weft_wait(o->pool, o->watched));
+    SHORT(weft_group_wait(o->pool, o->watched));
     for (unsigned i = 0; i < 2 * SIZES; i++) item_submit(o->pool, &group, sizes[i % SIZES], 0);
     if (SHORT(weft_for_site(o->pool, (weft_range){0, 500, 0}, pay_index, &paid, o)) == WEFT_OK)
         REQUIRE(atomic_load(&paid) == 500);
     else
         REQUIRE(atomic_load(&paid) == 0);
-    REQUIRE(weft_wait(o->pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(o->pool, &group) == WEFT_OK);
     return NULL;
 }
 
@@ -245,14 +245,14 @@ static void with_outsiders(weft_pool *pool) {
     pthread_t threads[2];
     for (unsigned i = 0; i < SIZES; i++) item_submit(pool, &group, sizes[i], 0);
     for (int i = 0; i < 2; i++) threads[i] = thread_begin(outsider_thread, &o);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     for (int i = 0; i < 2; i++) thread_end(threads[i]);
 }
 
 void scene_groups(weft_pool *pool) {
     plain_groups(pool, 0);
-    plain_groups(pool, WEFT_URGENT);
-    plain_groups(pool, WEFT_BACKGROUND);
+    plain_groups(pool, WEFT_GROUP_URGENT);
+    plain_groups(pool, WEFT_GROUP_BACKGROUND);
     ended_groups(pool);
     timed_groups(pool);
     held_tasks(pool);

@@ -122,20 +122,32 @@ static void shared_blocks(void) {
     thread_end(thread_begin(blocks_free, &b));
 }
 
+/* By more than the heap keeps of freed blocks: the mapping itself becomes longer. */
+static void grown_block(void) {
+    enum { BEFORE = 8 << 20, AFTER = 200 << 20 };
+    unsigned char *block = had(weft_alloc(BEFORE));
+    if (block == NULL) return;
+    block[BEFORE - 1] = 7;
+    unsigned char *grown = had(weft_realloc(block, AFTER));
+    if (grown != NULL) block = grown;
+    REQUIRE(block[BEFORE - 1] == 7);
+    weft_free(block);
+}
+
 static void private_heap(void) {
-    weft_heap *heap = NULL;
-    if (SHORT(weft_heap_create(&heap)) != WEFT_OK) {
+    weft_arena *heap = NULL;
+    if (SHORT(weft_arena_create(&heap)) != WEFT_OK) {
         REQUIRE(heap == NULL);
         return;
     }
     for (unsigned i = 0; i < 3 * BLOCK_SIZES; i++) {
         size_t size = block_sizes[i % BLOCK_SIZES];
-        void *block = had(weft_heap_alloc(heap, size));
+        void *block = had(weft_arena_alloc(heap, size));
         mark(block, size, i);
         check_mark(block, size, i);
-        if (i % 2 == 0) REQUIRE(weft_heap_free(heap, block) == WEFT_OK);
+        if (i % 2 == 0) REQUIRE(weft_arena_free(heap, block) == WEFT_OK);
     }
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK && heap == NULL);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK && heap == NULL);
 }
 
 static int count_area(const weft_heap_area *area, void *context) {
@@ -161,6 +173,7 @@ void scene_heap(void) {
     weft_heap_config config = {.struct_size = sizeof config, .purge_thread = 1, .decay_ms = 1};
     OUGHT(weft_heap_configure(&config), others);
     shared_blocks();
+    grown_block();
     private_heap();
     seen_of_heap();
     config = (weft_heap_config){.struct_size = sizeof config, .remote = WEFT_HEAP_REMOTE_HOME};
@@ -183,7 +196,7 @@ static int written(int error) {
 static void timeline(weft_pool *pool) {
     SHORT(weft_trace_start(pool));
     for (int i = 0; i < 20; i++) item_submit(pool, NULL, sizeof(struct item), 0);
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
     REQUIRE(weft_trace_stop(pool) == WEFT_OK);
     int file = memfd_create("timeline", 0);
     REQUIRE(file >= 0);
@@ -221,14 +234,14 @@ void scene_observe(weft_pool *pool) {
 
 static void bounded_pool(void) {
     weft_config config = scene_config(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.queue_max = 4;
     config.full = WEFT_FULL_ERROR;
     weft_pool *pool = scene_pool(&config);
     if (pool == NULL) return;
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 30; i++) item_submit(pool, &group, sizeof(struct item), CODE(WEFT_EFULL));
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     scene_end(pool);
 }
 
@@ -240,13 +253,13 @@ static int wait_inside(void *payload, weft_worker *self) {
     const struct item *item = payload;
     weft_group *group = &waited_inside[item->index % WAITERS];
     for (int i = 0; i < 4; i++) item_submit(weft_worker_pool(self), group, 100, 0);
-    OUGHT(weft_wait(weft_worker_pool(self), group), CODE(WEFT_EAGAIN));
+    OUGHT(weft_group_wait(weft_worker_pool(self), group), CODE(WEFT_EAGAIN));
     return item_task(payload, self);
 }
 
 static void ordered_pool(void) {
     weft_config config = scene_config(2);
-    config.flags = WEFT_ORDERED;
+    config.flags = WEFT_POOL_ORDERED;
     config.full = WEFT_FULL_RUN;
     weft_pool *pool = scene_pool(&config);
     if (pool == NULL) return;
@@ -259,26 +272,26 @@ static void ordered_pool(void) {
         item_entrust(items[i], SHORT(weft_submit(pool, NULL, wait_inside, &items[i], sizeof items[i])));
         item_submit(pool, NULL, 500, 0);
     }
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
-    for (int i = 0; i < WAITERS; i++) REQUIRE(weft_wait(pool, &waited_inside[i]) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
+    for (int i = 0; i < WAITERS; i++) REQUIRE(weft_group_wait(pool, &waited_inside[i]) == WEFT_OK);
     scene_end(pool);
 }
 
 /* Real time, as far as the system lets it: the pool goes without what is refused. */
 static void real_time_pool(uint32_t policy) {
     weft_config config = scene_config(2);
-    config.flags = WEFT_LOCK | (policy == WEFT_FIFO ? WEFT_BIND : 0);
+    config.flags = WEFT_POOL_LOCK | (policy == WEFT_POLICY_FIFO ? WEFT_POOL_BIND : 0);
     config.policy = policy;
-    config.priority = policy == WEFT_FIFO ? 1 : 0;
+    config.priority = policy == WEFT_POLICY_FIFO ? 1 : 0;
     config.spin_ns = WEFT_SPIN_NONE;
     config.cpus = NULL;
-    if (policy == WEFT_DEADLINE) config.runtime_ns = 1000000, config.period_ns = 100000000;
+    if (policy == WEFT_POLICY_DEADLINE) config.runtime_ns = 1000000, config.period_ns = 100000000;
     REQUIRE(weft_config_wrong(&config) == NULL);
     weft_pool *pool = scene_pool(&config);
     if (pool == NULL) return;
     weft_real_time real = {.struct_size = sizeof real};
     for (int i = 0; i < 10; i++) item_submit(pool, NULL, 300, 0);
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
     REQUIRE(weft_pool_real_time(pool, &real) == WEFT_OK);
     REQUIRE((real.policy_refused == 0) == (real.policy_errno == 0) && (real.bind_refused == 0) == (real.bind_errno == 0));
     REQUIRE((real.unlocked_bytes == 0) == (real.lock_errno == 0) && real.locked_bytes + real.unlocked_bytes > 0);
@@ -308,18 +321,18 @@ static void pool_on_cpus(void) {
 /* Several threads ask for the process's pool at once: one makes it, the others wait for the lock. */
 static void *default_pool(void *nothing) {
     weft_pool *first = NULL, *second = NULL;
-    if (SHORT(weft_default_pool(&first)) != WEFT_OK) {
+    if (SHORT(weft_pool_default(&first)) != WEFT_OK) {
         REQUIRE(first == NULL);
         return nothing;
     }
-    if (SHORT(weft_default_pool(&second)) == WEFT_OK) {
+    if (SHORT(weft_pool_default(&second)) == WEFT_OK) {
         REQUIRE(first == second);
         REQUIRE(weft_pool_abort(&second, NULL, NULL) == WEFT_EINVAL);
         scene_end(second);
     }
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 20; i++) item_submit(first, &group, 200, 0);
-    REQUIRE(weft_wait(first, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(first, &group) == WEFT_OK);
     scene_end(first);
     return nothing;
 }
@@ -346,8 +359,8 @@ void scene_other_pools(void) {
     REQUIRE(weft_cpu_count() >= 1);
     bounded_pool();
     ordered_pool();
-    real_time_pool(WEFT_FIFO);
-    real_time_pool(WEFT_DEADLINE);
+    real_time_pool(WEFT_POLICY_FIFO);
+    real_time_pool(WEFT_POLICY_DEADLINE);
     pool_on_cpus();
     default_pools();
     aborted_pool();

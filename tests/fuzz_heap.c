@@ -295,25 +295,25 @@ static void *drop_some(void *blocks) {
 /* Of a heap's blocks another thread frees a third, its own a third, and a third ends with it. */
 static void private_heap(struct fuzzer *f) {
     struct block all[PRIVATE];
-    weft_heap *heap;
+    weft_arena *heap;
     pthread_t thread;
-    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < PRIVATE; i++) {
             size_t size = some_size(f) % 400000;
-            all[i] = (struct block){weft_heap_alloc(heap, size), size, (uint32_t)next(f), true};
+            all[i] = (struct block){weft_arena_alloc(heap, size), size, (uint32_t)next(f), true};
             REQUIRE(all[i].p != NULL);
             paint(&all[i]);
         }
         REQUIRE(pthread_create(&thread, NULL, drop_some, all) == 0);
         for (int i = 1; i < PRIVATE; i += 3) {
             look(&all[i], all[i].size);
-            REQUIRE(weft_heap_free(heap, all[i].p) == WEFT_OK);
+            REQUIRE(weft_arena_free(heap, all[i].p) == WEFT_OK);
         }
         pthread_join(thread, NULL);
         for (int i = 2; i < PRIVATE; i += 3) look(&all[i], all[i].size);
     }
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK && heap == NULL);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK && heap == NULL);
 }
 
 static void configure(struct fuzzer *f) {

@@ -76,9 +76,13 @@ static inline int is_emulated(void) {
     return is_foreign;
 }
 
-/* `test_name PATTERN` runs the cases whose names match, as "*cancel*". */
+/* `test_name PATTERN` runs the cases whose names match, as "*cancel*"; `test_name '!PATTERN'` the others. */
 static inline void choose_cases(int argc, char **argv) {
-    if (argc == 2) cmocka_set_test_filter(argv[1]);
+    if (argc != 2) return;
+    if (argv[1][0] == '!')
+        cmocka_set_skip_filter(argv[1] + 1);
+    else
+        cmocka_set_test_filter(argv[1]);
 }
 
 /* Runs a function in a forked child and returns its exit status; a child killed by a signal gives 1000 + the signal. */

@@ -3,7 +3,7 @@
 #define WEFT_TESTS_OS_HELP_H
 
 #include "help.h"
-#include "os.h"
+#include "os/os.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -13,6 +13,8 @@ static struct {
     atomic_uint fail_at; /* the call that fails, from 1, and all after it if and_after; 0: none */
     atomic_bool and_after;
     atomic_bool struck;
+    atomic_size_t least; /* bytes: smaller calls do not count */
+    atomic_uint smaller; /* of these, how many */
 } shortage;
 
 static inline bool shortage_strikes(void) {
@@ -32,7 +34,11 @@ void *__wrap_os_map(size_t bytes);
 
 void *__wrap_os_alloc(size_t bytes) { return shortage_strikes() ? NULL : __real_os_alloc(bytes); }
 void *__wrap_weft_alloc(size_t size) { return shortage_strikes() ? NULL : __real_weft_alloc(size); }
-void *__wrap_os_map(size_t bytes) { return shortage_strikes() ? NULL : __real_os_map(bytes); }
+void *__wrap_os_map(size_t bytes) {
+    if (bytes >= atomic_load(&shortage.least)) return shortage_strikes() ? NULL : __real_os_map(bytes);
+    atomic_fetch_add(&shortage.smaller, 1);
+    return __real_os_map(bytes);
+}
 
 static inline void shortage_begin(unsigned at, bool and_after) {
     atomic_store(&shortage.fail_at, at);

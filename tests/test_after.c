@@ -1,6 +1,7 @@
 /* test_after.c: tasks that start when a group has finished, and tasks that are children of one. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "sched/worker.h"
 
 static const size_t sizes[] = {0, 1, 4, 16, 17, 64, 112, 113, 500, 1009, 2032, 2033, 100000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -31,7 +32,7 @@ static void test_children(void **state) {
             weft_group job = WEFT_GROUP_INIT;
             const struct tree tree = {&counter, 6};
             assert_int_equal(weft_submit(pool, &job, tree_task, &tree, sizeof tree), WEFT_OK);
-            assert_int_equal(weft_wait(pool, &job), WEFT_OK);
+            assert_int_equal(weft_group_wait(pool, &job), WEFT_OK);
             assert_int_equal(atomic_load(&counter), (3 * 3 * 3 * 3 * 3 * 3 * 3 - 1) / 2);
         }
         end_pool(pool);
@@ -51,7 +52,7 @@ static int failing_parent(void *payload, weft_worker *self) {
 
 static int child_of_cancelled(void *payload, weft_worker *self) {
     weft_group *job = *(weft_group **)payload;
-    REQUIRE(weft_cancel(weft_worker_pool(self), job) == WEFT_OK);
+    REQUIRE(weft_group_cancel(weft_worker_pool(self), job) == WEFT_OK);
     REQUIRE(weft_submit_child(self, empty_task, NULL, 0) == WEFT_ECANCELED);
     return 0;
 }
@@ -62,9 +63,9 @@ static void test_children_errors(void **state) {
     weft_group job = WEFT_GROUP_INIT, *pointer = &job;
     assert_int_equal(weft_submit_child(NULL, empty_task, NULL, 0), WEFT_EINVAL);
     assert_int_equal(weft_submit(pool, &job, failing_parent, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &job), 42);
+    assert_int_equal(weft_group_wait(pool, &job), 42);
     assert_int_equal(weft_submit(pool, &job, child_of_cancelled, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &job), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &job), WEFT_ECANCELED);
     end_pool(pool);
 }
 
@@ -78,7 +79,7 @@ static void test_children_misuse(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     assert_int_equal(weft_submit(pool, NULL, null_child, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     end_pool(pool);
 }
 
@@ -133,9 +134,9 @@ static void test_chain(void **state) {
                 assert_int_equal(weft_submit_after(pool, after, stage_task, &stage, sizeof stage), WEFT_OK);
                 stage.expected++;
             }
-            assert_int_equal(weft_wait(pool, &groups[GROUPS - 1]), WEFT_OK);
+            assert_int_equal(weft_group_wait(pool, &groups[GROUPS - 1]), WEFT_OK);
             for (int i = 0; i < TASKS; i++) assert_int_equal(stamps[i], GROUPS);
-            for (int i = 0; i < GROUPS; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+            for (int i = 0; i < GROUPS; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
         }
         end_pool(pool);
     }
@@ -156,7 +157,7 @@ static int turn_task(void *payload, weft_worker *self) {
 static void test_in_order(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     gate g;
     uint32_t next = 0;
@@ -166,11 +167,11 @@ static void test_in_order(void **state) {
         const struct turn turn = {&next, i};
         assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, turn_task, &turn, sizeof turn), WEFT_OK);
     }
-    assert_int_equal(weft_wait_until(pool, &then, WEFT_HELP_NONE, clock_ns() + 1000000), WEFT_ETIMEDOUT);
+    assert_int_equal(weft_group_wait_until(pool, &then, WEFT_HELP_NONE, clock_ns() + 1000000), WEFT_ETIMEDOUT);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
     assert_int_equal(next, 1000);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 
@@ -183,17 +184,17 @@ static void test_after_nothing(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &pointer, sizeof pointer),
                          WEFT_OK);
-        assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
         assert_int_equal(atomic_load(&counter), i + 1);
         assert_int_equal(submit_count(pool, &first, &counter), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
         atomic_fetch_sub(&counter, 1);
     }
     /* The pool's own group. */
     assert_int_equal(weft_submit_after(pool, (weft_after){NULL, &then}, count_task, &pointer, sizeof pointer), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, (weft_after){&then, NULL}, count_task, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 5);
     end_pool(pool);
 }
@@ -231,8 +232,8 @@ static void test_payloads(void **state) {
         }
         assert_int_equal(weft_submit_after(pool, after, payload_task, NULL, 77), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &then), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     }
     assert_int_equal(atomic_load(&payloads_seen), 10 * (SIZES - 2 + 1));
     end_pool(pool);
@@ -242,7 +243,7 @@ static void test_payloads(void **state) {
 
 static int result_of(void *payload, weft_worker *self) {
     weft_group *first = *(weft_group **)payload;
-    return weft_wait(weft_worker_pool(self), first);
+    return weft_group_wait(weft_worker_pool(self), first);
 }
 
 /* The continuation asks what became of the group. */
@@ -256,10 +257,10 @@ static void test_error_of_the_first(void **state) {
         gate_occupy(&g, pool, &first);
         if (!cancels) assert_int_equal(weft_submit(pool, &first, failing_child, &code, sizeof code), WEFT_OK);
         assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, result_of, &pointer, sizeof pointer), WEFT_OK);
-        if (cancels) assert_int_equal(weft_cancel(pool, &first), WEFT_OK);
+        if (cancels) assert_int_equal(weft_group_cancel(pool, &first), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &then), cancels ? WEFT_ECANCELED : 5);
-        assert_int_equal(weft_wait(pool, &first), WEFT_OK); /* the continuation has ended it */
+        assert_int_equal(weft_group_wait(pool, &then), cancels ? WEFT_ECANCELED : 5);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK); /* the continuation has ended it */
     }
     end_pool(pool);
 }
@@ -286,12 +287,12 @@ static void test_cancelled(void **state) {
     gate_occupy(&g, pool, &first);
     assert_int_equal(weft_submit_after(pool, after, empty_task, bytes, 8), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, after, empty_task, bytes, 200), WEFT_OK);
-    assert_int_equal(weft_cancel(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &then), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, after, empty_task, bytes, 8), WEFT_ECANCELED);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &then), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_ECANCELED);
     assert_int_equal(atomic_load(&cleaned), 2);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 
@@ -300,7 +301,7 @@ static void test_cancelled(void **state) {
 static int wait_for_then(void *payload, weft_worker *self) {
     weft_group *then = *(weft_group **)payload;
     gate_task(&((void **)payload)[1], self);
-    return weft_wait(weft_worker_pool(self), then);
+    return weft_group_wait(weft_worker_pool(self), then);
 }
 
 static void test_circles(void **state) {
@@ -318,9 +319,9 @@ static void test_circles(void **state) {
     assert_int_equal(weft_submit_after(pool, (weft_after){&c, &b}, empty_task, gates, 8), WEFT_EDEADLK);
     assert_int_equal(weft_submit_after(pool, (weft_after){&c, &a}, empty_task, gates, 8), WEFT_EDEADLK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &c), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &b), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &a), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &c), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
     /* A task of the group itself waits for what comes after. */
     void *payload[] = {&b, &g};
     gate_init(&g);
@@ -329,9 +330,9 @@ static void test_circles(void **state) {
     assert_int_equal(weft_submit_after(pool, (weft_after){&a, &c}, empty_task, NULL, 0), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, (weft_after){&c, &b}, empty_task, NULL, 0), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &a), WEFT_EDEADLK);
-    assert_int_equal(weft_wait(pool, &b), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &c), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &a), WEFT_EDEADLK);
+    assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &c), WEFT_OK);
     end_pool(pool);
 }
 
@@ -347,7 +348,7 @@ static int sleep_in_wait(void *payload, weft_worker *self) {
     weft_pool *pool = weft_worker_pool(self);
     sleeper->parks = stats_of(pool).parks;
     sem_post(&sleeper->begun);
-    sleeper->result = weft_wait(pool, sleeper->waited);
+    sleeper->result = weft_group_wait(pool, sleeper->waited);
     return 0;
 }
 /* In a pool of two workers, of which the other is busy. Returns when it sleeps. */
@@ -372,9 +373,9 @@ static void test_circle_around_a_wait(void **state) {
     assert_int_equal(weft_submit_after(pool, (weft_after){&c, &b}, empty_task, gates, 8), WEFT_EDEADLK);
     assert_int_equal(weft_submit_after(pool, (weft_after){&b, &c}, empty_task, NULL, 0), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &b), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &c), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &a), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &c), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
     assert_int_equal(sleeper.result, WEFT_OK);
     end_pool(pool);
 }
@@ -393,8 +394,8 @@ static void test_waits_for_each_other(void **state) {
         await(&two.begun);
         assert_int_equal(weft_submit(pool, &a, sleep_in_wait, &payload[0], sizeof *payload), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &a), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &b), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
         assert_true(one.result == WEFT_EDEADLK || two.result == WEFT_EDEADLK);
     }
     end_pool(pool);
@@ -409,9 +410,9 @@ static int first_and_then(void *payload, weft_worker *self) {
     REQUIRE(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &counter, sizeof counter) == WEFT_OK);
     REQUIRE(weft_submit_after(pool, (weft_after){&first, &last}, count_task, &counter, sizeof counter) == WEFT_OK);
     REQUIRE(weft_submit_after(pool, (weft_after){&then, &last}, count_task, &counter, sizeof counter) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &last) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &then) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &first) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &last) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &then) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &first) == WEFT_OK);
     return 0;
 }
 static void test_helps_before(void **state) {
@@ -420,8 +421,62 @@ static void test_helps_before(void **state) {
     atomic_uint counter = 0, *pointer = &counter;
     for (int i = 0; i < 50; i++) {
         assert_int_equal(weft_submit(pool, NULL, first_and_then, &pointer, sizeof pointer), WEFT_OK);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         assert_int_equal(atomic_load(&counter), (i + 1) * 8);
+    }
+    end_pool(pool);
+}
+
+/* The only worker waits for what comes after tasks of a cancelled group that only it can drop. */
+static int cancel_first(void *payload, weft_worker *self) {
+    weft_pool *pool = weft_worker_pool(self);
+    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    for (int i = 0; i < 3; i++) REQUIRE(weft_submit(pool, &first, empty_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_submit_after(pool, (weft_after){&first, &then}, count_task, payload, sizeof(void *)) == WEFT_OK);
+    REQUIRE(weft_group_cancel(pool, &first) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(pool, &then, WEFT_HELP_BELOW, 0) == WEFT_OK);
+    int error = weft_group_wait(pool, &first);
+    REQUIRE(error == WEFT_OK || error == WEFT_ECANCELED); /* by whether somebody has asked before */
+    return 0;
+}
+static void test_helps_cancelled(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    atomic_uint counter = 0, *pointer = &counter;
+    for (unsigned i = 1; i <= 50; i++) {
+        assert_int_equal(weft_submit(pool, NULL, cancel_first, &pointer, sizeof pointer), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(atomic_load(&counter), i);
+    }
+    end_pool(pool);
+}
+
+/* What held tasks need is used again, also of those that were refused. */
+static void test_held_again(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    atomic_uint counter = 0, *pointer = &counter;
+    unsigned char bytes[500] = {0};
+    uint32_t made = 0;
+    uint64_t live = 0;
+    memcpy(bytes, &pointer, sizeof pointer);
+    for (unsigned i = 1; i <= 300; i++) {
+        gate g;
+        gate_occupy(&g, pool, &first);
+        assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, bytes, sizeof bytes), WEFT_OK);
+        assert_int_equal(weft_submit_after(pool, (weft_after){&then, &first}, count_task, bytes, sizeof bytes),
+                         WEFT_EDEADLK);
+        gate_open(&g);
+        assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
+        assert_int_equal(atomic_load(&counter), i);
+        weft_heap_counts counts = {.struct_size = sizeof counts};
+        assert_int_equal(weft_heap_stats(&counts), WEFT_OK);
+        if (i == 20) made = load_rlx(&pool->groups.held.made);
+        if (i == 20) live = counts.live_bytes;
+        if (i > 20) assert_int_equal(load_rlx(&pool->groups.held.made), made);
+        if (i > 20) assert_true(counts.live_bytes <= live + 50000); /* 280 payloads would be 143,360 */
     }
     end_pool(pool);
 }
@@ -440,10 +495,10 @@ static void *crowd_thread(void *argument) {
         REQUIRE(submit_count(crowd->pool, crowd->first, crowd->counter) == WEFT_OK);
         const weft_after after = {crowd->first, &then};
         REQUIRE(weft_submit_after(crowd->pool, after, count_task, &crowd->counter, sizeof crowd->counter) == WEFT_OK);
-        if (i % 7 == 0) REQUIRE(weft_wait(crowd->pool, crowd->first) == WEFT_OK);
-        if (i % 11 == 0) REQUIRE(weft_wait(crowd->pool, &then) == WEFT_OK);
+        if (i % 7 == 0) REQUIRE(weft_group_wait(crowd->pool, crowd->first) == WEFT_OK);
+        if (i % 11 == 0) REQUIRE(weft_group_wait(crowd->pool, &then) == WEFT_OK);
     }
-    REQUIRE(weft_wait(crowd->pool, &then) == WEFT_OK);
+    REQUIRE(weft_group_wait(crowd->pool, &then) == WEFT_OK);
     return NULL;
 }
 static void test_crowd(void **state) {
@@ -456,7 +511,7 @@ static void test_crowd(void **state) {
         pthread_t threads[4];
         for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&threads[i], NULL, crowd_thread, &crowd) == 0);
         for (int i = 0; i < 4; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
-        assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 4 * 300 * 2);
         end_pool(pool);
     }
@@ -479,11 +534,11 @@ static void test_bounded(void **state) {
             assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &pointer, sizeof pointer),
                              WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 20);
-        assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
         assert_int_equal(submit_count(pool, &then, &counter), WEFT_OK); /* there is room again */
-        assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
         end_pool(pool);
     }
 }
@@ -520,6 +575,32 @@ static void test_pool_ends(void **state) {
     }
 }
 
+static void *destroy_pool(void *argument) {
+    REQUIRE(weft_pool_destroy(argument) == WEFT_OK);
+    return NULL;
+}
+
+/* A pool that is being destroyed accepts no task from outside, neither at once nor for later. */
+static void test_pool_closed(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1), *ended = pool;
+    weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    unsigned accepted = 0;
+    atomic_uint counter = 0, *pointer = &counter;
+    gate g;
+    gate_occupy(&g, pool, &first);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, destroy_pool, &ended) == 0);
+    int error;
+    while ((error = submit_count(pool, &then, &counter)) == WEFT_OK) accepted++;
+    assert_int_equal(error, WEFT_ESHUTDOWN);
+    error = weft_submit_after(pool, (weft_after){&first, &then}, count_task, &pointer, sizeof pointer);
+    assert_int_equal(error, WEFT_ESHUTDOWN);
+    gate_open(&g);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    assert_int_equal(atomic_load(&counter), accepted);
+}
+
 #if !defined(SANITIZED_THREAD)
 static int in_fork(void *argument) {
     weft_group a = WEFT_GROUP_INIT, b = WEFT_GROUP_INIT;
@@ -541,7 +622,7 @@ static void test_misuse(void **state) {
     gate_occupy(&g, pool, &a);
     assert_int_equal(weft_submit_after(pool, (weft_after){&a, &wrong}, empty_task, bytes, sizeof bytes), WEFT_EINVAL);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &a), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
 #if !defined(SANITIZED_THREAD)
     if (!is_emulated()) assert_int_equal(in_child(in_fork, pool), 0);
 #endif
@@ -564,9 +645,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_circle_around_a_wait),
         cmocka_unit_test(test_waits_for_each_other),
         cmocka_unit_test(test_helps_before),
+        cmocka_unit_test(test_helps_cancelled),
+        cmocka_unit_test(test_held_again),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_pool_ends),
+        cmocka_unit_test(test_pool_closed),
         cmocka_unit_test(test_misuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

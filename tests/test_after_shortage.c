@@ -22,7 +22,7 @@ static unsigned try_with_shortage(unsigned at, bool and_after) {
         accepted += error == WEFT_OK;
     }
     gate_open(&g);
-    for (int i = 0; i < GROUPS; i++) REQUIRE(weft_wait(pool, &groups[i]) == WEFT_OK);
+    for (int i = 0; i < GROUPS; i++) REQUIRE(weft_group_wait(pool, &groups[i]) == WEFT_OK);
     REQUIRE(atomic_load(&counter) == accepted);
     end_pool(pool);
     return accepted;
@@ -45,7 +45,7 @@ static void test_started_without_memory(void **state) {
     enum { HELD = 10000 };
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP; /* nobody runs a task before all have started */
+    config.flags = WEFT_POOL_NO_HELP; /* nobody runs a task before all have started */
     weft_pool *pool = make_pool_with(&config);
     weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
     atomic_uint counter = 0;
@@ -60,10 +60,10 @@ static void test_started_without_memory(void **state) {
                          WEFT_OK);
     shortage_begin(1, true);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
     assert_true(shortage_end()); /* the lane was to grow */
     assert_int_equal(atomic_load(&counter), HELD);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 
@@ -79,7 +79,7 @@ static int wait_for_work(void *payload, weft_worker *self) {
     struct atop *atop = *(struct atop **)payload;
     (void)self;
     atomic_store(&atop->has_begun, true);
-    atop->result = weft_wait(atop->pool, &atop->work);
+    atop->result = weft_group_wait(atop->pool, &atop->work);
     return 0;
 }
 static void hold_many(struct atop *atop) {
@@ -100,7 +100,7 @@ static void hold_many(struct atop *atop) {
 static void test_started_without_memory_before_a_task(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     struct atop atop = {.pool = make_pool_with(&config)};
     gate g;
     gate_occupy(&g, atop.pool, &atop.first);
@@ -108,12 +108,12 @@ static void test_started_without_memory_before_a_task(void **state) {
     assert_int_equal(submit_count(atop.pool, &atop.work, &atop.counter), WEFT_OK);
     shortage_begin(1, true);
     gate_open(&g);
-    assert_int_equal(weft_wait(atop.pool, &atop.then), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.then), WEFT_OK);
     assert_true(shortage_end());
     assert_int_equal(atop.result, WEFT_EDEADLK); /* the only worker is about to run that */
-    assert_int_equal(weft_wait(atop.pool, &atop.work), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.work), WEFT_OK);
     assert_int_equal(atomic_load(&atop.counter), 10000);
-    assert_int_equal(weft_wait(atop.pool, &atop.first), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.first), WEFT_OK);
     end_pool(atop.pool);
 }
 
@@ -132,7 +132,7 @@ static int loop_task(void *payload, weft_worker *self) {
 static void test_started_without_memory_before_a_loop(void **state) {
     (void)state;
     weft_config config = config_of(2);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     struct atop atop = {.pool = make_pool_with(&config)}, *pointer = &atop;
     gate g;
     gate_occupy(&g, atop.pool, &atop.first);
@@ -141,13 +141,50 @@ static void test_started_without_memory_before_a_loop(void **state) {
     nap(); /* the loop is open, most likely */
     shortage_begin(1, true);
     gate_open(&g);
-    assert_int_equal(weft_wait(atop.pool, &atop.then), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.then), WEFT_OK);
     assert_true(shortage_end());
     assert_true(atop.result == WEFT_EDEADLK || atop.result == WEFT_OK); /* as it came before, or after, what it waits for */
-    assert_int_equal(weft_wait(atop.pool, &atop.work), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.work), WEFT_OK);
     assert_int_equal(atomic_load(&atop.counter), 9999);
-    assert_int_equal(weft_wait(atop.pool, &atop.first), WEFT_OK);
+    assert_int_equal(weft_group_wait(atop.pool, &atop.first), WEFT_OK);
     end_pool(atop.pool);
+}
+
+/* Whoever tries again, and again without memory, takes no more of it: of what a try needs, the small part could be had. */
+static void test_tries_take_nothing(void **state) {
+    enum { TRIES = 20000 };
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint counter = 0;
+    unsigned refused = 0, accepted = 0, smaller = 0;
+    gate g;
+    gate_occupy(&g, pool, NULL);
+    atomic_store(&shortage.least, 512 * 1024); /* the cells of a few segments */
+    shortage_begin(1, true);
+    while (refused < TRIES) {
+        int error = submit_count(pool, NULL, &counter);
+        assert_true(error == WEFT_OK || error == WEFT_ENOMEM);
+        if (error == WEFT_OK)
+            accepted++;
+        else if (refused++ == 0)
+            smaller = atomic_load(&shortage.smaller);
+    }
+    assert_int_equal(atomic_load(&shortage.smaller), smaller);
+    /* a group of its own wants a lane as well */
+    for (int i = 0; i < TRIES; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        assert_int_equal(submit_count(pool, &group, &counter), WEFT_ENOMEM);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+        if (i == 0) smaller = atomic_load(&shortage.smaller);
+    }
+    assert_int_equal(atomic_load(&shortage.smaller), smaller);
+    assert_true(shortage_end());
+    atomic_store(&shortage.least, 0);
+    gate_open(&g);
+    end_pool(pool);
+    assert_int_equal(atomic_load(&counter), accepted);
 }
 
 int main(int argc, char **argv) {
@@ -157,6 +194,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_started_without_memory),
         cmocka_unit_test(test_started_without_memory_before_a_task),
         cmocka_unit_test(test_started_without_memory_before_a_loop),
+        cmocka_unit_test(test_tries_take_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,7 +204,7 @@ static void test_config_kept(void **state) {
     config.spin_ns = WEFT_SPIN_NONE;
     config.queue_max = 77;
     config.full = WEFT_FULL_RUN;
-    config.flags = WEFT_ORDERED | WEFT_NO_HELP;
+    config.flags = WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP;
     config.spares = 1;
     config.context = &anything;
     weft_pool *pool = NULL;
@@ -217,7 +217,7 @@ static void test_config_kept(void **state) {
     assert_string_equal(kept.name, "kept");
     assert_string_equal(kept.cpus, "0-0");
     assert_true(kept.workers == 2 && kept.spares == 1 && kept.stack_size >= 70000 && kept.spin_ns == WEFT_SPIN_NONE);
-    assert_true(kept.queue_max == 77 && kept.full == WEFT_FULL_RUN && kept.flags == (WEFT_ORDERED | WEFT_NO_HELP));
+    assert_true(kept.queue_max == 77 && kept.full == WEFT_FULL_RUN && kept.flags == (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP));
     assert_ptr_equal(kept.context, &anything);
     end_pool(pool);
 }
@@ -240,11 +240,11 @@ static int look_task(void *payload, weft_worker *self) {
 static seen_thread look(weft_config *config) {
     seen_thread seen, *pointer = &seen;
     memset(&seen, 0, sizeof seen);
-    config->flags |= WEFT_NO_HELP;
+    config->flags |= WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(config);
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(pool, &group, look_task, &pointer, sizeof pointer) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     end_pool(pool);
     return seen;
 }
@@ -297,7 +297,7 @@ static int pool_on_one_cpu(void *argument) {
         REQUIRE(weft_pool_workers(pool) == (workers == 0 ? 1 : workers));
         weft_group group = WEFT_GROUP_INIT;
         for (int i = 0; i < 10000; i++) REQUIRE(submit_count(pool, &group, &counter) == WEFT_OK);
-        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
         REQUIRE(atomic_load(&counter) == 10000);
         end_pool(pool);
     }
@@ -329,7 +329,7 @@ static void test_many_workers_small_stacks(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 20000; i++)
         assert_int_equal(weft_submit(pool, &group, stack_task, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 20000);
     end_pool(pool);
 }
@@ -357,13 +357,13 @@ static void test_all_workers_run_at_once(void **state) {
         meeting *pointer = &m;
         memset(&m, 0, sizeof m);
         weft_config config = config_of(counts[i]);
-        config.flags = WEFT_NO_HELP;
+        config.flags = WEFT_POOL_NO_HELP;
         weft_pool *pool = make_pool_with(&config);
         pthread_barrier_init(&m.barrier, NULL, counts[i]);
         weft_group group = WEFT_GROUP_INIT;
         for (uint32_t k = 0; k < counts[i]; k++)
             assert_int_equal(weft_submit(pool, &group, meet_task, &pointer, sizeof pointer), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         for (uint32_t k = 0; k < WEFT_WORKERS_MAX; k++)
             assert_int_equal(atomic_load(&m.indices[k]), k < counts[i]); /* "workers come first", one task each */
         end_pool(pool);
@@ -416,7 +416,7 @@ static void check_sizes(uint32_t workers) {
             memset(buffer, 0xdd, sizes[i]); /* the copy is made */
             heap += sizes[i] > WEFT_INLINE_MAX;
         }
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&intact), 50 * SIZES);
     assert_int_equal(stats_of(pool).heap_payloads, heap);
     end_pool(pool);
@@ -462,10 +462,10 @@ static void test_payload_small_and_none(void **state) {
         assert_int_equal(weft_submit(pool, &group, empty_payload_task, bytes, 0), WEFT_OK);
         assert_int_equal(weft_submit(pool, &group, small_task, bytes, sizeof bytes), WEFT_OK);
     }
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     bytes[0] = 1; /* one byte: the task that gets it fails */
     assert_int_equal(weft_submit(pool, &group, small_task, bytes, 1), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), 1);
+    assert_int_equal(weft_group_wait(pool, &group), 1);
     end_pool(pool);
 }
 
@@ -507,8 +507,8 @@ static void test_payload_mixed(void **state) {
     const mixed m = {pool, &below, &intact};
     assert_int_equal(weft_submit(pool, &group, submit_mixed_task, &m, sizeof m), WEFT_OK);
     submit_mixed(pool, &group, &intact, 1);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &below), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &below), WEFT_OK);
     assert_int_equal(atomic_load(&intact), 2 * MIXED);
     end_pool(pool);
 }
@@ -561,12 +561,12 @@ static void test_hooks(void **state) {
         config.stop = on_stop;
         config.data_free = on_data;
         config.context = &h;
-        config.flags = WEFT_NO_HELP;
+        config.flags = WEFT_POOL_NO_HELP;
         weft_pool *pool = make_pool_with(&config);
         assert_int_equal(atomic_load(&h.starts), workers); /* create blocks until every start hook has run */
         assert_int_equal(atomic_load(&h.stops), 0);
         for (int i = 0; i < 1000; i++) assert_int_equal(weft_submit(pool, NULL, data_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         assert_int_equal(atomic_load(&h.stops) + atomic_load(&h.frees), 0);
         end_pool(pool);
         assert_int_equal(atomic_load(&h.starts), workers);
@@ -605,7 +605,7 @@ static void test_worker_data(void **state) {
     for (int round = 0; round < 100; round++) {
         weft_group group = WEFT_GROUP_INIT;
         for (int i = 0; i < 100; i++) assert_int_equal(weft_submit(pool, &group, own_data_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* this thread helps and has data of its own */
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* this thread helps and has data of its own */
     }
     assert_int_equal(atomic_load(&data_freed), 0);
     end_pool(pool);
@@ -620,7 +620,7 @@ static void test_stats(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 5000; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     weft_stats stats = stats_of(pool);
     assert_int_equal(stats.tasks_run, 5000);
     assert_int_equal(stats.tasks_dropped, 0);

@@ -1,9 +1,9 @@
-/* test_cancel.c: threads that end where they should not. No function of weft is a cancellation point: a thread that somebody has
- * cancelled (pthread_cancel) comes out of each with what it promises, and ends at its next cancellation point of its own.
- * Workers are not cancelled at all. A thread that ends inside a task ends the process, with a word: others would wait for
- * that task for ever. */
+/* test_cancel.c: threads that end where they should not. No function of weft is a cancellation point: a thread that somebody
+ * has cancelled (pthread_cancel) comes out of each with what it promises, and ends at its next cancellation point of its
+ * own. Workers are not cancelled at all. A thread that ends inside a task ends the process, with a word: others would wait
+ * for that task for ever. */
 #define _GNU_SOURCE
-#include "os.h"
+#include "os/os.h"
 #include "pool_help.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static void live_and_destroy(void) { live(false); }
 static void live_and_abort(void) { live(true); }
 static void own_pool(void) {
     weft_pool *pool;
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
 }
 
@@ -82,7 +82,7 @@ static void use(void) {
     atomic_size_t indices = 0;
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 1000; i++) REQUIRE(submit_count(shared, &group, &counter) == WEFT_OK);
-    REQUIRE(weft_wait(shared, &group) == WEFT_OK && atomic_load(&counter) == 1000);
+    REQUIRE(weft_group_wait(shared, &group) == WEFT_OK && atomic_load(&counter) == 1000);
     REQUIRE(weft_for(shared, (weft_range){.end = 100000}, body, &indices) == WEFT_OK && indices == 100000);
     weft_place *here;
     REQUIRE(weft_enter(shared, &here) == WEFT_OK);
@@ -134,9 +134,9 @@ static void test_a_worker_is_not_cancelled(void **state) {
     weft_pool *pool = make_pool(1);
     atomic_uint counter = 0, *pointer = &counter;
     assert_int_equal(weft_submit(pool, NULL, cancels_itself, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait_until(pool, NULL, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, NULL, WEFT_HELP_NONE, 0), WEFT_OK);
     assert_int_equal(submit_count(pool, NULL, &counter), WEFT_OK);
-    assert_int_equal(weft_wait_until(pool, NULL, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, NULL, WEFT_HELP_NONE, 0), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2);
     end_pool(pool);
 }
@@ -149,7 +149,7 @@ static int exit_task(void *payload, weft_worker *self) {
 static void *end_in_wait(void *argument) {
     weft_pool *pool = argument;
     REQUIRE(weft_submit(pool, NULL, exit_task, NULL, 0) == WEFT_OK);
-    weft_wait(pool, NULL);
+    weft_group_wait(pool, NULL);
     return NULL;
 }
 static void *end_in_enter(void *argument) {
@@ -162,7 +162,7 @@ static int end_on_worker(void *argument) {
     (void)argument;
     weft_pool *pool = make_pool(1);
     REQUIRE(weft_submit(pool, NULL, exit_task, NULL, 0) == WEFT_OK);
-    weft_wait_until(pool, NULL, WEFT_HELP_NONE, clock_ns() + 10000000000u);
+    weft_group_wait_until(pool, NULL, WEFT_HELP_NONE, clock_ns() + 10000000000u);
     return 0;
 }
 static int end_outside(void *argument) {

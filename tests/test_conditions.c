@@ -231,12 +231,12 @@ static void parents_pool_is_refused(void) {
     FORKED(weft_submit_object(fork_pool, &group, &object, items));
     FORKED(weft_submit_after_object(fork_pool, (weft_after){&group, &other}, &object, items));
     FORKED(weft_run(fork_pool, &group, empty_task, NULL));
-    FORKED(weft_wait(fork_pool, NULL));
-    FORKED(weft_wait_until(fork_pool, &group, WEFT_HELP_ANY, 1));
-    FORKED(weft_cancel(fork_pool, &group));
-    FORKED(weft_boost(fork_pool, &group));
-    FORKED(weft_deadline(fork_pool, &group, 1));
-    FORKED(weft_expect(fork_pool, 1, 1));
+    FORKED(weft_group_wait(fork_pool, NULL));
+    FORKED(weft_group_wait_until(fork_pool, &group, WEFT_HELP_ANY, 1));
+    FORKED(weft_group_cancel(fork_pool, &group));
+    FORKED(weft_group_boost(fork_pool, &group));
+    FORKED(weft_group_deadline(fork_pool, &group, 1));
+    FORKED(weft_pool_expect(fork_pool, 1, 1));
     FORKED(weft_for(fork_pool, (weft_range){0, 10, 1}, nothing_range, NULL));
     FORKED(weft_for_tiles(fork_pool, (weft_tiles){{0, 10, 1}, {0, 10, 1}}, nothing_tile, NULL));
     FORKED(weft_reduce(fork_pool, (weft_range){0, 10, 1}, &how, items));
@@ -259,13 +259,13 @@ static void *first_use(void *nothing) {
     weft_pool *own = NULL, *shared_one = NULL;
     atomic_uint counter = 0;
     pthread_barrier_wait(&both);
-    REQUIRE(weft_default_pool(&shared_one) == WEFT_OK);
+    REQUIRE(weft_pool_default(&shared_one) == WEFT_OK);
     REQUIRE(weft_pool_create(&own, NULL) == WEFT_OK);
     for (int i = 0; i < 50; i++) {
         REQUIRE(submit_count(own, NULL, &counter) == WEFT_OK);
         weft_group group = WEFT_GROUP_INIT;
         REQUIRE(submit_count(shared_one, &group, &counter) == WEFT_OK);
-        REQUIRE(weft_wait(shared_one, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(shared_one, &group) == WEFT_OK);
     }
     end_pool(own);
     end_pool(shared_one);
@@ -315,7 +315,7 @@ static void *forker(void *nothing) {
             fork_now(NULL);
         else
             REQUIRE(weft_submit(fork_pool, NULL, forking_task, NULL, 0) == WEFT_OK);
-        if (i % 2 != 0) REQUIRE(weft_wait(fork_pool, NULL) == WEFT_OK);
+        if (i % 2 != 0) REQUIRE(weft_group_wait(fork_pool, NULL) == WEFT_OK);
     }
     return nothing;
 }
@@ -338,9 +338,9 @@ static void use_late(void) {
     weft_pool *pool = NULL, *own = NULL;
     atomic_uint counter = 0;
     weft_group group = WEFT_GROUP_INIT;
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK && weft_pool_create(&own, NULL) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK && weft_pool_create(&own, NULL) == WEFT_OK);
     REQUIRE(submit_count(pool, &group, &counter) == WEFT_OK && submit_count(own, NULL, &counter) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     end_pool(own);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
     REQUIRE(atomic_load(&counter) == 2);
@@ -357,7 +357,7 @@ static void *leaver(void *nothing) {
     if (exit_way / 2 % 2 == 0) leave(NULL, NULL);
     weft_pool *pool = make_pool(1);
     REQUIRE(weft_submit(pool, NULL, leave, NULL, 0) == WEFT_OK);
-    (void)weft_wait(pool, NULL); /* which may run it */
+    (void)weft_group_wait(pool, NULL); /* which may run it */
     return nothing;
 }
 

@@ -1,7 +1,7 @@
 /* test_cost.c: what a thread remembers of its loops, and who gets a chance to help where it is wrong. */
 #define _GNU_SOURCE
-#include "cost.h"
-#include "pool.h"
+#include "patterns/cost.h"
+#include "front.h"
 #include "pool_help.h"
 
 /* ---- the memory alone --------------------------------------------------------------------------------------------- */

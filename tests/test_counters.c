@@ -28,7 +28,7 @@ static void test_shares_add_up(void **state) {
     char large[WEFT_INLINE_MAX + 1] = {0};
     for (int i = 0; i < 3000; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     for (int i = 0; i < 7; i++) assert_int_equal(weft_submit(pool, &group, empty_task, large, sizeof large), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     weft_stats sum = stats_of(pool);
     uint64_t tasks = 0, claims = 0, helped = 0, heap = 0;
     for (unsigned i = 0; i < sum.threads; i++) {
@@ -70,13 +70,13 @@ static int hoard(void *payload, weft_worker *self) {
 static void test_steals(void **state) {
     (void)state;
     weft_config config = config_of(2);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT;
     sem_t done, *event = &done;
     sem_init(&done, 0, 0);
     assert_int_equal(weft_submit(pool, &group, hoard, &event, sizeof event), WEFT_OK);
-    int result = weft_wait(pool, &group);
+    int result = weft_group_wait(pool, &group);
     assert_true(result == 1 || result == 2);
     weft_worker_counts hoarder = counts_of(pool, (unsigned)result - 1), thief = counts_of(pool, 2 - (unsigned)result);
     assert_int_equal(hoarder.tasks_run, 1);
@@ -114,7 +114,7 @@ static void test_loop_helpers(void **state) {
 static void test_wakes(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     uint64_t parks = 0;
     for (int i = 0; i < ROUNDS; i++) {
@@ -122,7 +122,7 @@ static void test_wakes(void **state) {
         while (counts_of(pool, 0).parks == parks) nap();
         parks = counts_of(pool, 0).parks;
         assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     while (counts_of(pool, 0).parks == parks) nap();
     weft_worker_counts worker = counts_of(pool, 0), own = outside_counts(pool);
@@ -156,7 +156,7 @@ static void test_json(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 123; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     static char text[16384], cut[100];
     int length = weft_stats_json(pool, NULL, 0);
     assert_true(length > 0 && (size_t)length < sizeof text - 1000);
@@ -175,7 +175,7 @@ static void test_print(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 321; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     FILE *file = tmpfile();
     assert_non_null(file);
     assert_int_equal(weft_stats_print(pool, fileno(file)), WEFT_OK);

@@ -260,7 +260,7 @@ TEST_CASE("a failed task cancels later ones of such a group") {
     weft::pool pool(1);
     auto shared = std::make_shared<int>(1);
     std::atomic<int> ran{0};
-    weft::group group(pool, WEFT_CANCEL_ON_ERROR);
+    weft::group group(pool, WEFT_GROUP_CANCEL_ON_ERROR);
     {
         occupied worker(pool);
         for (int i = 0; i < 10; i++)
@@ -277,7 +277,7 @@ TEST_CASE("a failed task cancels later ones of such a group") {
 TEST_CASE("urgent, boosted and background groups") {
     weft::pool pool(1);
     std::string order;
-    weft::group background(pool, WEFT_BACKGROUND), normal(pool), lifted(pool), urgent(pool, WEFT_URGENT);
+    weft::group background(pool, WEFT_GROUP_BACKGROUND), normal(pool), lifted(pool), urgent(pool, WEFT_GROUP_URGENT);
     {
         occupied worker(pool);
         background.submit([&] { order += 'd'; });
@@ -291,7 +291,7 @@ TEST_CASE("urgent, boosted and background groups") {
         while (!group->wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
     CHECK(order.size() == 4);
     CHECK(order.back() == 'd');
-    weft::group wrong(pool, WEFT_URGENT | WEFT_BACKGROUND);
+    weft::group wrong(pool, WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND);
     CHECK_THROWS_AS(wrong.submit([] {}), weft::error);
 }
 
@@ -392,7 +392,7 @@ TEST_CASE("waits with a deadline") {
 
 TEST_CASE("a group with a deadline") {
     weft::pool pool(1);
-    weft::group group(pool, WEFT_DROP_LATE);
+    weft::group group(pool, WEFT_GROUP_DROP_LATE);
     int ran = 0;
     group.deadline(std::chrono::steady_clock::now() + std::chrono::hours(1));
     group.submit([&] { ran++; });

@@ -1,7 +1,7 @@
 /* test_cpus.c: CPU lists, affinity, and control group quotas from made-up and real hierarchies. */
 #define _GNU_SOURCE
 #include "help.h"
-#include "os.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,13 +2,13 @@
  * CPUs, and no task that waits for another one is left alone. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 static weft_pool *crowd_of(uint32_t workers) {
     weft_config config = config_of(workers);
     config.expect_percent = WEFT_SPIN_NONE;
     config.spin_ns = WEFT_SPIN_NONE;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     return make_pool_with(&config);
 }
 
@@ -61,7 +61,7 @@ static void test_one_wake_for_each_task(void **state) {
             uint64_t before = wakes_of(pool);
             for (unsigned k = 0; k < tasks; k++)
                 REQUIRE(weft_submit(pool, &group, meet, &payload, sizeof payload) == WEFT_OK);
-            REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+            REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
             wakes += wakes_of(pool) - before;
         }
         print_message("%u tasks, %u workers asleep: %.2f wakes\n", tasks, (unsigned)WORKERS, (double)wakes / BURSTS);
@@ -82,7 +82,7 @@ static int brief(void *payload, weft_worker *self) {
 static void burst(weft_pool *pool, unsigned tasks) {
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned k = 0; k < tasks; k++) REQUIRE(weft_submit(pool, &group, brief, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
 }
 
 /* Until the pool knows that its tasks are brief, and one of its workers dozes. */
@@ -150,7 +150,7 @@ static void test_quota_is_of_time(void **state) {
         uint64_t sent = wakes_of(pool) - before;
         bool by_itself = workers_awake(pool) > sent; /* the guard, where who was woken got no CPU for long */
         told = true;
-        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
         if (by_itself) continue;
         wakes += sent;
         i++;
@@ -172,7 +172,7 @@ static void test_no_task_is_left_alone(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         for (uint32_t k = 0; k < cpus + 4; k++)
             REQUIRE(weft_submit(pool, &group, meet, &payload, sizeof payload) == WEFT_OK);
-        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     }
     end_pool(pool);
 }
@@ -202,7 +202,7 @@ static void *keep_busy(void *argument) {
     while (!errand->has_begun) {
         weft_group group = WEFT_GROUP_INIT;
         for (int i = 0; i < 12; i++) weft_submit(errand->pool, &group, brief, NULL, 0);
-        weft_wait(errand->pool, &group);
+        weft_group_wait(errand->pool, &group);
         errand->bursts++;
     }
     return NULL;
@@ -226,8 +226,8 @@ static void errand_once(void) {
     REQUIRE(weft_submit(errand.pool, &other, begin, &payload, sizeof payload) == WEFT_OK);
     pthread_join(thread, NULL);
     errand.may_end = 1;
-    REQUIRE(weft_wait(errand.pool, &other) == WEFT_OK);
-    REQUIRE(weft_wait(errand.pool, &held) == WEFT_OK);
+    REQUIRE(weft_group_wait(errand.pool, &other) == WEFT_OK);
+    REQUIRE(weft_group_wait(errand.pool, &held) == WEFT_OK);
     end_pool(errand.pool);
 }
 
@@ -256,7 +256,7 @@ static void test_several_dozers_go_to_sleep(void **state) {
         struct meeting *payload = &meeting;
         for (uint32_t k = 0; k < config.workers; k++)
             REQUIRE(weft_submit(pool, NULL, meet, &payload, sizeof payload) == WEFT_OK);
-        REQUIRE(weft_wait_until(pool, NULL, WEFT_HELP_NONE, 0) == WEFT_OK);
+        REQUIRE(weft_group_wait_until(pool, NULL, WEFT_HELP_NONE, 0) == WEFT_OK);
         store_rlx(&pool->brisk, 1); /* as after tiny tasks */
         until_asleep(pool);
     }

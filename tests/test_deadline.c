@@ -1,14 +1,14 @@
 /* test_deadline.c: urgent groups in the order of their deadlines; late ones are told, and dropped if they ask for it. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 enum { LONG_AGO = 1, TASKS = 20 };
 #define FAR_NS UINT64_C(3600000000000)
 
 static weft_config one_worker(void) {
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP; /* the test's thread runs none */
+    config.flags = WEFT_POOL_NO_HELP; /* the test's thread runs none */
     return config;
 }
 
@@ -49,7 +49,7 @@ static void test_earliest_first(void **state) {
     static const int ranks[DUE] = {5, 2, 7, 0, 3, 6, 1, 4};
     weft_config config = one_worker();
     weft_pool *pool = make_pool_with(&config);
-    weft_group groups[KINDS] = {[URGENT] = {.flags = WEFT_URGENT}};
+    weft_group groups[KINDS] = {[URGENT] = {.flags = WEFT_GROUP_URGENT}};
     weft_group held = WEFT_GROUP_INIT;
     row seen = {.count = 0};
     gate g;
@@ -59,13 +59,13 @@ static void test_earliest_first(void **state) {
         submit_note(pool, &groups[ORDINARY], &seen, ORDINARY);
         submit_note(pool, &groups[URGENT], &seen, URGENT);
         for (int i = 0; i < DUE; i++) {
-            if (turn == 0) assert_int_equal(weft_deadline(pool, &groups[i], when_ns + (uint64_t)ranks[i]), WEFT_OK);
+            if (turn == 0) assert_int_equal(weft_group_deadline(pool, &groups[i], when_ns + (uint64_t)ranks[i]), WEFT_OK);
             submit_note(pool, &groups[i], &seen, ranks[i]);
         }
     }
     gate_open(&g);
-    for (int i = 0; i < KINDS; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    for (int i = 0; i < KINDS; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     assert_int_equal(seen.count, 3 * KINDS);
     for (int i = 0; i < 3 * KINDS; i++) assert_int_equal(seen.numbers[i], i / 3);
     assert_int_equal(stats_of(pool).tasks_late, 0);
@@ -84,13 +84,13 @@ static void test_replaced(void **state) {
     gate g;
     gate_occupy(&g, pool, &held);
     uint64_t when_ns = clock_ns() + FAR_NS;
-    assert_int_equal(weft_deadline(pool, &groups[0], LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &groups[0], LONG_AGO), WEFT_OK);
     for (int i = 0; i < 2; i++) submit_note(pool, &groups[i], &seen, i);
-    assert_int_equal(weft_deadline(pool, &groups[1], when_ns), WEFT_OK);
-    assert_int_equal(weft_deadline(pool, &groups[0], when_ns + 1), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &groups[1], when_ns), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &groups[0], when_ns + 1), WEFT_OK);
     gate_open(&g);
-    for (int i = 0; i < 2; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     assert_int_equal(seen.numbers[0], 1);
     assert_int_equal(seen.numbers[1], 0);
     none_is_left(pool);
@@ -109,19 +109,19 @@ static void test_late(void **state) {
     weft_pool *pool = make_pool(2);
     atomic_uint count = 0;
     weft_group group = WEFT_GROUP_INIT;
-    assert_int_equal(weft_deadline(pool, &group, LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ELATE);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
     assert_int_equal(count, TASKS);
     assert_int_equal(stats_of(pool).tasks_late, TASKS);
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK); /* a new use of it has no deadline */
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-    assert_int_equal(weft_deadline(pool, &group, LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, fails, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), 7); /* says more */
-    assert_int_equal(weft_deadline(pool, NULL, LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), 7); /* says more */
+    assert_int_equal(weft_group_deadline(pool, NULL, LONG_AGO), WEFT_OK);
     assert_int_equal(submit_count(pool, NULL, &count), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_ELATE);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_ELATE);
     none_is_left(pool);
     end_pool(pool);
 }
@@ -139,13 +139,13 @@ static void test_late_end(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     gate g;
     uint64_t when_ns = clock_ns() + FAR_NS;
-    assert_int_equal(weft_deadline(pool, &group, when_ns), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, when_ns), WEFT_OK);
     gate_occupy(&g, pool, &group);
     when_ns = clock_ns();
-    assert_int_equal(weft_deadline(pool, &group, when_ns), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, when_ns), WEFT_OK);
     outlast(&when_ns, NULL);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ELATE);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
     assert_int_equal(stats_of(pool).tasks_late, 0);
     none_is_left(pool);
     end_pool(pool);
@@ -160,13 +160,13 @@ static void test_late_for_the_replaced(void **state) {
     gate g;
     for (int i = 0; i < 2; i++) { /* of each kind: a later moment, an earlier one */
         uint64_t now_ns = clock_ns();
-        assert_int_equal(weft_deadline(pool, &group, now_ns), WEFT_OK);
+        assert_int_equal(weft_group_deadline(pool, &group, now_ns), WEFT_OK);
         while (clock_ns() <= now_ns) sched_yield();
         gate_occupy(&g, pool, &group);
         assert_int_equal(stats_of(pool).tasks_late, i + 1);
-        assert_int_equal(weft_deadline(pool, &group, i == 0 ? now_ns + FAR_NS : LONG_AGO), WEFT_OK);
+        assert_int_equal(weft_group_deadline(pool, &group, i == 0 ? now_ns + FAR_NS : LONG_AGO), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &group), i == 0 ? WEFT_OK : WEFT_ELATE);
+        assert_int_equal(weft_group_wait(pool, &group), i == 0 ? WEFT_OK : WEFT_ELATE);
     }
     none_is_left(pool);
     end_pool(pool);
@@ -184,30 +184,31 @@ static void test_dropped(void **state) {
     weft_config config = one_worker();
     config.clean = clean_count;
     weft_pool *pool = make_pool_with(&config);
-    weft_group group = {.flags = WEFT_DROP_LATE};
-    weft_group other = {.flags = WEFT_DROP_LATE}; /* without a deadline */
+    weft_group group = {.flags = WEFT_GROUP_DROP_LATE};
+    weft_group other = {.flags = WEFT_GROUP_DROP_LATE}; /* without a deadline */
     atomic_uint count = 0;
     atomic_uint others = 0;
     weft_group held = WEFT_GROUP_INIT;
     gate g;
     gate_occupy(&g, pool, &held);
-    assert_int_equal(weft_deadline(pool, &group, LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &other, &others), WEFT_OK);
     gate_open(&g);
     while (count < TASKS * 1000) nap();
     assert_int_equal(submit_count(pool, &group, &count), WEFT_ECANCELED);
-    assert_int_equal(weft_deadline(pool, &group, clock_ns() + FAR_NS), WEFT_OK); /* comes too late for what was dropped */
-    assert_int_equal(weft_wait(pool, &group), WEFT_ELATE);
-    assert_int_equal(weft_wait(pool, &other), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_deadline(pool, &group, clock_ns() + FAR_NS),
+                     WEFT_OK); /* comes too late for what was dropped */
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
+    assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     assert_int_equal(count, TASKS * 1000);
     assert_int_equal(others, TASKS);
     weft_stats stats = stats_of(pool);
     assert_int_equal(stats.tasks_dropped, TASKS);
     assert_int_equal(stats.tasks_late, TASKS);
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK); /* a new use */
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     none_is_left(pool);
     end_pool(pool);
 }
@@ -219,15 +220,17 @@ static void test_crowd(void **state) {
     config.clean = clean_count;
     weft_pool *pool = make_pool_with(&config);
     for (int i = 0; i < 300; i++) {
-        weft_group groups[3] = {
-            {.flags = WEFT_DROP_LATE}, {.flags = WEFT_URGENT | WEFT_DROP_LATE}, {.flags = WEFT_BACKGROUND}};
+        weft_group groups[3] = {{.flags = WEFT_GROUP_DROP_LATE},
+                                {.flags = WEFT_GROUP_URGENT | WEFT_GROUP_DROP_LATE},
+                                {.flags = WEFT_GROUP_BACKGROUND}};
         atomic_uint counts[3] = {0, 0, 0};
         uint64_t now_ns = clock_ns();
         unsigned submitted[3] = {0, 0, 0};
-        for (int j = 0; j < 3; j++) assert_int_equal(weft_deadline(pool, &groups[j], now_ns + (uint64_t)(i * 100)), WEFT_OK);
+        for (int j = 0; j < 3; j++)
+            assert_int_equal(weft_group_deadline(pool, &groups[j], now_ns + (uint64_t)(i * 100)), WEFT_OK);
         for (int k = 0; k < 30; k++) submitted[k % 3] += submit_count(pool, &groups[k % 3], &counts[k % 3]) == WEFT_OK;
         for (int j = 0; j < 3; j++) {
-            int error = weft_wait(pool, &groups[j]);
+            int error = weft_group_wait(pool, &groups[j]);
             assert_true(error == WEFT_OK || error == WEFT_ELATE);
             assert_int_equal(counts[j] % 1000 + counts[j] / 1000, submitted[j]);
             if (error == WEFT_OK) assert_int_equal(counts[j], 10);
@@ -242,7 +245,7 @@ static void test_crowd(void **state) {
 
 static int in_fork(void *pool) {
     weft_group group = WEFT_GROUP_INIT;
-    REQUIRE(weft_deadline(pool, &group, LONG_AGO) == WEFT_EFORK);
+    REQUIRE(weft_group_deadline(pool, &group, LONG_AGO) == WEFT_EFORK);
     return 0;
 }
 
@@ -251,19 +254,19 @@ static void test_misuse(void **state) {
     weft_pool *pool = make_pool(1);
     weft_group group = WEFT_GROUP_INIT;
     weft_group odd = {.flags = 16};
-    assert_int_equal(weft_deadline(NULL, &group, LONG_AGO), WEFT_EINVAL);
-    assert_int_equal(weft_deadline(pool, &group, 0), WEFT_EINVAL);
-    assert_int_equal(weft_deadline(pool, &odd, LONG_AGO), WEFT_EINVAL);
+    assert_int_equal(weft_group_deadline(NULL, &group, LONG_AGO), WEFT_EINVAL);
+    assert_int_equal(weft_group_deadline(pool, &group, 0), WEFT_EINVAL);
+    assert_int_equal(weft_group_deadline(pool, &odd, LONG_AGO), WEFT_EINVAL);
     assert_int_equal(group.id, 0);
     assert_int_equal(in_child(in_fork, pool), 0);
-    assert_int_equal(weft_deadline(pool, &group, LONG_AGO), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* nothing was late */
+    assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* nothing was late */
     none_is_left(pool);
     end_pool(pool);
     weft_config config = config_of(1);
-    config.flags = WEFT_ORDERED;
+    config.flags = WEFT_POOL_ORDERED;
     pool = make_pool_with(&config);
-    assert_int_equal(weft_deadline(pool, &group, LONG_AGO), WEFT_EINVAL);
+    assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_EINVAL);
     end_pool(pool);
 }
 

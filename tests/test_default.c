@@ -6,7 +6,7 @@
 
 static weft_pool *acquire(void) {
     weft_pool *pool = NULL;
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     REQUIRE(pool != NULL);
     return pool;
 }
@@ -20,7 +20,7 @@ static void test_one_for_all(void **state) {
     end_pool(first);
     atomic_uint counter = 0;
     assert_int_equal(submit_count(second, NULL, &counter), WEFT_OK); /* the other reference holds it */
-    assert_int_equal(weft_wait(second, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(second, NULL), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
     end_pool(second);
     end_pool(acquire()); /* and a new one can be made */
@@ -28,7 +28,7 @@ static void test_one_for_all(void **state) {
 
 static void test_misuse(void **state) {
     (void)state;
-    assert_int_equal(weft_default_pool(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_pool_default(NULL), WEFT_EINVAL);
     weft_pool *pool = acquire();
     weft_pool *handle = pool;
     assert_int_equal(weft_pool_abort(&handle, NULL, NULL), WEFT_EINVAL);
@@ -44,7 +44,7 @@ static void test_environment(void **state) {
     assert_int_equal(weft_pool_workers(pool), 3);
     end_pool(pool);
     setenv("WEFT_WORKERS", "many", 1);
-    assert_int_equal(weft_default_pool(&pool), WEFT_EINVAL);
+    assert_int_equal(weft_pool_default(&pool), WEFT_EINVAL);
     assert_null(pool);
     unsetenv("WEFT_WORKERS");
     end_pool(acquire());
@@ -63,7 +63,7 @@ static void test_release_in_a_task(void **state) {
     weft_pool *pool = acquire();
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, release_task, &pool, sizeof pool), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -73,10 +73,28 @@ static void *come_and_go(void *argument) {
         weft_pool *pool = acquire();
         weft_group group = WEFT_GROUP_INIT;
         REQUIRE(submit_count(pool, &group, counter) == WEFT_OK);
-        REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
         end_pool(pool);
     }
     return NULL;
+}
+
+/* A task may not end the pool that it runs in, and then it is the process's own still. */
+static int end_own(void *payload, weft_worker *self) {
+    weft_pool *pool = weft_worker_pool(self);
+    (void)payload;
+    return weft_pool_destroy(&pool);
+}
+static void test_end_in_a_task(void **state) {
+    (void)state;
+    weft_pool *pool = acquire();
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, end_own, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_EDEADLK);
+    weft_pool *again = acquire();
+    assert_ptr_equal(again, pool);
+    end_pool(again);
+    end_pool(pool);
 }
 
 static void test_threads_come_and_go(void **state) {
@@ -95,7 +113,7 @@ static int child_with_parents_references(void *argument) {
     REQUIRE(own != first);
     atomic_uint counter = 0;
     REQUIRE(submit_count(own, NULL, &counter) == WEFT_OK);
-    REQUIRE(weft_wait(own, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(own, NULL) == WEFT_OK);
     end_pool(own);
 #endif
     REQUIRE(weft_pool_destroy(&first) == WEFT_EFORK);
@@ -118,9 +136,10 @@ static void test_forked_child(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_for_all),         cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_environment),         cmocka_unit_test(test_release_in_a_task),
-        cmocka_unit_test(test_threads_come_and_go), cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_one_for_all),   cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_environment),   cmocka_unit_test(test_release_in_a_task),
+        cmocka_unit_test(test_end_in_a_task), cmocka_unit_test(test_threads_come_and_go),
+        cmocka_unit_test(test_forked_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

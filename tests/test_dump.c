@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "os.h"
+#include "os/os.h"
 #include "pool_help.h"
 
 /* What was written to a pipe, up to its end or the buffer's. */
@@ -79,7 +79,7 @@ static void test_idle(void **state) {
 static void test_backlog(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.queue_max = 10;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT;
@@ -91,11 +91,11 @@ static void test_backlog(void **state) {
     assert_has(text, "  0 worker: runs gate_task; 0 tasks run");
     assert_has(text, "    submitted: 5 cells of tasks not begun, of group 1");
     assert_has(text, "  group 1: 6 tasks not known to have ended, 0 waits");
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
     dump_of(pool, text, sizeof text);
     assert_has(text, ", cancelled");
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
     end_pool(pool);
 }
 
@@ -105,18 +105,18 @@ static void test_ranks(void **state) {
     weft_group groups[3] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT, WEFT_GROUP_INIT};
     gate g;
     gate_occupy(&g, pool, &groups[0]);
-    groups[1].flags = WEFT_URGENT;
-    groups[2].flags = WEFT_BACKGROUND;
+    groups[1].flags = WEFT_GROUP_URGENT;
+    groups[2].flags = WEFT_GROUP_BACKGROUND;
     for (unsigned i = 1; i < 3; i++) assert_int_equal(weft_submit(pool, &groups[i], empty_task, NULL, 0), WEFT_OK);
     dump_of(pool, text, sizeof text);
     assert_has(text, "  group 1: 1 tasks not known to have ended, 0 waits\n");
     assert_has(text, "  group 2: 1 tasks not known to have ended, 0 waits, urgent\n");
     assert_has(text, "  group 3: 1 tasks not known to have ended, 0 waits, in the background\n");
-    assert_int_equal(weft_boost(pool, &groups[2]), WEFT_OK);
+    assert_int_equal(weft_group_boost(pool, &groups[2]), WEFT_OK);
     dump_of(pool, text, sizeof text);
     assert_has(text, "  group 3: 1 tasks not known to have ended, 0 waits, urgent\n");
     gate_open(&g);
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
     end_pool(pool);
 }
 
@@ -141,7 +141,7 @@ static int waits_inside(void *payload, weft_worker *self) {
     gate *g = *(gate **)payload;
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(weft_worker_pool(self), &group, gate_task, &g, sizeof g) == WEFT_OK);
-    return weft_wait_until(weft_worker_pool(self), &group, WEFT_HELP_NONE, 0);
+    return weft_group_wait_until(weft_worker_pool(self), &group, WEFT_HELP_NONE, 0);
 }
 
 /* A process whose pool hangs: one task waits for another, which never ends, and the main thread for both. */
@@ -157,7 +157,7 @@ static int hang(void *argument) {
     REQUIRE(weft_submit(dumped, &group, waits_inside, &gate_at, sizeof gate_at) == WEFT_OK);
     await(&g.entered);
     REQUIRE(write(dump_to, "stuck\n", 6) == 6);
-    return weft_wait_until(dumped, &group, WEFT_HELP_NONE, 0);
+    return weft_group_wait_until(dumped, &group, WEFT_HELP_NONE, 0);
 }
 
 enum { SEES_INNER = 1, SEES_OUTER = 2, SEES_WAITER = 4, SEES_GROUP = 8, SEES_ALL = 15 };
@@ -216,7 +216,7 @@ static void test_signals_at_work(void **state) {
     while (atomic_load(&dumps) < 50) {
         weft_group group = WEFT_GROUP_INIT;
         for (int i = 0; i < 100; i++) REQUIRE(weft_submit(dumped, &group, empty_task, NULL, 0) == WEFT_OK);
-        REQUIRE(weft_wait(dumped, &group) == WEFT_OK);
+        REQUIRE(weft_group_wait(dumped, &group) == WEFT_OK);
         tasks += 100;
     }
     setitimer(ITIMER_REAL, &never, NULL);
@@ -266,7 +266,7 @@ static void test_watchdog(void **state) {
     for (int i = 0; i < 3 || atomic_load(&found.backlog) == 0; i++) await(&found.event); /* who is slow submits late */
     assert_int_equal(found.backlog, 1);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
     assert_true(found.ns[0] >= 2000000 && found.ns[1] >= 4000000 && found.ns[2] >= 8000000);
     for (int i = 0; i < 3; i++) assert_string_equal(found.name[i], "gate_task");
@@ -292,7 +292,7 @@ static void test_watchdog_line(void **state) {
     for (size_t at = 0; strchr(line, '\n') == NULL && at + 1 < sizeof line; at++) REQUIRE(read(ends[0], line + at, 1) == 1);
     dup2(saved, 2);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
     close(saved);
     close(ends[0]);

@@ -1,5 +1,5 @@
-/* test_edges.c: what the interface promises at its edges: the largest and the smallest that is taken, and what only another path
- * through the library would show. */
+/* test_edges.c: what the interface promises at its edges: the largest and the smallest that is taken, and what only another
+ * path through the library would show. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "shortage.h"
@@ -19,8 +19,8 @@ static void test_sizes_of_held_tasks(void **state) {
     shortage_end();
     assert_int_equal(weft_submit_after(pool, after, empty_task, NULL, (size_t)WEFT_PAYLOAD_MAX + 1), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &then), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 
@@ -51,11 +51,11 @@ static void test_objects_after_a_group(void **state) {
         gate_occupy(&g, pool, &busy);
         assert_int_equal(weft_submit_after_object(pool, (weft_after){before[i], &kept}, &large_type, &large), WEFT_OK);
         assert_int_equal(weft_submit_after_object(pool, (weft_after){before[i], &dropped}, &large_type, &large), WEFT_OK);
-        assert_int_equal(weft_cancel(pool, &dropped), WEFT_OK);
+        assert_int_equal(weft_group_cancel(pool, &dropped), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &kept), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &dropped), WEFT_ECANCELED);
-        assert_int_equal(weft_wait(pool, &busy), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &kept), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &dropped), WEFT_ECANCELED);
+        assert_int_equal(weft_group_wait(pool, &busy), WEFT_OK);
         assert_int_equal(atomic_load(&large_runs), 1);
         assert_int_equal(atomic_load(&large_ends), 1);
     }
@@ -73,7 +73,7 @@ struct waiter {
 static void *wait_asleep(void *argument) {
     struct waiter *waiter = argument;
     atomic_store(&waiter->thread, thread_id());
-    waiter->result = weft_wait(waiter->pool, waiter->group);
+    waiter->result = weft_group_wait(waiter->pool, waiter->group);
     return NULL;
 }
 static int open_task(void *payload, weft_worker *self) {
@@ -82,8 +82,8 @@ static int open_task(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* The only worker is busy with a task of the group that a thread waits for, asleep. A task of another group comes, and one that
- * starts after it and belongs to the first: now the sleeper may run both, and nobody else can. */
+/* The only worker is busy with a task of the group that a thread waits for, asleep. A task of another group comes, and one
+ * that starts after it and belongs to the first: now the sleeper may run both, and nobody else can. */
 static void test_waiter_helps_before(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
@@ -100,7 +100,7 @@ static void test_waiter_helps_before(void **state) {
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(waiter.result, WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 

@@ -1,8 +1,9 @@
-/* test_edges_heap.c: what the heap asks the system for: how often, when with huge pages, and again when it was refused once. */
+/* test_edges_heap.c: what the heap asks the system for: how often, when with huge pages, and again when it was refused
+ * once. */
 #define _GNU_SOURCE
-#include "depot.h"
+#include "heap/heap.h"
 #include "help.h"
-#include "kept.h"
+#include "heap/kept.h"
 #include "weft.h"
 
 #include <stdatomic.h>
@@ -39,7 +40,7 @@ static int setup(void **state) {
 }
 
 enum { BLOCK = 32768, SEGMENTS = 24, BLOCKS = SEGMENTS * (int)(SEGMENT_BYTES / BLOCK) };
-static void *blocks[BLOCKS];
+static void *blocks[2 * BLOCKS];
 
 /* One mapping for each segment; huge pages for those beyond the first dozen or so, until their pages are given back. */
 static void test_segments(void **state) {
@@ -84,10 +85,92 @@ static void test_refused_once(void **state) {
     for (int i = 0; i < count; i++) weft_free(blocks[i]);
 }
 
+static unsigned records_used(void) {
+    unsigned used = 0;
+    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
+        for (unsigned i = 0; i < CHUNK_WORDS; i++) used += (unsigned)__builtin_popcountll(load_rlx(&chunk->used[i]));
+    return used;
+}
+
+/* A large block that was refused leaves no record behind. */
+static void test_refused_large(void **state) {
+    enum { REFUSALS = 100 };
+    (void)state;
+    weft_free(weft_alloc((size_t)8 << 20));
+    weft_trim();
+    unsigned before = records_used();
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&asked.refusals_left, REFUSALS); /* it asks again */
+        assert_null(weft_alloc((size_t)8 << 20));
+        atomic_store(&asked.refusals_left, 0);
+    }
+    atomic_store(&asked.refusals_left, REFUSALS);
+    assert_null(weft_alloc_aligned((size_t)16 << 20, 100)); /* of which a part would be given back at once */
+    atomic_store(&asked.refusals_left, 0);
+    assert_int_equal(records_used(), before);
+    void *large = weft_alloc((size_t)8 << 20);
+    assert_non_null(large);
+    assert_int_equal(records_used(), before + 1);
+    weft_free(large);
+    weft_trim();
+    assert_int_equal(records_used(), before);
+}
+
+/* What is kept of a large block outlives one turn of decay and not two. */
+static void test_kept_for_a_turn(void **state) {
+    (void)state;
+    weft_trim();
+    weft_free(weft_alloc((size_t)8 << 20));
+    size_t kept = kept_bytes();
+    assert_true(kept > 0);
+    assert_int_equal(kept_purge(false), 0);
+    assert_int_equal(kept_bytes(), kept);
+    assert_int_equal(kept_purge(false), kept);
+    assert_int_equal(kept_bytes(), 0);
+}
+
+/* A mapping that is kept is not aligned to more than a segment: it serves no block that is. */
+static void test_kept_is_not_aligned(void **state) {
+    (void)state;
+    enum { ALIGNED_TO = 16 << 20 };
+    weft_trim();
+    for (size_t size = 1; size <= 3; size++) {
+        void *gap = weft_alloc(size * SEGMENT_BYTES); /* so that the next one lies elsewhere */
+        weft_free(weft_alloc((size_t)ALIGNED_TO + SEGMENT_BYTES / 4));
+        assert_true(kept_bytes() > 0);
+        void *aligned = weft_alloc_aligned(ALIGNED_TO, 100);
+        assert_non_null(aligned);
+        assert_int_equal((uintptr_t)aligned % ALIGNED_TO, 0);
+        weft_free(aligned);
+        weft_free(gap);
+        weft_trim();
+    }
+}
+
+/* Without memory for a private heap its handle is NULL. */
+static void test_refused_private(void **state) {
+    (void)state;
+    int count = 0;
+    atomic_store(&asked.refusals_left, UINT32_MAX);
+    while (count < 2 * BLOCKS && (blocks[count] = weft_alloc(BLOCK)) != NULL) count++;
+    assert_true(count < 2 * BLOCKS);
+    weft_arena *heap = (weft_arena *)(void *)blocks; /* not NULL */
+    assert_int_equal(weft_arena_create(&heap), WEFT_ENOMEM);
+    assert_null(heap);
+    atomic_store(&asked.refusals_left, 0);
+    for (int i = 0; i < count; i++) weft_free(blocks[i]);
+    assert_int_equal(weft_arena_create(&heap), WEFT_OK);
+    assert_int_equal(weft_arena_destroy(&heap), WEFT_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_once), /* first: it wants a new segment */
         cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_refused_large),
+        cmocka_unit_test(test_refused_private),
+        cmocka_unit_test(test_kept_for_a_turn),
+        cmocka_unit_test(test_kept_is_not_aligned),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

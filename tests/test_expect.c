@@ -1,6 +1,6 @@
 /* test_expect.c: what the predictor makes of beats, on a clock of the test's own. */
 #include "help.h"
-#include "expect.h"
+#include "predict/expect.h"
 
 #define US UINT64_C(1000)
 #define START UINT64_C(5000000000)

@@ -29,7 +29,7 @@ def main(library, sources):
     symbols = symbols.replace("__register_atfork", "pthread_atfork")  # glibc's, which the latter calls
     wanted = {line.split()[-1].split("@")[0] for line in symbols.splitlines()}
     missing = sorted(wanted - struck - harmless)
-    text = "".join(path.read_text() for path in sorted(Path(sources).glob("*.c")))
+    text = "".join(path.read_text() for path in sorted(Path(sources).rglob("*.c")))
     numbers = set(re.findall(r"syscall\((SYS_\w+)", text))
     served = set(re.findall(r"case (SYS_\w+): return CALL_", calls)) | set(SYSTEM_CALLS)
     missing += sorted(numbers - served)

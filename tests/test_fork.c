@@ -239,7 +239,7 @@ static void test_forked_before_anybody_was_idle(void **state) {
         exchange(deeper, (struct signal){&done, NULL});
         exchange_join(here, &sends);
         weft_leave(here);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         sem_destroy(&done);
     }
     end_pool(pool);
@@ -352,9 +352,10 @@ static void test_wait_helps_loops_below(void **state) {
         struct looping looping = {make_pool(1), &begun, &arrived};
         REQUIRE(weft_submit(looping.pool, &group, looping_task, &looping, sizeof looping) == WEFT_OK);
         await(&begun);
-        while (round % 2 == 1 && weft_wait_until(looping.pool, &group, WEFT_HELP_BELOW, clock_ns() + 100000) != WEFT_OK)
+        while (round % 2 == 1 &&
+               weft_group_wait_until(looping.pool, &group, WEFT_HELP_BELOW, clock_ns() + 100000) != WEFT_OK)
             continue;
-        assert_int_equal(weft_wait(looping.pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(looping.pool, &group), WEFT_OK);
         assert_int_equal(stats_of(looping.pool).loops_helped, 1);
         end_pool(looping.pool);
         sem_destroy(&begun);
@@ -391,10 +392,10 @@ static void test_wait_leaves_the_loop(void **state) {
     REQUIRE(sem_init(&leaving.begun, 0, 0) == 0);
     REQUIRE(weft_submit(leaving.pool, &group, leaving_task, &payload, sizeof payload) == WEFT_OK);
     await(&leaving.begun);
-    assert_int_equal(weft_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
+    assert_int_equal(weft_group_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
     assert_true(atomic_load(&leaving.ran) < LEFT_INDICES - 1); /* all but the worker's first, had it stayed */
     atomic_store(&leaving.has_left, true);
-    assert_int_equal(weft_wait(leaving.pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(leaving.pool, &group), WEFT_OK);
     end_pool(leaving.pool);
     sem_destroy(&leaving.begun);
 }
@@ -423,11 +424,11 @@ static void test_polls_leave_the_loop(void **state) {
     for (unsigned polls = 0; polls < 4 || atomic_load(&leaving.ran) == 0; polls++) {
         unsigned before = atomic_load(&leaving.ran);
         atomic_store(&leaving.until_ns, clock_ns() + 3000000);
-        assert_int_equal(weft_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, leaving.until_ns), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(leaving.pool, &group, WEFT_HELP_BELOW, leaving.until_ns), WEFT_ETIMEDOUT);
         assert_true(atomic_load(&leaving.ran) - before <= 1);
     }
     atomic_store(&leaving.has_left, true);
-    assert_int_equal(weft_wait(leaving.pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(leaving.pool, &group), WEFT_OK);
     end_pool(leaving.pool);
     sem_destroy(&leaving.begun);
 }
@@ -458,11 +459,11 @@ static void test_wait_helps_no_strangers_loop(void **state) {
         gate_occupy(&held, pool, &mine);
         REQUIRE(weft_submit(pool, &theirs, stranger_task, &payload, sizeof payload) == WEFT_OK);
         await(&other.entered);
-        assert_int_equal(weft_wait_until(pool, &mine, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(pool, &mine, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
         await(&other.opened);
         gate_open(&held);
-        assert_int_equal(weft_wait(pool, &mine), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &theirs), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &mine), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &theirs), WEFT_OK);
         assert_int_equal(stats_of(pool).loops_helped, 0);
     }
     end_pool(pool);
@@ -485,7 +486,7 @@ static void test_in_tasks(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         int n = FIB_N;
         for (unsigned i = 0; i < ROUNDS; i++) assert_int_equal(weft_submit(pool, &group, fib_task, &n, sizeof n), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), FIB_RESULT);
+        assert_int_equal(weft_group_wait(pool, &group), FIB_RESULT);
         end_pool(pool);
     }
 }
@@ -510,7 +511,7 @@ static int mixed(weft_place *here, int depth) {
     weft_place *deeper = mixed_fork(here, &less);
     REQUIRE(weft_submit(pool, &group, fib_task, &n, sizeof n) == WEFT_OK);
     int other = mixed(deeper, depth - 1);
-    REQUIRE(weft_wait(pool, &group) == 34);
+    REQUIRE(weft_group_wait(pool, &group) == 34);
     atomic_uint sum = 0;
     REQUIRE(weft_for(pool, (weft_range){0, 6, 1}, fork_body, &sum) == WEFT_OK);
     REQUIRE(atomic_load(&sum) == 6 * 13);
@@ -554,15 +555,15 @@ static void from_several_threads(uint32_t flags) {
 static void test_from_several_threads(void **state) {
     (void)state;
     from_several_threads(0);
-    from_several_threads(WEFT_ORDERED);
-    from_several_threads(WEFT_NO_HELP);
+    from_several_threads(WEFT_POOL_ORDERED);
+    from_several_threads(WEFT_POOL_NO_HELP);
 }
 
 /* Forked calls belong to the group of the task that forked them. */
 static void cancel_seen(weft_place *here, struct signal s) {
     weft_worker *self = weft_place_worker(here);
     if (s.given != NULL) sem_post(s.given);
-    while (!weft_cancelled(self)) sched_yield();
+    while (!weft_worker_cancelled(self)) sched_yield();
 }
 WEFT_FORK_VOID(cancel_seen, struct signal)
 
@@ -585,8 +586,8 @@ static void test_cancel_reaches_forked_calls(void **state) {
     sem_t *pointer = &begun;
     assert_int_equal(weft_submit(pool, &group, cancelled_task, &pointer, sizeof pointer), WEFT_OK);
     await(&begun); /* on the second worker */
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
     sem_destroy(&begun);
     end_pool(pool);
 }

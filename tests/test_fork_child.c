@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include "os.h"
+#include "os/os.h"
 
 /* The thread that is held, in a child, when it asks for the number of forks the third time: by then the library must not be
  * about to make anything new that other threads of the child use already. */
@@ -33,7 +33,7 @@ static void *create_slowly(void *pool) {
 static void *submit_once(void *pool) {
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(pool, &group, empty_task, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     return NULL;
 }
 static void in_thread(void *(*run)(void *), void *argument) {

@@ -70,7 +70,7 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
         hold_join(first, &until);
         assert_int_equal(sem_trywait(&done), -1);
         weft_leave(first);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     sem_destroy(&done);
     sem_destroy(&all_done);
@@ -100,7 +100,7 @@ static int take_without_barrier(void *nothing) {
     for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
     REQUIRE(sem_trywait(&done) == -1);
     weft_leave(place[0]);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     sem_destroy(&done);
     end_pool(pool);
     return 0;

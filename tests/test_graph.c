@@ -33,9 +33,9 @@ static void test_pools(void **state) {
     static const struct {
         uint32_t workers, flags, full;
         uint64_t queue_max;
-    } kinds[] = {{2, WEFT_NO_HELP, 0, 0},    {2, WEFT_ORDERED, 0, 0},    {1, 0, WEFT_FULL_BLOCK, 1},
-                 {2, 0, WEFT_FULL_RUN, 1},   {2, 0, WEFT_FULL_ERROR, 1}, {3, 0, 0, 0},
-                 {2, 0, WEFT_FULL_BLOCK, 5}, {1, WEFT_NO_HELP, 0, 1},    {2, WEFT_NO_HELP, WEFT_FULL_RUN, 1}};
+    } kinds[] = {{2, WEFT_POOL_NO_HELP, 0, 0}, {2, WEFT_POOL_ORDERED, 0, 0}, {1, 0, WEFT_FULL_BLOCK, 1},
+                 {2, 0, WEFT_FULL_RUN, 1},     {2, 0, WEFT_FULL_ERROR, 1},   {3, 0, 0, 0},
+                 {2, 0, WEFT_FULL_BLOCK, 5},   {1, WEFT_POOL_NO_HELP, 0, 1}, {2, WEFT_POOL_NO_HELP, WEFT_FULL_RUN, 1}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         weft_config config = config_of(kinds[i].workers);
         config.flags = kinds[i].flags;
@@ -379,9 +379,9 @@ struct cancelling {
 };
 static int cancelling_node(void *context, weft_worker *self) {
     struct cancelling *c = context;
-    REQUIRE(!weft_cancelled(self));
+    REQUIRE(!weft_worker_cancelled(self));
     REQUIRE(weft_graph_cancel(weft_worker_pool(self), c->graph) == WEFT_OK);
-    REQUIRE(weft_cancelled(self));
+    REQUIRE(weft_worker_cancelled(self));
     return c->fails ? 7 : 0;
 }
 static int counting_node(void *context, weft_worker *self) {

@@ -24,7 +24,7 @@ struct scene {
 static int wait_for_other(void *payload, weft_worker *self) {
     (void)self;
     struct scene *scene = *(struct scene **)payload;
-    scene->result = weft_wait(scene->pool, &scene->other);
+    scene->result = weft_group_wait(scene->pool, &scene->other);
     return 0;
 }
 static int node_with_child(void *context, weft_worker *self) {
@@ -47,7 +47,7 @@ static int run_graph(void *payload, weft_worker *self) {
 static void test_children_of_nodes_run_without_a_thread_left(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_ORDERED;
+    config.flags = WEFT_POOL_ORDERED;
     config.spares = 1;
     struct scene scene = {.pool = make_pool_with(&config), .result = 1};
     struct scene *payload = &scene;
@@ -58,8 +58,8 @@ static void test_children_of_nodes_run_without_a_thread_left(void **state) {
     REQUIRE(weft_submit(scene.pool, &scene.group, run_graph, &payload, sizeof payload) == WEFT_OK);
     REQUIRE(submit_count(scene.pool, &scene.other, &scene.others) == WEFT_OK);
     gate_open(&door);
-    assert_int_equal(weft_wait(scene.pool, &scene.group), WEFT_OK);
-    assert_int_equal(weft_wait(scene.pool, &scene.other), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.group), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.other), WEFT_OK);
     assert_int_equal(scene.nodes, 3);
     assert_int_equal(scene.children_seen, 3);
     assert_int_equal(scene.others, 1);
@@ -84,7 +84,7 @@ static int node_that_waits(void *context, weft_worker *self) {
         while (circle->begun < 2) sched_yield();
         for (int i = 0; i < 10; i++) nap(); /* the other sleeps by now, most likely */
     } else {
-        circle->refused = weft_wait(circle->pool, &circle->after);
+        circle->refused = weft_group_wait(circle->pool, &circle->after);
         for (int i = 0; i < 10; i++) nap();
     }
     circle->ended++;
@@ -112,19 +112,56 @@ static void test_a_node_that_would_wait_for_ever_is_refused(void **state) {
                 WEFT_OK);
         REQUIRE(weft_submit(pool, &circle.group, run_circle, &payload, sizeof payload) == WEFT_OK);
         gate_open(&door);
-        assert_int_equal(weft_wait_until(pool, &circle.group, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &circle.group, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(circle.ended_seen, 2);
         assert_int_equal(circle.refused, WEFT_EDEADLK);
-        assert_int_equal(weft_wait(pool, &circle.after), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &circle.after), WEFT_OK);
         assert_int_equal(circle.ran, 1);
     }
     end_pool(pool);
+}
+
+/* A node that waits for the group of the task that runs its graph, or of one further up, is refused at once: with a time limit,
+ * and also where a graph is run inside another's. */
+struct around {
+    weft_pool *pool;
+    weft_group group;
+    unsigned levels; /* of graphs left */
+    _Atomic int refused;
+};
+static int node_for_caller(void *context, weft_worker *self) {
+    (void)self;
+    struct around *around = context;
+    if (around->levels-- > 1) {
+        weft_graph *graph = graph_of(node_for_caller, 1, around);
+        int error = weft_graph_run(around->pool, graph);
+        REQUIRE(weft_graph_destroy(&graph) == WEFT_OK);
+        return error;
+    }
+    around->refused = weft_group_wait_until(around->pool, &around->group, WEFT_HELP_BELOW, UINT64_MAX);
+    return 0;
+}
+static int run_around(void *payload, weft_worker *self) { return node_for_caller(*(struct around **)payload, self); }
+
+static void test_a_node_does_not_wait_for_who_runs_its_graph(void **state) {
+    (void)state;
+    static const uint32_t flags[] = {0, WEFT_POOL_NO_HELP, WEFT_POOL_ORDERED};
+    for (unsigned i = 0; i < 9; i++) {
+        weft_config config = config_of(2);
+        config.flags = flags[i % 3];
+        struct around around = {.pool = make_pool_with(&config), .levels = 2 + i / 3}, *payload = &around;
+        assert_int_equal(weft_submit(around.pool, &around.group, run_around, &payload, sizeof payload), WEFT_OK);
+        assert_int_equal(weft_group_wait(around.pool, &around.group), WEFT_OK);
+        assert_int_equal(around.refused, WEFT_EDEADLK);
+        end_pool(around.pool);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children_of_nodes_run_without_a_thread_left),
         cmocka_unit_test(test_a_node_that_would_wait_for_ever_is_refused),
+        cmocka_unit_test(test_a_node_does_not_wait_for_who_runs_its_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* test_group_pools.c: a group whose tasks are one pool's, given to another pool: WEFT_EINVAL, always, and nothing happens. */
+/* test_group_pools.c: a group whose tasks are one pool's, given to another pool: WEFT_EINVAL, always, and nothing
+ * happens. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include "group.h"
+#include "sched/group.h"
 
 static void no_move(void *payload, void *object) { (void)payload, (void)object; }
 static int no_range(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -25,13 +26,13 @@ static void check_refused(weft_pool *pool, weft_group *group) {
     assert_int_equal(weft_submit_after_object(pool, from, &copied, &byte), WEFT_EINVAL);
     assert_int_equal(weft_submit_after_object(pool, to, &copied, &byte), WEFT_EINVAL);
     assert_int_equal(weft_run(pool, group, empty_task, NULL), WEFT_EINVAL);
-    assert_int_equal(weft_wait(pool, group), WEFT_EINVAL);
-    assert_int_equal(weft_wait_until(pool, group, WEFT_HELP_NONE, 1), WEFT_EINVAL);
-    assert_int_equal(weft_cancel(pool, group), WEFT_EINVAL);
-    assert_int_equal(weft_boost(pool, group), WEFT_EINVAL);
-    assert_int_equal(weft_deadline(pool, group, UINT64_MAX), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait(pool, group), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait_until(pool, group, WEFT_HELP_NONE, 1), WEFT_EINVAL);
+    assert_int_equal(weft_group_cancel(pool, group), WEFT_EINVAL);
+    assert_int_equal(weft_group_boost(pool, group), WEFT_EINVAL);
+    assert_int_equal(weft_group_deadline(pool, group, UINT64_MAX), WEFT_EINVAL);
     assert_memory_equal(group, &before, sizeof before);
-    assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
 }
 
 /* The pool's own groups go on, with what nobody has waited for, whose record is the stranger's namesake. */
@@ -42,7 +43,7 @@ static void check_beside(weft_pool *pool, weft_group *stranger) {
     for (unsigned round = 1; round < 3; round++) {
         assert_int_equal(submit_count(pool, &own, &counter), WEFT_OK);
         check_refused(pool, stranger); /* one is */
-        assert_int_equal(weft_wait(pool, &own), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &own), WEFT_OK);
         assert_int_equal(atomic_load(&counter), round);
         check_refused(pool, stranger); /* one was */
     }
@@ -56,10 +57,10 @@ static void test_living_pool(void **state) {
     atomic_uint counter = 0;
     assert_int_equal(submit_count(first, &group, &counter), WEFT_OK);
     check_beside(second, &group);
-    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(first, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
     assert_int_equal(submit_count(second, &group, &counter), WEFT_OK); /* after its wait it is anybody's */
-    assert_int_equal(weft_wait(second, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(second, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2);
     end_pool(first);
     end_pool(second);
@@ -77,7 +78,7 @@ static void test_destroyed_pool(void **state) {
     check_beside(second, &group);
     group = (weft_group)WEFT_GROUP_INIT; /* as weft.h says */
     assert_int_equal(submit_count(second, &group, &counter), WEFT_OK);
-    assert_int_equal(weft_wait(second, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(second, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2);
     end_pool(second);
 }
@@ -96,7 +97,7 @@ static void test_inside_a_task(void **state) {
     end_pool(first);
     weft_pool *second = make_pool(1);
     assert_int_equal(weft_run(second, &own, task_inside, &stranger), WEFT_OK); /* on this thread */
-    assert_int_equal(weft_wait(second, &own), 7);
+    assert_int_equal(weft_group_wait(second, &own), 7);
     end_pool(second);
 }
 
@@ -107,7 +108,7 @@ static void test_copy(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     weft_group copy = group;
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     check_beside(pool, &copy);
     end_pool(pool);
 }
@@ -116,9 +117,9 @@ static int child_with_parents_group(void *argument) {
     weft_group *group = argument, first = WEFT_GROUP_INIT;
     weft_pool *own = make_pool(1);
     REQUIRE(weft_submit(own, &first, empty_task, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_wait(own, group) == WEFT_EINVAL);
+    REQUIRE(weft_group_wait(own, group) == WEFT_EINVAL);
     REQUIRE(weft_submit(own, group, empty_task, NULL, 0) == WEFT_EINVAL);
-    REQUIRE(weft_wait(own, &first) == WEFT_OK);
+    REQUIRE(weft_group_wait(own, &first) == WEFT_OK);
     end_pool(own);
     return 0;
 }
@@ -132,7 +133,7 @@ static void test_forked_child(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     assert_int_equal(in_child(child_with_parents_group, &group), 0);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -164,9 +165,9 @@ static void test_graph_in_another_pool(void **state) {
     await(&g.entered);
     assert_int_equal(weft_graph_cancel(second, graph), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(first, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
-    assert_int_equal(weft_wait(second, &other), WEFT_OK);
+    assert_int_equal(weft_group_wait(second, &other), WEFT_OK);
     assert_int_equal(weft_graph_destroy(&graph), WEFT_OK);
     end_pool(first);
     end_pool(second);
@@ -191,7 +192,7 @@ static void test_ids_are_unique(void **state) {
                     assert_int_equal(weft_submit(pools[which], &groups[i], empty_task, NULL, 0), WEFT_OK);
                     ids[count++] = groups[i].id;
                 }
-                for (int i = 0; i < GROUPS; i++) assert_int_equal(weft_wait(pools[which], &groups[i]), WEFT_OK);
+                for (int i = 0; i < GROUPS; i++) assert_int_equal(weft_group_wait(pools[which], &groups[i]), WEFT_OK);
             }
         }
         for (int which = 0; which < POOLS; which++) end_pool(pools[which]);

@@ -11,12 +11,12 @@ static void test_wait_sees_everything(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* nothing was submitted */
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* nothing was submitted */
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     for (unsigned round = 1; round < 2000; round++) {
         atomic_uint counter = 0;
         for (unsigned i = 0; i < round % 37; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&counter), round % 37);
     }
     end_pool(pool);
@@ -39,7 +39,7 @@ static void test_wait_makes_visible(void **state) {
             unsigned *result = &results[i];
             assert_int_equal(weft_submit(pool, &group, plain_task, &result, sizeof result), WEFT_OK);
         }
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         for (size_t i = 0; i < 256; i++) assert_int_equal(results[i], round);
     }
     end_pool(pool);
@@ -56,7 +56,7 @@ static void poison_rounds(uint32_t workers, enum weft_help help) {
         weft_group *group = calloc(1, sizeof *group);
         REQUIRE(group != NULL);
         for (unsigned i = 0; i <= round % 3; i++) assert_int_equal(submit_count(pool, group, &counter), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, group, help, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, group, help, 0), WEFT_OK);
         memset(group, 0xa5, sizeof *group);
         free(group);
     }
@@ -92,7 +92,7 @@ static int fib_task(void *payload, weft_worker *self) {
     REQUIRE(weft_worker_pool(self) == f->pool);
     REQUIRE(weft_submit(f->pool, &group, fib_task, &first, sizeof first) == WEFT_OK);
     REQUIRE(weft_submit(f->pool, &group, fib_task, &second, sizeof second) == WEFT_OK);
-    REQUIRE(weft_wait(f->pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(f->pool, &group) == WEFT_OK);
     *f->result = a + b;
     return 0;
 }
@@ -105,7 +105,7 @@ static void test_nested(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         const fib f = {pool, &result, SANITIZED ? 12 : 17};
         assert_int_equal(weft_submit(pool, &group, fib_task, &f, sizeof f), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(result, SANITIZED ? 144 : 1597);
         end_pool(pool);
     }
@@ -126,7 +126,7 @@ static int chain_task(void *payload, weft_worker *self) {
     if (c.depth-- == 0) return 0;
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 2; i++) REQUIRE(weft_submit(c.pool, &group, chain_task, &c, sizeof c) == WEFT_OK);
-    REQUIRE(weft_wait_until(c.pool, &group, c.help, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(c.pool, &group, c.help, 0) == WEFT_OK);
     return 0;
 }
 
@@ -139,7 +139,7 @@ static void test_one_worker_helps_itself(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         const chain c = {pool, 8, &counter, helps[i]};
         assert_int_equal(weft_submit(pool, &group, chain_task, &c, sizeof c), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 511);
         end_pool(pool);
     }
@@ -156,7 +156,7 @@ static int upper_task(void *payload, weft_worker *self) {
     weft_group below = WEFT_GROUP_INIT;
     for (int i = 0; i < 100; i++) REQUIRE(submit_count(pool, &below, u->counter) == WEFT_OK);
     sem_post(u->submitted);
-    REQUIRE(weft_wait_until(pool, &below, WEFT_HELP_NONE, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(pool, &below, WEFT_HELP_NONE, 0) == WEFT_OK);
     return 0;
 }
 
@@ -172,7 +172,7 @@ static void test_outside_wait_helps_below(void **state) {
         const upper u = {&counter, &submitted};
         assert_int_equal(weft_submit(pool, &group, upper_task, &u, sizeof u), WEFT_OK);
         await(&submitted);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 100);
         sem_destroy(&submitted);
     }
@@ -200,14 +200,14 @@ static void help_with(enum weft_help help, uint32_t flags, unsigned own_expected
     for (int i = 0; i < 10; i++) assert_int_equal(submit_count(pool, &group, &own), WEFT_OK);
     uint64_t deadline_ns = clock_ns() + 3000000;
     do { /* a slow machine may run out of time before it has helped at all */
-        assert_int_equal(weft_wait_until(pool, &group, help, deadline_ns), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(pool, &group, help, deadline_ns), WEFT_ETIMEDOUT);
         deadline_ns = clock_ns() + 3000000;
     } while (atomic_load(&own) < own_expected || atomic_load(&strangers) < strangers_expected);
     assert_int_equal(atomic_load(&own), own_expected);
     assert_int_equal(atomic_load(&strangers), strangers_expected);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
     assert_int_equal(atomic_load(&own) + atomic_load(&strangers), 20);
     end_pool(pool);
 }
@@ -217,9 +217,9 @@ static void test_what_a_wait_runs(void **state) {
     help_with(WEFT_HELP_BELOW, 0, 10, 0);
     help_with(WEFT_HELP_ANY, 0, 10, 10);
     help_with(WEFT_HELP_NONE, 0, 0, 0);
-    help_with(WEFT_HELP_BELOW, WEFT_NO_HELP, 0, 0);
-    help_with(WEFT_HELP_ANY, WEFT_NO_HELP, 0, 0);
-    help_with(WEFT_HELP_BELOW, WEFT_ORDERED, 0, 0);
+    help_with(WEFT_HELP_BELOW, WEFT_POOL_NO_HELP, 0, 0);
+    help_with(WEFT_HELP_ANY, WEFT_POOL_NO_HELP, 0, 0);
+    help_with(WEFT_HELP_BELOW, WEFT_POOL_ORDERED, 0, 0);
 }
 
 /* A stranger's task opens the gate: a wait that runs any task ends, with no worker free. */
@@ -231,8 +231,8 @@ static void test_wait_runs_any(void **state) {
         weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
         gate_occupy(&g, pool, &group);
         assert_int_equal(weft_submit(pool, &other, open_gate_task, &pointer, sizeof pointer), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_ANY, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_ANY, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -247,9 +247,10 @@ static int wait_own_task(void *payload, weft_worker *self) {
     (void)self;
     const own_group *o = payload;
     for (int help = WEFT_HELP_BELOW; help <= WEFT_HELP_NONE; help++)
-        if (weft_wait_until(o->pool, o->group, (enum weft_help)help, 0) == WEFT_EDEADLK) atomic_fetch_add(o->refused, 1);
-    if (weft_wait(o->pool, o->group) == WEFT_EDEADLK) atomic_fetch_add(o->refused, 1);
-    if (weft_wait_until(o->pool, o->group, WEFT_HELP_BELOW, 1) == WEFT_EDEADLK) atomic_fetch_add(o->refused, 1);
+        if (weft_group_wait_until(o->pool, o->group, (enum weft_help)help, 0) == WEFT_EDEADLK)
+            atomic_fetch_add(o->refused, 1);
+    if (weft_group_wait(o->pool, o->group) == WEFT_EDEADLK) atomic_fetch_add(o->refused, 1);
+    if (weft_group_wait_until(o->pool, o->group, WEFT_HELP_BELOW, 1) == WEFT_EDEADLK) atomic_fetch_add(o->refused, 1);
     return 0;
 }
 
@@ -260,11 +261,11 @@ static void test_wait_for_own_group(void **state) {
     atomic_uint refused = 0;
     own_group o = {pool, &group, &refused};
     assert_int_equal(weft_submit(pool, &group, wait_own_task, &o, sizeof o), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&refused), 5);
     o.group = NULL; /* the pool's own group */
     assert_int_equal(weft_submit(pool, NULL, wait_own_task, &o, sizeof o), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     assert_int_equal(atomic_load(&refused), 10);
     end_pool(pool);
 }
@@ -282,7 +283,7 @@ typedef struct waiter {
 
 static void *wait_thread(void *argument) {
     waiter *w = argument;
-    w->result = weft_wait(w->pool, w->group);
+    w->result = weft_group_wait(w->pool, w->group);
     w->seen = atomic_load(w->counter);
     return NULL;
 }
@@ -377,7 +378,7 @@ static void error_rounds(uint32_t workers, uint32_t flags, unsigned first, unsig
             assert_true(error == WEFT_OK || (error == WEFT_ECANCELED && flags != 0 && i > first));
             refused[i] = error != WEFT_OK;
         }
-        assert_int_equal(weft_wait(pool, &group), first < TASKS ? 1000 + (int)first : WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), first < TASKS ? 1000 + (int)first : WEFT_OK);
         for (unsigned i = 0; i < TASKS; i++) {
             assert_int_equal(ran[i] + cleaned[i] + refused[i], 1);
             if (flags == 0 || i <= first) assert_int_equal(ran[i], 1); /* "earlier ones do" run */
@@ -399,10 +400,10 @@ static void test_lowest_error(void **state) {
 static void test_lowest_error_cancels(void **state) {
     (void)state;
     for (size_t i = 0; i < WORKER_COUNTS; i++) {
-        error_rounds(worker_counts[i], WEFT_CANCEL_ON_ERROR, 1000000, 1);
-        error_rounds(worker_counts[i], WEFT_CANCEL_ON_ERROR, 0, 1);
-        error_rounds(worker_counts[i], WEFT_CANCEL_ON_ERROR, 100, 7);
-        error_rounds(worker_counts[i], WEFT_CANCEL_ON_ERROR, 298, 1);
+        error_rounds(worker_counts[i], WEFT_GROUP_CANCEL_ON_ERROR, 1000000, 1);
+        error_rounds(worker_counts[i], WEFT_GROUP_CANCEL_ON_ERROR, 0, 1);
+        error_rounds(worker_counts[i], WEFT_GROUP_CANCEL_ON_ERROR, 100, 7);
+        error_rounds(worker_counts[i], WEFT_GROUP_CANCEL_ON_ERROR, 298, 1);
     }
 }
 
@@ -418,11 +419,11 @@ static void test_error_codes_pass(void **state) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         weft_group group = WEFT_GROUP_INIT;
         assert_int_equal(weft_submit(pool, &group, code_task, &codes[i], sizeof codes[i]), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), codes[i]);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* told once, the group starts anew */
+        assert_int_equal(weft_group_wait(pool, &group), codes[i]);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* told once, the group starts anew */
         assert_int_equal(weft_submit(pool, NULL, code_task, &codes[i], sizeof codes[i]), WEFT_OK);
-        assert_int_equal(weft_wait(pool, NULL), codes[i]);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), codes[i]);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -433,7 +434,7 @@ static int fail_below_task(void *payload, weft_worker *self) {
     weft_group group = WEFT_GROUP_INIT;
     const int code = *(int *)payload;
     REQUIRE(weft_submit(pool, &group, code_task, &code, sizeof code) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == code);
+    REQUIRE(weft_group_wait(pool, &group) == code);
     return 0;
 }
 
@@ -443,7 +444,7 @@ static void test_error_stays_below(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     for (int code = 1; code < 200; code++)
         assert_int_equal(weft_submit(pool, &group, fail_below_task, &code, sizeof code), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -455,7 +456,7 @@ static void test_cancel_queued(void **state) {
     static atomic_uchar ran[TASKS];
     weft_config config = config_of(1);
     config.clean = count_clean;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
     for (int round = 0; round < 50; round++) {
@@ -467,20 +468,20 @@ static void test_cancel_queued(void **state) {
             const failing f = {i, 0, 1, ran};
             assert_int_equal(weft_submit(pool, &group, failing_task, &f, sizeof f), WEFT_OK);
         }
-        assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
-        assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
         const failing late = {0, 0, 1, ran};
         assert_int_equal(weft_submit(pool, &group, failing_task, &late, sizeof late), WEFT_ECANCELED);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
-        assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
+        assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
         for (unsigned i = 0; i < TASKS; i++) {
             assert_int_equal(ran[i], 0);
             assert_int_equal(cleaned[i], 1);
         }
         const failing again = {0, 1, 1, ran}; /* "that wait ends the cancellation" */
         assert_int_equal(weft_submit(pool, &group, failing_task, &again, sizeof again), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(ran[0], 1);
     }
     assert_int_equal(stats_of(pool).tasks_dropped, 50 * TASKS);
@@ -503,10 +504,10 @@ static void test_cancel_running(void **state) {
             memset(cleaned, 0, sizeof cleaned);
             for (unsigned i = 0; i < TASKS; i++) {
                 const failing f = {i, TASKS, 1, ran};
-                if (i == round * 5 % TASKS) assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+                if (i == round * 5 % TASKS) assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
                 refused[i] = weft_submit(pool, &group, failing_task, &f, sizeof f) == WEFT_ECANCELED;
             }
-            int result = weft_wait(pool, &group);
+            int result = weft_group_wait(pool, &group);
             assert_true(result == WEFT_ECANCELED || result == WEFT_OK); /* nothing may have been left to cancel */
             for (unsigned i = 0; i < TASKS; i++) assert_int_equal(ran[i] + cleaned[i] + refused[i], 1);
         }
@@ -516,9 +517,9 @@ static void test_cancel_running(void **state) {
 
 static int watch_cancel_task(void *payload, weft_worker *self) {
     gate *g = *(gate **)payload;
-    REQUIRE(!weft_cancelled(self));
+    REQUIRE(!weft_worker_cancelled(self));
     sem_post(&g->entered);
-    while (!weft_cancelled(self)) sched_yield();
+    while (!weft_worker_cancelled(self)) sched_yield();
     return 0;
 }
 
@@ -530,10 +531,10 @@ static void test_cancel_is_seen(void **state) {
     weft_group group = WEFT_GROUP_INIT, other = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, watch_cancel_task, &pointer, sizeof pointer), WEFT_OK);
     await(&g.entered);
-    assert_int_equal(weft_cancel(pool, &other), WEFT_OK);
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
-    weft_wait(pool, &other);
+    assert_int_equal(weft_group_cancel(pool, &other), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
+    weft_group_wait(pool, &other);
     end_pool(pool);
 }
 
@@ -547,9 +548,9 @@ static void test_cancel_and_error(void **state) {
     assert_int_equal(weft_submit(pool, &group, code_task, &code, sizeof code), WEFT_OK);
     gate_occupy(&g, pool, &group);
     assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), 5);
+    assert_int_equal(weft_group_wait(pool, &group), 5);
     end_pool(pool);
 }
 
@@ -561,18 +562,18 @@ static void test_deadlines(void **state) {
     for (int help = WEFT_HELP_BELOW; help <= WEFT_HELP_NONE; help++) {
         gate g;
         weft_group group = WEFT_GROUP_INIT;
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_OK);
         gate_occupy(&g, pool, &group);
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_ETIMEDOUT);
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, clock_ns()), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, clock_ns()), WEFT_ETIMEDOUT);
         for (uint64_t span_ns = 1000; span_ns < 10000000; span_ns *= 9) {
             uint64_t deadline_ns = clock_ns() + span_ns;
-            assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, deadline_ns), WEFT_ETIMEDOUT);
+            assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, deadline_ns), WEFT_ETIMEDOUT);
             assert_true(clock_ns() >= deadline_ns);
         }
         gate_open(&g);
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, UINT64_MAX), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, UINT64_MAX), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)help, 1), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -586,9 +587,9 @@ static void test_deadline_leaves_group(void **state) {
         atomic_uint counter = 0;
         for (int i = 0; i < 50; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
         uint64_t span_ns = (uint64_t)round * 100;
-        int result = weft_wait_until(pool, &group, WEFT_HELP_BELOW, clock_ns() + span_ns);
+        int result = weft_group_wait_until(pool, &group, WEFT_HELP_BELOW, clock_ns() + span_ns);
         assert_true(result == WEFT_OK || result == WEFT_ETIMEDOUT);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 50);
     }
     end_pool(pool);
@@ -615,10 +616,10 @@ static void test_jobs_that_need_earlier_ones(void **state) {
     enum { TASKS = 2000 };
     static atomic_uint done[TASKS];
     for (size_t w = 0; w < WORKER_COUNTS; w++)
-        for (uint32_t flags = 0; flags <= WEFT_ORDERED; flags += WEFT_ORDERED) {
+        for (uint32_t flags = 0; flags <= WEFT_POOL_ORDERED; flags += WEFT_POOL_ORDERED) {
             memset(done, 0, sizeof done);
             weft_config config = config_of(worker_counts[w]);
-            config.flags = flags | WEFT_NO_HELP;
+            config.flags = flags | WEFT_POOL_NO_HELP;
             weft_pool *pool = make_pool_with(&config);
             weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT};
             for (unsigned i = 0; i < TASKS; i++) {
@@ -626,8 +627,8 @@ static void test_jobs_that_need_earlier_ones(void **state) {
                 weft_group *group = &groups[flags == 0 ? 0 : i % 2]; /* ordered pools: across groups, too */
                 assert_int_equal(weft_submit(pool, group, needs_previous_task, &o, sizeof o), WEFT_OK);
             }
-            assert_int_equal(weft_wait(pool, &groups[0]), WEFT_OK);
-            assert_int_equal(weft_wait(pool, &groups[1]), WEFT_OK);
+            assert_int_equal(weft_group_wait(pool, &groups[0]), WEFT_OK);
+            assert_int_equal(weft_group_wait(pool, &groups[1]), WEFT_OK);
             end_pool(pool);
         }
 }
@@ -642,7 +643,7 @@ static int append_task(void *payload, weft_worker *self) {
 static void test_one_worker_keeps_order(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint next = 0;
@@ -650,7 +651,7 @@ static void test_one_worker_keeps_order(void **state) {
         const ordered o = {i, &next};
         assert_int_equal(weft_submit(pool, &group, append_task, &o, sizeof o), WEFT_OK);
     }
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&next), 50000);
     end_pool(pool);
 }

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "help.h"
-#include "os.h"
+#include "os/os.h"
 #include "weft.h"
 
 static char said[1024];
@@ -380,6 +380,42 @@ static void fork_in_a_change(void) {
     REQUIRE(purge_set(false, also) == WEFT_OK);
 }
 
+/* What waits in quarantine is handed out again before there is no memory. */
+void *__real_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
+static bool no_maps;
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
+    return no_maps ? NULL : __real_os_map_aligned(bytes, alignment);
+}
+static void short_of_memory(void) {
+    begin();
+    const void *freed = weft_alloc(5000);
+    weft_free((void *)(uintptr_t)freed);
+    no_maps = true;
+    bool is_again = false;
+    for (const void *p; (p = weft_alloc(5000)) != NULL;) is_again |= p == freed;
+    REQUIRE(is_again);
+}
+
+/* A thread that is not told of its end borrows a heap for each call. */
+int __real_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
+int __wrap_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
+static bool no_keys;
+int __wrap_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {
+    return no_keys ? EAGAIN : __real_os_self_watch(who, on_exit);
+}
+static void borrowed(void) {
+    begin();
+    no_keys = true;
+    weft_heap_counts first = {.struct_size = sizeof first}, last = first;
+    for (int i = 0; i < 20; i++) {
+        free_in_thread(weft_alloc(100));
+        if (i == 4) REQUIRE(weft_heap_stats(&first) == WEFT_OK);
+    }
+    REQUIRE(weft_heap_stats(&last) == WEFT_OK);
+    REQUIRE(last.heaps == first.heaps);
+}
+
 static void never_ends(void) {
     begin();
     weft_heap_config config = {.struct_size = sizeof config};
@@ -395,6 +431,8 @@ static void test_right(void **state) {
     lives(begin_with_purge_thread);
     lives(purge_thread_without_checks);
     lives(fork_in_a_change);
+    lives(short_of_memory);
+    lives(borrowed);
     dies(begin_late_and_free_twice, "was freed already");
     dies(never_ends, "was freed already");
 }
@@ -404,43 +442,61 @@ static void test_right(void **state) {
 static void private_right(void) {
     begin();
     for (int round = 0; round < 3; round++) {
-        weft_heap *heap;
+        weft_arena *heap;
         void *p[100];
-        REQUIRE(weft_heap_create(&heap) == WEFT_OK);
-        for (size_t i = 0; i < 100; i++) REQUIRE((p[i] = weft_heap_alloc(heap, i * 700)) != NULL);
-        for (size_t i = 0; i < 100; i += 3) REQUIRE(weft_heap_free(heap, p[i]) == WEFT_OK);
+        REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+        for (size_t i = 0; i < 100; i++) REQUIRE((p[i] = weft_arena_alloc(heap, i * 700)) != NULL);
+        for (size_t i = 0; i < 100; i += 3) REQUIRE(weft_arena_free(heap, p[i]) == WEFT_OK);
         for (size_t i = 1; i < 100; i += 3) free_in_thread(p[i]);
-        REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+        REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
         churn((void *)9);
     }
 }
+/* What is freed is the heap's again; what is another's is refused, and stays. */
+static void private_owned(void) {
+    begin();
+    weft_arena *heap, *other;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK && weft_arena_create(&other) == WEFT_OK);
+    void *shared = weft_alloc(50), *others = weft_arena_alloc(other, 50);
+    REQUIRE(weft_arena_free(heap, shared) == WEFT_EINVAL);
+    REQUIRE(weft_arena_free(heap, others) == WEFT_EINVAL);
+    REQUIRE(weft_arena_free(other, others) == WEFT_OK);
+    weft_free(shared);
+    weft_heap_counts before = {.struct_size = sizeof before}, after = before;
+    REQUIRE(weft_heap_stats(&before) == WEFT_OK);
+    for (int i = 0; i < 20000; i++) REQUIRE(weft_arena_free(heap, weft_arena_alloc(heap, 5000)) == WEFT_OK);
+    REQUIRE(weft_heap_stats(&after) == WEFT_OK);
+    REQUIRE(after.live_bytes == before.live_bytes && after.mapped_bytes <= before.mapped_bytes + ((uint64_t)8 << 20));
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK && weft_arena_destroy(&other) == WEFT_OK);
+}
 static void private_freed_after(void) {
     begin();
-    weft_heap *heap;
-    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
-    void *p = weft_heap_alloc(heap, 50);
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    weft_arena *heap;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+    void *p = weft_arena_alloc(heap, 50);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
     weft_free(p);
 }
 static void private_freed_twice(void) {
     begin();
-    weft_heap *heap;
-    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
-    void *p = weft_heap_alloc(heap, 50);
+    weft_arena *heap;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+    void *p = weft_arena_alloc(heap, 50);
     free_in_thread(p);
-    weft_heap_free(heap, p);
+    weft_arena_free(heap, p);
 }
 static void private_past(void) {
     begin();
-    weft_heap *heap;
-    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
-    void *p = weft_heap_alloc(heap, 50);
+    weft_arena *heap;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+    void *p = weft_arena_alloc(heap, 50);
     scribble(p, 50, 0);
-    weft_heap_free(heap, p);
+    weft_arena_free(heap, p);
 }
 static void test_private(void **state) {
     (void)state;
     lives(private_right);
+    lives(private_owned);
     dies(private_freed_after, "free of 0x");
     dies(private_freed_twice, "the block of 50 bytes|was freed already");
     dies(private_past, "the block of 50 bytes|past its end");
@@ -467,10 +523,10 @@ static void read_freed_large(void) {
 }
 static void read_never_made(void) { read_at((char *)weft_alloc(48) + 4096); }
 static void read_destroyed(void) {
-    weft_heap *heap;
-    REQUIRE(weft_heap_create(&heap) == WEFT_OK);
-    char *p = weft_heap_alloc(heap, 50);
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    weft_arena *heap;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+    char *p = weft_arena_alloc(heap, 50);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
     read_at(p);
 }
 static void read_detained(void) {

@@ -12,14 +12,14 @@ static weft_heap_counts counts_now(void) {
     return counts;
 }
 
-static weft_heap *heap_new(void) {
-    weft_heap *heap = NULL;
-    assert_int_equal(weft_heap_create(&heap), WEFT_OK);
+static weft_arena *heap_new(void) {
+    weft_arena *heap = NULL;
+    assert_int_equal(weft_arena_create(&heap), WEFT_OK);
     assert_non_null(heap);
     return heap;
 }
-static void heap_end(weft_heap *heap) {
-    assert_int_equal(weft_heap_destroy(&heap), WEFT_OK);
+static void heap_end(weft_arena *heap) {
+    assert_int_equal(weft_arena_destroy(&heap), WEFT_OK);
     assert_null(heap);
 }
 
@@ -28,11 +28,11 @@ static const size_t sizes[] = {0, 1, 16, 100, 1000, 1024, 1025, 5000, 32768, 327
 
 static void test_blocks(void **state) {
     (void)state;
-    weft_heap *heap = heap_new();
+    weft_arena *heap = heap_new();
     for (int round = 0; round < 50; round++) {
         unsigned char *blocks[SIZES];
         for (size_t i = 0; i < SIZES; i++) {
-            blocks[i] = weft_heap_alloc(heap, sizes[i]);
+            blocks[i] = weft_arena_alloc(heap, sizes[i]);
             assert_non_null(blocks[i]);
             assert_int_equal((uintptr_t)blocks[i] % 16, 0);
             assert_true(weft_usable_size(blocks[i]) >= sizes[i]);
@@ -41,13 +41,13 @@ static void test_blocks(void **state) {
         for (size_t i = 0; i < SIZES; i++) {
             for (size_t k = 0; k < sizes[i]; k += sizes[i] / 100 + 1) assert_int_equal(blocks[i][k], i);
             if ((i + (size_t)round) % 2 == 0)
-                assert_int_equal(weft_heap_free(heap, blocks[i]), WEFT_OK);
+                assert_int_equal(weft_arena_free(heap, blocks[i]), WEFT_OK);
             else
                 weft_free(blocks[i]);
         }
     }
-    assert_null(weft_heap_alloc(heap, SIZE_MAX));
-    assert_null(weft_heap_alloc(heap, (size_t)PTRDIFF_MAX + 1));
+    assert_null(weft_arena_alloc(heap, SIZE_MAX));
+    assert_null(weft_arena_alloc(heap, (size_t)PTRDIFF_MAX + 1));
     heap_end(heap);
 }
 
@@ -68,9 +68,9 @@ static int find_block(const weft_heap_area *area, void *context) {
 
 static void test_walk(void **state) {
     (void)state;
-    weft_heap *heap = heap_new();
+    weft_arena *heap = heap_new();
     for (size_t i = 0; i < SIZES; i++) {
-        struct wanted wanted = {.block = weft_heap_alloc(heap, sizes[i])};
+        struct wanted wanted = {.block = weft_arena_alloc(heap, sizes[i])};
         assert_non_null(wanted.block);
         assert_int_equal(weft_heap_walk(find_block, &wanted), 0);
         assert_int_equal(wanted.found, 1);
@@ -87,9 +87,9 @@ static void test_destroyed_whole(void **state) {
     weft_trim();
     uint64_t live = counts_now().live_bytes, mapped = 0;
     for (int round = 0; round < 20; round++) {
-        weft_heap *heap = heap_new();
-        for (int i = 0; i < 20000; i++) memset(weft_heap_alloc(heap, 300), round, 300);
-        for (size_t i = 0; i < SIZES; i++) memset(weft_heap_alloc(heap, sizes[i]), round, sizes[i]);
+        weft_arena *heap = heap_new();
+        for (int i = 0; i < 20000; i++) memset(weft_arena_alloc(heap, 300), round, 300);
+        for (size_t i = 0; i < SIZES; i++) memset(weft_arena_alloc(heap, sizes[i]), round, sizes[i]);
         assert_true(counts_now().live_bytes >= live + 6000000);
         heap_end(heap);
         assert_int_equal(counts_now().live_bytes, live);
@@ -104,25 +104,25 @@ static void test_destroyed_whole(void **state) {
 
 static void test_misuse(void **state) {
     (void)state;
-    weft_heap *heap = heap_new(), *other = heap_new(), *none = NULL;
-    void *p = weft_heap_alloc(heap, 100), *large = weft_heap_alloc(heap, 100000), *ordinary = weft_alloc(100);
+    weft_arena *heap = heap_new(), *other = heap_new(), *none = NULL;
+    void *p = weft_arena_alloc(heap, 100), *large = weft_arena_alloc(heap, 100000), *ordinary = weft_alloc(100);
     void *huge = weft_alloc((size_t)8 << 20), *apart = weft_alloc_aligned((size_t)4 << 20, 100);
-    assert_int_equal(weft_heap_create(NULL), WEFT_EINVAL);
-    assert_int_equal(weft_heap_destroy(NULL), WEFT_EINVAL);
-    assert_int_equal(weft_heap_destroy(&none), WEFT_EINVAL);
-    assert_null(weft_heap_alloc(NULL, 1));
-    assert_int_equal(weft_heap_free(NULL, p), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(other, p), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(other, large), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(heap, ordinary), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(heap, huge), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(heap, apart), WEFT_EINVAL);
-    assert_int_equal(weft_heap_free(heap, NULL), WEFT_OK);
-    weft_heap *copy = heap;
+    assert_int_equal(weft_arena_create(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_arena_destroy(NULL), WEFT_EINVAL);
+    assert_int_equal(weft_arena_destroy(&none), WEFT_EINVAL);
+    assert_null(weft_arena_alloc(NULL, 1));
+    assert_int_equal(weft_arena_free(NULL, p), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(other, p), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(other, large), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, ordinary), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, huge), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, apart), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, NULL), WEFT_OK);
+    weft_arena *copy = heap;
     heap_end(heap);
-    assert_int_equal(weft_heap_destroy(&copy), WEFT_EINVAL);
-    assert_null(weft_heap_alloc(copy, 1));
-    assert_int_equal(weft_heap_free(copy, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_arena_destroy(&copy), WEFT_EINVAL);
+    assert_null(weft_arena_alloc(copy, 1));
+    assert_int_equal(weft_arena_free(copy, NULL), WEFT_EINVAL);
     weft_free(ordinary);
     weft_free(huge);
     weft_free(apart);
@@ -131,9 +131,9 @@ static void test_misuse(void **state) {
 
 static void test_resizing(void **state) {
     (void)state;
-    weft_heap *heap = heap_new();
+    weft_arena *heap = heap_new();
     for (size_t i = 0; i < SIZES; i++) {
-        unsigned char *p = weft_heap_alloc(heap, sizes[i]);
+        unsigned char *p = weft_arena_alloc(heap, sizes[i]);
         memset(p, 7, sizes[i]);
         p = weft_realloc(p, sizes[i] * 3 + 40);
         assert_non_null(p);
@@ -168,13 +168,13 @@ static void test_remote(void **state) {
     weft_trim();
     uint64_t live = counts_now().live_bytes;
     for (size_t i = 0; i < SIZES; i++) {
-        weft_heap *heap = heap_new();
+        weft_arena *heap = heap_new();
         uint64_t mapped = counts_now().mapped_bytes;
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, free_sent, NULL), 0);
         int count = sizes[i] > 1000000 ? SENT / 10 : SENT;
         for (int k = 0; k < SENT; k++) {
-            void *p = k < count ? weft_heap_alloc(heap, sizes[i]) : weft_alloc(1);
+            void *p = k < count ? weft_arena_alloc(heap, sizes[i]) : weft_alloc(1);
             assert_non_null(p);
             *(char *)p = 1;
             while (ring[k % 64] != NULL) sched_yield();
@@ -189,17 +189,17 @@ static void test_remote(void **state) {
 
 static void *use_own(void *seed) {
     for (uintptr_t round = 0; round < 200; round++) {
-        weft_heap *heap;
-        REQUIRE(weft_heap_create(&heap) == WEFT_OK);
+        weft_arena *heap;
+        REQUIRE(weft_arena_create(&heap) == WEFT_OK);
         for (uintptr_t i = 0; i < 300; i++) {
-            uintptr_t size = (i * 37 + round + (uintptr_t)seed) % 2000 + 8, *p = weft_heap_alloc(heap, size);
+            uintptr_t size = (i * 37 + round + (uintptr_t)seed) % 2000 + 8, *p = weft_arena_alloc(heap, size);
             REQUIRE(p != NULL);
             *p = size;
-            if (i % 5 == 0) weft_heap_free(heap, p);
+            if (i % 5 == 0) weft_arena_free(heap, p);
             if (i % 5 == 1) weft_free(p);
             weft_free(weft_alloc(size));
         }
-        REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+        REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
         if (round % 50 == 0) weft_trim();
     }
     return NULL;
@@ -215,32 +215,32 @@ static void test_threads(void **state) {
 
 /* A heap that is handed over goes on, and another thread may destroy it. */
 static void *use_and_destroy(void *value) {
-    weft_heap *heap = value;
-    for (int i = 0; i < 1000; i++) REQUIRE(weft_heap_alloc(heap, 100) != NULL);
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    weft_arena *heap = value;
+    for (int i = 0; i < 1000; i++) REQUIRE(weft_arena_alloc(heap, 100) != NULL);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
     return NULL;
 }
 static void test_handed_over(void **state) {
     (void)state;
-    weft_heap *heap = heap_new();
-    for (int i = 0; i < 1000; i++) assert_non_null(weft_heap_alloc(heap, 100));
+    weft_arena *heap = heap_new();
+    for (int i = 0; i < 1000; i++) assert_non_null(weft_arena_alloc(heap, 100));
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, use_and_destroy, heap), 0);
     pthread_join(thread, NULL);
 }
 
 static int use_in_child(void *value) {
-    weft_heap *heap = value;
-    REQUIRE(weft_heap_alloc(heap, 100) != NULL);
-    REQUIRE(weft_heap_destroy(&heap) == WEFT_OK);
+    weft_arena *heap = value;
+    REQUIRE(weft_arena_alloc(heap, 100) != NULL);
+    REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
     return 0;
 }
 static void test_fork(void **state) {
     (void)state;
-    weft_heap *heap = heap_new();
-    assert_non_null(weft_heap_alloc(heap, 100));
+    weft_arena *heap = heap_new();
+    assert_non_null(weft_arena_alloc(heap, 100));
     assert_int_equal(in_child(use_in_child, heap), 0);
-    assert_non_null(weft_heap_alloc(heap, 100));
+    assert_non_null(weft_arena_alloc(heap, 100));
     heap_end(heap);
 }
 

@@ -1,5 +1,4 @@
-/* What the heap keeps and what it gives back, asked or not: while a thread works, when a pool idles; blocks of several
- * slots. */
+/* What the heap keeps and what it gives back, asked or not: while a thread works, when a pool idles. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -7,8 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "weft.h"
@@ -111,8 +108,8 @@ static void free_batches(void) {
     }
 }
 
-/* While a thread is busy it seldom looks, though its caches rise and fall and slabs emptied just before; when it goes on with
- * little, what emptied goes back. */
+/* While a thread is busy it seldom looks, though its caches rise and fall and slabs emptied just before; when it goes on
+ * with little, what emptied goes back. */
 static void test_decay_after_batches(void **state) {
     (void)state;
     enum { ROUNDS = 20000 };
@@ -175,8 +172,9 @@ static void test_decay_of_who_only_frees(void **state) {
     decay_after(0);
 }
 
-/* After blocks of all small sizes were freed, which takes longer than turns of decay do, the thread goes on with two of any of
- * them at a time. The rounds, of a millisecond or more, are so many that only memory which stays for good reaches their end. */
+/* After blocks of all small sizes were freed, which takes longer than turns of decay do, the thread goes on with two of any
+ * of them at a time. The rounds, of a millisecond or more, are so many that only memory which stays for good reaches their
+ * end. */
 static void test_decay_with_any_size(void **state) {
     (void)state;
     enum { ROUNDS = 20000 };
@@ -223,8 +221,8 @@ static void end_batch(enum batch_end end, void **blocks) {
     }
 }
 
-/* The thread goes on with one block of one size at a time, one in a millisecond of the test's own: those until most of what the
- * batch took is back, at most `most`. */
+/* The thread goes on with one block of one size at a time, one in a millisecond of the test's own: those until most of what
+ * the batch took is back, at most `most`. */
 static int ms_until_back(enum batch_end end, size_t size, int most) {
     static void *blocks[MANY];
     uint32_t random = 1;
@@ -254,8 +252,8 @@ static void test_decay_within_a_second(void **state) {
         }
 }
 
-/* It goes on with eight blocks of any size in 10 ms: of no class are there many. How many of its frees are left to the next look is
- * chance. */
+/* It goes on with eight blocks of any size in 10 ms: of no class are there many. How many of its frees are left to the next
+ * look is chance. */
 static void test_decay_with_few_of_each(void **state) {
     (void)state;
     enum { SEEDS = 24, EIGHT = 8, STEPS = 300, SECOND = 100, LONG_MAX = 3 };
@@ -297,258 +295,9 @@ static void test_decay_in_idle_pool(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     uint64_t empty = counts_now().resident_bytes;
     assert_int_equal(weft_submit(pool, &group, many_in_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     while (counts_now().resident_bytes > empty + UINT64_C(25) * MANY) pause_ms(10);
     assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
-}
-
-/* Blocks of several slots that a thread keeps for itself: counted once, zeroed when asked, given back by trim. */
-static void test_runs_kept(void **state) {
-    (void)state;
-    decay_after(-1);
-    weft_trim();
-    weft_heap_counts before = counts_now();
-    for (int i = 0; i < 100; i++) {
-        size_t size = 40000 + (size_t)(i % 5) * 50000;
-        unsigned char *p = weft_alloc(size), *q = weft_alloc_zeroed(1, size), *r = weft_alloc_aligned(4096, size);
-        REQUIRE(p != NULL && q != NULL && r != NULL);
-        for (size_t k = 0; k < size; k++) REQUIRE(q[k] == 0);
-        memset(p, 1, size), memset(q, 2, size), memset(r, 3, size);
-        REQUIRE(p[0] == 1 && p[size - 1] == 1 && q[0] == 2 && q[size - 1] == 2);
-        weft_free(p), weft_free_sized(q, size), weft_free(r);
-    }
-    weft_heap_counts after = counts_now();
-    assert_int_equal(after.allocs - before.allocs, 300);
-    assert_int_equal(after.frees - before.frees, 300);
-    assert_int_equal(after.live_bytes, before.live_bytes);
-    assert_true(weft_trim() >= 65536);
-    assert_int_equal(counts_now().live_bytes, before.live_bytes);
-    decay_after(0);
-}
-
-/* Bytes in blocks of that size until there are no more; all are freed. */
-static size_t take_all(size_t size) {
-    struct link {
-        struct link *next;
-    } *first = NULL, *link;
-    size_t bytes = 0;
-    for (; (link = weft_alloc(size)) != NULL; bytes += size) {
-        link->next = first;
-        first = link;
-        ((unsigned char *)link)[size - 1] = 1;
-    }
-    while ((link = first) != NULL) {
-        first = link->next;
-        weft_free(link);
-    }
-    return bytes;
-}
-
-enum { SPACE = 300 << 20 };
-
-static void limit_space(void) {
-    const struct rlimit limit = {SPACE, SPACE};
-    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
-}
-
-static int is_limit_kept(void *unused) {
-    (void)unused;
-    limit_space();
-    return mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED;
-}
-
-/* What would take all memory of the machine where nothing stops it. NULL if something does. */
-static const char *why_unlimited(void) {
-    if (SANITIZED) return "a sanitizer needs more address space than that";
-    return in_child(is_limit_kept, NULL) == 1 ? NULL : "the limit of address space is not kept (qemu-user keeps none)";
-}
-
-static int exhaust_in_child(void *unused) {
-    (void)unused;
-    static const size_t sizes[] = {65536, 300000, 1 << 20, 2 << 20, 3500000};
-    limit_space();
-    size_t small = take_all(600);
-    REQUIRE(small > (size_t)64 << 20);
-    for (int i = 0; i < 5; i++) {
-        size_t bytes = take_all(sizes[i]);
-        REQUIRE(bytes > small / 5 * 2);
-    }
-    return 0;
-}
-
-/* Address space that small blocks had serves large ones when there is no other. */
-static void test_large_after_small(void **state) {
-    (void)state;
-    const char *why = why_unlimited();
-    if (why != NULL) SKIP(why);
-    assert_int_equal(in_child(exhaust_in_child, NULL), 0);
-}
-
-static int align_in_child(void *unused) {
-    (void)unused;
-    enum { PIECE = 1 << 16, LEFT = 136 }; /* room for a segment at its multiple, none for what the block would map */
-    static void *pieces[SPACE / PIECE];
-    size_t count = 0;
-    weft_free(weft_alloc_aligned(2 << 20, 3 << 20));
-    weft_trim();
-    limit_space();
-    while ((pieces[count] = mmap(NULL, PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED) count++;
-    REQUIRE(count > LEFT);
-    for (int i = 0; i < LEFT; i++) REQUIRE(munmap(pieces[--count], PIECE) == 0);
-    REQUIRE(weft_alloc_aligned(2 << 20, 3 << 20) == NULL);
-    void *block = weft_alloc(3 << 20);
-    REQUIRE(block != NULL && ((uintptr_t)block & ((4 << 20) - 1)) != 0);
-    weft_free(block);
-    return 0;
-}
-
-/* Some aligned blocks lie in no segment, though they are smaller than one. */
-static void test_aligned_without_room(void **state) {
-    (void)state;
-    const char *why = why_unlimited();
-    if (why != NULL) SKIP(why);
-    assert_int_equal(in_child(align_in_child, NULL), 0);
-}
-
-/* ---- mappings that are kept --------------------------------------------------------------------------------------- */
-
-enum { FRAME = 5 << 20 };
-
-/* Blocks of several slots that do not divide a segment leave a slot or more of each; all are freed, then made again. */
-static void test_middle_used_again(void **state) {
-    (void)state;
-    enum { MIDDLES = 700 };
-    static const size_t sizes[] = {60000, 100000, 300000, 1000000};
-    static void *blocks[MIDDLES];
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        uint64_t mapped = 0;
-        for (int round = 0; round < 6; round++) {
-            for (int i = 0; i < MIDDLES; i++) REQUIRE((blocks[i] = weft_alloc(sizes[s])) != NULL);
-            if (round == 0) mapped = counts_now().mapped_bytes;
-            assert_int_equal(counts_now().mapped_bytes, mapped);
-            for (int i = 0; i < MIDDLES; i++) weft_free(blocks[i]);
-        }
-    }
-}
-
-static unsigned char *frame_make(size_t size) {
-    unsigned char *frame = weft_alloc(size);
-    REQUIRE(frame != NULL && weft_usable_size(frame) >= size);
-    memset(frame, 7, size);
-    return frame;
-}
-
-static void test_frames_used_again(void **state) {
-    (void)state;
-    decay_after(-1);
-    weft_trim();
-    weft_heap_counts before = counts_now();
-    for (int i = 0; i < 50; i++) {
-        unsigned char *frame = frame_make((size_t)FRAME - (size_t)(i % 5) * 100000), *other = frame_make(2 * (size_t)FRAME);
-        weft_free(frame), weft_free(other);
-    }
-    weft_heap_counts after = counts_now();
-    assert_int_equal(after.allocs - before.allocs, 100);
-    assert_int_equal(after.frees - before.frees, 100);
-    assert_int_equal(after.reused - before.reused, 98); /* all but the first two */
-    assert_int_equal(after.live_bytes, before.live_bytes);
-    assert_true(after.kept_bytes <= 3 * ((uint64_t)FRAME + 131072));
-    assert_true(weft_trim() >= after.kept_bytes);
-    assert_int_equal(counts_now().kept_bytes, 0);
-    assert_true(counts_now().mapped_bytes <= before.mapped_bytes);
-    decay_after(0);
-}
-
-/* Not for a much smaller one, nor for an alignment that it cannot have. */
-static void test_frames_that_do_not_fit(void **state) {
-    (void)state;
-    weft_trim();
-    decay_after(-1);
-    weft_free(frame_make(FRAME));
-    uint64_t reused = counts_now().reused;
-    unsigned char *small = frame_make((size_t)FRAME / 10 * 8), *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
-    REQUIRE(aligned != NULL && ((uintptr_t)aligned & (((size_t)8 << 20) - 1)) == 0);
-    assert_int_equal(counts_now().reused, reused);
-    weft_free(aligned); /* 9 MiB from its head on */
-    unsigned char *less = weft_alloc_aligned(131072, FRAME - 131072), *plain = frame_make((size_t)8 << 20);
-    REQUIRE(less != NULL && ((uintptr_t)less & 131071) == 0);
-    memset(less, 3, FRAME - 131072);
-    assert_int_equal(counts_now().reused, reused + 2);
-    weft_free(small), weft_free(less), weft_free(plain);
-    decay_after(0);
-    weft_trim();
-}
-
-/* Whether all of it was written before or a page. */
-static void test_frames_zeroed(void **state) {
-    (void)state;
-    for (int i = 0; i < 6; i++) {
-        unsigned char *frame = weft_alloc((size_t)FRAME);
-        REQUIRE(frame != NULL);
-        memset(frame + (i % 3 == 0 ? 1 << 20 : 0), 7, i % 3 == 0 ? 5000 : FRAME);
-        weft_free(frame);
-        frame = weft_alloc_zeroed(1, FRAME - 70000);
-        REQUIRE(frame != NULL);
-        for (size_t k = 0; k < FRAME - 70000; k++) REQUIRE(frame[k] == 0);
-        weft_free(frame);
-    }
-}
-
-/* At most 64 MiB are kept, and a block that is larger is not. */
-static void test_frames_bounded(void **state) {
-    (void)state;
-    enum { FRAMES = 40 };
-    static unsigned char *frames[FRAMES];
-    weft_trim();
-    for (int i = 0; i < FRAMES; i++) {
-        frames[i] = weft_alloc((size_t)FRAME + (size_t)i * 65536);
-        REQUIRE(frames[i] != NULL);
-    }
-    for (int i = 0; i < FRAMES; i++) {
-        weft_free(frames[i]);
-        assert_true(counts_now().kept_bytes <= (uint64_t)64 << 20);
-    }
-    weft_trim();
-    weft_free(weft_alloc((size_t)65 << 20));
-    assert_int_equal(counts_now().kept_bytes, 0);
-}
-
-/* A thread that goes on with little after frames; the event is waited for, not a time. */
-static void test_frames_decay(void **state) {
-    (void)state;
-    decay_after(20);
-    for (int i = 0; i < 3; i++) weft_free(weft_alloc(40));
-    weft_free(frame_make(FRAME));
-    while (counts_now().kept_bytes != 0) {
-        void *few[3];
-        for (int i = 0; i < 3; i++) few[i] = weft_alloc(40);
-        for (int i = 0; i < 3; i++) weft_free(few[i]);
-        pause_ms(1);
-    }
-    decay_after(0);
-}
-
-static void *frames_thread(void *unused) {
-    (void)unused;
-    for (int i = 0; i < 200; i++) {
-        unsigned char *frame = weft_alloc((size_t)(3 + i % 4) << 20);
-        REQUIRE(frame != NULL);
-        frame[0] = frame[weft_usable_size(frame) - 1] = (unsigned char)i;
-        if (i % 50 == 0) weft_trim();
-        frame = weft_realloc(frame, (size_t)(3 + (i + 1) % 4) << 20);
-        REQUIRE(frame != NULL && frame[0] == (unsigned char)i);
-        weft_free(frame);
-    }
-    return NULL;
-}
-
-static void test_frames_of_threads(void **state) {
-    (void)state;
-    uint64_t live = counts_now().live_bytes;
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&threads[i], NULL, frames_thread, NULL) == 0);
-    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    assert_int_equal(counts_now().live_bytes, live);
 }
 
 /* ---- the purge thread --------------------------------------------------------------------------------------------- */
@@ -666,16 +415,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_with_few_of_each),
         cmocka_unit_test(test_decay_in_idle_pool),
-        cmocka_unit_test(test_runs_kept),
-        cmocka_unit_test(test_large_after_small),
-        cmocka_unit_test(test_aligned_without_room),
-        cmocka_unit_test(test_middle_used_again),
-        cmocka_unit_test(test_frames_used_again),
-        cmocka_unit_test(test_frames_that_do_not_fit),
-        cmocka_unit_test(test_frames_decay),
-        cmocka_unit_test(test_frames_zeroed),
-        cmocka_unit_test(test_frames_bounded),
-        cmocka_unit_test(test_frames_of_threads),
         cmocka_unit_test(test_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

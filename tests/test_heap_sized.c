@@ -51,7 +51,7 @@ static void is_all(const unsigned char *p, int value, size_t bytes) {
 static void test_runs_grown(void **state) {
     (void)state;
     static unsigned char *blocks[GROWN], *others[GROWN];
-    static void *fillers[2 * GROWN]; /* of the gaps that there are */
+    static void *fillers[3 * GROWN]; /* of the gaps that there are, and of those that blocks leave which move */
     int in_place = 0;
     uint64_t before = counts_now().live_bytes;
     for (int i = 0; i < 2 * GROWN; i++) REQUIRE((fillers[i] = weft_alloc(GROWN_FROM)) != NULL);
@@ -63,6 +63,7 @@ static void test_runs_grown(void **state) {
         if (others[i] != NULL) memset(others[i], 100 + i, GROWN_FROM);
         REQUIRE((blocks[i] = weft_realloc(p, GROWN_TO)) != NULL);
         in_place += blocks[i] == p;
+        fillers[2 * GROWN + i] = blocks[i] == p ? NULL : weft_alloc(GROWN_FROM);
         is_all(blocks[i], i, GROWN_FROM);
         memset(blocks[i], i, GROWN_TO);
         assert_true(weft_usable_size(blocks[i]) >= GROWN_TO);
@@ -75,8 +76,27 @@ static void test_runs_grown(void **state) {
         weft_free(blocks[i]);
         weft_free(others[i]);
     }
-    for (int i = 0; i < 2 * GROWN; i++) weft_free(fillers[i]);
+    for (int i = 0; i < 3 * GROWN; i++) weft_free(fillers[i]);
     assert_int_equal(counts_now().live_bytes, before);
+}
+
+/* ---- resizing ----------------------------------------------------------------------------------------------------- */
+
+/* A block stays where it is from just over half of its size to all of it; the smallest always. */
+static void test_resizing_in_place(void **state) {
+    (void)state;
+    for (size_t size = 16; size <= 32768; size = size < 512 ? size + 16 : size * 2) {
+        void *p = weft_alloc(size);
+        size_t usable = weft_usable_size(p), half = usable / 2;
+        assert_ptr_equal(weft_realloc(p, usable), p);
+        assert_ptr_equal(weft_realloc(p, half + 1), p);
+        void *smaller = weft_realloc(p, half);
+        assert_true((smaller == p) == (usable == 16));
+        assert_in_range(weft_usable_size(smaller), half, usable == 16 ? 16 : usable - 1);
+        void *larger = weft_realloc(weft_realloc(smaller, size), usable + 1);
+        assert_true(weft_usable_size(larger) > usable);
+        weft_free(larger);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -85,6 +105,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_aligned_after_sized_free),
         cmocka_unit_test(test_count_after_sized_free),
         cmocka_unit_test(test_runs_grown),
+        cmocka_unit_test(test_resizing_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

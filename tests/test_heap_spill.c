@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "weft.h"
 
 /* ---- a clock and maps of the test's own --------------------------------------------------------------------------- */
@@ -309,15 +309,15 @@ static void test_other_policies(void **state) {
 static void test_private(void **state) {
     (void)state;
     weft_trim();
-    weft_heap *heap;
-    assert_int_equal(weft_heap_create(&heap), WEFT_OK);
-    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = weft_heap_alloc(heap, SIZE)) != NULL);
+    weft_arena *heap;
+    assert_int_equal(weft_arena_create(&heap), WEFT_OK);
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = weft_arena_alloc(heap, SIZE)) != NULL);
     for (int i = 0; i < MANY; i++) {
-        REQUIRE(weft_heap_free(heap, blocks[i]) == WEFT_OK);
-        if (i % 16 == 0) REQUIRE(weft_heap_free(heap, weft_heap_alloc(heap, SIZE)) == WEFT_OK);
+        REQUIRE(weft_arena_free(heap, blocks[i]) == WEFT_OK);
+        if (i % 16 == 0) REQUIRE(weft_arena_free(heap, weft_arena_alloc(heap, SIZE)) == WEFT_OK);
     }
     assert_null(((struct heap *)(void *)heap)->spill);
-    assert_int_equal(weft_heap_destroy(&heap), WEFT_OK);
+    assert_int_equal(weft_arena_destroy(&heap), WEFT_OK);
 }
 
 /* ---- others ------------------------------------------------------------------------------------------------------- */

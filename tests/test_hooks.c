@@ -83,7 +83,7 @@ static void test_in_tasks(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 100; i++) assert_int_equal(weft_submit(pool, &group, library_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -108,7 +108,7 @@ static void test_nested(void **state) {
 
 static int cancelled_task(void *payload, weft_worker *self) {
     weft_group *group = *(weft_group **)payload;
-    REQUIRE(weft_cancel(weft_worker_pool(self), group) == WEFT_OK);
+    REQUIRE(weft_group_cancel(weft_worker_pool(self), group) == WEFT_OK);
     run_counted(weft_worker_pool(self), JOBS_MAX, 2, false);
     return 0;
 }
@@ -119,7 +119,7 @@ static void test_cancelled(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT, *pointer = &group;
     assert_int_equal(weft_submit(pool, &group, cancelled_task, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
     end_pool(pool);
 }
 
@@ -132,11 +132,11 @@ static int run_in_child(void *argument) {
 static void test_ordered(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_ORDERED;
+    config.flags = WEFT_POOL_ORDERED;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, &group, library_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
@@ -59,6 +60,35 @@ class Measure(unittest.TestCase):
         self.assertEqual(len(play(BOTH, lambda build: ["false" if build == common.WEFT else "true"]).faults), 1)
         result = play(BOTH, lambda build: ["false" if build == common.STOCK else "true"])
         self.assertEqual((result.faults, result.rows, len(result.remarks)), ([], [], 1))
+
+
+class Cost(unittest.TestCase):
+    def cost(self, *command):
+        with tempfile.TemporaryDirectory() as work:
+            return common.cost(list(command), os.path.join(work, "log"))
+
+    def test_the_peak_is_the_commands_own(self):
+        ballast = b"\1" * (64 << 20)  # this program's is above it
+        self.assertLess(self.cost("true").peak_kib, 16 << 10)
+        big = "data = b'1' * (96 << 20)"
+        self.assertGreater(self.cost(sys.executable, "-c", big).peak_kib, 96 << 10)
+        self.assertEqual(len(ballast), 64 << 20)
+
+    def test_a_test_that_hangs_fails_and_ends(self):
+        with tempfile.TemporaryDirectory() as work:
+            log = os.path.join(work, "log")
+            with mock.patch.object(common, "TEST_SECONDS", 0.1):
+                self.assertFalse(common.passes(["sh", "-c", "sleep 1000; true"], log, work))
+            with open(log, encoding="utf-8") as told:
+                self.assertIn("killed", told.read())
+            self.assertTrue(common.passes(["true"], log, work))
+            self.assertFalse(common.passes(["false"], log, work))
+
+    def test_how_it_ended(self):
+        self.assertEqual(self.cost("true").code, 0)
+        self.assertEqual(self.cost("sh", "-c", "exit 3").code, 3)
+        self.assertNotEqual(self.cost("sh", "-c", "kill -9 $$").code, 0)
+        self.assertNotEqual(self.cost("/nowhere").code, 0)
 
 
 class Interval(unittest.TestCase):

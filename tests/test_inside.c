@@ -14,7 +14,7 @@ typedef struct family {
 static int wait_upper_task(void *payload, weft_worker *self) {
     (void)self;
     family *f = *(family **)payload;
-    atomic_store(&f->result, weft_wait(f->pool, &f->upper));
+    atomic_store(&f->result, weft_group_wait(f->pool, &f->upper));
     return 0;
 }
 
@@ -31,8 +31,8 @@ static void test_waits_for_the_group_above(void **state) {
         family f = {.pool = make_pool(workers), .child = wait_upper_task, .result = 1};
         family *payload = &f;
         assert_int_equal(weft_submit(f.pool, &f.upper, leave_child_task, &payload, sizeof payload), WEFT_OK);
-        assert_int_equal(weft_wait_until(f.pool, &f.upper, WEFT_HELP_NONE, 0), WEFT_OK);
-        assert_int_equal(weft_wait_until(f.pool, &f.lower, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(f.pool, &f.upper, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(f.pool, &f.lower, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(atomic_load(&f.result), WEFT_OK);
         end_pool(f.pool);
     }
@@ -42,7 +42,7 @@ static void test_waits_for_the_group_above(void **state) {
 static int wait_lower_task(void *payload, weft_worker *self) {
     family *f = *(family **)payload;
     int error = leave_child_task(payload, self);
-    return error != WEFT_OK ? error : weft_wait(f->pool, &f->lower);
+    return error != WEFT_OK ? error : weft_group_wait(f->pool, &f->lower);
 }
 
 static void test_two_waits_for_each_other(void **state) {
@@ -51,8 +51,8 @@ static void test_two_waits_for_each_other(void **state) {
         family f = {.pool = make_pool(workers), .child = wait_upper_task, .result = 1};
         family *payload = &f;
         assert_int_equal(weft_submit(f.pool, &f.upper, wait_lower_task, &payload, sizeof payload), WEFT_OK);
-        int error = weft_wait_until(f.pool, &f.upper, WEFT_HELP_NONE, 0);
-        assert_int_equal(weft_wait_until(f.pool, &f.lower, WEFT_HELP_NONE, 0), WEFT_OK);
+        int error = weft_group_wait_until(f.pool, &f.upper, WEFT_HELP_NONE, 0);
+        assert_int_equal(weft_group_wait_until(f.pool, &f.lower, WEFT_HELP_NONE, 0), WEFT_OK);
         int other = atomic_load(&f.result);
         assert_true((error == WEFT_EDEADLK && other == WEFT_EDEADLK) || (error == WEFT_EDEADLK && other == WEFT_OK) ||
                     (error == WEFT_OK && other == WEFT_EDEADLK));
@@ -80,7 +80,7 @@ static void wait_for_gate(weft_pool *pool, weft_group *group, gate *g) {
     watch w = {thread_id(), g};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, open_when_asleep, &w), 0);
-    assert_int_equal(weft_wait(pool, group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, group), WEFT_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
@@ -102,10 +102,10 @@ static void test_holder_of_two_is_a_stranger(void **state) {
     assert_int_equal(weft_submit_after(pool, (weft_after){&holder, &one}, empty_task, NULL, 0), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, (weft_after){&holder, &two}, empty_task, NULL, 0), WEFT_OK);
     wait_for_gate(pool, &gated, &g);
-    assert_int_equal(weft_wait_until(pool, &holder, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &holder, WEFT_HELP_NONE, 0), WEFT_OK);
     assert_int_not_equal(atomic_load(&ran_on), (int)thread_id());
-    assert_int_equal(weft_wait(pool, &one), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &two), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &one), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &two), WEFT_OK);
     end_pool(pool);
 }
 
@@ -128,13 +128,13 @@ static void test_holder_of_two_serves_both(void **state) {
         }
         assert_int_equal(weft_submit_after(pool, (weft_after){last, &ends[way]}, empty_task, NULL, 0), WEFT_OK);
     }
-    assert_int_equal(weft_wait(pool, &ends[1]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &ends[1]), WEFT_OK);
     assert_int_equal(atomic_load(&ran_on), (int)thread_id());
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &gated), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &ends[0]), WEFT_OK);
-    for (int i = 0; i < 100; i++) assert_int_equal(weft_wait(pool, &middle[i % 2][i / 2]), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &first), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &gated), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &ends[0]), WEFT_OK);
+    for (int i = 0; i < 100; i++) assert_int_equal(weft_group_wait(pool, &middle[i % 2][i / 2]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
 
@@ -157,7 +157,7 @@ static int nest_task(void *payload, weft_worker *self) {
     }
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(below.pool, &group, nest_task, &below, sizeof below) == WEFT_OK);
-    return weft_wait(below.pool, &group);
+    return weft_group_wait(below.pool, &group);
 }
 
 /* A stranger's task lies at the bottom of a deep nest whose worker is busy: a wait for something else leaves it alone. */
@@ -173,7 +173,7 @@ static void submit_and_stay(weft_pool *pool, void *context) {
     REQUIRE(weft_submit(pool, &d->group, note_thread_task, &payload, sizeof payload) == WEFT_OK);
     sem_post(&d->gate.entered);
     await(&d->gate.opened);
-    REQUIRE(weft_wait(pool, &d->group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &d->group) == WEFT_OK);
 }
 
 static void test_deep_groups_are_strangers(void **state) {
@@ -189,7 +189,7 @@ static void test_deep_groups_are_strangers(void **state) {
     await(&d.gate.entered);
     wait_for_gate(pool, &gated, &g);
     gate_open(&d.gate);
-    assert_int_equal(weft_wait_until(pool, &nested, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &nested, WEFT_HELP_NONE, 0), WEFT_OK);
     assert_int_not_equal(atomic_load(&d.ran_on), 0);
     end_pool(pool);
     assert_int_not_equal(atomic_load(&d.ran_on), (int)thread_id());
@@ -205,7 +205,7 @@ static int pair_task(void *payload, weft_worker *self) {
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(below.pool, &group, pair_task, &below, sizeof below) == WEFT_OK);
     REQUIRE(weft_submit(below.pool, &group, pair_task, &flat, sizeof flat) == WEFT_OK);
-    return weft_wait(below.pool, &group);
+    return weft_group_wait(below.pool, &group);
 }
 
 static void test_deep_waits_go_well(void **state) {
@@ -217,7 +217,7 @@ static void test_deep_waits_go_well(void **state) {
             weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT};
             for (int i = 0; i < 2; i++)
                 assert_int_equal(weft_submit(pool, &groups[i], pair_task, &root, sizeof root), WEFT_OK);
-            for (int i = 0; i < 2; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+            for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
         }
         end_pool(pool);
     }

@@ -1,7 +1,7 @@
 /* test_life.c: the end of a pool with tasks queued, running and still coming; forked children; threads that come and go. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 static const uint32_t worker_counts[] = {1, 2, 3, 8};
 enum { WORKER_COUNTS = sizeof worker_counts / sizeof worker_counts[0] };
@@ -94,10 +94,10 @@ static void test_destroy_from_a_task(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 100; i++)
         assert_int_equal(weft_submit(pool, &group, try_destroy_task, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* this thread helps: then it is in a task, too */
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* this thread helps: then it is in a task, too */
     assert_int_equal(atomic_load(&refused), 200);
     assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
     end_pool(pool);
 }
@@ -279,17 +279,17 @@ static int use_parents_pool(void *argument) {
     REQUIRE(weft_submit(in->pool, NULL, empty_task, NULL, 0) == WEFT_EFORK);
     REQUIRE(weft_submit(in->pool, &fresh, empty_task, NULL, 0) == WEFT_EFORK);
     REQUIRE(weft_submit(in->pool, in->group, empty_task, NULL, 0) == WEFT_EFORK);
-    REQUIRE(weft_wait(in->pool, NULL) == WEFT_EFORK);
-    REQUIRE(weft_wait(in->pool, in->group) == WEFT_EFORK);
-    REQUIRE(weft_wait_until(in->pool, in->group, WEFT_HELP_ANY, 1) == WEFT_EFORK);
-    REQUIRE(weft_cancel(in->pool, in->group) == WEFT_EFORK);
+    REQUIRE(weft_group_wait(in->pool, NULL) == WEFT_EFORK);
+    REQUIRE(weft_group_wait(in->pool, in->group) == WEFT_EFORK);
+    REQUIRE(weft_group_wait_until(in->pool, in->group, WEFT_HELP_ANY, 1) == WEFT_EFORK);
+    REQUIRE(weft_group_cancel(in->pool, in->group) == WEFT_EFORK);
     weft_pool *pool = in->pool;
     REQUIRE(weft_pool_destroy(&pool) == WEFT_EFORK);
 #if !defined(SANITIZED_THREAD)
     pool = make_pool(2); /* a child has pools of its own */
     atomic_uint counter = 0;
     for (int i = 0; i < 100; i++) REQUIRE(submit_count(pool, NULL, &counter) == WEFT_OK);
-    REQUIRE(weft_wait(pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, NULL) == WEFT_OK);
     REQUIRE(atomic_load(&counter) == 100);
     end_pool(pool);
 #endif
@@ -311,7 +311,7 @@ static void test_forked_child(void **state) {
     assert_int_equal(in_child(use_parents_pool, &in), 0);
     gate_open(&g);
     assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK); /* the parent goes on */
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 1);
     end_pool(pool);
 }
@@ -328,7 +328,7 @@ static void test_fork_under_load(void **state) {
         for (int i = 0; i < 2000; i++, submitted++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
         assert_int_equal(in_child(use_parents_pool, &in), 0);
     }
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), submitted);
     end_pool(pool);
 }
@@ -346,7 +346,7 @@ static void *visit(void *argument) {
     const visitor *v = argument;
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned i = 0; i < v->tasks; i++) REQUIRE(submit_count(v->pool, v->waits ? &group : NULL, v->counter) == WEFT_OK);
-    if (v->waits) REQUIRE(weft_wait(v->pool, &group) == WEFT_OK);
+    if (v->waits) REQUIRE(weft_group_wait(v->pool, &group) == WEFT_OK);
     return NULL;
 }
 
@@ -362,7 +362,7 @@ static void test_many_submitters(void **state) {
         assert_int_equal(pthread_create(&threads[i], NULL, visit, &visitors[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     assert_int_equal(atomic_load(&counter), THREADS * TASKS);
     end_pool(pool);
 }
@@ -393,7 +393,7 @@ static void test_lanes_are_used_again(void **state) {
         assert_int_equal(submit_count(pool, &waiting[i % WAITING], &counter), WEFT_OK);
     for (unsigned round = 1; round <= 500; round++) {
         for (unsigned i = 0; i < 2 * BRIEF; i++) assert_int_equal(submit_count(pool, &brief[i % BRIEF], &briefly), WEFT_OK);
-        for (unsigned i = 0; i < BRIEF; i++) assert_int_equal(weft_wait(pool, &brief[i]), WEFT_OK);
+        for (unsigned i = 0; i < BRIEF; i++) assert_int_equal(weft_group_wait(pool, &brief[i]), WEFT_OK);
         assert_int_equal(atomic_load(&briefly), 2 * BRIEF * round);
     }
     assert_int_equal(atomic_load(&counter), 0);
@@ -401,8 +401,8 @@ static void test_lanes_are_used_again(void **state) {
     assert_true(lanes > WAITING && lanes <= (WAITING + BRIEF + 1) * 9 / 7 + 1);
     assert_true(lanes_shown(pool) >= WAITING);
     gate_open(&g);
-    for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_wait(pool, &waiting[i]), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_group_wait(pool, &waiting[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2 * WAITING);
     assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
     for (unsigned round = 0; round < 2; round++) { /* the hidden ones are shown again, and no new ones made */
@@ -410,8 +410,8 @@ static void test_lanes_are_used_again(void **state) {
         for (unsigned i = 0; i < WAITING; i++) assert_int_equal(submit_count(pool, &waiting[i], &counter), WEFT_OK);
         assert_true(lanes_shown(pool) >= WAITING && lanes_shown(pool) <= lanes);
         gate_open(&g);
-        for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_wait(pool, &waiting[i]), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+        for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_group_wait(pool, &waiting[i]), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     }
     assert_int_equal(atomic_load(&counter), 4 * WAITING);
     assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
@@ -446,14 +446,14 @@ static void *spread_outside(void *argument) {
 static void test_lanes_are_left_hidden(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     spreader s = {.pool = make_pool_with(&config)}, *at = &s;
     sem_init(&s.done, 0, 0);
     sem_init(&s.gone, 0, 0);
     weft_group first = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(s.pool, &first, spread, &at, sizeof at), WEFT_OK);
-    assert_int_equal(weft_wait(s.pool, &first), WEFT_OK);
-    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_wait(s.pool, &s.groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(s.pool, &first), WEFT_OK);
+    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_group_wait(s.pool, &s.groups[i]), WEFT_OK);
     assert_true(stats_of(s.pool).lanes > SPREAD);
     while (lanes_shown(s.pool) > 2 * 16) sched_yield();
     gate g;
@@ -463,8 +463,8 @@ static void test_lanes_are_left_hidden(void **state) {
     await(&s.done);
     assert_true(lanes_shown(s.pool) > SPREAD);
     gate_open(&g);
-    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_wait(s.pool, &s.groups[i]), WEFT_OK);
-    assert_int_equal(weft_wait(s.pool, &first), WEFT_OK);
+    for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_group_wait(s.pool, &s.groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(s.pool, &first), WEFT_OK);
     assert_int_equal(atomic_load(&s.counter), 2 * SPREAD);
     sem_post(&s.gone);
     pthread_join(thread, NULL);
@@ -484,7 +484,7 @@ static void test_short_lived_submitters(void **state) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
         pthread_join(thread, NULL);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         if (i == 20) lanes_early = stats_of(pool).lanes;
     }
     assert_int_equal(atomic_load(&counter), THREADS * TASKS);
@@ -501,7 +501,7 @@ typedef struct stayer {
 static void *stay(void *argument) {
     stayer *s = argument;
     REQUIRE(weft_submit(s->pool, NULL, empty_task, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_wait(s->pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(s->pool, NULL) == WEFT_OK);
     sem_post(&s->used);
     await(&s->gone);
     return NULL;
@@ -544,7 +544,7 @@ static void test_many_pools(void **state) {
     for (int round = 0; round < 3000; round++)
         for (int i = 0; i < POOLS; i++) assert_int_equal(submit_count(pools[i], &groups[i], &counters[i]), WEFT_OK);
     for (int i = 0; i < POOLS; i++) {
-        assert_int_equal(weft_wait(pools[i], &groups[i]), WEFT_OK);
+        assert_int_equal(weft_group_wait(pools[i], &groups[i]), WEFT_OK);
         assert_int_equal(atomic_load(&counters[i]), 3000);
         end_pool(pools[i]);
     }
@@ -556,7 +556,7 @@ static int cross_task(void *payload, weft_worker *self) {
     REQUIRE(weft_worker_pool(self) != v->pool);
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned i = 0; i < v->tasks; i++) REQUIRE(submit_count(v->pool, &group, v->counter) == WEFT_OK);
-    REQUIRE(weft_wait(v->pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(v->pool, &group) == WEFT_OK);
     return 0;
 }
 
@@ -567,10 +567,75 @@ static void test_tasks_of_one_pool_use_another(void **state) {
     const visitor v = {other, &counter, 50, true};
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 200; i++) assert_int_equal(weft_submit(pool, &group, cross_task, &v, sizeof v), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 10000);
     end_pool(pool);
     end_pool(other);
+}
+
+/* A thread keeps its seat in a pool while other pools that it used come and go. */
+static void test_seat_is_kept(void **state) {
+    (void)state;
+    atomic_uint counter = 0;
+    weft_pool *kept = make_pool(1), *last = make_pool(1);
+    assert_int_equal(submit_count(kept, NULL, &counter), WEFT_OK);
+    assert_int_equal(submit_count(last, NULL, &counter), WEFT_OK);
+    uint32_t threads = stats_of(kept).threads;
+    assert_int_equal(stats_of(last).threads, threads);
+    for (int i = 0; i < 20; i++) {
+        weft_pool *other = make_pool(1);
+        assert_int_equal(submit_count(other, NULL, &counter), WEFT_OK);
+        if (i % 2 == 0) assert_int_equal(submit_count(last, NULL, &counter), WEFT_OK);
+        end_pool(other);
+        assert_int_equal(submit_count(last, NULL, &counter), WEFT_OK);
+        assert_int_equal(submit_count(kept, NULL, &counter), WEFT_OK);
+    }
+    assert_int_equal(stats_of(kept).threads, threads);
+    assert_int_equal(stats_of(last).threads, threads);
+    end_pool(kept);
+    end_pool(last);
+    assert_int_equal(atomic_load(&counter), 2 + 20 * 3 + 10);
+}
+
+/* ThreadSanitizer forgets a thread in the last round of destructors: none may come so late there. */
+#if defined(SANITIZED_THREAD)
+#define LATE_ROUNDS 1
+#else
+#define LATE_ROUNDS 3
+#endif
+
+/* A destructor of the thread's that runs after the library's submits once more, to the pool that the thread used last. */
+struct late {
+    weft_pool *pool;
+    atomic_uint counter;
+    pthread_key_t key;
+    int rounds; /* of destructors, so that one comes after the library's whatever their order */
+};
+static void submit_late(void *argument) {
+    struct late *late = argument;
+    REQUIRE(submit_count(late->pool, NULL, &late->counter) == WEFT_OK);
+    if (++late->rounds < LATE_ROUNDS) REQUIRE(pthread_setspecific(late->key, late) == 0);
+}
+static void *use_and_end(void *argument) {
+    struct late *late = argument;
+    REQUIRE(pthread_setspecific(late->key, late) == 0);
+    REQUIRE(submit_count(late->pool, NULL, &late->counter) == WEFT_OK);
+    return NULL;
+}
+static void test_submits_late(void **state) {
+    (void)state;
+    struct late late = {.pool = make_pool(1)};
+    REQUIRE(pthread_key_create(&late.key, submit_late) == 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        pthread_t thread;
+        late.rounds = 0;
+        REQUIRE(pthread_create(&thread, NULL, use_and_end, &late) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+        assert_int_equal(weft_group_wait(late.pool, NULL), WEFT_OK);
+        assert_int_equal(atomic_load(&late.counter), (1 + LATE_ROUNDS) * i);
+    }
+    REQUIRE(pthread_key_delete(late.key) == 0);
+    end_pool(late.pool);
 }
 
 int main(int argc, char **argv) {
@@ -594,6 +659,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_short_lived_submitters),
         cmocka_unit_test(test_threads_outlive_the_pool),
         cmocka_unit_test(test_many_pools),
+        cmocka_unit_test(test_seat_is_kept),
+        cmocka_unit_test(test_submits_late),
         cmocka_unit_test(test_tasks_of_one_pool_use_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

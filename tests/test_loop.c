@@ -238,7 +238,7 @@ static int thread_body(size_t begin, size_t end, void *context, weft_worker *sel
 static void test_no_help_runs_on_workers_only(void **state) {
     (void)state;
     weft_config config = config_of(2);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     pthread_t me = pthread_self();
     for (unsigned round = 0; round < 200; round++)
@@ -249,14 +249,14 @@ static void test_no_help_runs_on_workers_only(void **state) {
 static void test_ordered_pool_loops_at_once(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_ORDERED;
+    config.flags = WEFT_POOL_ORDERED;
     weft_pool *pool = make_pool_with(&config);
     gate g;
     weft_group group = WEFT_GROUP_INIT;
     gate_occupy(&g, pool, &group); /* the only worker is busy: the loop must not wait for it */
     check_range(pool, 0, 1000, 0);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -274,7 +274,7 @@ static void test_bounded_pool(void **state) {
     check_range(pool, 0, 1000, 0);
     assert_int_equal(atomic_load(&counter), 0);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 
@@ -311,7 +311,7 @@ static void test_nested_in_bodies_and_tasks(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         for (unsigned i = 0; i < 20; i++)
             assert_int_equal(weft_submit(pool, &group, nest_task, &nest, sizeof nest), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&leaves), 625 + 20 * 125);
         end_pool(pool);
     }
@@ -322,7 +322,7 @@ static int group_body(size_t begin, size_t end, void *context, weft_worker *self
     weft_pool *pool = weft_worker_pool(self);
     weft_group group = WEFT_GROUP_INIT;
     for (size_t i = begin; i < end; i++) REQUIRE(submit_count(pool, &group, context) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     return 0;
 }
 
@@ -350,7 +350,7 @@ static int late_body(size_t begin, size_t end, void *context, weft_worker *self)
     (void)end;
     (void)self;
     if (!pthread_equal(pthread_self(), late->caller)) {
-        REQUIRE(weft_wait(late->pool, &late->group) == WEFT_OK);
+        REQUIRE(weft_group_wait(late->pool, &late->group) == WEFT_OK);
         atomic_fetch_add(&late->by_worker, 1);
         return 0;
     }
@@ -365,7 +365,7 @@ static void test_body_waits_for_what_its_worker_ran(void **state) {
         struct late late = {.pool = make_pool(1), .group = WEFT_GROUP_INIT, .caller = pthread_self()};
         gate_occupy(&late.gate, late.pool, &late.group);
         assert_int_equal(weft_for(late.pool, (weft_range){0, 2, 1}, late_body, &late), WEFT_OK);
-        assert_int_equal(weft_wait(late.pool, &late.group), WEFT_OK);
+        assert_int_equal(weft_group_wait(late.pool, &late.group), WEFT_OK);
         end_pool(late.pool);
     }
 }
@@ -441,8 +441,9 @@ static int cancelling_body(size_t begin, size_t end, void *context, weft_worker 
     struct cancelled *cancelled = context;
     (void)begin;
     (void)end;
-    if (atomic_fetch_add(&cancelled->calls, 1) == 2) REQUIRE(weft_cancel(cancelled->pool, cancelled->group) == WEFT_OK);
-    (void)weft_cancelled(self);
+    if (atomic_fetch_add(&cancelled->calls, 1) == 2)
+        REQUIRE(weft_group_cancel(cancelled->pool, cancelled->group) == WEFT_OK);
+    (void)weft_worker_cancelled(self);
     return 0;
 }
 
@@ -461,7 +462,7 @@ static void test_cancelled_group_ends_the_loop(void **state) {
         struct cancelled cancelled = {.pool = pool, .group = &group};
         struct cancelled *pointer = &cancelled;
         assert_int_equal(weft_submit(pool, &group, cancelled_task, &pointer, sizeof pointer), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
         assert_int_equal(cancelled.result, WEFT_ECANCELED);
         assert_true(atomic_load(&cancelled.calls) >= 3);
         end_pool(pool);
@@ -586,7 +587,7 @@ static void count_clean(void *payload, size_t size, void *context) {
 static void test_abort_ends_a_queued_loop(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     gate g;
     struct aborting aborting = {make_pool_with(&config), &g, 0, 0};
     pthread_t threads[2];
@@ -653,7 +654,7 @@ static void test_join_sleeps_beside_loops(void **state) {
     while (atomic_load(&joining.thread) == 0) sched_yield();
     REQUIRE(weft_submit(pool, &group, apart_task, &payload, sizeof payload) == WEFT_OK);
     await(&joining.held.entered);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }
 

@@ -60,7 +60,7 @@ static void *call(void *argument) {
 
 static void check(uint32_t full, int (*what)(void)) {
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.queue_max = 1;
     config.full = full;
     memset(&scene, 0, sizeof scene);
@@ -78,9 +78,9 @@ static void check(uint32_t full, int (*what)(void)) {
     assert_int_equal(pthread_join(thread, &error), 0);
     assert_int_equal((intptr_t)error, WEFT_OK);
     for (size_t i = 0; i < COUNT && what != sorting; i++) assert_int_equal(scene.run[i], 1);
-    assert_int_equal(weft_wait(scene.pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &group), WEFT_OK);
     assert_int_equal(weft_submit(scene.pool, &group, empty_task, NULL, 0), WEFT_OK); /* its place is free again */
-    assert_int_equal(weft_wait(scene.pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &group), WEFT_OK);
     end_pool(scene.pool);
 }
 

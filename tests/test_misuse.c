@@ -12,7 +12,7 @@ static void check_alive(weft_pool *pool) {
     atomic_uint counter = 0;
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 100; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 100);
 }
 
@@ -32,11 +32,11 @@ static void test_null_pool(void **state) {
     assert_int_equal(weft_pool_abort(&none, NULL, NULL), WEFT_EINVAL);
     assert_int_equal(weft_submit(NULL, NULL, empty_task, NULL, 0), WEFT_EINVAL);
     assert_int_equal(weft_submit(NULL, &group, empty_task, NULL, 0), WEFT_EINVAL);
-    assert_int_equal(weft_wait(NULL, NULL), WEFT_EINVAL);
-    assert_int_equal(weft_wait(NULL, &group), WEFT_EINVAL);
-    assert_int_equal(weft_wait_until(NULL, &group, WEFT_HELP_BELOW, 1), WEFT_EINVAL);
-    assert_int_equal(weft_cancel(NULL, &group), WEFT_EINVAL);
-    assert_int_equal(weft_cancel(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait(NULL, &group), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait_until(NULL, &group, WEFT_HELP_BELOW, 1), WEFT_EINVAL);
+    assert_int_equal(weft_group_cancel(NULL, &group), WEFT_EINVAL);
+    assert_int_equal(weft_group_cancel(NULL, NULL), WEFT_EINVAL);
     assert_int_equal(weft_pool_config(NULL, &config), WEFT_EINVAL);
     assert_int_equal(weft_pool_stats(NULL, &stats), WEFT_EINVAL);
     assert_int_equal(weft_pool_workers(NULL), 0);
@@ -50,6 +50,11 @@ static void test_null_others(void **state) {
     char text[8];
     assert_int_equal(weft_submit(pool, &group, NULL, NULL, 0), WEFT_EINVAL);
     assert_int_equal(weft_submit(pool, NULL, NULL, "x", 1), WEFT_EINVAL);
+    /* also where the task before has gone to the same group */
+    assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &group, NULL, NULL, 0), WEFT_EINVAL);
+    assert_int_equal(weft_submit(pool, &group, NULL, "x", 1), WEFT_EINVAL);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_pool_config(pool, NULL), WEFT_EINVAL);
     assert_int_equal(weft_pool_stats(pool, NULL), WEFT_EINVAL);
     assert_int_equal(weft_config_init(NULL), WEFT_EINVAL);
@@ -66,7 +71,7 @@ static void test_null_worker(void **state) {
     (void)state;
     assert_int_equal(weft_block_begin(NULL), WEFT_EINVAL);
     assert_int_equal(weft_block_end(NULL), WEFT_EINVAL);
-    assert_int_equal(weft_cancelled(NULL), 0);
+    assert_int_equal(weft_worker_cancelled(NULL), 0);
     assert_null(weft_worker_pool(NULL));
     assert_null(weft_worker_data(NULL));
     assert_int_equal(weft_worker_index(NULL), 0);
@@ -85,7 +90,7 @@ static void test_payload_too_large(void **state) {
         assert_int_equal(weft_submit(pool, &group, empty_task, &byte, sizes[i]), WEFT_EINVAL);
         assert_int_equal(weft_submit(pool, NULL, empty_task, &byte, sizes[i]), WEFT_EINVAL);
     }
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(stats_of(pool).tasks_run, 0);
     check_alive(pool);
     end_pool(pool);
@@ -97,7 +102,7 @@ static void test_help_out_of_range(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     static const int helps[] = {3, -1, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++)
-        assert_int_equal(weft_wait_until(pool, &group, (enum weft_help)helps[i], 0), WEFT_EINVAL);
+        assert_int_equal(weft_group_wait_until(pool, &group, (enum weft_help)helps[i], 0), WEFT_EINVAL);
     check_alive(pool);
     end_pool(pool);
 }
@@ -296,7 +301,7 @@ static void refuse_variable(const char *name, const char *value) {
     const char *wrong = weft_config_wrong(NULL);
     if (wrong == NULL || strcmp(wrong, name) != 0) fail_msg("%s=%s: %s", name, value, wrong == NULL ? "nothing" : wrong);
     assert_int_equal(weft_config_from_env(&config), WEFT_EINVAL);
-    assert_int_equal(weft_default_pool(&pool), WEFT_EINVAL);
+    assert_int_equal(weft_pool_default(&pool), WEFT_EINVAL);
     assert_null(pool);
     unsetenv(name);
 }
@@ -403,7 +408,7 @@ static void test_most_workers(void **state) {
 static void test_group_flags_unknown(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    static const uint32_t flags[] = {16, 17, 0x80000000u, UINT32_MAX, WEFT_URGENT | WEFT_BACKGROUND};
+    static const uint32_t flags[] = {16, 17, 0x80000000u, UINT32_MAX, WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         weft_group group = WEFT_GROUP_INIT;
         group.flags = flags[i];
@@ -424,12 +429,12 @@ static void test_group_of_garbage(void **state) {
     for (int round = 0; round < 2000; round++) {
         weft_group group = {.id = round < 64 ? (uint64_t)1 << round : id};
         id = id * 6364136223846793005u + 1442695040888963407u;
-        weft_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
-        weft_cancel(pool, &group);
+        weft_group_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
+        weft_group_cancel(pool, &group);
         weft_submit(pool, &group, empty_task, NULL, 0);
-        weft_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
+        weft_group_wait_until(pool, &group, WEFT_HELP_BELOW, 1);
     }
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     check_alive(pool);
     end_pool(pool);
 }
@@ -441,14 +446,14 @@ static void test_group_of_another_pool(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint counter = 0;
     assert_int_equal(submit_count(first, &group, &counter), WEFT_OK);
-    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(first, &group), WEFT_OK);
     assert_int_equal(submit_count(second, &group, &counter), WEFT_OK); /* after a wait it is free */
-    assert_int_equal(weft_wait(second, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(second, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2);
     assert_int_equal(submit_count(first, &group, &counter), WEFT_OK);
     weft_group copy = group;
-    weft_wait_until(second, &copy, WEFT_HELP_BELOW, 1);
-    assert_int_equal(weft_wait(first, &group), WEFT_OK);
+    weft_group_wait_until(second, &copy, WEFT_HELP_BELOW, 1);
+    assert_int_equal(weft_group_wait(first, &group), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 3);
     check_alive(first);
     check_alive(second);

@@ -1,7 +1,7 @@
 /* test_near.c: what sysfs says CPUs share, whom a worker takes from first. The machines are made up. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "find.h"
+#include "predict/near.h"
 
 #include <sys/stat.h>
 
@@ -115,9 +115,9 @@ static void configure(uint64_t cpus, uint32_t workers, uint32_t shared_cpus) {
     weft_pool pool = {.workers_max = workers, .cpus = {{cpus}}, .config = {.cpus = "as in .cpus"}};
     pool.cpu_count = os_cpuset_count(&pool.cpus);
     near_configure(&pool);
-    assert_int_equal(pool.shared_cpus, shared_cpus);
-    assert_true((pool.shared != NULL) == (shared_cpus != 0));
-    if (shared_cpus > 8) assert_int_equal(near_distance(pool.shared, 0, 8), OS_NEAR_CORE + 1);
+    assert_int_equal(predict_of_pool(&pool)->shared_cpus, shared_cpus);
+    assert_true((predict_of_pool(&pool)->shared != NULL) == (shared_cpus != 0));
+    if (shared_cpus > 8) assert_int_equal(near_distance(predict_of_pool(&pool)->shared, 0, 8), OS_NEAR_CORE + 1);
     store_end(&pool.store);
 }
 
@@ -217,7 +217,7 @@ static void test_near_first(void **state) {
     scene s = {.count = 0};
     scene *where = &s;
     weft_config config = config_of(WORKERS);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     s.pool = make_pool_with(&config);
     sem_init(&s.entered, 0, 0);
     sem_init(&s.submitted, 0, 0);
@@ -227,15 +227,15 @@ static void test_near_first(void **state) {
     for (int i = 0; i < WORKERS; i++) await(&s.entered);
     uint16_t near[WORKERS] = {0, 3, 1, 2};
     struct weft_worker *hunter = load_rlx(&s.pool->seats[0]);
-    if (hunter->near == NULL) assert_null(s.pool->shared); /* no difference on this machine */
-    hunter->near = near;                                   /* it stands in its task */
-    s.pool->shared = NULL; /* so that it keeps that order, should it be moved to another CPU */
+    if (hunter->near == NULL) assert_null(predict_of_pool(s.pool)->shared); /* no difference on this machine */
+    hunter->near = near;                                                    /* it stands in its task */
+    predict_of_pool(s.pool)->shared = NULL; /* so that it keeps that order, should it be moved to another CPU */
     for (int i = 0; i < WORKERS; i++) sem_post(&s.submit[i]);
     for (int i = 0; i < WORKERS; i++) await(&s.submitted);
     sem_post(&s.leave[0]);
     while (atomic_load(&s.count) < WORKERS - 1) nap();
     for (int i = 1; i < WORKERS; i++) sem_post(&s.leave[i]);
-    assert_int_equal(weft_wait(s.pool, &s.group), WEFT_OK);
+    assert_int_equal(weft_group_wait(s.pool, &s.group), WEFT_OK);
     for (int i = 0; i < WORKERS - 1; i++) assert_int_equal(s.taken_from[i], near[i + 1]);
     weft_worker_counts counts = {.struct_size = sizeof counts};
     assert_int_equal(weft_worker_stats(s.pool, 0, &counts), WEFT_OK);
@@ -254,22 +254,24 @@ static void test_moved(void **state) {
     static struct weft_worker others[3];
     ATOMIC(struct weft_worker *) seats[3];
     for (int i = 0; i < 3; i++) store_rlx(&seats[i], &others[i]);
-    weft_pool made_up = {.workers_max = 3, .seats = (void *)seats, .shared = shared, .shared_cpus = CPUS};
+    weft_pool made_up = {.workers_max = 3, .seats = (void *)seats};
+    predict_of_pool(&made_up)->shared = shared;
+    predict_of_pool(&made_up)->shared_cpus = CPUS;
     struct weft_worker seat = {.pool = &made_up, .index = 1};
-    store_rlx(&others[0].runs_on, 1u + 7);
-    store_rlx(&others[2].runs_on, 1u + 8); /* beside CPU 0 */
+    store_rlx(&predict_of(&others[0])->runs_on, 1u + 7);
+    store_rlx(&predict_of(&others[2])->runs_on, 1u + 8); /* beside CPU 0 */
     cpu_set_t one;
     for (uint32_t cpu = 0; cpu < 2; cpu++) {
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
         assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
         near_moved(&seat);
-        assert_int_equal(load_rlx(&seat.runs_on), cpu + 1);
-        assert_int_equal(load_rlx(&made_up.moves), cpu + 1);
+        assert_int_equal(load_rlx(&predict_of(&seat)->runs_on), cpu + 1);
+        assert_int_equal(load_rlx(&predict_of_pool(&made_up)->moves), cpu + 1);
         assert_int_equal(seat.near[0], 1);
         assert_int_equal(seat.near[1], 2);
-        store_rlx(&others[0].runs_on, 1u + 8);
-        store_rlx(&others[2].runs_on, 1u + 9); /* beside CPU 1 */
+        store_rlx(&predict_of(&others[0])->runs_on, 1u + 8);
+        store_rlx(&predict_of(&others[2])->runs_on, 1u + 9); /* beside CPU 1 */
     }
     assert_int_equal(sched_setaffinity(0, sizeof own, &own), 0);
     store_end(&made_up.store);

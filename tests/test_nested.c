@@ -1,7 +1,7 @@
 /* test_nested.c: waits inside tasks where waits do not help. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 /* Tasks that wait where waits help nobody: spares stand in, and when there is none left the waits help after all. */
 typedef struct nested_wait {
@@ -18,12 +18,12 @@ static int nested_wait_task(void *payload, weft_worker *self) {
     atomic_fetch_add(child.counter, 1);
     if (child.depth-- == 0) return 0;
     for (int i = 0; i < 2; i++) REQUIRE(weft_submit(child.pool, &group, nested_wait_task, &child, sizeof child) == WEFT_OK);
-    return weft_wait_until(child.pool, &group, child.help, 0);
+    return weft_group_wait_until(child.pool, &group, child.help, 0);
 }
 
 static void test_nested_without_help(void **state) {
     (void)state;
-    const uint32_t flags[] = {0, WEFT_NO_HELP};
+    const uint32_t flags[] = {0, WEFT_POOL_NO_HELP};
     for (unsigned i = 0; i < 2; i++) {
         for (uint32_t workers = 1; workers <= 2; workers++) {
             weft_config config = config_of(workers);
@@ -33,7 +33,7 @@ static void test_nested_without_help(void **state) {
             nested_wait root = {pool, flags[i] == 0 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 6, &counter};
             weft_group group = WEFT_GROUP_INIT;
             assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
-            assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+            assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
             assert_int_equal(atomic_load(&counter), 127);
             assert_true(stats_of(pool).spares_started > 0);
             end_pool(pool);
@@ -55,7 +55,7 @@ static int ordered_wait_task(void *payload, weft_worker *self) {
     if (child.depth-- == 0) return 0;
     weft_group *group = &child.group[child.depth];
     REQUIRE(weft_submit(child.pool, group, ordered_wait_task, &child, sizeof child) == WEFT_OK);
-    int error = weft_wait(child.pool, group);
+    int error = weft_group_wait(child.pool, group);
     if (error != WEFT_EAGAIN) return error;
     atomic_fetch_add(child.refused, 1);
     return 0;
@@ -65,14 +65,14 @@ static void test_nested_in_order(void **state) {
     (void)state;
     for (int depth = 1; depth <= 2; depth++) { /* one worker and one spare: while one waits the other runs its task */
         weft_config config = config_of(1);
-        config.flags = WEFT_ORDERED;
+        config.flags = WEFT_POOL_ORDERED;
         weft_pool *pool = make_pool_with(&config);
         atomic_uint refused = 0;
         weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT}, group = WEFT_GROUP_INIT;
         ordered_wait root = {pool, groups, depth, &refused};
         assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
-        for (int i = 0; i < 2; i++) assert_int_equal(weft_wait(pool, &groups[i]), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+        for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
         assert_int_equal(atomic_load(&refused), depth - 1);
         end_pool(pool);
     }
@@ -88,13 +88,13 @@ typedef struct guest {
 static int guest_waits(void *payload, weft_worker *self) {
     const guest *g = payload;
     (void)self;
-    return weft_wait(g->pool, g->awaited);
+    return weft_group_wait(g->pool, g->awaited);
 }
 static void *guest_runs(void *argument) {
     weft_group group = WEFT_GROUP_INIT;
     guest *g = argument;
     REQUIRE(weft_run(g->pool, &group, guest_waits, g) == WEFT_OK);
-    REQUIRE(weft_wait(g->pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(g->pool, &group) == WEFT_OK);
     return NULL;
 }
 
@@ -133,7 +133,7 @@ static int deep_task(void *payload, weft_worker *self) {
     atomic_fetch_add(child.counter, 1);
     if (child.depth-- == 0) return 7;
     REQUIRE(weft_submit(weft_worker_pool(self), &group, deep_task, &child, sizeof child) == WEFT_OK);
-    return weft_wait(weft_worker_pool(self), &group);
+    return weft_group_wait(weft_worker_pool(self), &group);
 }
 
 static void test_nested_deep(void **state) {
@@ -145,7 +145,7 @@ static void test_nested_deep(void **state) {
     nested_wait root = {.depth = DEEP, .counter = &counter};
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, deep_task, &root, sizeof root), WEFT_OK);
-    assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
     assert_int_equal(atomic_load(&counter), DEEP + 1);
     assert_true(atomic_load(&steps) <= UINT64_C(4) * DEEP);
     end_pool(pool);

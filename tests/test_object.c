@@ -48,8 +48,8 @@ static void objects_are_moved_and_run(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT;
     for (int i = 0; i < 1000; i++) assert_int_equal(submit_thing(pool, i % 2 ? &group : NULL, i == 501 ? 7 : 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), 7);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), 7);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     end_pool(pool);
     assert_int_equal(moves, 1000);
     assert_int_equal(runs, 1000);
@@ -69,15 +69,15 @@ static void cancelled_objects_are_ended(void **state) {
     gate_occupy(&g, pool, &busy);
     for (int i = 0; i < 100; i++) assert_int_equal(submit_thing(pool, &group, 0), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, empty_task, &number, sizeof number), WEFT_OK);
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
     assert_int_equal(submit_thing(pool, &group, 0), WEFT_ECANCELED);
     assert_int_equal(moves, 100);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
     assert_int_equal(runs, 0);
     assert_int_equal(drops, 100);
     assert_int_equal(cleans, 1); /* the payload of bytes */
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &busy), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &busy), WEFT_OK);
     end_pool(pool);
 }
 
@@ -98,12 +98,12 @@ static void objects_after_a_group(void **state) {
     assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &cancelled}, &type, &ten), WEFT_OK);
     assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &busy}, &type, &ten), WEFT_EDEADLK);
     assert_int_equal(weft_submit_after_object(pool, (weft_after){&idle, &kept}, &type, &hundred), WEFT_OK);
-    assert_int_equal(weft_cancel(pool, &cancelled), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &cancelled), WEFT_OK);
     assert_int_equal(weft_submit_after_object(pool, (weft_after){&busy, &cancelled}, &type, &ten), WEFT_ECANCELED);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &kept), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &cancelled), WEFT_ECANCELED);
-    assert_int_equal(weft_wait(pool, &busy), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &kept), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &cancelled), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &busy), WEFT_OK);
     end_pool(pool);
     assert_int_equal(runs, 101);
     assert_int_equal(drops, 10);
@@ -149,7 +149,7 @@ static void objects_run_when_the_queue_is_full(void **state) {
     assert_int_equal(submit_thing(pool, &group, 3), WEFT_OK);
     assert_int_equal(runs, 1);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &group), 3);
+    assert_int_equal(weft_group_wait(pool, &group), 3);
     end_pool(pool);
     assert_int_equal(moves, 2);
     assert_int_equal(runs, 2);
@@ -190,17 +190,17 @@ static void run_is_at_once_and_here(void **state) {
     assert_ptr_equal(here.pool, pool);
     assert_ptr_equal(here.payload, &here);
     assert_int_equal(weft_submit(pool, &group, fail_with, &later, sizeof later), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), 4); /* of two errors that of the first */
+    assert_int_equal(weft_group_wait(pool, &group), 4); /* of two errors that of the first */
     assert_int_equal(weft_run(pool, NULL, run_here, &here), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), 4);
+    assert_int_equal(weft_group_wait(pool, NULL), 4);
     here.pool = NULL;
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
     assert_int_equal(weft_run(pool, &group, run_here, &here), WEFT_OK); /* a group without tasks cannot be cancelled */
-    assert_int_equal(weft_cancel(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);
     here.pool = NULL;
     assert_int_equal(weft_run(pool, &group, run_here, &here), WEFT_ECANCELED);
     assert_null(here.pool);
-    assert_int_equal(weft_wait(pool, &group), 4);
+    assert_int_equal(weft_group_wait(pool, &group), 4);
     end_pool(pool);
 }
 
@@ -219,7 +219,7 @@ static int upper_run(void *payload, weft_worker *self) {
     sem_post(&upper->begun);
     for (int i = 0; i < 10; i++) REQUIRE(submit_count(upper->pool, &below, &upper->ran) == WEFT_OK);
     while (upper->ran < 10) nap();
-    return weft_wait(upper->pool, &below);
+    return weft_group_wait(upper->pool, &below);
 }
 
 static int upper_task(void *payload, weft_worker *self) {
@@ -238,9 +238,9 @@ static void a_wait_helps_below_what_is_run(void **state) {
     REQUIRE(sem_init(&upper.begun, 0, 0) == 0);
     assert_int_equal(weft_submit(pool, &outer, upper_task, &there, sizeof there), WEFT_OK);
     await(&upper.begun);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(upper.ran, 10);
-    assert_int_equal(weft_wait(pool, &outer), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &outer), WEFT_OK);
     end_pool(pool);
 }
 

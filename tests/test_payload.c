@@ -39,7 +39,7 @@ static void submit_sizes(weft_pool *pool, size_t most) {
             assert_int_equal(weft_submit(pool, &group, compare_task, around + 1, size), WEFT_OK);
         assert_int_equal(weft_submit(pool, &group, child_task, around + 1, size), WEFT_OK);
         memset(around, 0xa5, sizeof around); /* a copy was taken */
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&ran), 5);
     }
 }

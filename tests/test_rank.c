@@ -28,50 +28,55 @@ static int note_task(void *payload, weft_worker *self) {
 
 /* The only worker stands in a gate; what is submitted meanwhile is run in the order that `expected` says. */
 static void check_order(uint32_t flags_a, uint32_t flags_b, bool boosts_b, const char *expected) {
-    weft_pool *pool = pool_of(1, 1, WEFT_NO_HELP);
-    weft_group held = WEFT_GROUP_INIT, a = GROUP_OF(flags_a), b = GROUP_OF(flags_b);
+    weft_pool *pool = pool_of(1, 1, WEFT_POOL_NO_HELP);
+    weft_group held = WEFT_GROUP_INIT, a = GROUP_OF(flags_a), b = GROUP_OF(flags_b), before[4] = {GROUP_OF(0)};
     char log[8] = "";
-    atomic_uint length = 0;
+    atomic_uint length = 0, count = 0;
     gate g;
+    for (int i = 0; i < 4; i++) { /* what was boosted before is no concern of the groups that come after it */
+        assert_int_equal(submit_count(pool, &before[i], &count), WEFT_OK);
+        assert_int_equal(weft_group_boost(pool, &before[i]), WEFT_OK);
+    }
+    for (int i = 0; i < 4; i++) assert_int_equal(weft_group_wait(pool, &before[i]), WEFT_OK);
     gate_occupy(&g, pool, &held);
     for (unsigned i = 0; i < 6; i++) {
         const struct note note = {log, &length, i % 2 == 0 ? 'a' : 'b'};
         assert_int_equal(weft_submit(pool, i % 2 == 0 ? &a : &b, note_task, &note, sizeof note), WEFT_OK);
     }
-    if (boosts_b) assert_int_equal(weft_boost(pool, &b), WEFT_OK);
+    if (boosts_b) assert_int_equal(weft_group_boost(pool, &b), WEFT_OK);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &a), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &b), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     end_pool(pool);
     assert_string_equal(log, expected);
 }
 
 static void test_order(void **state) {
     (void)state;
-    check_order(0, WEFT_URGENT, false, "bbbaaa");
-    check_order(WEFT_URGENT, 0, false, "aaabbb");
-    check_order(0, WEFT_BACKGROUND, false, "aaabbb");
-    check_order(WEFT_BACKGROUND, 0, false, "bbbaaa");
-    check_order(WEFT_BACKGROUND, WEFT_URGENT, false, "bbbaaa");
+    check_order(0, WEFT_GROUP_URGENT, false, "bbbaaa");
+    check_order(WEFT_GROUP_URGENT, 0, false, "aaabbb");
+    check_order(0, WEFT_GROUP_BACKGROUND, false, "aaabbb");
+    check_order(WEFT_GROUP_BACKGROUND, 0, false, "bbbaaa");
+    check_order(WEFT_GROUP_BACKGROUND, WEFT_GROUP_URGENT, false, "bbbaaa");
 }
 
 static void test_boost(void **state) {
     (void)state;
     check_order(0, 0, true, "bbbaaa");
-    check_order(0, WEFT_BACKGROUND, true, "bbbaaa");
-    check_order(WEFT_BACKGROUND, WEFT_BACKGROUND, true, "bbbaaa");
+    check_order(0, WEFT_GROUP_BACKGROUND, true, "bbbaaa");
+    check_order(WEFT_GROUP_BACKGROUND, WEFT_GROUP_BACKGROUND, true, "bbbaaa");
     weft_pool *pool = make_pool(1);
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint count = 0;
     for (unsigned round = 0; round < 100; round++) { /* the boost ends with the wait, and may come too early */
-        assert_int_equal(weft_boost(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_boost(pool, &group), WEFT_OK);
         assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
-        assert_int_equal(weft_boost(pool, &group), WEFT_OK);
-        assert_int_equal(weft_boost(pool, &group), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_boost(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_boost(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
-    assert_int_equal(weft_boost(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_boost(pool, NULL), WEFT_OK);
     assert_int_equal(atomic_load(&count), 100);
     end_pool(pool);
 }
@@ -85,8 +90,8 @@ static void submit_gate(weft_pool *pool, weft_group *group, gate *g) {
 /* Four workers, two slots: of six background tasks two run, and others find workers. */
 static void test_slots(void **state) {
     (void)state;
-    weft_pool *pool = pool_of(4, 2, WEFT_NO_HELP);
-    weft_group background = GROUP_OF(WEFT_BACKGROUND), urgent = GROUP_OF(WEFT_URGENT), normal = WEFT_GROUP_INIT;
+    weft_pool *pool = pool_of(4, 2, WEFT_POOL_NO_HELP);
+    weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), urgent = GROUP_OF(WEFT_GROUP_URGENT), normal = WEFT_GROUP_INIT;
     gate gates[6];
     atomic_uint count = 0;
     for (unsigned i = 0; i < 6; i++) {
@@ -97,8 +102,8 @@ static void test_slots(void **state) {
     await(&gates[1].entered);
     for (unsigned round = 0; round < 100; round++) {
         for (unsigned i = 0; i < 10; i++) submit_count(pool, i % 2 == 0 ? &urgent : &normal, &count);
-        assert_int_equal(weft_wait(pool, &urgent), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &normal), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &urgent), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &normal), WEFT_OK);
     }
     for (unsigned i = 0; i < 4; i++) {
         assert_int_not_equal(sem_trywait(&gates[i + 2].entered), 0);
@@ -107,7 +112,7 @@ static void test_slots(void **state) {
     }
     gate_open(&gates[4]);
     gate_open(&gates[5]);
-    assert_int_equal(weft_wait(pool, &background), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
     assert_int_equal(atomic_load(&count), 1000);
     end_pool(pool);
 }
@@ -116,21 +121,21 @@ static void test_slots(void **state) {
 static void test_spare_stands_in(void **state) {
     (void)state;
     for (unsigned round = 0; round < 20; round++) {
-        weft_pool *pool = pool_of(1, 0, round % 2 == 0 ? WEFT_NO_HELP : 0);
-        weft_group background = GROUP_OF(WEFT_BACKGROUND), urgent = GROUP_OF(WEFT_URGENT);
+        weft_pool *pool = pool_of(1, 0, round % 2 == 0 ? WEFT_POOL_NO_HELP : 0);
+        weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), urgent = GROUP_OF(WEFT_GROUP_URGENT);
         gate g, next;
         atomic_uint count = 0;
         gate_occupy(&g, pool, &background);
         gate_init(&next);
         submit_gate(pool, &background, &next);
         submit_count(pool, &urgent, &count);
-        assert_int_equal(weft_wait_until(pool, &urgent, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &urgent, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(atomic_load(&count), 1);
         assert_int_not_equal(sem_trywait(&next.entered), 0);
         gate_open(&g);
         await(&next.entered);
         gate_open(&next);
-        assert_int_equal(weft_wait_until(pool, &background, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &background, WEFT_HELP_NONE, 0), WEFT_OK);
         end_pool(pool);
     }
 }
@@ -139,12 +144,13 @@ static void test_spare_stands_in(void **state) {
 static void test_ways_round_the_slots(void **state) {
     (void)state;
     weft_pool *pool = pool_of(2, 1, 0);
-    weft_group held = GROUP_OF(WEFT_BACKGROUND), helped = GROUP_OF(WEFT_BACKGROUND), lifted = GROUP_OF(WEFT_BACKGROUND);
+    weft_group held = GROUP_OF(WEFT_GROUP_BACKGROUND), helped = GROUP_OF(WEFT_GROUP_BACKGROUND),
+               lifted = GROUP_OF(WEFT_GROUP_BACKGROUND);
     gate g;
     atomic_uint count = 0;
     gate_occupy(&g, pool, &held);
     for (unsigned i = 0; i < 3; i++) submit_count(pool, &helped, &count);
-    assert_int_equal(weft_wait(pool, &helped), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &helped), WEFT_OK);
     assert_int_equal(atomic_load(&count), 3);
     for (unsigned round = 0; round < 20; round++) {
         gate next;
@@ -152,22 +158,22 @@ static void test_ways_round_the_slots(void **state) {
         submit_gate(pool, &lifted, &next);
         if (round % 2 == 0) nap(); /* the other worker may be asleep */
         assert_int_not_equal(sem_trywait(&next.entered), 0);
-        assert_int_equal(weft_boost(pool, &lifted), WEFT_OK);
+        assert_int_equal(weft_group_boost(pool, &lifted), WEFT_OK);
         await(&next.entered);
         gate_open(&next);
-        assert_int_equal(weft_wait(pool, &lifted), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &lifted), WEFT_OK);
     }
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
     end_pool(pool);
 }
 
 /* A task in the only slot blocks, waits for the next background task: that gets the slot. */
 static int wait_below(void *payload, weft_worker *self) {
-    weft_group below = GROUP_OF(WEFT_BACKGROUND);
+    weft_group below = GROUP_OF(WEFT_GROUP_BACKGROUND);
     atomic_uint *count = *(atomic_uint **)payload;
     REQUIRE(submit_count(weft_worker_pool(self), &below, count) == WEFT_OK);
-    REQUIRE(weft_wait_until(weft_worker_pool(self), &below, WEFT_HELP_NONE, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(weft_worker_pool(self), &below, WEFT_HELP_NONE, 0) == WEFT_OK);
     return 0;
 }
 static int block_for(void *payload, weft_worker *self) {
@@ -181,21 +187,21 @@ static int block_for(void *payload, weft_worker *self) {
 static void test_blocked_ones_give_their_slot(void **state) {
     (void)state;
     for (unsigned round = 0; round < 20; round++) {
-        weft_pool *pool = pool_of(1 + round % 3, 1, round % 2 == 0 ? WEFT_NO_HELP : 0);
-        weft_group background = GROUP_OF(WEFT_BACKGROUND);
+        weft_pool *pool = pool_of(1 + round % 3, 1, round % 2 == 0 ? WEFT_POOL_NO_HELP : 0);
+        weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND);
         atomic_uint count = 0, *counter = &count;
         gate g, *at = &g;
         gate_init(&g);
         assert_int_equal(weft_submit(pool, &background, wait_below, &counter, sizeof counter), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, &background, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &background, WEFT_HELP_NONE, 0), WEFT_OK);
         assert_int_equal(atomic_load(&count), 1);
         assert_int_equal(weft_submit(pool, &background, block_for, &at, sizeof at), WEFT_OK);
         await(&g.entered);
-        weft_group other = GROUP_OF(WEFT_BACKGROUND);
+        weft_group other = GROUP_OF(WEFT_GROUP_BACKGROUND);
         submit_count(pool, &other, &count);
-        assert_int_equal(weft_wait_until(pool, &other, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &other, WEFT_HELP_NONE, 0), WEFT_OK);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &background), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
         assert_int_equal(atomic_load(&count), 2);
         end_pool(pool);
     }
@@ -236,10 +242,10 @@ static int start_much(void *payload, weft_worker *self) {
 }
 static void test_nobody_helps_a_background_task(void **state) {
     (void)state;
-    weft_pool *pool = pool_of(4, 2, WEFT_NO_HELP);
-    weft_group background = GROUP_OF(WEFT_BACKGROUND);
+    weft_pool *pool = pool_of(4, 2, WEFT_POOL_NO_HELP);
+    weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND);
     for (unsigned i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, &background, start_much, &i, sizeof i), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &background), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
     end_pool(pool);
 }
 
@@ -253,7 +259,7 @@ static void count_clean(void *payload, size_t size, void *context) {
 static void test_ends(void **state) {
     (void)state;
     atomic_uint count = 0;
-    weft_group left = GROUP_OF(WEFT_BACKGROUND);
+    weft_group left = GROUP_OF(WEFT_GROUP_BACKGROUND);
     weft_pool *pool = pool_of(2, 1, 0);
     for (unsigned i = 0; i < 50; i++) submit_count(pool, &left, &count);
     end_pool(pool);
@@ -263,12 +269,12 @@ static void test_ends(void **state) {
     config.clean = count_clean;
     config.context = &count;
     pool = make_pool_with(&config);
-    weft_group cancelled = GROUP_OF(WEFT_BACKGROUND);
+    weft_group cancelled = GROUP_OF(WEFT_GROUP_BACKGROUND);
     for (unsigned i = 0; i < 50; i++) submit_count(pool, &cancelled, &count);
-    assert_int_equal(weft_cancel(pool, &cancelled), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &cancelled), WEFT_ECANCELED);
+    assert_int_equal(weft_group_cancel(pool, &cancelled), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &cancelled), WEFT_ECANCELED);
     assert_int_equal(atomic_load(&count), 100);
-    weft_group dropped = GROUP_OF(WEFT_BACKGROUND);
+    weft_group dropped = GROUP_OF(WEFT_GROUP_BACKGROUND);
     for (unsigned i = 0; i < 50; i++) submit_count(pool, &dropped, &count);
     assert_int_equal(weft_pool_abort(&pool, count_clean, &count), WEFT_OK);
     assert_int_equal(atomic_load(&count), 150);
@@ -282,16 +288,16 @@ static void test_misuse(void **state) {
     assert_int_equal(weft_pool_create(&pool, &config), WEFT_EINVAL);
     atomic_uint count = 0;
     pool = make_pool(1);
-    weft_group both = GROUP_OF(WEFT_URGENT | WEFT_BACKGROUND), unknown = GROUP_OF(16);
+    weft_group both = GROUP_OF(WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND), unknown = GROUP_OF(16);
     assert_int_equal(submit_count(pool, &both, &count), WEFT_EINVAL);
     assert_int_equal(submit_count(pool, &unknown, &count), WEFT_EINVAL);
-    assert_int_equal(weft_boost(NULL, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_group_boost(NULL, NULL), WEFT_EINVAL);
     end_pool(pool);
-    pool = pool_of(1, 0, WEFT_ORDERED);
-    weft_group urgent = GROUP_OF(WEFT_URGENT), background = GROUP_OF(WEFT_BACKGROUND);
+    pool = pool_of(1, 0, WEFT_POOL_ORDERED);
+    weft_group urgent = GROUP_OF(WEFT_GROUP_URGENT), background = GROUP_OF(WEFT_GROUP_BACKGROUND);
     assert_int_equal(submit_count(pool, &urgent, &count), WEFT_EINVAL);
     assert_int_equal(submit_count(pool, &background, &count), WEFT_EINVAL);
-    assert_int_equal(weft_boost(pool, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_group_boost(pool, NULL), WEFT_EINVAL);
     end_pool(pool);
     assert_int_equal(atomic_load(&count), 0);
 }
@@ -318,7 +324,8 @@ static void *crowd_thread(void *argument) {
     unsigned seed = *(unsigned *)argument;
     atomic_uint *counter = &crowd.count;
     for (unsigned round = 0; round < 300; round++) {
-        weft_group background = GROUP_OF(WEFT_BACKGROUND), urgent = GROUP_OF(WEFT_URGENT), normal = WEFT_GROUP_INIT;
+        weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), urgent = GROUP_OF(WEFT_GROUP_URGENT),
+                   normal = WEFT_GROUP_INIT;
         weft_group lifted = WEFT_GROUP_INIT;
         for (unsigned i = 0; i < 20; i++) {
             seed = seed * 1103515245 + 12345;
@@ -329,11 +336,11 @@ static void *crowd_thread(void *argument) {
             default: REQUIRE(submit_count(crowd.pool, &lifted, counter) == WEFT_OK); break;
             }
         }
-        REQUIRE(weft_boost(crowd.pool, &lifted) == WEFT_OK);
-        REQUIRE(weft_wait(crowd.pool, &urgent) == WEFT_OK);
-        REQUIRE(weft_wait(crowd.pool, &background) == WEFT_OK);
-        REQUIRE(weft_wait(crowd.pool, &lifted) == WEFT_OK);
-        REQUIRE(weft_wait(crowd.pool, &normal) == WEFT_OK);
+        REQUIRE(weft_group_boost(crowd.pool, &lifted) == WEFT_OK);
+        REQUIRE(weft_group_wait(crowd.pool, &urgent) == WEFT_OK);
+        REQUIRE(weft_group_wait(crowd.pool, &background) == WEFT_OK);
+        REQUIRE(weft_group_wait(crowd.pool, &lifted) == WEFT_OK);
+        REQUIRE(weft_group_wait(crowd.pool, &normal) == WEFT_OK);
     }
     return NULL;
 }
@@ -341,7 +348,7 @@ static void test_crowd(void **state) {
     (void)state;
     static const unsigned workers[] = {1, 2, 4};
     for (unsigned w = 0; w < 3; w++) {
-        crowd.pool = pool_of(workers[w], workers[w] / 2, WEFT_NO_HELP);
+        crowd.pool = pool_of(workers[w], workers[w] / 2, WEFT_POOL_NO_HELP);
         atomic_store(&crowd.count, 0);
         atomic_store(&crowd.most, 0);
         pthread_t threads[3];

@@ -1,7 +1,7 @@
 /* test_ready.c: workers that get up ahead of work: how it is asked for, and that they do. When is up to the machine. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "worker.h"
+#include "predict/state.h"
 
 static weft_pool *pool_of(uint32_t workers, int32_t expect_percent) {
     weft_config config = config_of(workers);
@@ -19,7 +19,7 @@ static void ask(weft_pool *pool, uint32_t workers) {
     uint64_t misses = misses_of(pool, 0);
     for (uint64_t lead_ns = 1000000;; lead_ns *= 2) {
         uint64_t when_ns = os_now_ns() + lead_ns;
-        assert_int_equal(weft_expect(pool, workers, when_ns), WEFT_OK);
+        assert_int_equal(weft_pool_expect(pool, workers, when_ns), WEFT_OK);
         while (os_now_ns() < when_ns + lead_ns) {
             if (misses_of(pool, 0) > misses) return;
             usleep(100);
@@ -30,8 +30,8 @@ static void ask(weft_pool *pool, uint32_t workers) {
 static void test_refusals(void **state) {
     (void)state;
     weft_pool *pool = pool_of(1, 0);
-    assert_int_equal(weft_expect(NULL, 1, 1), WEFT_EINVAL);
-    assert_int_equal(weft_expect(pool, 0, 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_expect(NULL, 1, 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_expect(pool, 0, 1), WEFT_EINVAL);
     end_pool(pool);
 }
 
@@ -59,12 +59,12 @@ static void test_taken_back(void **state) {
     (void)state;
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
     weft_pool *pool = pool_of(1, 0);
-    assert_int_equal(weft_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
     ask(pool, 1);
-    assert_int_equal(weft_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
-    assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
-    assert_int_equal(weft_expect(pool, 1, 1), WEFT_OK); /* long ago */
-    assert_int_equal(weft_expect(pool, 1, UINT64_MAX), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, os_now_ns() + UINT64_C(3600000000000)), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, 0), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, 1), WEFT_OK); /* long ago */
+    assert_int_equal(weft_pool_expect(pool, 1, UINT64_MAX), WEFT_OK);
     end_pool(pool);
 }
 
@@ -74,11 +74,11 @@ static void test_fewer(void **state) {
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody looks out");
     weft_pool *pool = pool_of(3, 0);
     const uint64_t later_ns = os_now_ns() + UINT64_C(3600000000000);
-    assert_int_equal(weft_expect(pool, 3, later_ns), WEFT_OK);
-    assert_int_equal(weft_expect(pool, 1, later_ns + 1), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 3, later_ns), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, later_ns + 1), WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) assert_int_equal(park_told(&pool->park, i), i == 0 ? later_ns + 1 : 0);
-    assert_int_equal(weft_expect(pool, 3, later_ns), WEFT_OK);
-    assert_int_equal(weft_expect(pool, 1, 0), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 3, later_ns), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, 0), WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) assert_int_equal(park_told(&pool->park, i), 0);
     end_pool(pool);
 }
@@ -90,8 +90,8 @@ static void test_told_at_all_times(void **state) {
     for (int i = 0; i < 2000; i++) {
         weft_group group = WEFT_GROUP_INIT;
         for (int k = 0; k < i % 7; k++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_expect(pool, 1 + (uint32_t)i % 2, os_now_ns() + (uint64_t)(i % 13) * 20000), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_pool_expect(pool, 1 + (uint32_t)i % 2, os_now_ns() + (uint64_t)(i % 13) * 20000), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -110,7 +110,7 @@ static int32_t percent_of(int64_t spin_ns, int32_t wish) {
 /* So that it does not wake too late, on a busy machine. */
 static void get_up_early(weft_worker *self, void *context) {
     (void)context;
-    self->expect.lead = 4000000;
+    predict_of(self)->expect.lead = 4000000;
 }
 
 /* Who has spun away all that a real-time thread may gets up once for a moment told, sees that, and sleeps. */
@@ -127,7 +127,7 @@ static void test_spent(void **state) {
     struct weft_worker *seat = load_rlx(&pool->seats[0]);
     uint64_t before = load_rlx(&seat->parks);
     for (int i = 0; i < MOMENTS; i++) {
-        assert_int_equal(weft_expect(pool, 1, os_now_ns() + 5000000), WEFT_OK);
+        assert_int_equal(weft_pool_expect(pool, 1, os_now_ns() + 5000000), WEFT_OK);
         usleep(8000);
     }
     uint64_t parks = load_rlx(&seat->parks) - before;
@@ -158,7 +158,7 @@ static int brief(void *payload, weft_worker *self) {
 static void test_wake_costs(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.expect_percent = WEFT_SPIN_NONE;
     weft_pool *pool = make_pool_with(&config);
     weft_wake_costs costs = {.struct_size = 0};
@@ -171,7 +171,7 @@ static void test_wake_costs(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         usleep(300);
         assert_int_equal(weft_submit(pool, &group, brief, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
         for (int i = 0; i < WEFT_SLEEPS; i++) known += costs.run_ns[i];
         known += costs.run_here_ns;
@@ -188,13 +188,13 @@ static void test_trials(void **state) {
     if (weft_cpu_count() < 2) SKIP("one CPU: nobody tries");
     weft_pool *pool = pool_of(3, 0);
     weft_wake_costs costs = {.struct_size = sizeof costs};
-    while (load_rlx(&pool->trials) > 0) usleep(1000);
+    while (load_rlx(&predict_of_pool(pool)->trials) > 0) usleep(1000);
     do assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
     while (costs.send_ns == 0 || costs.run_here_ns + costs.run_ns[0] + costs.run_ns[1] + costs.run_ns[2] == 0);
     print_message("send %u ns, run %u %u %u ns, here %u ns, spin %u ns\n", (unsigned)costs.send_ns,
                   (unsigned)costs.run_ns[0], (unsigned)costs.run_ns[1], (unsigned)costs.run_ns[2],
                   (unsigned)costs.run_here_ns, (unsigned)costs.spin_ns);
-    for (uint32_t i = 0; i < 3; i++) assert_int_equal(load_rlx(&pool->seats[i])->expect.gap_count, 0);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(predict_of(load_rlx(&pool->seats[i]))->expect.gap_count, 0);
     end_pool(pool);
 }
 
@@ -204,7 +204,7 @@ static void test_no_trials(void **state) {
     weft_config config = config_of(3);
     config.spin_ns = 1000;
     weft_pool *pool = make_pool_with(&config);
-    assert_int_equal(load_rlx(&pool->trials), 0);
+    assert_int_equal(load_rlx(&predict_of_pool(pool)->trials), 0);
     end_pool(pool);
 }
 
@@ -226,7 +226,7 @@ static void test_loops(void **state) {
         assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
     }
     uint64_t told_ns = os_now_ns() + UINT64_C(3600000000000); /* what is said by hand stays, though loops go on */
-    assert_int_equal(weft_expect(pool, 1, told_ns), WEFT_OK);
+    assert_int_equal(weft_pool_expect(pool, 1, told_ns), WEFT_OK);
     for (int i = 0; i < 100; i++) {
         usleep(1000);
         assert_int_equal(weft_for(pool, (weft_range){0, 64, 1}, turns, NULL), WEFT_OK);
@@ -241,10 +241,10 @@ static void test_off(void **state) {
     weft_pool *pool = pool_of(1, WEFT_SPIN_NONE);
     for (int i = 0; i < 20; i++) {
         weft_group group = WEFT_GROUP_INIT;
-        assert_int_equal(weft_expect(pool, 1, os_now_ns() + 1000000), WEFT_OK);
+        assert_int_equal(weft_pool_expect(pool, 1, os_now_ns() + 1000000), WEFT_OK);
         usleep(2000);
         assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     assert_int_equal(misses_of(pool, 0), 0);
     assert_int_equal(load_rlx(&load_rlx(&pool->seats[0])->expect_hits), 0);

@@ -1,5 +1,5 @@
-/* test_refused_destroy.c: a host's pool destroyed in a task that a job of that pool waits for. The destroy is refused, or the
- * wait is; jobs come up all the while. After a refused destroy every job that was accepted has run or is going to. */
+/* test_refused_destroy.c: a host's pool destroyed in a task that a job of that pool waits for. The destroy is refused, or
+ * the wait is; jobs come up all the while. After a refused destroy every job that was accepted has run or is going to. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
@@ -105,7 +105,7 @@ static int destroy_task(void *payload, weft_worker *self) {
 static void waiting_job(void *argument) {
     scene *s = argument;
     REQUIRE(sem_post(&s->waits) == 0);
-    atomic_store(&s->wait_error, weft_wait_until(s->other, &s->group, s->help, 0));
+    atomic_store(&s->wait_error, weft_group_wait_until(s->other, &s->group, s->help, 0));
 }
 
 /* Was it refused? */
@@ -123,7 +123,7 @@ static bool play(const host *h, enum weft_help help, weft_pool *other) {
     for (int i = 0; i < CHAINS; i++) REQUIRE(h->add(s->pool, chain_job, s));
     REQUIRE(h->add(s->pool, waiting_job, s));
     while (atomic_load(&s->wait_error) > 0) nap();
-    REQUIRE(weft_wait(other, &s->group) == WEFT_OK);
+    REQUIRE(weft_group_wait(other, &s->group) == WEFT_OK);
     const bool is_refused = atomic_load(&s->wait_error) == WEFT_OK;
     if (is_refused) {
         for (int i = 0; i < 3; i++) nap();
@@ -143,7 +143,7 @@ static void test_nothing_is_lost(void **state) {
     (void)state;
     const enum weft_help helps[] = {WEFT_HELP_NONE, WEFT_HELP_BELOW};
     weft_pool *other = NULL; /* the hosts' own: circles are seen within one pool */
-    assert_int_equal(weft_default_pool(&other), WEFT_OK);
+    assert_int_equal(weft_pool_default(&other), WEFT_OK);
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         int refused = 0;
         for (int round = 0; round < ROUNDS; round++) refused += play(&hosts[i], helps[round % 2], other);

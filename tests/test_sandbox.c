@@ -1,7 +1,7 @@
 /* test_sandbox.c: pools in processes whose filters refuse system calls, or end the process at one that is not on their list:
  * docs/hosts/README.md has that list. */
 #define _GNU_SOURCE
-#include "os.h"
+#include "os/os.h"
 #include "pool_help.h"
 
 #include <linux/filter.h>
@@ -50,12 +50,12 @@ static void use(weft_pool *pool) {
     enum { ROUNDS = 8, TASKS = 200, INDICES = 100000 };
     atomic_uint count = 0, *counted = &count;
     for (int round = 0; round < ROUNDS; round++) {
-        weft_group group = {0, round % 2 == 0 ? WEFT_URGENT : 0, 0};
+        weft_group group = {0, round % 2 == 0 ? WEFT_GROUP_URGENT : 0, 0};
         for (int i = 0; i < TASKS; i++)
             REQUIRE(weft_submit(pool, &group, i % 50 == 0 ? add_blocked : add, &counted, sizeof counted) == WEFT_OK);
-        REQUIRE(weft_wait_until(pool, &group, round % 4 < 2 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 0) == WEFT_OK);
+        REQUIRE(weft_group_wait_until(pool, &group, round % 4 < 2 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 0) == WEFT_OK);
         REQUIRE(weft_for(pool, (weft_range){0, INDICES, 0}, add_all, counted) == WEFT_OK);
-        REQUIRE(weft_expect(pool, 1, clock_ns() + 1000000) == WEFT_OK);
+        REQUIRE(weft_pool_expect(pool, 1, clock_ns() + 1000000) == WEFT_OK);
         usleep(round < 2 ? 15000 : 300); /* long enough to park, and for the trials of wakes */
         void *block = weft_alloc((size_t)3 << 20);
         REQUIRE(block != NULL);
@@ -116,7 +116,7 @@ static void test_refused(void **state) {
 /* What the threads of a running pool and its callers ask for. */
 static const uint32_t listed[] = {SYS_futex, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_clock_nanosleep,
                                   SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_getscheduler, SYS_prctl, SYS_gettid,
-                                  /* not with WEFT_NO_PLACING */
+                                  /* not with WEFT_POOL_NO_PLACING */
                                   SYS_sched_setaffinity,
                                   /* not with WEFT_FENCE=full */
                                   SYS_membarrier,

@@ -1,5 +1,5 @@
-/* test_scarce.c: what weft.h says of pools that get fewer threads than they want, and of memory that tasks need. test_faults.c
- * has each call fail under everything else. */
+/* test_scarce.c: what weft.h says of pools that get fewer threads than they want, and of memory that tasks need.
+ * test_faults.c has each call fail under everything else. */
 #define _GNU_SOURCE
 #include "fault_calls.h"
 #include "pool_help.h"
@@ -40,12 +40,12 @@ static int block_task(void *payload, weft_worker *self) {
 static void test_no_spare_to_be_had(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     atomic_uint refused = 0, *pointer = &refused;
     arm(CALL_THREAD, 1);
     for (int i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, NULL, block_task, &pointer, sizeof pointer), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     unsigned spares = stats_of(pool).spares_started;
     calls_disarm();
     assert_true(spares == 0 ? atomic_load(&refused) == 20 : spares == 1); /* or the spare was started ahead */
@@ -65,7 +65,7 @@ static void test_no_allocation_per_task(void **state) {
         calls_arm(NULL);
         for (int i = 0; i < 500; i++)
             assert_int_equal(weft_submit(pool, &group, count_task, payload, sizeof payload), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 500);
         if (round >= 10) early += calls_made(CALL_MALLOC) + calls_made(CALL_MAP);
     }

@@ -12,7 +12,7 @@ enum { CALLS = 40, THREADS = 2 }; /* more calls than there are workers and spare
 
 static weft_pool *acquire(void) {
     weft_pool *pool = NULL;
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     return pool;
 }
 
@@ -24,7 +24,7 @@ static void call_in_tasks(weft_fn fn, void *payload) {
         weft_group group = WEFT_GROUP_INIT;
         for (int call = 0; call < CALLS; call++)
             assert_int_equal(weft_submit(pool, &group, fn, &payload, sizeof payload), WEFT_OK);
-        assert_int_equal(weft_wait_until(pool, &group, helps[i], 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, helps[i], 0), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -160,9 +160,9 @@ static void test_data_of_who_helps_anybody(void **state) {
     for (unsigned i = 0; i < workers; i++) gate_occupy(&gates[i], pool, &group);
     assert_int_equal(vmaf_thread_pool_enqueue(vmaf, data_job, NULL, 0), 0);
     while (atomic_load(&data_jobs) == 0)
-        assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_ANY, clock_ns() + 1000000), WEFT_ETIMEDOUT);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_ANY, clock_ns() + 1000000), WEFT_ETIMEDOUT);
     for (unsigned i = 0; i < workers; i++) gate_open(&gates[i]);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(vmaf_thread_pool_destroy(vmaf), 0);
     assert_int_equal(atomic_load(&live_data), 0);
     free(gates);
@@ -221,7 +221,7 @@ static void test_worker_here(void **state) {
     weft_group group = WEFT_GROUP_INIT;
     assert_null(weft_worker_here());
     for (int i = 0; i < 100; i++) assert_int_equal(weft_submit(pool, &group, here_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
     assert_null(weft_worker_here());
     end_pool(pool);
 }

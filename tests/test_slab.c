@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "help.h"
 
-#include "heap.h"
+#include "heap/heap.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -128,8 +128,8 @@ static void begin_with_bits(struct slab *slab, unsigned kind) {
     assert_true(slab->free[0] == 1);
 }
 
-/* Slabs that have bits beyond their descriptors have them apart from all others', whatever they were before, and whoever needs some
- * finds them: also when all others have lines that stand in the way. In the end all are zeros, and nobody's. */
+/* Slabs that have bits beyond their descriptors have them apart from all others', whatever they were before, and whoever
+ * needs some finds them: also when all others have lines that stand in the way. In the end all are zeros, and nobody's. */
 static void test_bits(void **unused) {
     (void)unused;
     static struct slab *slabs[MANY_SLABS];
@@ -170,8 +170,8 @@ static void test_touched(void **unused) {
     assert_int_equal(slab_touched(slab), SLOT_PARTS / 2 + 1);
 }
 
-/* Of one segment's free slots: those in memory first, in part last, untouched ones when there are no others; in part alone when
- * that is wanted. */
+/* Of one segment's free slots: those in memory first, in part last, untouched ones when there are no others; in part alone
+ * when that is wanted. */
 static void test_parts(void **unused) {
     (void)unused;
     struct slots whole = depot_take(1), part = depot_take(1), twice = depot_take(1);
@@ -211,8 +211,8 @@ static unsigned resident_around(const void *block) {
     return count;
 }
 
-/* A class's first slab may stay its last: where only slots that are in memory whole are free it gets one whose pages went back. The next one
- * does not, however few there were. */
+/* A class's first slab may stay its last: where only slots that are in memory whole are free it gets one whose pages went
+ * back. The next one does not, however few there were. */
 static void test_last_trimmed(void **unused) {
     (void)unused;
     enum { COUNT = 2048, SIZE = 1024, OTHER = 640 };
@@ -232,9 +232,9 @@ static void test_last_trimmed(void **unused) {
     while (count > 0) weft_free(blocks[--count]);
 }
 
-static uintptr_t slot_used_by(weft_heap *heap, size_t size, unsigned count) {
+static uintptr_t slot_used_by(weft_arena *heap, size_t size, unsigned count) {
     void *block = NULL;
-    while (count-- > 0) block = weft_heap_alloc(heap, size);
+    while (count-- > 0) block = weft_arena_alloc(heap, size);
     assert_non_null(block);
     return (uintptr_t)block / SLOT_BYTES;
 }
@@ -242,18 +242,18 @@ static uintptr_t slot_used_by(weft_heap *heap, size_t size, unsigned count) {
 /* Who has a few blocks of a class gets the slot of which one before had little, not the one that is in memory whole. */
 static void test_parts_taken(void **unused) {
     (void)unused;
-    weft_heap *little, *much, *next;
+    weft_arena *little, *much, *next;
     depot_purge(true);
-    assert_int_equal(weft_heap_create(&little), WEFT_OK);
-    assert_int_equal(weft_heap_create(&much), WEFT_OK);
+    assert_int_equal(weft_arena_create(&little), WEFT_OK);
+    assert_int_equal(weft_arena_create(&much), WEFT_OK);
     uintptr_t part = slot_used_by(little, 512, 1), whole = slot_used_by(much, 512, 128);
     assert_int_not_equal(part, whole);
-    weft_heap_destroy(&little);
-    weft_heap_destroy(&much);
-    assert_int_equal(weft_heap_create(&next), WEFT_OK);
+    weft_arena_destroy(&little);
+    weft_arena_destroy(&much);
+    assert_int_equal(weft_arena_create(&next), WEFT_OK);
     assert_int_equal(slot_used_by(next, 256, 1), part);
     assert_int_equal(slot_used_by(next, 512, 128), whole);
-    weft_heap_destroy(&next);
+    weft_arena_destroy(&next);
 }
 
 /* ---- blocks that go home ------------------------------------------------------------------------------------------ */

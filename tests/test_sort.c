@@ -139,7 +139,7 @@ struct cancelling {
 };
 static int compare_cancelling(const void *left, const void *right, void *context) {
     struct cancelling *c = context;
-    if (atomic_fetch_add(&c->comparisons, 1) == c->limit) REQUIRE(weft_cancel(c->pool, c->group) == WEFT_OK);
+    if (atomic_fetch_add(&c->comparisons, 1) == c->limit) REQUIRE(weft_group_cancel(c->pool, c->group) == WEFT_OK);
     return compare_keys(left, right, NULL);
 }
 static int sort_task(void *payload, weft_worker *self) {
@@ -158,7 +158,7 @@ static void test_cancelled(void **state) {
             struct cancelling c = {.count = count, .group = &group, .pool = pool, .limit = limit}, *pointer = &c;
             c.items = make_items(count, 8, RANDOM);
             assert_int_equal(weft_submit(pool, &group, sort_task, &pointer, sizeof pointer), WEFT_OK);
-            weft_wait(pool, &group);
+            weft_group_wait(pool, &group);
             REQUIRE(c.result == WEFT_OK || c.result == WEFT_ECANCELED);
             check_all_there(c.items, count, 8);
             if (c.result == WEFT_OK) check_sorted(c.items, count, 8);

@@ -92,7 +92,7 @@ static void test_first_error(void **state) {
 
 static int cancel_tile(const weft_tile *tile, void *context, weft_worker *self) {
     (void)tile;
-    return weft_cancel(weft_worker_pool(self), context);
+    return weft_group_cancel(weft_worker_pool(self), context);
 }
 static int cancelled_task(void *payload, weft_worker *self) {
     const weft_tiles tiles = {{0, 1000, 1}, {0, 1000, 1}};
@@ -104,7 +104,7 @@ static void test_cancelled(void **state) {
     weft_pool *pool = make_pool(2);
     weft_group group = WEFT_GROUP_INIT, *it = &group;
     assert_int_equal(weft_submit(pool, &group, cancelled_task, &it, sizeof it), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_ECANCELED);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_ECANCELED);
     end_pool(pool);
 }
 

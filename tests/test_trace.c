@@ -48,7 +48,7 @@ static int traced_leaf(void *payload, weft_worker *self) {
 static void run_leaves(weft_pool *pool, unsigned count) {
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned i = 0; i < count; i++) REQUIRE(weft_submit(pool, &group, traced_leaf, &i, sizeof i) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
 }
 
 /* ---- cases -------------------------------------------------------------------------------------------------------- */
@@ -63,7 +63,11 @@ static void test_every_task(void **state) {
     run_leaves(pool, 50);
     char *text = timeline_of(pool);
     assert_int_equal(count_of(text, "\"cat\":\"task\",\"name\":\"traced_leaf\""), 100);
+    assert_int_equal(count_of(text, "\"name\":\"process_name\",\"args\":{\"name\":\"weft\"}"), 1);
     assert_int_equal(dropped_of(text), 0);
+    assert_int_equal(count_of(text, ",\n{\"ph\":\""), count_of(text, "{\"ph\":\"") - 1);
+    assert_int_equal(count_of(text, "\"thread_sort_index\",\"args\":{\"sort_index\":"), count_of(text, "\"thread_name\""));
+    assert_true(count_of(text, "\"thread_name\"") >= 3);
     free(text);
     assert_int_equal(weft_trace_start(pool), WEFT_OK); /* anew */
     run_leaves(pool, 7);
@@ -88,7 +92,7 @@ static void test_nothing_recorded(void **state) {
 static void test_bounded(void **state) {
     (void)state;
     weft_config config = config_of(1);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.trace_events = 100; /* 128 */
     weft_pool *pool = make_pool_with(&config);
     weft_config in_force = config_of(0);
@@ -110,7 +114,7 @@ static int tree(void *payload, weft_worker *self) {
     weft_group group = WEFT_GROUP_INIT;
     if (depth-- == 0) return 0;
     for (int i = 0; i < 2; i++) REQUIRE(weft_submit(weft_worker_pool(self), &group, tree, &depth, sizeof depth) == WEFT_OK);
-    return weft_wait(weft_worker_pool(self), &group);
+    return weft_group_wait(weft_worker_pool(self), &group);
 }
 
 static int loop_body(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -153,7 +157,7 @@ static void test_kinds(void **state) {
     unsigned depth = 5;
     atomic_uint inside = 0;
     assert_int_equal(weft_submit(pool, &group, tree, &depth, sizeof depth), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, loop_body, &inside), WEFT_OK);
     uint64_t woken = stats_of(pool).woken;
     for (int i = 0; i < 100 && stats_of(pool).woken < woken + 3; i++) {
@@ -185,12 +189,12 @@ static int hoard(void *payload, weft_worker *self) {
 static void test_steals(void **state) {
     (void)state;
     weft_config config = config_of(2);
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_trace_start(pool), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, hoard, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     char *text = timeline_of(pool);
     assert_int_equal(count_of(text, "\"name\":\"count_task\""), 5);
     assert_true(count_of(text, "\"cat\":\"claim\",\"name\":\"steal\",\"args\":{\"tasks\":") >= 1);
@@ -291,8 +295,8 @@ static void test_one_file(void **state) {
     unlink(counters);
 }
 
-/* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines, the timeline and the counters stand one
- * after another. */
+/* Standard error is a file here, without O_APPEND, as the shell's 2> makes one: lines, the timeline and the counters stand
+ * one after another. */
 static int child_says(void *argument) {
     FILE *log = freopen(argument, "w", stderr);
     if (log == NULL || setvbuf(log, NULL, _IONBF, 0) != 0) return 1;
@@ -322,6 +326,27 @@ static void test_own_stream(void **state) {
     unlink(file);
 }
 
+/* Of a name what JSON would have escaped is shown as a question mark. */
+static void test_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *shown;
+    } all[] = {{" ~!#[]", "\"name\":\" ~!#[]\""},
+               {"a\nb\"c\\d\x1f", "\"name\":\"a?b?c?d?\""},
+               {"\x7f\xc3\xa4", "\"name\":\"???\""}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_config config = config_of(1);
+        config.name = all[i].name;
+        weft_pool *pool = make_pool_with(&config);
+        assert_int_equal(weft_trace_start(pool), WEFT_OK);
+        run_leaves(pool, 1);
+        char *text = timeline_of(pool);
+        assert_int_equal(count_of(text, all[i].shown), 1);
+        free(text);
+        end_pool(pool);
+    }
+}
+
 static void test_bad_arguments(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1), *none = NULL;
@@ -332,7 +357,10 @@ static void test_bad_arguments(void **state) {
     assert_int_equal(weft_trace_write(pool, -1), WEFT_EINVAL);
     assert_int_equal(weft_trace_write(pool, 1000000), WEFT_EINVAL);
     assert_int_equal(weft_trace_save(pool, NULL), WEFT_EINVAL);
-    assert_int_equal(weft_trace_save(NULL, path), WEFT_EINVAL);
+    char not_made[] = "/tmp/weft-trace-none-XXXXXX";
+    REQUIRE(mkdtemp(not_made) != NULL && rmdir(not_made) == 0); /* a name that nothing has */
+    assert_int_equal(weft_trace_save(NULL, not_made), WEFT_EINVAL);
+    assert_int_equal(unlink(not_made), -1);
     assert_int_equal(weft_trace_save(pool, "/nowhere/at/all"), WEFT_EINVAL);
     end_pool(pool);
     weft_config config = config_of(1);
@@ -419,11 +447,13 @@ int main(int argc, char **argv) {
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task),    cmocka_unit_test(test_nothing_recorded), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_steals),           cmocka_unit_test(test_on_and_off),
-        cmocka_unit_test(test_config),        cmocka_unit_test(test_one_file),         cmocka_unit_test(test_own_stream),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_forked_child),     cmocka_unit_test(test_reduction),
-        cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_every_task),    cmocka_unit_test(test_nothing_recorded),
+        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_steals),        cmocka_unit_test(test_on_and_off),
+        cmocka_unit_test(test_config),        cmocka_unit_test(test_one_file),
+        cmocka_unit_test(test_own_stream),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_reduction),     cmocka_unit_test(test_pipe),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

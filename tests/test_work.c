@@ -48,12 +48,12 @@ static void crowd_submit(weft_pool *pool, weft_group *group, crowd *c, unsigned 
 static void warm_up(weft_pool *pool, unsigned tasks) {
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned i = 0; i < tasks; i++) REQUIRE(weft_submit(pool, &group, empty_task, NULL, 0) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
 }
 
 static weft_pool *pool_without_help(uint32_t workers, uint32_t flags) {
     weft_config config = config_of(workers);
-    config.flags = flags | WEFT_NO_HELP;
+    config.flags = flags | WEFT_POOL_NO_HELP;
     return make_pool_with(&config);
 }
 
@@ -67,7 +67,7 @@ static void crowd_rounds(uint32_t workers, unsigned others, unsigned tiny, uint3
         crowd_init(&c, blockers, others);
         warm_up(pool, tiny);
         crowd_submit(pool, &group, &c, round % (others + 1));
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -76,7 +76,7 @@ static void test_first_blocks_until_the_rest_ran(void **state) {
     (void)state;
     crowd_rounds(2, 7, 0, 0);
     crowd_rounds(2, 7, 3000, 0);
-    crowd_rounds(2, 7, 0, WEFT_ORDERED);
+    crowd_rounds(2, 7, 0, WEFT_POOL_ORDERED);
     crowd_rounds(2, 200, 3000, 0);
 }
 
@@ -84,7 +84,7 @@ static void test_all_but_one_block(void **state) {
     (void)state;
     crowd_rounds(3, 20, 1000, 0);
     crowd_rounds(8, 50, 1000, 0);
-    crowd_rounds(8, 50, 0, WEFT_ORDERED);
+    crowd_rounds(8, 50, 0, WEFT_POOL_ORDERED);
 }
 
 /* The same within the pool: a task submits the others and blocks until they have run. */
@@ -105,7 +105,7 @@ static void test_task_blocks_until_its_own_ran(void **state) {
         crowd_init(&c, 1, 7 + round % 100);
         warm_up(pool, round % 3 * 500);
         assert_int_equal(weft_submit(pool, NULL, inner_task, &pointer, sizeof pointer), WEFT_OK);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -116,7 +116,7 @@ static int wait_in_gate_task(void *payload, weft_worker *self) {
     weft_group below = WEFT_GROUP_INIT;
     weft_pool *pool = weft_worker_pool(self);
     REQUIRE(weft_submit(pool, &below, gate_task, &g, sizeof g) == WEFT_OK);
-    REQUIRE(weft_wait(pool, &below) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &below) == WEFT_OK);
     return 0;
 }
 
@@ -131,10 +131,10 @@ static void test_waiting_task_holds_back_nothing(void **state) {
         warm_up(pool, round % 3 * 1000);
         assert_int_equal(weft_submit(pool, &group, wait_in_gate_task, &pointer, sizeof pointer), WEFT_OK);
         for (int i = 0; i < 20; i++) assert_int_equal(submit_count(pool, &rest, &counter), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &rest), WEFT_OK); /* the gate is still shut */
+        assert_int_equal(weft_group_wait(pool, &rest), WEFT_OK); /* the gate is still shut */
         assert_int_equal(atomic_load(&counter), 20);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     end_pool(pool);
 }
@@ -151,14 +151,14 @@ static void test_very_many_pass_a_blocked_task(void **state) {
     gate_occupy(&g, pool, &blocked);
     for (unsigned batch = 0; batch < BATCHES; batch++) {
         for (unsigned i = 0; i < BATCH; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         if (batch == EARLY) early_bytes = stats_of(pool).queue_bytes;
     }
     assert_true(early_bytes > 0);
     assert_true(stats_of(pool).queue_bytes <= 2 * early_bytes);
     assert_int_equal(atomic_load(&counter), BATCH * BATCHES);
     gate_open(&g);
-    assert_int_equal(weft_wait(pool, &blocked), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &blocked), WEFT_OK);
     end_pool(pool);
 }
 
@@ -168,7 +168,7 @@ static weft_pool *bounded(uint32_t workers, uint64_t queue_max, uint32_t full) {
     weft_config config = config_of(workers);
     config.queue_max = queue_max;
     config.full = full;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     return make_pool_with(&config);
 }
 
@@ -182,7 +182,7 @@ static void test_bounded_error(void **state) {
         for (int i = 0; i < 4; i++) assert_int_equal(submit_count(pool, NULL, &counter), WEFT_OK);
         for (int i = 0; i < 4; i++) assert_int_equal(submit_count(pool, NULL, &counter), WEFT_EFULL);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 4);
     }
     end_pool(pool);
@@ -212,9 +212,9 @@ static void test_bounded_run(void **state) {
         for (int i = 0; i < 2; i++) assert_int_equal(submit_count(pool, NULL, &counter), WEFT_OK);
         assert_int_equal(weft_submit(pool, &group, where_task, &pointer, sizeof pointer), WEFT_OK);
         assert_true(w.inline_run); /* "before returning" */
-        assert_int_equal(weft_wait(pool, &group), 31);
+        assert_int_equal(weft_group_wait(pool, &group), 31);
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 2);
     }
     end_pool(pool);
@@ -251,7 +251,7 @@ static void test_bounded_block(void **state) {
         assert_int_equal(atomic_load(&s.submitted), 3);
         gate_open(&g);
         pthread_join(thread, NULL);
-        assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 100);
     }
     end_pool(pool);
@@ -269,7 +269,7 @@ static void test_bounded_block_many(void **state) {
         assert_int_equal(pthread_create(&threads[i], NULL, submit_thread, &submitters[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     assert_int_equal(atomic_load(&counter), THREADS * TASKS);
     end_pool(pool);
 }
@@ -296,7 +296,7 @@ static void test_bounded_from_tasks(void **state) {
             atomic_uint counter = 0, *pointer = &counter;
             for (int i = 0; i < 20; i++)
                 while (weft_submit(pool, NULL, flood_task, &pointer, sizeof pointer) == WEFT_EFULL) sched_yield();
-            assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+            assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
             assert_int_equal(atomic_load(&counter), 2000);
             end_pool(pool);
         }
@@ -399,8 +399,8 @@ static void test_lanes_take_turns(void **state) {
         chain c = {&stops, round % 2 ? &other : NULL}; /* of the same thread, or of another */
         assert_int_equal(weft_submit(pool, &chained, chain_task, &c, sizeof c), WEFT_OK);
         if (c.other == NULL) assert_int_equal(submit_count(pool, &other, &stops), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &chained), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &other), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &chained), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
         assert_int_equal(atomic_load(&stops), 1);
         end_pool(pool);
     }
@@ -448,9 +448,9 @@ static void test_spare_stands_in(void **state) {
         weft_group blocked = WEFT_GROUP_INIT, group = WEFT_GROUP_INIT;
         section_start(&s, &g, pool, &blocked);
         for (int i = 0; i < 20; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK); /* although the only worker is in its section */
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK); /* although the only worker is in its section */
         gate_open(&g);
-        assert_int_equal(weft_wait(pool, &blocked), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &blocked), WEFT_OK);
         assert_int_equal(s.begin, WEFT_OK);
         assert_int_equal(s.end, WEFT_OK);
         assert_int_equal(atomic_load(&counter), 20);
@@ -466,7 +466,7 @@ static void test_spares_are_capped(void **state) {
     enum { SPARES = 2 };
     weft_config config = config_of(1);
     config.spares = SPARES;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     weft_pool *pool = make_pool_with(&config);
     for (int round = 0; round < 100; round++) {
         gate gates[SPARES + 1];
@@ -477,7 +477,7 @@ static void test_spares_are_capped(void **state) {
             section_start(&sections[i], &gates[i], pool, &group);
         }
         for (int i = 0; i <= SPARES; i++) gate_open(&gates[round % 2 ? i : SPARES - i]);
-        assert_int_equal(weft_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         for (int i = 0; i <= SPARES; i++) {
             assert_int_equal(sections[i].begin, i < SPARES ? WEFT_OK : WEFT_EAGAIN);
             assert_int_equal(sections[i].end, WEFT_OK);
@@ -523,7 +523,7 @@ static void test_unpaired_sections(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
     for (int i = 0; i < 200; i++) assert_int_equal(weft_submit(pool, NULL, unpaired_task, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_wait(pool, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
     assert_int_equal(weft_block_begin(NULL), WEFT_EINVAL);
     assert_int_equal(weft_block_end(NULL), WEFT_EINVAL);
     end_pool(pool);
@@ -576,7 +576,7 @@ static void storm_rounds(weft_pool *pool, unsigned rounds) {
         weft_group group = WEFT_GROUP_INIT;
         for (unsigned i = 0; i < 1 + round % 50; i++) assert_int_equal(submit_count(pool, &group, &counter), WEFT_OK);
         enum weft_help help = round % 2 ? WEFT_HELP_NONE : WEFT_HELP_BELOW;
-        assert_int_equal(weft_wait_until(pool, &group, help, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, help, 0), WEFT_OK);
         assert_int_equal(atomic_load(&counter), 1 + round % 50);
         if (round % 100 == 0) nap(); /* all go to sleep */
     }

@@ -18,7 +18,7 @@ static int encode_frame(void *payload, weft_worker *self) {
     weft_group rows = WEFT_GROUP_INIT;
     for (uint64_t ns = 2000; ns < 40000; ns += 4000)
         REQUIRE(weft_submit(weft_worker_pool(self), &rows, encode_row, &ns, sizeof ns) == WEFT_OK);
-    return weft_wait(weft_worker_pool(self), &rows);
+    return weft_group_wait(weft_worker_pool(self), &rows);
 }
 
 static int filter_lines(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -68,7 +68,7 @@ int main(void) {
         weft_group frames = WEFT_GROUP_INIT;
         for (int i = 0; i < 3; i++) REQUIRE(weft_submit(pool, &frames, encode_frame, NULL, 0) == WEFT_OK);
         REQUIRE(weft_for(pool, (weft_range){0, 100, 1}, filter_lines, NULL) == WEFT_OK);
-        REQUIRE(weft_wait(pool, &frames) == WEFT_OK);
+        REQUIRE(weft_group_wait(pool, &frames) == WEFT_OK);
         nap();
     }
     run_graph(pool);

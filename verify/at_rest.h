@@ -4,7 +4,7 @@
 #define WEFT_EXPLORE_AT_REST_H
 
 #include "explore.h"
-#include "worker.h"
+#include "patterns/state.h"
 
 /* Every wait, join and loop has returned; the pool's own threads may run, and find nothing. */
 INLINE void expect_nobody_inside(const weft_pool *pool) {
@@ -13,8 +13,8 @@ INLINE void expect_nobody_inside(const weft_pool *pool) {
         const struct weft_worker *seat = worker_seat(pool, i);
         if (seat == NULL) continue;
         EXPECT(load_rlx(&seat->wait_id) == 0 && load_rlx(&seat->wait_helps) == 0);
-        EXPECT(load_rlx(&seat->forks.sleeps) == 0 && load_rlx(&seat->forks.waits_for) == NULL);
-        EXPECT(load_rlx(&seat->forks.current) == NULL && load_rlx(&seat->inside) == 0);
+        EXPECT(load_rlx(&forks_of(seat)->sleeps) == 0 && load_rlx(&forks_of(seat)->waits_for) == NULL);
+        EXPECT(load_rlx(&forks_of(seat)->current) == NULL && load_rlx(&seat->inside) == 0);
         EXPECT(seat->blocking == 0 && seat->guest_calls == 0 && !seat->offers);
     }
     EXPECT(load_rlx(&pool->guests) == 0 && load_rlx(&pool->guests_asleep) == 0 &&

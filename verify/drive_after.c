@@ -1,7 +1,7 @@
 /* drive_after.c: tasks that start when a group has finished, in a whole pool. What the first group's tasks wrote in plain
  * memory is there when they start; nobody sleeps for ever. */
 #include "explore.h"
-#include "task.h"
+#include "sched/task.h"
 #include "weft.h"
 
 #include <string.h>
@@ -59,13 +59,13 @@ static void setup_flags(uint32_t workers, uint32_t flags) {
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
 }
 static void setup(void) { setup_flags(1, 0); }
-static void setup_no_help(void) { setup_flags(1, WEFT_NO_HELP); }
-static void setup_two(void) { setup_flags(2, WEFT_NO_HELP); }
+static void setup_no_help(void) { setup_flags(1, WEFT_POOL_NO_HELP); }
+static void setup_two(void) { setup_flags(2, WEFT_POOL_NO_HELP); }
 
 static void wait_for_both(void) {
-    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
     EXPECT(world.started == world.accepted);
-    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK);
 }
 static void check(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
@@ -100,16 +100,16 @@ static void setup_begun(void) {
 }
 static void hold_and_wait(void) {
     hold();
-    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
     EXPECT(world.started == world.accepted);
 }
-static void wait_for_first(void) { EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK); }
+static void wait_for_first(void) { EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK); }
 EXPLORE_DRIVER(after_waiter, .about = "one thread waits for the group, another comes after it", .setup = setup_begun,
                .threads = {wait_for_first, hold_and_wait}, .check = check, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- a submission that is taken back is the last change of the counts --------------------------------------------- */
 
-static void cancel_first(void) { EXPECT(weft_cancel(world.pool, &world.first) == WEFT_OK); }
+static void cancel_first(void) { EXPECT(weft_group_cancel(world.pool, &world.first) == WEFT_OK); }
 static void submit_late(void) {
     uint32_t *at = &world.written[1];
     for (int i = 0; i < 2; i++) {
@@ -140,11 +140,11 @@ static void hold_counting(void) {
     const weft_after after = {&world.first, &world.then};
     EXPECT(weft_submit_after(world.pool, after, count_task, NULL, 0) == WEFT_OK);
     world.accepted++;
-    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
     EXPECT(world.started == 1);
 }
 static void check_cancelled(void) {
-    int error = weft_wait(world.pool, &world.first);
+    int error = weft_group_wait(world.pool, &world.first);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
     check();
 }
@@ -153,7 +153,7 @@ EXPLORE_DRIVER(after_undo, .about = "a stranger's submission to a cancelled grou
                .flags = EXPLORE_NO_RESCUE);
 
 static void wait_cancelled(void) {
-    int error = weft_wait(world.pool, &world.first);
+    int error = weft_group_wait(world.pool, &world.first);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
 }
 EXPLORE_DRIVER(after_undo_wait, .about = "the same, and a plain wait", .setup = setup_begun,
@@ -171,7 +171,7 @@ static int first_and_then(void *payload, weft_worker *self) {
 static void submit_inside(void) {
     weft_group group = WEFT_GROUP_INIT;
     EXPECT(weft_submit(world.pool, &group, first_and_then, NULL, 0) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
 }
 EXPLORE_DRIVER(after_inside, .about = "the only worker waits for a continuation", .setup = setup, .threads = {submit_inside},
                .check = check);
@@ -179,7 +179,7 @@ EXPLORE_DRIVER(after_inside, .about = "the only worker waits for a continuation"
 /* A sleeping waiter that can help only since another thread has made its group come after. */
 static int wait_for_then(void *payload, weft_worker *self) {
     EXPECT(payload == NULL && self != NULL);
-    int error = weft_wait(weft_worker_pool(self), &world.then);
+    int error = weft_group_wait(weft_worker_pool(self), &world.then);
     if (error != WEFT_OK) explore_fail("expected the wait to work: %s", weft_strerror(error));
     return 0;
 }
@@ -198,7 +198,7 @@ EXPLORE_DRIVER(after_helper, .about = "the only worker sleeps in a wait that com
 
 /* A task of `first` waits for `then`, while somebody would have `then` wait for `first`: one of the two is refused. */
 static int waiting_task(void *payload, weft_worker *self) {
-    int error = weft_wait(weft_worker_pool(self), &world.then);
+    int error = weft_group_wait(weft_worker_pool(self), &world.then);
     EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
     if (error == WEFT_EDEADLK) world.started += 10;
     (void)payload;
@@ -212,8 +212,8 @@ static void submit_waiting(void) {
     int error = weft_submit_after(world.pool, after, then_task, &world.submitted, sizeof world.submitted);
     EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
     explore_observe(error == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
 }
 static void check_circle(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
 EXPLORE_DRIVER(after_circle, .about = "a circle closed around a wait", .setup = setup, .threads = {submit_waiting},
@@ -249,8 +249,8 @@ static void submit_graph(void) {
     int error = weft_submit_after(world.pool, after, then_task, &world.submitted, sizeof world.submitted);
     EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
     explore_observe(error == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.then) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.then) == WEFT_OK);
     if (world.started >= 10) explore_observe(2);
 }
 EXPLORE_DRIVER(after_circle_graph, .about = "a circle closed by the caller of a graph, who insists", .setup = setup_two,

@@ -1,9 +1,9 @@
-/* drive_again.c: the last of something, and what is used again: a claim that is offered inside its last task; segments that a
- * lane has too many of; a lane found empty that has tasks again before another group asks for one. */
+/* drive_again.c: the last of something, and what is used again: a claim that is offered inside its last task; segments that
+ * a lane has too many of; a lane found empty that has tasks again before another group asks for one. */
 #include "at_rest.h"
-#include "find.h"
-#include "pool.h"
-#include "task.h"
+#include "sched/find.h"
+#include "front.h"
+#include "sched/task.h"
 
 #include <string.h>
 
@@ -135,7 +135,7 @@ static uint32_t submit(uint32_t group) {
     return number;
 }
 static void wait_group(uint32_t group, enum weft_help help) {
-    EXPECT(weft_wait_until(world.pool, &world.group[group], help, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, &world.group[group], help, 0) == WEFT_OK);
 }
 static bool is_not_of_two(const void *context, uint32_t record) {
     (void)context;
@@ -166,8 +166,8 @@ EXPLORE_DRIVER(again_lanes, .about = "lanes found empty have tasks again", .setu
 
 /* ---- sections ----------------------------------------------------------------------------------------------------- */
 
-/* Three tasks claimed together; a section begins and ends in each of them. From its end on the runner has the rest for itself, or
- * another has taken it. */
+/* Three tasks claimed together; a section begins and ends in each of them. From its end on the runner has the rest for
+ * itself, or another has taken it. */
 static int task_that_blocks(void *payload, weft_worker *self) {
     EXPECT(++world.run[*(uint32_t *)payload] == 1);
     weft_block_begin(self);
@@ -180,7 +180,7 @@ static void setup_sections(void) {
     EXPECT(weft_config_init(&world.config) == WEFT_OK);
     world.config.workers = 2;
     world.config.spares = 0;
-    world.config.flags = WEFT_NO_HELP;
+    world.config.flags = WEFT_POOL_NO_HELP;
     world.config.spin_ns = WEFT_SPIN_NONE;
     world.pool = pool_make(&world.config);
     EXPECT(world.pool != NULL);

@@ -1,8 +1,8 @@
 /* drive_below.c: whose calls a waiting join runs: those below the call that it waits for, and no others of who runs that. The
  * driver's threads take calls by fork_find, as workers do. */
 #include "at_rest.h"
-#include "fork.h"
-#include "pool.h"
+#include "patterns/fork.h"
+#include "front.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * deadline, does so as often and as late as he likes: the record counts once, and when it has served its next group not at
  * all. */
 #include "explore.h"
-#include "group.h"
+#include "sched/group.h"
 
 #include <string.h>
 
@@ -32,20 +32,20 @@ static void serve(void) {
 }
 static uint32_t flags_now; /* the test's own */
 static void setup(void) {
-    static const uint32_t flags[] = {0, WEFT_URGENT, WEFT_BACKGROUND};
+    static const uint32_t flags[] = {0, WEFT_GROUP_URGENT, WEFT_GROUP_BACKGROUND};
     uint32_t urgent, due;
     memset(&world, 0, sizeof world);
     EXPECT(groups_init(&world.groups, &world.store, 2));
     world.upper = load_rlx(&record_open(&world.groups, 0, 0)->id);
     flags_now = flags[explore_pick(3)];
     open_group(flags_now);
-    EXPECT(counted(&urgent, &due) == (flags_now == WEFT_BACKGROUND) && due == 0);
-    EXPECT(urgent == (flags_now == WEFT_URGENT));
+    EXPECT(counted(&urgent, &due) == (flags_now == WEFT_GROUP_BACKGROUND) && due == 0);
+    EXPECT(urgent == (flags_now == WEFT_GROUP_URGENT));
 }
 static void boost_twice(void) {
     for (int i = 0; i < 2; i++) record_boost(&world.groups, world.record, world.id);
 }
-/* As weft_deadline. */
+/* As weft_group_deadline. */
 static void give_deadline(void) {
     uint64_t id = world.id;
     if (!record_enter(&world.groups, world.record, id)) return;

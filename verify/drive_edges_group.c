@@ -1,6 +1,7 @@
-/* drive_edges_group.c: what group.h promises of one record, call by call, for two groups that it serves one after the other. */
+/* drive_edges_group.c: what group.h promises of one record, call by call, for two groups that it serves one after the
+ * other. */
 #include "explore.h"
-#include "group.h"
+#include "sched/held.h"
 #include "weft.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ static void setup_with(uint32_t flags) {
     EXPECT(world.record == record && world.id > world.before);
 }
 static void setup(void) { setup_with(0); }
-static void setup_urgent(void) { setup_with(WEFT_URGENT); }
+static void setup_urgent(void) { setup_with(WEFT_GROUP_URGENT); }
 static void end(void) { store_end(&world.store); }
 
 /* Numbers of tasks begin anew with each group, at what the line has counted. */
@@ -66,10 +67,10 @@ static void fail(void) {
     record_fail(world.record, 4, 9);
     record_fail(world.record, 4, 10);
     EXPECT(record_error(world.record) == 9);
-    bool cancels = (load_rlx(&world.record->flags) & WEFT_CANCEL_ON_ERROR) != 0;
+    bool cancels = (load_rlx(&world.record->flags) & WEFT_GROUP_CANCEL_ON_ERROR) != 0;
     EXPECT(record_lets_run(world.record, 4) && record_lets_run(world.record, 5) == !cancels);
 }
-static void setup_cancelling(void) { setup_with(WEFT_CANCEL_ON_ERROR); }
+static void setup_cancelling(void) { setup_with(WEFT_GROUP_CANCEL_ON_ERROR); }
 EXPLORE_DRIVER(edge_group_fails, .about = "several tasks fail", .setup = setup_urgent, .threads = {fail}, .check = end);
 EXPLORE_DRIVER(edge_group_fails_all, .about = "several tasks fail, and with them all after the first",
                .setup = setup_cancelling, .threads = {fail}, .check = end);
@@ -127,7 +128,7 @@ static void hurry(void) {
     EXPECT(!record_was_late(world.record));
     record_discard(&world.groups, world.record);
     EXPECT(load_rlx(&world.groups.urgent) == 0 && load_rlx(&world.groups.due) == 0);
-    struct record *again = open(0, WEFT_BACKGROUND);
+    struct record *again = open(0, WEFT_GROUP_BACKGROUND);
     EXPECT(again == world.record && load_rlx(&again->deadline_ns) == 0 && !record_was_late(again));
     EXPECT(load_rlx(&world.groups.background) == 1);
     record_discard(&world.groups, again);

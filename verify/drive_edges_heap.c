@@ -1,5 +1,5 @@
 /* drive_edges_heap.c: the heap's small parts at their edges: a stack whose topmost item was gone and is back. */
-#include "depot.h"
+#include "heap/heap.h"
 #include "explore.h"
 
 #include <string.h>
@@ -67,6 +67,7 @@ static struct {
 static void list_setup(void) {
     memset(&list, 0, sizeof list);
     memset(&depot, 0, sizeof depot);
+    store_rlx(&heaps.decay_ms, -1); /* nothing is given back but by purge */
 }
 
 static uint32_t number_of(struct segment *segment) {
@@ -145,17 +146,26 @@ static void take_part(void) {
     list_take(got);
 }
 
-static bool is_run(uint32_t segment, uint32_t at, uint32_t count, uint32_t align) {
+/* Of slots that are no worse. */
+static bool is_run_of(enum sort worst, uint32_t segment, uint32_t at, uint32_t count, uint32_t align) {
     if (at % align != 0 || at + count > SEGMENT_SLOTS) return false;
     for (uint32_t i = at; i < at + count; i++)
-        if (list.slot[segment][i] == TAKEN) return false;
+        if (list.slot[segment][i] > worst) return false;
     return true;
+}
+static bool is_run(uint32_t segment, uint32_t at, uint32_t count, uint32_t align) {
+    return is_run_of(CLEAN, segment, at, count, align);
+}
+static bool has_run(enum sort worst, uint32_t count, uint32_t align) {
+    for (uint32_t i = 0; i < list.segments; i++)
+        for (uint32_t at = 0; at < SEGMENT_SLOTS; at++)
+            if (is_run_of(worst, i, at, count, align)) return true;
+    return false;
 }
 static void take_run(void) {
     uint32_t count = 1 + explore_pick(6), align = 1u << explore_pick(4);
-    bool is_there = false;
-    for (uint32_t i = 0; i < list.segments; i++)
-        for (uint32_t at = 0; at < SEGMENT_SLOTS; at++) is_there |= is_run(i, at, count, align);
+    bool is_there = has_run(CLEAN, count, align);
+    enum sort worst = has_run(PART, count, align) ? PART : CLEAN;
     struct slots got = depot_take_run(count, align);
     if (got.segment == NULL) { /* no segment has so many beside its head */
         EXPECT(!is_there && bits_find(SLOTS_ALL, count, align) == 0);
@@ -164,8 +174,8 @@ static void take_run(void) {
     uint64_t before = list.segments;
     uint32_t segment = number_of(got.segment), at = (uint32_t)__builtin_ctzll(got.bits);
     EXPECT((list.segments == before) == is_there);
-    EXPECT(is_run(segment, at, count, align) && got.bits == ((UINT64_C(1) << count) - 1) << at);
-    for (uint32_t lower = 0; lower < at; lower++) EXPECT(!is_run(segment, lower, count, align));
+    EXPECT(is_run_of(worst, segment, at, count, align) && got.bits == ((UINT64_C(1) << count) - 1) << at);
+    for (uint32_t lower = 0; lower < at; lower++) EXPECT(!is_run_of(worst, segment, lower, count, align));
     list_take(got);
 }
 

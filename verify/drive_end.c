@@ -1,10 +1,10 @@
-/* drive_end.c: the memory of a group goes when the last wait on it has returned (invariant 8), however many waits there were,
- * while who submitted to it, or completed its last task, may not be back yet. A pool without threads, whose parts the
+/* drive_end.c: the memory of a group goes when the last wait on it has returned (invariant 8), however many waits there
+ * were, while who submitted to it, or completed its last task, may not be back yet. A pool without threads, whose parts the
  * driver's own play. */
 #include "at_rest.h"
-#include "find.h"
-#include "pool.h"
-#include "task.h"
+#include "sched/find.h"
+#include "front.h"
+#include "sched/task.h"
 
 #include <string.h>
 
@@ -63,7 +63,7 @@ static void run_one(void) {
 
 /* The group is nobody's for whoever comes back: it can be used again at once. The last one ends its memory. */
 static void wait_and_leave(enum weft_help help) {
-    EXPECT(weft_wait_until(world.pool, world.first, help, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, world.first, help, 0) == WEFT_OK);
     EXPECT(load_rlx(id_of(world.first)) == 0);
     if (add_acq_rel(drive_end_left, &world.waits, UINT32_MAX) == 1) os_free(world.first);
 }
@@ -97,8 +97,8 @@ static void wait_when_seen(void) {
 EXPLORE_DRIVER(end_submitter, .about = "the group ends under its submitter", .setup = setup_submitter,
                .threads = {submit_first, run_and_wait, wait_when_seen}, .check = check, .flags = EXPLORE_NO_RESCUE);
 
-/* A group that holds a task of another: each ends as its wait returns, while the thread that completed the first one is about
- * to start what that held. */
+/* A group that holds a task of another: each ends as its wait returns, while the thread that completed the first one is
+ * about to start what that held. */
 static void setup_after(void) {
     setup();
     submit(world.first);
@@ -111,7 +111,7 @@ static void run_both(void) {
     run_one();
 }
 static void wait_second(void) {
-    EXPECT(weft_wait_until(world.pool, world.second, WEFT_HELP_NONE, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, world.second, WEFT_HELP_NONE, 0) == WEFT_OK);
     EXPECT(world.ran == 2);
     os_free(world.second);
 }

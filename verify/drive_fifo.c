@@ -1,7 +1,7 @@
 /* drive_fifo.c: a thread of real-time priority comes upon another in the middle of something, on the only CPU. It must
  * let that one go on: by sleeping, or by os_yield. */
 #include "explore.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static void submit(void) {
 }
 static void submit_and_wait(void) {
     submit();
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
 }
 static void setup_group(void) {
     setup();
@@ -85,7 +85,7 @@ static void submit_first(void) {
     explore_fifo(false);
 }
 static void check_group(void) {
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK && world.ran == 3);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK && world.ran == 3);
     destroy();
 }
 EXPLORE_DRIVER(fifo_group, .about = "a submission, then a wait, meet a thread that ends the group", .setup = setup_group,

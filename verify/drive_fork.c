@@ -1,6 +1,6 @@
 /* drive_fork.c: fork-join through the public interface: the inline functions of weft.h, and whoever takes their calls. */
 #include "at_rest.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -12,6 +12,7 @@ static struct {
     uint32_t run[CALLS_MAX]; /* the test's own, like the others */
     uint32_t made;
     weft_worker *caller;
+    weft_worker *parent; /* who runs the call that forked */
     os_word event;
     bool found_empty;
 } world;
@@ -91,7 +92,7 @@ static void create(uint32_t workers, uint32_t flags) {
 }
 static void setup_one(void) { create(1, 0); }
 static void setup_two(void) { create(2, 0); }
-static void setup_two_ordered(void) { create(2, WEFT_ORDERED); }
+static void setup_two_ordered(void) { create(2, WEFT_POOL_ORDERED); }
 static void all_run(void) {
     expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
@@ -137,7 +138,7 @@ EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = 
 /* The offers' count wraps meanwhile. */
 static void one_place_wraps(void) {
     weft_place *here = enter();
-    store_rlx(&world.caller->forks.offer, UINT64_MAX - 3 - 2 * explore_pick(2));
+    store_rlx(&forks_of(world.caller)->offer, UINT64_MAX - 3 - 2 * explore_pick(2));
     weft_leave(here);
     one_place();
 }
@@ -266,7 +267,7 @@ static int await_task(void *payload, weft_worker *self) {
     return 0;
 }
 static void setup_brisk(void) {
-    configure(3, WEFT_NO_HELP);
+    configure(3, WEFT_POOL_NO_HELP);
     world.config.spin_ns = WEFT_SPIN_NONE;
     EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
     store_rlx(&world.pool->brisk, 1);
@@ -277,7 +278,7 @@ static void submit_leaf(void) {
     uint32_t value = 0;
     EXPECT(weft_submit(world.pool, &group, leaf_task, &value, sizeof value) == WEFT_OK);
     EXPECT(weft_submit(world.pool, &group, await_task, &value, sizeof value) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
 }
 EXPLORE_DRIVER(pool_leaf_brisk, .about = "a long leaf in a task, while workers doze", .setup = setup_brisk,
                .threads = {submit_leaf}, .check = all_run, .must_see = 1, .steps_max = 20000);
@@ -346,7 +347,7 @@ static void submit_looping(void) {
     uint32_t value = 0;
     EXPECT(weft_submit(world.pool, &group, looping_task, &value, sizeof value) == WEFT_OK);
     explore_step();
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
 }
 EXPLORE_DRIVER(fork_loop_waited, .about = "a loop in a task that is waited for", .setup = setup_one,
                .threads = {submit_looping}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -434,8 +435,8 @@ static void two_wanted(void) {
 EXPLORE_DRIVER(fork_leaf_two, .about = "the same, two calls, two workers", .setup = setup_two, .threads = {two_wanted},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* Each of two calls ends when both have begun, again and again: who comes back for the next is no scout, and the other worker
- * may be falling asleep. */
+/* Each of two calls ends when both have begun, again and again: who comes back for the next is no scout, and the other
+ * worker may be falling asleep. */
 static uint32_t meeting(weft_place *here, struct call call) {
     uint32_t result = note(here, &call);
     uint32_t both = (add_rel(drive_fork_meets, &world.event, 1) & ~1u) + 2;
@@ -469,7 +470,7 @@ static uint32_t waits(weft_place *here, struct call call) {
     weft_group group = WEFT_GROUP_INIT;
     uint32_t value = 0;
     EXPECT(weft_submit(world.pool, &group, plain_task, &value, sizeof value) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
     return note(here, &call);
 }
 WEFT_FORK(waits, uint32_t, struct call)
@@ -489,10 +490,39 @@ static void submit_forking(void) {
     weft_group group = WEFT_GROUP_INIT;
     uint32_t value = 0;
     EXPECT(weft_submit(world.pool, &group, forking_task, &value, sizeof value) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
 }
 EXPLORE_DRIVER(fork_in_task, .about = "a task forks, its calls submit and wait", .setup = setup_two,
                .threads = {submit_forking}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
+
+/* Where outside threads do not help, a join of theirs runs nothing that was forked in the call it waits for. */
+static uint32_t kin(weft_place *here, struct call call);
+WEFT_FORK(kin, uint32_t, struct call)
+static uint32_t kin(weft_place *here, struct call call) {
+    weft_worker *self = weft_place_worker(here);
+    EXPECT(self != world.caller || call.depth > 0 || world.parent == self);
+    if (call.depth > 0) {
+        struct call below = call_new(0);
+        weft_worker *outer = world.parent;
+        world.parent = self;
+        kin_fork(here, &below);
+        for (int i = 0; i < 30; i++) os_pause();
+        call_end(&below, kin_join(here, &below));
+        world.parent = outer;
+    }
+    return note(here, &call);
+}
+static void family(void) {
+    weft_place *here = enter();
+    struct call call = call_new(1);
+    kin_fork(here, &call);
+    for (int i = 0; i < 30; i++) os_pause();
+    call_end(&call, kin_join(here, &call));
+    weft_leave(here);
+}
+static void setup_no_help(void) { create(1, WEFT_POOL_NO_HELP); }
+EXPLORE_DRIVER(fork_no_help, .about = "a thread from outside joins, and may not help", .setup = setup_no_help,
+               .threads = {family}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* Destroyed while a thread from outside is inside. */
 static void enter_and_tell(void) {

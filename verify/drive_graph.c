@@ -1,6 +1,6 @@
 /* drive_graph.c: graphs run by a whole pool. Each node reads what those before it wrote, in plain memory. */
 #include "explore.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static int node_fn(void *context, weft_worker *self) {
     if (item->waits) {
         weft_group group = WEFT_GROUP_INIT;
         EXPECT(weft_submit(weft_worker_pool(self), &group, empty_task, NULL, 0) == WEFT_OK);
-        EXPECT(weft_wait(weft_worker_pool(self), &group) == WEFT_OK);
+        EXPECT(weft_group_wait(weft_worker_pool(self), &group) == WEFT_OK);
     }
     for (int i = 0; item->dawdles && i < 60 && load_rlx(&world.pool->park.word[0].helpers) == 0; i++) os_pause();
     if (item->sends) {
@@ -157,6 +157,37 @@ static void setup_waiting(void) {
 EXPLORE_DRIVER(graph_waits, .about = "nodes that submit and wait", .setup = setup_waiting, .threads = {run_once},
                .check = check_whole, .flags = EXPLORE_NO_RESCUE);
 
+/* A task runs the graph, and its nodes wait for the task's group, at most so long: each is refused, not late. */
+static weft_group around; /* the test's own */
+static int waits_around(void *context, weft_worker *self) {
+    (void)self;
+    world.items[(struct item *)context - world.items].runs++;
+    EXPECT(weft_group_wait_until(world.pool, &around, WEFT_HELP_BELOW, os_now_ns() + 1000) == WEFT_EDEADLK);
+    return 0;
+}
+static int runs_graph(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    world.rounds++;
+    return weft_graph_run(world.pool, world.graph);
+}
+static void submit_run(void) {
+    const uint32_t payload = 1;
+    EXPECT(weft_submit(world.pool, &around, runs_graph, &payload, sizeof payload) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &around) == WEFT_OK);
+}
+static void setup_around(void) {
+    setup_pool(1);
+    around = (weft_group)WEFT_GROUP_INIT;
+    AT_LAST(weft_graph_destroy(&world.graph));
+    AT_LAST(weft_graph_create(&world.graph));
+    for (uint32_t i = 0; i < NODES; i++)
+        AT_LAST(weft_graph_add(world.graph, &world.nodes[i], waits_around, &world.items[i]));
+    edge(0, 1);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_around, .about = "nodes that wait for the group of the task that runs their graph",
+               .setup = setup_around, .threads = {submit_run}, .check = check_whole, .flags = EXPLORE_NO_RESCUE);
+
 /* Without memory for a region the nodes are published as tasks, and without memory for those kept. */
 static uint64_t tasks_run(void) {
     uint64_t tasks = 0;
@@ -170,7 +201,7 @@ static void run_poor(void) {
     int error;
     weft_group group = WEFT_GROUP_INIT; /* what is made for any task is there then, and the next is a block of its own */
     AT_LAST(weft_submit(world.pool, &group, empty_task, NULL, 0));
-    AT_LAST(weft_wait(world.pool, &group));
+    AT_LAST(weft_group_wait(world.pool, &group));
     while (store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE) == NULL) explore_step();
     uint64_t before = tasks_run();
     while ((error = weft_graph_run(world.pool, world.graph)) == WEFT_ENOMEM) explore_step();
@@ -191,7 +222,7 @@ EXPLORE_DRIVER(graph_kept, .about = "the same, where the queue has little room",
 
 /* The caller only sleeps. */
 static void setup_no_help(void) {
-    setup_flags(2, WEFT_NO_HELP);
+    setup_flags(2, WEFT_POOL_NO_HELP);
     for (uint32_t i = 1; i < NODES; i++) edge(i / 4, i);
     EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
 }

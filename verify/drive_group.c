@@ -1,7 +1,7 @@
 /* drive_group.c: counting and ending groups. What a task writes lies in memory that the waiter releases as soon as its wait
  * returns; a task of a group must not run after that; the record then serves the next group. */
 #include "explore.h"
-#include "group.h"
+#include "sched/group.h"
 
 #include <string.h>
 
@@ -419,7 +419,7 @@ static void fail_2(void) { record_fail(world.record, 2, 9); }
 static void fail_2_lower(void) { record_fail(world.record, 2, -8); }
 static void fail_setup(void) {
     group_setup();
-    store_rlx(&world.record->flags, WEFT_CANCEL_ON_ERROR);
+    store_rlx(&world.record->flags, WEFT_GROUP_CANCEL_ON_ERROR);
 }
 static void fail_check(void) {
     EXPECT(record_error(world.record) == -8);

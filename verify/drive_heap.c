@@ -1,7 +1,7 @@
 /* drive_heap.c: slabs between threads: remote frees, orphans and their adoption, the depot, empty slabs taken by others. */
 #include "explore.h"
-#include "heap.h"
-#include "kept.h"
+#include "heap/heap.h"
+#include "heap/kept.h"
 
 #include <string.h>
 
@@ -496,41 +496,129 @@ static void lru_check(void) {
 EXPLORE_DRIVER(heap_empties, .about = "others take what the owner pops", .setup = lru_setup,
                .threads = {lru_owner, seen_all, seen_all}, .check = lru_check);
 
+/* Segments become hollow while slots are taken, written and put back: a slot that is taken is mapped. */
+static void slot_use(void) {
+    for (int i = 0; i < 2; i++) {
+        const struct segment *hollow = depot_all();
+        while (hollow != NULL && !load_rlx(&hollow->hollow)) hollow = load_rlx(&hollow->older);
+        struct slots got = depot_take_run(1 + explore_pick(2), 1);
+        EXPECT(got.segment != NULL);
+        if (got.segment == hollow) explore_observe(1);
+        uint32_t *word = (uint32_t *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+        plain_write(word, sizeof *word);
+        EXPECT(got.dirty != 0 || *word == 0);
+        depot_soil(got);
+        *word = 1 + explore_self();
+        explore_step();
+        EXPECT(*word == 1 + explore_self());
+        depot_put(got.segment, got.bits);
+    }
+}
+static void hollow_out(void) {
+    for (int i = 0; i < 2; i++)
+        if (depot_hollow() != 0) explore_observe(0);
+}
+static void hollow_check(void) {
+    uint64_t hollows = 0, segments = 0;
+    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older), segments++)
+        hollows += load_rlx(&segment->hollow);
+    EXPECT(hollows == load_rlx(&depot.hollows) && segments == load_rlx(&depot.segments));
+    while (load_rlx(&depot.hollows) != 0) EXPECT(depot_take_run(SEGMENT_SLOTS - HEAD_SLOTS, 1).segment != NULL);
+    EXPECT(segments == load_rlx(&depot.segments));
+}
+EXPLORE_DRIVER(heap_hollow, .about = "segments without blocks lose their slots and get them back", .setup = heaps_reset,
+               .threads = {slot_use, hollow_out, slot_use}, .check = hollow_check, .must_see = 3);
+
+/* Two want a segment, and one is hollow. */
+static void hollow_setup(void) {
+    heaps_reset();
+    struct slots got = depot_take(1);
+    depot_put(got.segment, got.bits);
+    EXPECT(depot_hollow() != 0);
+}
+static void take_all_slots(void) { EXPECT(depot_take_run(SEGMENT_SLOTS - HEAD_SLOTS, 1).segment != NULL); }
+static void filled_check(void) {
+    EXPECT(load_rlx(&depot.hollows) == 0 && load_rlx(&depot.segments) == 2);
+    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+        EXPECT(!load_rlx(&segment->hollow) && (load_rlx(&segment->free) & ~LISTED) == 0);
+}
+EXPLORE_DRIVER(heap_hollow_filled, .about = "a hollow segment is filled by one of two", .setup = hollow_setup,
+               .threads = {take_all_slots, take_all_slots}, .check = filled_check);
+
 /* ---- kept mappings ------------------------------------------------------------------------------------------------ */
 
-/* Two places; a turn of decay sees what is kept while it is taken and put back. */
-enum { LONG = 3 * SEGMENT_BYTES / 4 };
+/* Two places; a turn of decay sees what is kept while it is taken, in part, and put back. */
+enum { PIECES = 3 };
 
-static void mapping_use(char *start, size_t bytes) {
-    plain_write(start, sizeof(uint32_t));
-    EXPECT(*(uint32_t *)(void *)start == 0);
-    *(uint32_t *)(void *)start = 1 + explore_self();
+static uint32_t *word_in(char *start, size_t piece) { return (uint32_t *)(void *)(start + piece * SEGMENT_BYTES); }
+
+static void range_use(char *start, size_t bytes) {
+    for (size_t i = 0; i < bytes / SEGMENT_BYTES; i++) {
+        plain_write(word_in(start, i), sizeof(uint32_t));
+        EXPECT(*word_in(start, i) == 0);
+        *word_in(start, i) = 1 + explore_self();
+    }
     explore_step();
-    EXPECT(*(uint32_t *)(void *)start == 1 + explore_self());
-    *(uint32_t *)(void *)start = 0;
-    if (!kept_put(start, bytes, (size_t)(1 + explore_pick(2)) * LONG)) os_unmap(start, bytes);
+    for (size_t i = 0; i < bytes / SEGMENT_BYTES; i++) {
+        EXPECT(*word_in(start, i) == 1 + explore_self());
+        *word_in(start, i) = 0;
+    }
 }
-static void mapping_take(void) {
-    size_t bytes = LONG;
-    char *start = kept_take(LONG, &bytes);
+static void range_put(char *start, size_t bytes) {
+    if (!kept_put(start, bytes, (size_t)(1 + explore_pick(PIECES)) * SEGMENT_BYTES)) os_unmap(start, bytes);
+}
+static void range_take(void) {
+    size_t bytes = (size_t)(1 + explore_pick(2)) * SEGMENT_BYTES;
+    char *start = kept_take(bytes);
     if (start != NULL) explore_observe(0);
-    if (start == NULL) start = os_map_aligned(LONG, SEGMENT_BYTES);
-    mapping_use(start, bytes);
+    if (start == NULL) start = kept_gather(bytes);
+    if (start == NULL) start = os_map_aligned(bytes, SEGMENT_BYTES);
+    range_use(start, bytes);
+    if (explore_pick(2) == 0 && kept_take_at(start + bytes, SEGMENT_BYTES)) {
+        explore_observe(1);
+        range_use(start + bytes, SEGMENT_BYTES);
+        bytes += SEGMENT_BYTES;
+    }
+    range_put(start, bytes);
 }
 static void take_twice(void) {
-    mapping_take();
-    mapping_take();
+    range_take();
+    range_take();
+}
+static void kept_setup(void) {
+    EXPECT(
+        kept_put(os_map_aligned((size_t)PIECES * SEGMENT_BYTES, SEGMENT_BYTES), (size_t)PIECES * SEGMENT_BYTES, SIZE_MAX));
 }
 static void kept_turns(void) {
     for (int i = 0; i < 3; i++)
-        if (kept_purge(false) != 0) explore_observe(1);
+        if (kept_purge(false) != 0) explore_observe(2);
+}
+static void kept_gives(void) {
+    for (int i = 0; i < 2; i++)
+        if (kept_give(SEGMENT_BYTES) != 0) explore_observe(2);
 }
 /* What is counted is what is there: when nothing is, as much as may be kept goes in. */
 static void kept_check(void) {
-    EXPECT(kept_bytes() <= (size_t)2 * LONG);
     size_t kept = kept_bytes();
+    EXPECT(kept <= (size_t)2 * PIECES * SEGMENT_BYTES);
     EXPECT(kept_purge(true) == kept && kept_bytes() == 0);
-    EXPECT(kept_put(os_map_aligned(LONG, SEGMENT_BYTES), LONG, LONG));
+    EXPECT(kept_put(os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES), SEGMENT_BYTES, SEGMENT_BYTES));
+    EXPECT(kept_purge(true) == SEGMENT_BYTES);
 }
-EXPLORE_DRIVER(heap_kept, .about = "mappings are kept, taken and seen by decay", .setup = nothing,
-               .threads = {take_twice, kept_turns, take_twice}, .check = kept_check, .must_see = 3);
+EXPLORE_DRIVER(heap_kept, .about = "ranges are kept, split, joined and seen by decay", .setup = kept_setup,
+               .threads = {take_twice, kept_turns, take_twice}, .check = kept_check, .must_see = 7);
+EXPLORE_DRIVER(heap_kept_gives, .about = "ranges are given back in part meanwhile", .setup = kept_setup,
+               .threads = {take_twice, kept_gives, range_take}, .check = kept_check, .must_see = 7);
+
+/* Pieces of a range that come back one by one are one range again. */
+static void pieces_join(void) {
+    char *first = kept_take(SEGMENT_BYTES), *rest = kept_take((size_t)2 * SEGMENT_BYTES);
+    EXPECT(first != NULL && rest == first + SEGMENT_BYTES && kept_bytes() == 0);
+    char *order[] = {first, first + SEGMENT_BYTES, first + (size_t)2 * SEGMENT_BYTES};
+    uint32_t which = explore_pick(3);
+    range_use(first, SEGMENT_BYTES);
+    for (uint32_t i = 0; i < PIECES; i++) EXPECT(kept_put(order[(which + 2 * i) % PIECES], SEGMENT_BYTES, SIZE_MAX));
+    EXPECT(kept_take((size_t)PIECES * SEGMENT_BYTES) == first && kept_bytes() == 0);
+    os_unmap(first, (size_t)PIECES * SEGMENT_BYTES);
+}
+EXPLORE_DRIVER(heap_kept_join, .about = "neighbours become one range", .setup = kept_setup, .threads = {pieces_join});

@@ -1,8 +1,9 @@
 /* drive_heap_threads.c: whole heaps: threads that allocate, free each other's blocks, end, and give memory back. In the end
  * every slot is free again but those of the heaps themselves. */
 #include "explore.h"
-#include "heap.h"
-#include "kept.h"
+#include "heap/heap.h"
+#include "heap/poke.h"
+#include "heap/kept.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { SIZE = 1024, SENT = 3 };
 
 static ATOMIC(uint32_t *) handed[SENT];
 
-static weft_heap *own;
+static weft_arena *own;
 static block_mark mark;
 static uint32_t ended;
 
@@ -140,8 +141,8 @@ EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = s
 EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
                .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
 
-/* What a full cache leaves with its thread (heap_spill.c): handed out once each, home when the thread ends. It frees not only:
- * each overflow is kept but the first, and the last round's is left behind. */
+/* What a full cache leaves with its thread (heap_spill.c): handed out once each, home when the thread ends. It frees not
+ * only: each overflow is kept but the first, and the last round's is left behind. */
 enum { KEPT = CACHE_BLOCKS(SIZE) / 2 * 3, MUCH = CACHE_BLOCKS(SIZE) + KEPT };
 
 static uint64_t times_taken_back(void) { return load_rlx(&heap_mine()->bins[class_of(SIZE)].count[COUNT_FROM_SPILL]); }
@@ -274,10 +275,10 @@ EXPLORE_DRIVER(heap_two, .about = "a thread begins while ended threads' heaps ar
 /* A private heap, whose owner goes on while another thread frees its blocks. */
 static void setup_private(void) {
     setup();
-    EXPECT(weft_heap_create(&own) == WEFT_OK);
+    EXPECT(weft_arena_create(&own) == WEFT_OK);
 }
 static uint32_t *make_own(size_t size, uint32_t color) {
-    uint32_t *block = weft_heap_alloc(own, size);
+    uint32_t *block = weft_arena_alloc(own, size);
     EXPECT(block != NULL);
     plain_write(block, sizeof *block);
     *block = color;
@@ -287,13 +288,13 @@ static void hand_over_own(void) {
     for (uint32_t i = 0; i < SENT; i++) store_rel(Y1, &handed[i], make_own(i == 1 ? MEDIUM_MAX + 1 : SIZE, 100 + i));
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t *block = make_own(SIZE, 200 + i);
-        if (i % 2 == 0) EXPECT(weft_heap_free(own, block) == WEFT_OK);
+        if (i % 2 == 0) EXPECT(weft_arena_free(own, block) == WEFT_OK);
     }
     make_own(MEDIUM_MAX + 1, 300);
 }
 static void check_private(void) {
     take_over();
-    EXPECT(weft_heap_destroy(&own) == WEFT_OK);
+    EXPECT(weft_arena_destroy(&own) == WEFT_OK);
     check();
 }
 EXPLORE_DRIVER(heap_private, .about = "a private heap's blocks are freed by another thread", .setup = setup_private,
@@ -302,12 +303,12 @@ EXPLORE_DRIVER(heap_private, .about = "a private heap's blocks are freed by anot
 /* Private heaps come and go while all LRUs are emptied. */
 static void use_private(void) {
     for (int round = 0; round < 2; round++) {
-        weft_heap *heap;
+        weft_arena *heap;
         uint32_t *blocks[6];
-        EXPECT(weft_heap_create(&heap) == WEFT_OK);
-        for (uint32_t i = 0; i < 6; i++) EXPECT((blocks[i] = weft_heap_alloc(heap, SIZE)) != NULL);
-        for (uint32_t i = 0; i < 5; i++) EXPECT(weft_heap_free(heap, blocks[i]) == WEFT_OK);
-        EXPECT(weft_heap_destroy(&heap) == WEFT_OK);
+        EXPECT(weft_arena_create(&heap) == WEFT_OK);
+        for (uint32_t i = 0; i < 6; i++) EXPECT((blocks[i] = weft_arena_alloc(heap, SIZE)) != NULL);
+        for (uint32_t i = 0; i < 5; i++) EXPECT(weft_arena_free(heap, blocks[i]) == WEFT_OK);
+        EXPECT(weft_arena_destroy(&heap) == WEFT_OK);
     }
 }
 EXPLORE_DRIVER(heap_private_lru, .about = "private heaps end while LRUs are taken", .setup = setup,

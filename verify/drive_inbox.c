@@ -1,7 +1,7 @@
 /* drive_inbox.c: several slabs whose frees were announced and have not all arrived: the owner keeps every one of them in sight,
  * those that wait from the last look and those that come, its own from the start or adopted. */
 #include "explore.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* drive_inside.c: groups that outlive the one above them, and whose tasks a wait may run. */
 #include "explore.h"
-#include "held.h"
-#include "pool.h"
-#include "task.h"
+#include "sched/held.h"
+#include "front.h"
+#include "sched/task.h"
 #include "weft.h"
 
 #include <string.h>
@@ -53,13 +53,13 @@ static void setup(void) {
     EXPECT(world.pool != NULL);
     lower_ran = 0;
 }
-static void wait_upper(void) { EXPECT(weft_wait(world.pool, &world.upper) == WEFT_OK); }
+static void wait_upper(void) { EXPECT(weft_group_wait(world.pool, &world.upper) == WEFT_OK); }
 static void run_and_wait_upper(void) {
     EXPECT(weft_run(world.pool, &world.upper, upper_task, NULL) == WEFT_OK);
     wait_upper();
 }
 static void wait_lower(void) {
-    for (; lower_ran == 0; os_pause()) EXPECT(weft_wait(world.pool, &world.lower) == WEFT_OK);
+    for (; lower_ran == 0; os_pause()) EXPECT(weft_group_wait(world.pool, &world.lower) == WEFT_OK);
 }
 static void check(void) {
     wait_upper();

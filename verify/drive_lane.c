@@ -1,7 +1,7 @@
 /* drive_lane.c: lanes under every kind of claim: growth, positions that wrap, tasks of several cells, segments that go from
  * one lane to another, an owner that leaves. Built with segments of four cells. */
 #include "explore.h"
-#include "lane.h"
+#include "sched/lane.h"
 
 #include <string.h>
 
@@ -138,6 +138,20 @@ static void owner_in_vain(void) {
 }
 EXPLORE_DRIVER(lane_vain, .about = "room that was made and not used", .setup = lane_setup,
                .threads = {owner_in_vain, taker_of_one, taker_of_three}, .check = all_run);
+
+/* The room that was left for another is whole: a taker finds the task before anything else is submitted. */
+static void owner_finds(void) {
+    push(0, 1);
+    make_room(0, 2);
+    push(0, 3);
+    EXPECT(claim_and_run(0, 1, NULL) == 1 && claim_and_run(0, 1, NULL) == 1);
+    make_room(0, 2);
+    make_room(0, 3);
+    push(0, 3);
+    EXPECT(claim_and_run(0, 1, NULL) == 1 && claim_and_run(0, 1, NULL) == 0);
+}
+EXPLORE_DRIVER(lane_vain_found, .about = "the same, and nothing after it", .setup = lane_setup, .threads = {owner_finds},
+               .check = all_run);
 
 static void owner_reuses(void) {
     for (int i = 0; i < 5; i++) {

@@ -1,9 +1,9 @@
 /* drive_late.c: what is rare in fork-join and loops: a thread is late, and what it looked at has moved on. The pools have no
  * threads; the driver's own play helpers. */
 #include "at_rest.h"
-#include "fork.h"
-#include "loop.h"
-#include "pool.h"
+#include "patterns/fork.h"
+#include "patterns/loop.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -57,7 +57,7 @@ static uint32_t leaf(weft_place *here, uint32_t number) {
 WEFT_FORK(leaf, uint32_t, uint32_t)
 
 static void fork_two(void) {
-    make(WEFT_NO_HELP);
+    make(WEFT_POOL_NO_HELP);
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
     for (uint32_t i = 0; i < HELPERS; i++) {
         world.argument[i] = i;
@@ -83,7 +83,7 @@ static uint32_t long_leaf(weft_place *here, uint32_t number) {
     world.is_begun = true;
     for (int i = 0; i < 8; i++) explore_step();
     for (uint32_t i = 0; i < HELPERS; i++)
-        if (load_rlx(&seat_at(i)->forks.waits_for) != NULL) world.is_waiting = true;
+        if (load_rlx(&forks_of(seat_at(i))->waits_for) != NULL) world.is_waiting = true;
     for (int i = 0; i < 20; i++) explore_step();
     return leaf(here, number);
 }
@@ -284,7 +284,7 @@ static uint32_t reader(weft_place *here, struct page page) {
 WEFT_FORK(reader, uint32_t, struct page)
 
 static void setup_again(void) {
-    make(WEFT_NO_HELP);
+    make(WEFT_POOL_NO_HELP);
     EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
 }
 static void fork_again_and_again(void) {

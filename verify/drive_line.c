@@ -1,7 +1,7 @@
 /* drive_line.c: lines of a record: seats that have one of their own, and those that share the last, the first of them not less
  * than the others. */
 #include "explore.h"
-#include "group.h"
+#include "sched/group.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* drive_loop.c: loops through the public interface: the caller, its helpers, errors, loops inside loops. */
 #include "at_rest.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void create(uint32_t workers, uint32_t flags) {
 }
 static void setup_one(void) { create(1, 0); }
 static void setup_two(void) { create(2, 0); }
-static void setup_one_no_help(void) { create(1, WEFT_NO_HELP); }
+static void setup_one_no_help(void) { create(1, WEFT_POOL_NO_HELP); }
 static void destroy(void) {
     expect_nobody_inside(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
@@ -216,7 +216,7 @@ static void setup_strangers(void) {
 }
 static void parting_loop(void) {
     EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, parting_body, NULL) == WEFT_OK);
-    EXPECT(weft_wait_until(world.pool, &strangers, WEFT_HELP_NONE, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, &strangers, WEFT_HELP_NONE, 0) == WEFT_OK);
 }
 EXPLORE_DRIVER(loop_stranger, .about = "a caller helps with nothing but what it waits for", .setup = setup_strangers,
                .threads = {parting_loop}, .check = destroy, .must_see = 1);

@@ -1,8 +1,8 @@
-/* drive_loop_first.c: the chunk that a loop's caller takes before its door opens, the wake that it owes after a body that was
- * short, loops of a body that was short elsewhere, and the same memory used again for another loop. */
-#include "cost.h"
+/* drive_loop_first.c: the chunk that a loop's caller takes before its door opens, the wake that it owes after a body that
+ * was short, loops of a body that was short elsewhere, and the same memory used again for another loop. */
+#include "patterns/cost.h"
 #include "explore.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -94,7 +94,7 @@ static void owed_inside(void) {
 EXPLORE_DRIVER(loop_owed_inside, .about = "the same in the first chunk of a loop", .setup = setup_one,
                .threads = {owed_inside}, .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 2);
 
-/* ---- one body for all loops: it was short with another context, or as often as a few units are trusted not yet ----------- */
+/* ---- one body for all loops: it was short with another context, or as often as a few units are trusted not yet */
 
 static int generic_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)context, (void)self;
@@ -167,7 +167,7 @@ static int failing_body(size_t begin, size_t end, void *context, weft_worker *se
 }
 static int other_body(size_t begin, size_t end, void *context, weft_worker *self) {
     EXPECT(context == &world.run[1]);
-    EXPECT(weft_cancelled(self) == 0 && self->frame->id == world.id && self->frame->index == world.index);
+    EXPECT(weft_worker_cancelled(self) == 0 && self->frame->id == world.id && self->frame->index == world.index);
     EXPECT(begin % 2 == 1 && (end == begin + 2 || end == 14));
     count_runs(begin, end);
     if (self != world.caller) explore_observe(1);
@@ -193,7 +193,7 @@ static int cancelling_body(size_t begin, size_t end, void *context, weft_worker 
     if (begin == 0) {
         world.caller = self;
         for (uint32_t i = 0; i < 8; i++) explore_step();
-        EXPECT(weft_cancel(world.pool, &world.groups[0]) == WEFT_OK);
+        EXPECT(weft_group_cancel(world.pool, &world.groups[0]) == WEFT_OK);
     }
     if (self == world.caller) world.chunks++;
     return 0;
@@ -216,12 +216,12 @@ static int cancel_first(void *payload, weft_worker *self) {
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
     for (uint32_t i = 0; i < INDICES_MAX; i++) EXPECT(world.run[i] == 1 || (error != WEFT_OK && world.run[i] == 0));
     EXPECT(weft_submit(world.pool, &world.groups[1], after_cancel, NULL, 0) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.groups[1]) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.groups[1]) == WEFT_OK);
     return 0;
 }
 static void cancelled(void) {
     EXPECT(weft_submit(world.pool, &world.groups[0], cancel_first, NULL, 0) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.groups[0]) == WEFT_ECANCELED);
+    EXPECT(weft_group_wait(world.pool, &world.groups[0]) == WEFT_ECANCELED);
 }
 EXPLORE_DRIVER(loop_cancel, .about = "a loop is cancelled in its first chunk; its memory serves for another group's loops",
                .setup = setup_two, .threads = {cancelled}, .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 3);

@@ -2,7 +2,7 @@
  * groups that they share and on groups of their own: what no other driver thought of. Each payload is run or cleaned once,
  * what it wrote in plain memory is there for every wait that returned, and nobody sleeps for ever. */
 #include "explore.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 #include <string.h>
 
@@ -135,24 +135,24 @@ static bool has_ended(int error) {
     return error != WEFT_EDEADLK && error != WEFT_ETIMEDOUT && error != WEFT_EAGAIN;
 }
 static void wait(struct caller *caller, weft_group *group) {
-    if (has_ended(weft_wait(world.pool, group))) harvest(caller, group);
+    if (has_ended(weft_group_wait(world.pool, group))) harvest(caller, group);
 }
 static void wait_long(struct caller *caller, weft_group *group) {
     enum weft_help help = (enum weft_help)explore_pick(3);
     uint64_t until_ns = world.times ? os_now_ns() + 1 + explore_pick(3) * UINT64_C(1000) : 0;
-    if (has_ended(weft_wait_until(world.pool, group, help, until_ns))) harvest(caller, group);
+    if (has_ended(weft_group_wait_until(world.pool, group, help, until_ns))) harvest(caller, group);
 }
 
 /* A group of its own, whose memory goes with the wait. */
 static void batch(struct caller *caller) {
     weft_group *group = os_alloc(sizeof *group);
-    *group = (weft_group){.flags = explore_pick(2) == 0 ? 0 : WEFT_CANCEL_ON_ERROR};
+    *group = (weft_group){.flags = explore_pick(2) == 0 ? 0 : WEFT_GROUP_CANCEL_ON_ERROR};
     plain_write(group, sizeof *group);
     caller->is_batch = true;
     submit(caller, group);
     if (explore_pick(2) == 0) submit(caller, group);
     caller->is_batch = false;
-    int error = weft_wait(world.pool, group);
+    int error = weft_group_wait(world.pool, group);
     if (error != WEFT_OK && error != 5) explore_fail("a batch: %s", weft_strerror(error));
     harvest(caller, group);
     os_free(group);
@@ -236,9 +236,9 @@ static void act(struct caller *caller) {
     case 1: submit(caller, group); break;
     case 2: wait(caller, group); break;
     case 3: wait_long(caller, group); break;
-    case 4: no_error(weft_cancel(world.pool, group)); break;
-    case 5: no_error(weft_boost(world.pool, group)); break;
-    case 6: no_error(weft_deadline(world.pool, group, os_now_ns() + 1000)); break;
+    case 4: no_error(weft_group_cancel(world.pool, group)); break;
+    case 5: no_error(weft_group_boost(world.pool, group)); break;
+    case 6: no_error(weft_group_deadline(world.pool, group, os_now_ns() + 1000)); break;
     case 7: submit_after(caller, group, other); break;
     case 8: run(caller, group); break;
     case 9:
@@ -256,7 +256,8 @@ static void act(struct caller *caller) {
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
 static void setup_of(uint32_t workers, uint32_t flags) {
-    static const uint32_t group_flags[] = {0, WEFT_CANCEL_ON_ERROR, WEFT_URGENT, WEFT_BACKGROUND, WEFT_DROP_LATE};
+    static const uint32_t group_flags[] = {0, WEFT_GROUP_CANCEL_ON_ERROR, WEFT_GROUP_URGENT, WEFT_GROUP_BACKGROUND,
+                                           WEFT_GROUP_DROP_LATE};
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&world.config) == WEFT_OK);
     world.config.workers = workers;
@@ -267,19 +268,19 @@ static void setup_of(uint32_t workers, uint32_t flags) {
     world.config.context = &world;
     EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
     graph_make();
-    for (uint32_t i = 0; i < SHARED && (flags & WEFT_ORDERED) == 0; i++)
+    for (uint32_t i = 0; i < SHARED && (flags & WEFT_POOL_ORDERED) == 0; i++)
         world.shared[i].flags = group_flags[explore_pick(5)];
 }
 static void setup_one(void) { setup_of(1, 0); }
 static void setup_two(void) { setup_of(2, 0); }
-static void setup_ordered(void) { setup_of(2, WEFT_ORDERED); }
+static void setup_ordered(void) { setup_of(2, WEFT_POOL_ORDERED); }
 /* No task counts as tiny or brief: for those a worker may doze until its time has passed. */
 static void setup_awake(uint32_t flags) {
     setup_of(2, flags);
     world.pool->tiny_ticks = world.pool->brief_ticks = 0;
 }
 static void setup_sound(void) { setup_awake(0); }
-static void setup_sound_no_help(void) { setup_awake(WEFT_NO_HELP); }
+static void setup_sound_no_help(void) { setup_awake(WEFT_POOL_NO_HELP); }
 static void setup_timed(void) {
     setup_one();
     world.times = true;
@@ -298,7 +299,7 @@ static void all_ended(void) {
     for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.task[i].ended == 1);
 }
 static void check(void) {
-    for (uint32_t i = 0; i < SHARED; i++) EXPECT(has_ended(weft_wait(world.pool, &world.shared[i])));
+    for (uint32_t i = 0; i < SHARED; i++) EXPECT(has_ended(weft_group_wait(world.pool, &world.shared[i])));
     weft_pool *pool = world.pool; /* that is for the tasks that those of the one group submitted to the other */
     EXPECT(weft_pool_destroy(&pool) == WEFT_OK);
     EXPECT(weft_graph_destroy(&world.graph) == WEFT_OK);

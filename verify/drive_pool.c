@@ -2,7 +2,7 @@
  * destroyed. A group and the results of its tasks are released as soon as the wait returns. */
 #define _GNU_SOURCE
 #include "explore.h"
-#include "worker.h"
+#include "sched/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void batch(uint32_t count) {
     weft_group *group = group_new();
     uint32_t *results = os_alloc(count * sizeof *results);
     for (uint32_t i = 0; i < count; i++) submit(group, task, &results[i]);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     for (uint32_t i = 0; i < count; i++) {
         plain_read(&results[i], sizeof results[i]);
         EXPECT(results[i] != 0);
@@ -124,11 +124,11 @@ static void setup_two(void) {
     create();
 }
 static void setup_one_no_help(void) {
-    configure(1, WEFT_NO_HELP);
+    configure(1, WEFT_POOL_NO_HELP);
     create();
 }
 static void setup_two_no_help(void) {
-    configure(2, WEFT_NO_HELP);
+    configure(2, WEFT_POOL_NO_HELP);
     create();
 }
 
@@ -142,8 +142,8 @@ EXPLORE_DRIVER(pool_submitters, .about = "two submitters that come and go, two g
                .threads = {one_task, three_tasks}, .check = all_run);
 EXPLORE_DRIVER(pool_idle, .about = "created and destroyed", .setup = setup_two, .threads = {NULL}, .check = all_run);
 
-/* Lanes of two groups at once, each with more segments than a lane keeps: they stand in the seat's list as long as that is so,
- * once each, and no wait for good leaves them there. */
+/* Lanes of two groups at once, each with more segments than a lane keeps: they stand in the seat's list as long as that is
+ * so, once each, and no wait for good leaves them there. */
 enum { LONG = 6 }; /* tasks: two segments */
 static const struct weft_worker *outside(void) { return os_self_get()->worker; }
 static void look_at_lanes(void) {
@@ -163,7 +163,7 @@ static void two_long_batches(void) {
         for (uint32_t k = 0; k < 2; k++) submit(groups[k], task, NULL);
     look_at_lanes();
     for (uint32_t k = 0; k < 2; k++) {
-        EXPECT(weft_wait(world.pool, groups[k]) == WEFT_OK);
+        EXPECT(weft_group_wait(world.pool, groups[k]) == WEFT_OK);
         look_at_lanes();
         os_free(groups[k]);
     }
@@ -179,7 +179,7 @@ static void setup_shared(void) {
     shared_group = group_new();
     submit(shared_group, task, NULL);
 }
-static void wait_shared(void) { EXPECT(weft_wait(world.pool, shared_group) == WEFT_OK); }
+static void wait_shared(void) { EXPECT(weft_group_wait(world.pool, shared_group) == WEFT_OK); }
 static void submit_shared(void) { submit(shared_group, task, NULL); }
 static void check_shared(void) {
     wait_shared();
@@ -313,7 +313,7 @@ EXPLORE_DRIVER(pool_abort, .about = "aborted with tasks queued", .setup = setup_
 static void submit_cancel_and_leave(void) {
     submit(NULL, task, NULL);
     submit(NULL, task, NULL);
-    EXPECT(weft_cancel(world.pool, NULL) == WEFT_OK);
+    EXPECT(weft_group_cancel(world.pool, NULL) == WEFT_OK);
 }
 static void abort_cancelled_check(void) {
     memset(aborted, 0, sizeof aborted);
@@ -335,7 +335,7 @@ static int task_waits(void *payload, weft_worker *self) {
 static void nested(void) {
     weft_group *group = group_new();
     submit(group, task_waits, NULL);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
 EXPLORE_DRIVER(pool_nested, .about = "a task waits for tasks of its own", .setup = setup_one, .threads = {nested},
@@ -360,7 +360,7 @@ static void submit_dependent(void) {
     submit(group, task_first, NULL);
     submit(group, task, NULL);
     submit(group, task_second, NULL);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
 /* No task is tiny: for those another worker would doze, and see the last one only after its time. */
@@ -373,7 +373,7 @@ EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one ha
 
 /* As if there were one CPU and tasks were known to be brief: the second worker dozes, and gets up for nothing but this. */
 static void setup_crowd(void) {
-    configure(2, WEFT_NO_HELP);
+    configure(2, WEFT_POOL_NO_HELP);
     create();
     world.pool->cpu_count = world.pool->cpus_allowed = 1;
     store_rlx(&world.pool->brief, 1);
@@ -393,7 +393,7 @@ static int task_blocks(void *payload, weft_worker *self) {
     return error;
 }
 static void setup_blocking(void) {
-    configure(1, WEFT_NO_HELP);
+    configure(1, WEFT_POOL_NO_HELP);
     /* The worker's own thread may be the one that cannot be started. */
     int error = weft_pool_create(&world.pool, &world.config);
     EXPECT(error == WEFT_OK || error == WEFT_EAGAIN);
@@ -403,7 +403,7 @@ static void submit_blocking(void) {
     weft_group *group = group_new();
     submit(group, task_blocks, NULL);
     submit(group, task_second, NULL);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
 EXPLORE_DRIVER(pool_blocks, .about = "a spare stands in for a blocked worker", .setup = setup_blocking,
@@ -417,14 +417,14 @@ static void submit_offered(void) {
     submit(group, task_blocks, NULL);
     submit(group, task, NULL);
     submit(group, task_second, NULL);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
 EXPLORE_DRIVER(pool_offers, .about = "a task that blocks inside a claim of several", .setup = setup_two_no_help,
                .threads = {submit_offered}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 /* No spinning: while a worker waits, only the dozer's deadline gets the rest under way. */
 static void setup_nested_offers(void) {
-    configure(2, WEFT_NO_HELP);
+    configure(2, WEFT_POOL_NO_HELP);
     world.config.spin_ns = WEFT_SPIN_NONE;
     create();
 }
@@ -434,7 +434,7 @@ static void nested_offered(void) {
     submit(group, task_waits, NULL);
     submit(group, task, NULL);
     submit(group, task, NULL);
-    EXPECT(weft_wait(world.pool, group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
 EXPLORE_DRIVER(pool_nested_offers, .about = "a task that waits inside a claim of several", .setup = setup_nested_offers,
@@ -444,8 +444,8 @@ EXPLORE_DRIVER(pool_nested_offers, .about = "a task that waits inside a claim of
 static void submit_and_cancel(void) {
     weft_group *group = group_new();
     for (int i = 0; i < 3; i++) submit(group, task, NULL);
-    EXPECT(weft_cancel(world.pool, group) == WEFT_OK);
-    int error = weft_wait(world.pool, group);
+    EXPECT(weft_group_cancel(world.pool, group) == WEFT_OK);
+    int error = weft_group_wait(world.pool, group);
     EXPECT(error == WEFT_ECANCELED || error == WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
     os_free(group);
@@ -461,7 +461,7 @@ static int task_in_order(void *payload, weft_worker *self) {
     return task(payload, self);
 }
 static void setup_ordered(void) {
-    configure(1, WEFT_ORDERED);
+    configure(1, WEFT_POOL_ORDERED);
     create();
 }
 static void submit_in_order(void) {
@@ -469,8 +469,8 @@ static void submit_in_order(void) {
     submit(one, task_in_order, NULL);
     submit(two, task_in_order, NULL);
     submit(one, task_in_order, NULL);
-    EXPECT(weft_wait(world.pool, two) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, one) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, two) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, one) == WEFT_OK);
     os_free(one);
     os_free(two);
 }
@@ -479,7 +479,7 @@ EXPLORE_DRIVER(pool_ordered, .about = "tasks of two groups start in the order of
 
 /* A bound of one task that waits to start. */
 static void setup_bounded(void) {
-    configure(1, WEFT_NO_HELP);
+    configure(1, WEFT_POOL_NO_HELP);
     world.config.queue_max = 1;
     world.config.full = WEFT_FULL_BLOCK;
     create();
@@ -500,7 +500,7 @@ static void create_or_fail(void) {
     struct payload p = {world.submitted++, NULL};
     int error = weft_submit(world.pool, &group, task, &p, sizeof p);
     EXPECT(error == WEFT_OK || error == WEFT_ENOMEM);
-    EXPECT(weft_wait(world.pool, &group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
     EXPECT(world.run[0] == (error == WEFT_OK));
     destroy();
 }
@@ -518,13 +518,13 @@ static void setup_own(void) {
 }
 static void use_own(void) {
     weft_pool *pool = NULL;
-    EXPECT(weft_default_pool(&pool) == WEFT_OK && pool != NULL);
+    EXPECT(weft_pool_default(&pool) == WEFT_OK && pool != NULL);
     users++;
     explore_observe(users > 1 ? 0 : 1);
     explore_observe(own_seen == 0 || own_seen == pool->id ? 1 : 2);
     own_seen = pool->id;
     submit_to(pool, NULL, task, NULL);
-    EXPECT(weft_wait(pool, NULL) == WEFT_OK);
+    EXPECT(weft_group_wait(pool, NULL) == WEFT_OK);
     users--;
     EXPECT(weft_pool_destroy(&pool) == WEFT_OK && pool == NULL);
 }

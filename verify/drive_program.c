@@ -49,6 +49,20 @@ static const struct program_limits deep_limits = {.threads = 2,
                                                   .inline_max = 80,
                                                   .nodes = 3,
                                                   .is_model = true};
+/* Groups that outlive the task which submits to them, and what they say while it happens. */
+static const struct program_limits crossed_limits = {.threads = 2,
+                                                     .workers = 2,
+                                                     .depth = 3,
+                                                     .ops = 3,
+                                                     .tasks = 12,
+                                                     .count = 1,
+                                                     .nested = 2,
+                                                     .pools = 1,
+                                                     .payload = 8,
+                                                     .inline_max = 8,
+                                                     .nodes = 1,
+                                                     .is_model = true,
+                                                     .is_bare = true};
 
 static struct {
     struct program program;
@@ -91,6 +105,9 @@ static bool make_sound(uint64_t number, const uint32_t *cuts, uint32_t count) {
 static bool make_deep(uint64_t number, const uint32_t *cuts, uint32_t count) {
     return make_with(number, cuts, count, &deep_limits);
 }
+static bool make_crossed(uint64_t number, const uint32_t *cuts, uint32_t count) {
+    return make_with(number, cuts, count, &crossed_limits);
+}
 static uint32_t ways(void) { return program_cuts(&world.program); }
 static void print(FILE *file) { program_print(&world.program, file); }
 
@@ -125,10 +142,12 @@ static void run_with(const struct program_limits *with) {
 static void run(void) { run_with(&limits); }
 static void run_sound(void) { run_with(&sound_limits); }
 static void run_deep(void) { run_with(&deep_limits); }
+static void run_crossed(void) { run_with(&crossed_limits); }
 
 static const explore_program any = {.make = make, .ways = ways, .print = print, .schedules = 12};
 static const explore_program sound = {.make = make_sound, .ways = ways, .print = print, .schedules = 12};
 static const explore_program deep = {.make = make_deep, .ways = ways, .print = print, .schedules = 4};
+static const explore_program crossed = {.make = make_crossed, .ways = ways, .print = print, .schedules = 24};
 
 EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any,
                .steps_max = 500000);
@@ -136,3 +155,5 @@ EXPLORE_DRIVER(program_sound, .about = "the same without deadlines, and no wake-
                .program = &sound, .steps_max = 500000, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(program_deep, .about = "programs whose waits are nested deep", .threads = {run_deep}, .program = &deep,
                .steps_max = 1000000);
+EXPLORE_DRIVER(program_crossed, .about = "tasks that submit to two groups, which others wait for", .threads = {run_crossed},
+               .program = &crossed, .steps_max = 500000);

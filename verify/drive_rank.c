@@ -1,8 +1,8 @@
 /* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
  * play. */
 #include "at_rest.h"
-#include "pool.h"
-#include "rank.h"
+#include "front.h"
+#include "sched/rank.h"
 
 #include <string.h>
 
@@ -22,13 +22,13 @@ static void make(uint32_t workers) {
     config.workers = workers;
     config.spares = 1;
     config.background_max = 1;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.spin_ns = WEFT_SPIN_NONE;
     world.pool = pool_make(&config);
     EXPECT(world.pool != NULL);
     for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
     world.pool->config.spares = 0; /* no thread is started */
-    world.group.flags = WEFT_BACKGROUND;
+    world.group.flags = WEFT_GROUP_BACKGROUND;
 }
 static void end(void) {
     EXPECT(load_rlx(&world.pool->groups.background) == 0);
@@ -65,7 +65,7 @@ static void stop(void) {
     while (park_wake(&world.pool->park)) {}
 }
 static void wait_and_stop(void) {
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     stop();
 }
 
@@ -108,8 +108,8 @@ static void setup_slot_biased(void) {
     struct record *record = record_at(&world.pool->groups, id_index(world.group.id));
     piece_done(&piece);
     line_complete(line_of(record, 0), false, 1);
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
-    world.group.flags = WEFT_BACKGROUND;
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    world.group.flags = WEFT_GROUP_BACKGROUND;
     store_rlx(&outside->biased, 1);
     store_rlx(&world.pool->biased, 1);
 }
@@ -145,7 +145,7 @@ EXPLORE_DRIVER(rank_take, .about = "two take the only slot", .setup = setup_take
 static weft_group awaited;
 static int waits(void *payload, weft_worker *self) {
     (void)payload;
-    EXPECT(weft_wait(weft_worker_pool(self), &awaited) == WEFT_OK);
+    EXPECT(weft_group_wait(weft_worker_pool(self), &awaited) == WEFT_OK);
     world.ran++;
     return 0;
 }
@@ -162,8 +162,8 @@ static void setup_holder(void) {
     struct weft_worker *outside = seat(2);
     struct piece piece; /* seat and lane are made; the task that did it goes */
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
-    struct record *record = record_open(&world.pool->groups, 0, WEFT_BACKGROUND);
-    awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_BACKGROUND};
+    struct record *record = record_open(&world.pool->groups, 0, WEFT_GROUP_BACKGROUND);
+    awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_GROUP_BACKGROUND};
     line_submit(line_of(record, outside->index), false, 1); /* one that the driver itself completes */
     const uint32_t payload = 1;
     EXPECT(weft_submit(world.pool, &world.group, waits, &payload, sizeof payload) == WEFT_OK);
@@ -188,14 +188,14 @@ EXPLORE_DRIVER(rank_holder, .about = "a task in the last slot waits for one that
 
 /* No slot is free, then the group is lifted. */
 static void boost_and_stop(void) {
-    EXPECT(weft_boost(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_boost(world.pool, &world.group) == WEFT_OK);
     wait_and_stop();
     EXPECT(world.ran == 1);
 }
 EXPLORE_DRIVER(rank_boost, .about = "a background task becomes urgent, a worker parks", .setup = setup_slot_waiting,
                .threads = {boost_and_stop, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE);
 /* Another thread has just made the group. */
-static void boost(void) { EXPECT(weft_boost(world.pool, &world.group) == WEFT_OK); }
+static void boost(void) { EXPECT(weft_group_boost(world.pool, &world.group) == WEFT_OK); }
 EXPLORE_DRIVER(rank_boost_new, .about = "a new group becomes urgent while its first task is submitted", .setup = setup_two,
                .threads = {submit_and_stop, worker_1, boost}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
@@ -216,7 +216,7 @@ static void check_boosted(void) {
     uint32_t urgent = load_rlx(&world.record->urgent) != 0;
     EXPECT(load_rlx(&world.pool->groups.urgent) == urgent);
     if (load_rlx(&world.record->id) != 0) end_record();
-    struct record *next = record_open(&world.pool->groups, 0, WEFT_URGENT);
+    struct record *next = record_open(&world.pool->groups, 0, WEFT_GROUP_URGENT);
     EXPECT(load_rlx(&world.pool->groups.urgent) == 1 && rank_is_urgent(world.pool, next->item.index));
     world.record = next;
     world.id = load_rlx(&next->id);
@@ -232,22 +232,23 @@ EXPLORE_DRIVER(rank_boost_end, .about = "a group is boosted while it ends", .set
 
 static void setup_due(void) {
     make(2);
-    world.group.flags = WEFT_DROP_LATE;
+    world.group.flags = WEFT_GROUP_DROP_LATE;
     submit();
 }
 static void set_due(void) {
     const uint64_t when_ns = os_now_ns() + explore_pick(2) * UINT64_C(1000000);
-    EXPECT(weft_deadline(world.pool, &world.group, when_ns) == WEFT_OK);
+    EXPECT(weft_group_deadline(world.pool, &world.group, when_ns) == WEFT_OK);
 }
 static void wait_due(void) {
-    int error = weft_wait(world.pool, &world.group);
+    int error = weft_group_wait(world.pool, &world.group);
     EXPECT(error == WEFT_OK || error == WEFT_ELATE);
     EXPECT(error == WEFT_ELATE || world.ran == 1);
     explore_observe(error == WEFT_OK ? 0 : 1);
     stop();
 }
 static void check_due(void) {
-    if (world.group.id != 0) EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK); /* the deadline came after the wait */
+    if (world.group.id != 0)
+        EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK); /* the deadline came after the wait */
     EXPECT(load_rlx(&world.pool->groups.due) == 0 && load_rlx(&world.pool->groups.urgent) == 0);
     EXPECT(world.ran + load_rlx(&seat(0)->tasks_dropped) == 1);
     end();

@@ -1,9 +1,9 @@
 /* drive_row.c: calls forked one after the other, then joined, and thieves who take them unasked, in rows. The pools have
  * no threads; the driver's own play the thieves. */
 #include "at_rest.h"
-#include "fork.h"
-#include "pool.h"
-#include "span.h"
+#include "patterns/fork.h"
+#include "front.h"
+#include "patterns/span.h"
 
 #include <string.h>
 
@@ -100,7 +100,7 @@ static void thieve(uint32_t index) {
         struct fork_call call;
         if (!fork_find(self, true, NULL, &call)) continue;
         explore_observe(index);
-        if (self->row.left > 0) explore_observe(THIEVES);
+        if (patterns_of(self)->row.left > 0) explore_observe(THIEVES);
         fork_run(self, &call);
     }
 }

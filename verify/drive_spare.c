@@ -1,14 +1,14 @@
 /* drive_spare.c: spares, where the threads that stand in for others are themselves held up: asleep in joins. A worker and
  * a spare; the task of the one forks a call that the other takes, and this needs a task that neither of them can run. */
 #include "at_rest.h"
-#include "pool.h"
+#include "front.h"
 
 #include <string.h>
 
 static struct {
     weft_pool *pool;
     weft_group group, needed;
-    os_word is_forked, is_begun, is_done;
+    os_word is_forked, is_begun, is_ready, is_done;
     uint32_t ran; /* the test's own */
     bool is_section;
 } world;
@@ -21,11 +21,11 @@ static void await(os_word *word) {
     while (load_acq(drive_spare_await, word) == 0) os_wait(word, 0, 0);
 }
 
-static void create(uint32_t spares, bool is_section, uint32_t flags) {
+static void create_of(uint32_t workers, uint32_t spares, bool is_section, uint32_t flags) {
     weft_config config;
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&config) == WEFT_OK);
-    config.workers = 1;
+    config.workers = workers;
     config.spares = spares;
     config.background_max = 1;
     config.flags = flags;
@@ -33,6 +33,7 @@ static void create(uint32_t spares, bool is_section, uint32_t flags) {
     world.is_section = is_section;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
 }
+static void create(uint32_t spares, bool is_section, uint32_t flags) { create_of(1, spares, is_section, flags); }
 static void submit(weft_group *group, weft_fn fn) {
     const uint32_t payload = 1;
     EXPECT(weft_submit(world.pool, group, fn, &payload, sizeof payload) == WEFT_OK);
@@ -49,7 +50,7 @@ static uint32_t needs(weft_place *here, uint32_t number) {
     set(&world.is_begun);
     submit(&world.needed, needed);
     if (!world.is_section) {
-        int error = weft_wait(world.pool, &world.needed);
+        int error = weft_group_wait(world.pool, &world.needed);
         EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
         if (error == WEFT_EAGAIN) explore_observe(0);
         return number;
@@ -84,8 +85,8 @@ static int forks(void *payload, weft_worker *self) {
 static void run(void) {
     submit(&world.group, makes_room);
     submit(&world.group, forks);
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
 }
 static void end(void) {
     EXPECT(world.ran == 1);
@@ -93,16 +94,16 @@ static void end(void) {
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 
-static void setup_section(void) { create(2, true, WEFT_NO_HELP); }
+static void setup_section(void) { create(2, true, WEFT_POOL_NO_HELP); }
 EXPLORE_DRIVER(spare_section, .about = "a section opens while the only other thread falls asleep in a join",
                .setup = setup_section, .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
-static void setup_wait(void) { create(2, false, WEFT_NO_HELP); }
+static void setup_wait(void) { create(2, false, WEFT_POOL_NO_HELP); }
 EXPLORE_DRIVER(spare_wait, .about = "the same, a wait that does not help", .setup = setup_wait, .threads = {run},
                .check = end, .flags = EXPLORE_NO_RESCUE);
-static void setup_last(void) { create(1, false, WEFT_NO_HELP); }
+static void setup_last(void) { create(1, false, WEFT_POOL_NO_HELP); }
 EXPLORE_DRIVER(spare_last, .about = "the same, no further spare may be made: the wait helps after all", .setup = setup_last,
                .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE);
-static void setup_ordered(void) { create(1, false, WEFT_ORDERED); }
+static void setup_ordered(void) { create(1, false, WEFT_POOL_ORDERED); }
 EXPLORE_DRIVER(spare_ordered, .about = "the same in an ordered pool: the wait gives up", .setup = setup_ordered,
                .threads = {run}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
@@ -122,17 +123,17 @@ static int waits_for_guest(void *payload, weft_worker *self) {
     if (weft_worker_index(self) == 0) explore_observe(0);
     submit(&below, blocks);
     await(&world.is_begun);
-    EXPECT(weft_wait(world.pool, &below) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &below) == WEFT_OK);
     return 0;
 }
 static void run_as_guest(void) {
     submit(&world.group, waits_for_guest);
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
 }
 static void submit_needed(void) {
     await(&world.is_begun);
     submit(&world.needed, needed);
-    EXPECT(weft_wait_until(world.pool, &world.needed, WEFT_HELP_NONE, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, &world.needed, WEFT_HELP_NONE, 0) == WEFT_OK);
 }
 static void setup_guest(void) { create(1, explore_pick(2) != 0, 0); }
 EXPLORE_DRIVER(spare_guest, .about = "a guest's section, the worker asleep in the wait for it", .setup = setup_guest,
@@ -149,19 +150,132 @@ static int blocks_behind(void *payload, weft_worker *self) {
 static void run_behind(void) {
     submit(&world.group, blocks_behind);
     submit(&world.needed, needed);
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
-    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
 }
 static void setup_behind(void) {
-    create(1 + explore_pick(2), true, explore_pick(2) == 0 ? 0 : WEFT_NO_HELP);
-    world.group.flags = world.needed.flags = WEFT_BACKGROUND;
+    create(1 + explore_pick(2), true, explore_pick(2) == 0 ? 0 : WEFT_POOL_NO_HELP);
+    world.group.flags = world.needed.flags = WEFT_GROUP_BACKGROUND;
 }
 static void end_behind(void) {
     EXPECT(load_rlx(&world.pool->groups.background) == 0);
     world.ran = 0;
     submit(&world.needed, needed);
-    EXPECT(weft_wait(world.pool, &world.needed) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
     end();
 }
 EXPLORE_DRIVER(spare_background, .about = "a background task blocks until another has run; one slot", .setup = setup_behind,
                .threads = {run_behind}, .check = end_behind, .flags = EXPLORE_NO_RESCUE);
+
+/* A wait that helps nobody sleeps, for a spare stands in. Then that one, too, can run nothing more, and it is the last: the
+ * wait helps after all. */
+static int waits_for_needed(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    set(&world.is_begun);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+    return 0;
+}
+static int is_last(void *payload, weft_worker *self) {
+    (void)payload;
+    if (!world.is_section) {
+        EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+        return 0;
+    }
+    weft_block_begin(self);
+    await(&world.is_done);
+    weft_block_end(self);
+    return 0;
+}
+static void run_both(void) {
+    weft_group last = WEFT_GROUP_INIT;
+    submit(&world.needed, needed);
+    submit(&world.group, waits_for_needed); /* in the newer lane, which is looked at first */
+    await(&world.is_begun);
+    submit(&last, is_last);
+    EXPECT(weft_group_wait(world.pool, &last) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+}
+static void setup_both(void) { create(1, explore_pick(2) != 0, WEFT_POOL_NO_HELP); }
+EXPLORE_DRIVER(spare_is_last, .about = "the spare of a wait waits itself, or is in a section, and no other may be made",
+               .setup = setup_both, .threads = {run_both}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* The same with another worker: the spare is in a section first, then that worker falls asleep in a join. */
+static uint32_t needs_section(weft_place *here, uint32_t number) {
+    weft_worker *self = weft_place_worker(here);
+    submit(&world.needed, needed);
+    weft_block_begin(self);
+    set(&world.is_forked);
+    await(&world.is_done);
+    weft_block_end(self);
+    return number;
+}
+WEFT_FORK(needs_section, uint32_t, uint32_t)
+static int joins(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    uint32_t number = 7;
+    weft_place *here;
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    needs_section_fork(here, &number);
+    await(&world.is_forked);
+    EXPECT(needs_section_join(here, &number) == 7);
+    weft_leave(here);
+    return 0;
+}
+static void run_joins(void) {
+    submit(&world.needed, joins);
+    submit(&world.group, waits_for_needed);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+}
+static void setup_joins(void) { create_of(2, 1, true, WEFT_POOL_NO_HELP); }
+EXPLORE_DRIVER(spare_joins, .about = "a wait's spare is in a section, the other worker falls asleep in a join",
+               .setup = setup_joins, .threads = {run_joins}, .check = end, .flags = EXPLORE_NO_RESCUE);
+
+/* A thread from outside runs a task, which waits; the worker waits for that task's group. */
+static int waits_outside(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    set(&world.is_forked);
+    await(&world.is_ready);
+    int error = weft_group_wait(world.pool, &world.needed);
+    EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
+    return 0;
+}
+static int waits_for_group(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    set(&world.is_begun);
+    int error = weft_group_wait(world.pool, &world.group);
+    EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
+    explore_observe(error == WEFT_OK);
+    return 0;
+}
+static void run_outside(void) {
+    EXPECT(weft_run(world.pool, &world.group, waits_outside, NULL) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void submit_waiter(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    await(&world.is_forked);
+    submit(&group, waits_for_group);
+    await(&world.is_begun);
+    submit(&world.needed, needed);
+    set(&world.is_ready);
+    EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
+}
+static void end_outside(void) {
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+    end();
+}
+static void setup_outside(void) {
+    create(1, false, WEFT_POOL_NO_HELP);
+    world.pool->config.spares = 0; /* none may be made */
+}
+EXPLORE_DRIVER(spare_outside, .about = "a task of a thread from outside waits, and the worker for that",
+               .setup = setup_outside, .threads = {run_outside, submit_waiter}, .check = end_outside,
+               .flags = EXPLORE_NO_RESCUE);
+static void setup_outside_ordered(void) {
+    create(1, false, WEFT_POOL_ORDERED);
+    world.pool->config.spares = 0;
+}
+EXPLORE_DRIVER(spare_outside_ordered, .about = "the same in an ordered pool", .setup = setup_outside_ordered,
+               .threads = {run_outside, submit_waiter}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);

@@ -1,9 +1,9 @@
 /* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play:
  * guests that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
 #include "at_rest.h"
-#include "find.h"
-#include "pool.h"
-#include "task.h"
+#include "sched/find.h"
+#include "front.h"
+#include "sched/task.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static int try_submit(weft_group *group, weft_fn fn) {
 }
 static void submit(weft_group *group, weft_fn fn) { EXPECT(try_submit(group, fn) == WEFT_OK); }
 static void submit_task(void) { submit(&world.group, task); }
-static void wait_group(void) { EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK); }
+static void wait_group(void) { EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK); }
 
 /* ---- submitting --------------------------------------------------------------------------------------------------- */
 
@@ -177,7 +177,7 @@ static void wait_and_fail(void) {
     submit_failing();
 }
 static void check_first(void) {
-    EXPECT(weft_wait(world.pool, &world.group) == 3);
+    EXPECT(weft_group_wait(world.pool, &world.group) == 3);
     end();
 }
 EXPLORE_DRIVER(task_numbers, .about = "tasks of two threads that share a line; one's fail", .setup = setup_shared,
@@ -186,13 +186,13 @@ EXPLORE_DRIVER(task_numbers_late, .about = "the same, the other begins with a gr
                .threads = {wait_and_fail, submit_two}, .check = check_first);
 
 /* A group is cancelled by one who has only seen its id. */
-static void cancel(void) { EXPECT(weft_cancel(world.pool, &world.group) == WEFT_OK); }
+static void cancel(void) { EXPECT(weft_group_cancel(world.pool, &world.group) == WEFT_OK); }
 static void submit_or_not(void) {
     int error = try_submit(&world.group, task);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
 }
 static void wait_cancelled(void) {
-    int error = weft_wait(world.pool, &world.group);
+    int error = weft_group_wait(world.pool, &world.group);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
 }
 static void check_cancelled(void) {
@@ -253,7 +253,7 @@ EXPLORE_DRIVER(task_unbias, .about = "two end a seat's bias at once", .setup = s
 static void setup_full(void) {
     setup_one();
     submit(&world.other, task);
-    EXPECT(weft_cancel(world.pool, &world.other) == WEFT_OK);
+    EXPECT(weft_group_cancel(world.pool, &world.other) == WEFT_OK);
     world.pool->config.full = WEFT_FULL_BLOCK;
     world.pool->config.queue_max = 1;
     outside()->lane = &world.pool->blank;
@@ -266,7 +266,7 @@ static void fail_to_submit(void) {
 }
 static void check_full(void) {
     wait_group();
-    EXPECT(weft_wait(world.pool, &world.other) == WEFT_ECANCELED);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_ECANCELED);
     end();
 }
 EXPLORE_DRIVER(task_full, .about = "a place in the queue is given back", .setup = setup_full,
@@ -303,7 +303,7 @@ static void complete(struct weft_worker *seat) {
     line_complete(line_of(world.ending, seat->index), line_is_shared(world.ending, seat->index), 1);
     worker_settle(seat, world.ending);
 }
-static void wait_idly(void) { EXPECT(weft_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
+static void wait_idly(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
 /* Seats in this order: the ending sums the counter's line early and the completer's late. */
 static struct weft_worker *seat_next(uint32_t number) {
     int error;
@@ -369,7 +369,7 @@ static int task_blocks(void *payload, weft_worker *self) {
 }
 /* It waits for a group whose task a guest runs after the second one. */
 static int task_waits(void *payload, weft_worker *self) {
-    EXPECT(weft_wait_until(world.pool, &world.other, WEFT_HELP_NONE, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, &world.other, WEFT_HELP_NONE, 0) == WEFT_OK);
     return task(payload, self);
 }
 
@@ -389,7 +389,7 @@ static void stop(void) {
 
 /* Two tasks in a lane that are claimed together. No seat is biased: the heavy fence for that would be one for all. */
 static void setup_claim(weft_fn first) {
-    make(2, WEFT_NO_HELP);
+    make(2, WEFT_POOL_NO_HELP);
     submit(&world.group, first);
     submit(&world.group, task_second);
     worker_unbias(world.pool);
@@ -452,7 +452,7 @@ EXPLORE_DRIVER(task_claim_waits, .about = "the same, the first one waits", .setu
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
 /* A scout that takes a task leaves; what was published while it was one is another's, who sleeps. */
-static void setup_workers(void) { make(2, WEFT_NO_HELP); }
+static void setup_workers(void) { make(2, WEFT_POOL_NO_HELP); }
 static void submit_dependent(void) {
     submit(&world.group, task_first);
     submit(&world.group, task_second);
@@ -462,12 +462,12 @@ EXPLORE_DRIVER(task_scout, .about = "a task published while there is a scout", .
                .threads = {worker_0, worker_1, submit_dependent}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* Two groups at once make two lanes, of which the newer is hidden once they are empty. The next two need it again. */
-static void setup_hidden(void) { make(1, WEFT_NO_HELP); }
+static void setup_hidden(void) { make(1, WEFT_POOL_NO_HELP); }
 static void submit_both(void) {
     submit(&world.group, task);
     submit(&world.other, task);
     wait_group();
-    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
 }
 static void submit_hidden(void) {
     submit_both();
@@ -490,7 +490,7 @@ static void submit_on(void) {
     wait_group();
     explore_observe(load_rlx(&outside()->lanes)->newer != NULL);
     submit(&world.other, task);
-    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
     stop();
 }
 EXPLORE_DRIVER(task_hidden_open, .about = "the same of a group that goes on", .setup = setup_hidden,
@@ -511,12 +511,12 @@ static void submit_found(void) {
     while (load_rlx(&world.seen) == 0) os_pause();
     submit(&world.more[1], task);
     store_rlx(&world.seen, 2);
-    EXPECT(weft_wait(world.pool, &world.more[0]) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.more[0]) == WEFT_OK);
     explore_observe(load_rlx(&outside()->lanes)->newer != NULL);
     submit(&world.more[2], task);
     wait_group();
-    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
-    for (int i = 1; i < 3; i++) EXPECT(weft_wait(world.pool, &world.more[i]) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
+    for (int i = 1; i < 3; i++) EXPECT(weft_group_wait(world.pool, &world.more[i]) == WEFT_OK);
     stop();
 }
 EXPLORE_DRIVER(task_hidden_found, .about = "lanes found idle, then hidden", .setup = setup_hidden,
@@ -531,8 +531,8 @@ static void submit_spread(void) {
     for (int i = 0; i < 2; i++) {
         submit(&world.group, task_spreads);
         wait_group();
-        EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
-        EXPECT(weft_wait(world.pool, &world.more[0]) == WEFT_OK);
+        EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
+        EXPECT(weft_group_wait(world.pool, &world.more[0]) == WEFT_OK);
         explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->lanes)->newer != NULL);
     }
     stop();
@@ -685,7 +685,7 @@ static void setup_crowd(void) {
     park_announce(&world.pool->park, 2, false);
     submit_task();
 }
-static void guest_waits(void) { EXPECT(weft_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
+static void guest_waits(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
 static void submit_beside_guest(void) {
     struct frame frame;
     be_worker(0, &frame);
@@ -694,7 +694,7 @@ static void submit_beside_guest(void) {
     submit(&world.other, task);
     explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->wakes) > before);
     wait_group();
-    EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
 }
 EXPLORE_DRIVER(task_crowd, .about = "who sleeps in a wait does not count among those awake", .setup = setup_crowd,
                .threads = {guest_waits, submit_beside_guest}, .check = end, .must_see = 3);

@@ -1,7 +1,7 @@
 /* drive_trace.c: a ring of events read while its thread writes it, and found while it is made. */
 #include "explore.h"
-#include "observe.h"
-#include "pool.h"
+#include "observe/state.h"
+#include "front.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static int nothing(void *payload, weft_worker *self) {
 /* Makes a seat, a lane and a ring. */
 static void found_guest(void) {
     EXPECT(weft_submit(found.pool, &found.group, nothing, NULL, 0) == WEFT_OK);
-    EXPECT(weft_wait(found.pool, &found.group) == WEFT_OK);
+    EXPECT(weft_group_wait(found.pool, &found.group) == WEFT_OK);
 }
 
 static void found_watcher(void) {

@@ -1,5 +1,5 @@
-/* drive_use.c: what is made of tasks and loops: objects, reductions, sorting, tiles; and moments told by hand. In whole pools:
- * each object's end comes once, each value is there when the caller reads it, nobody sleeps for ever. */
+/* drive_use.c: what is made of tasks and loops: objects, reductions, sorting, tiles; and moments told by hand. In whole
+ * pools: each object's end comes once, each value is there when the caller reads it, nobody sleeps for ever. */
 #include "explore.h"
 #include "weft.h"
 
@@ -37,7 +37,7 @@ static void create(uint32_t workers, uint32_t flags) {
 }
 static void setup_one(void) { create(1, 0); }
 static void setup_two(void) { create(2, 0); }
-static void setup_no_help(void) { create(1, WEFT_NO_HELP); }
+static void setup_no_help(void) { create(1, WEFT_POOL_NO_HELP); }
 static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
 
 /* ---- objects: each holds memory that it releases when it has run, or will not --------------------------------------- */
@@ -91,9 +91,9 @@ static void submit_object_after(int allowed) {
     const weft_after after = {&world.first, &world.group};
     note(&object, weft_submit_after_object(world.pool, after, &copied, &object), allowed);
 }
-static void cancel(void) { EXPECT(weft_cancel(world.pool, &world.group) == WEFT_OK); }
+static void cancel(void) { EXPECT(weft_group_cancel(world.pool, &world.group) == WEFT_OK); }
 static void wait_cancelled(void) {
-    int error = weft_wait(world.pool, &world.group);
+    int error = weft_group_wait(world.pool, &world.group);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
 }
 static void submit_objects(void) {
@@ -135,7 +135,7 @@ static void hold_objects(void) {
     submit_object_after(WEFT_ECANCELED);
     wait_cancelled();
 }
-static void wait_first(void) { EXPECT(weft_wait(world.pool, &world.first) == WEFT_OK); }
+static void wait_first(void) { EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK); }
 static void check_held(void) {
     wait_first();
     check_objects();
@@ -147,7 +147,7 @@ EXPLORE_DRIVER(use_object_after, .about = "held objects, cancelled meanwhile; an
 /* A task of `first` waits for the group: one of the two is refused, and that object stays the caller's. */
 static int waiting_task(void *payload, weft_worker *self) {
     EXPECT(payload == NULL);
-    int error = weft_wait(weft_worker_pool(self), &world.group);
+    int error = weft_group_wait(weft_worker_pool(self), &world.group);
     EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
     return 0;
 }
@@ -297,14 +297,14 @@ EXPLORE_DRIVER(use_tiles, .about = "each tile once, its memory released after", 
 /* ---- moments told by hand ------------------------------------------------------------------------------------------- */
 
 static void expect_soon(void) {
-    EXPECT(weft_expect(world.pool, 1 + explore_pick(2), os_now_ns() + 400000) == WEFT_OK);
-    EXPECT(weft_expect(world.pool, 1, 0) == WEFT_OK);
+    EXPECT(weft_pool_expect(world.pool, 1 + explore_pick(2), os_now_ns() + 400000) == WEFT_OK);
+    EXPECT(weft_pool_expect(world.pool, 1, 0) == WEFT_OK);
 }
-static void expect_far(void) { EXPECT(weft_expect(world.pool, 2, os_now_ns() + UINT64_C(1000000000)) == WEFT_OK); }
+static void expect_far(void) { EXPECT(weft_pool_expect(world.pool, 2, os_now_ns() + UINT64_C(1000000000)) == WEFT_OK); }
 static void submit_and_wait(void) {
     for (int i = 0; i < 2; i++) {
         EXPECT(weft_submit(world.pool, &world.group, task, NULL, 0) == WEFT_OK);
-        EXPECT(weft_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK);
+        EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK);
     }
 }
 EXPLORE_DRIVER(use_expect, .about = "two tell moments, a third has work", .setup = setup_two,

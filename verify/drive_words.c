@@ -1,7 +1,7 @@
 /* drive_words.c: pools of more workers than a park word has bits for, and of more threads than a record has lines. */
 #include "at_rest.h"
-#include "pool.h"
-#include "task.h"
+#include "front.h"
+#include "sched/task.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void end(void) {
 /* ---- words -------------------------------------------------------------------------------------------------------- */
 
 static void setup_words(void) {
-    make(WORKERS, WEFT_NO_HELP);
+    make(WORKERS, WEFT_POOL_NO_HELP);
     store_rlx(&world.pool->workers, 2); /* that run */
 }
 static void worker_first(void) { worker_main(load_rlx(&world.pool->seats[0])); }
@@ -77,7 +77,7 @@ static uint32_t submit(weft_group *group, weft_fn fn) {
 static void submit_dependent(void) {
     submit(&world.group, task_first);
     submit(&world.group, task_second);
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     stop();
 }
 EXPLORE_DRIVER(words_scout, .about = "two workers of two words, a task that waits for the next", .setup = setup_words,
@@ -108,10 +108,10 @@ static void submit_to_both(void) {
     for (uint32_t i = 0; i < 2; i++) {
         submit(&world.group, task_below);
         uint32_t mine = submit(&world.other, task);
-        EXPECT(weft_wait(world.pool, &world.other) == WEFT_OK);
+        EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
         EXPECT(world.run[mine] == 1);
     }
-    EXPECT(weft_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
 }
 EXPLORE_DRIVER(words_lines, .about = "threads that share a line submit to two groups and wait", .setup = setup_lines,
                .threads = {submit_to_both, submit_to_both}, .check = end, .flags = EXPLORE_NO_RESCUE);

@@ -187,6 +187,7 @@ void race_plain(const void *pointer, size_t size, bool write);
 void *block_new(size_t bytes, size_t alignment);
 void block_free(void *memory, size_t bytes); /* bytes 0: not told */
 void block_purge(void *memory, size_t bytes);
+bool block_grow(void *memory, size_t bytes, size_t wanted);
 /* "b3+64" or the bare address. */
 void block_name(uintptr_t address, char *text, size_t size);
 

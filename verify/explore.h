@@ -6,7 +6,7 @@
 #ifndef WEFT_EXPLORE_DRIVER_H
 #define WEFT_EXPLORE_DRIVER_H
 
-#include "os.h"
+#include "os/os.h"
 
 #include <stdio.h>
 

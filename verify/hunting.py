@@ -137,7 +137,7 @@ class Killers:
     """Digests of the files that drivers and tests stand in."""
 
     def __init__(self):
-        self.library = digest_files([*(ROOT / "src").iterdir(), *(ROOT / "include").iterdir()])
+        self.library = digest_files([*(path for path in (ROOT / "src").rglob("*") if path.is_file()), *(ROOT / "include").iterdir()])
         engine = [path for path in (ROOT / "verify").glob("*.[ch]") if not path.name.startswith("drive_")]
         self.engine = digest_files([*engine, ROOT / "verify/CMakeLists.txt"])
         self.files = {}

@@ -52,7 +52,7 @@ class Hunter:
 
     def read_sites(self):
         """Every mutant of an operation that stands in src/ or the public header."""
-        names = {file.name for folder in (ROOT / "src", ROOT / "include") for file in folder.iterdir()}
+        names = {file.name for folder in (ROOT / "src", ROOT / "include") for file in folder.rglob("*") if file.is_file()}
         kinds, places = {}, {}
         for line in self.explorer.run("--sites").output.splitlines():
             tag, file, number, *of = line.split()

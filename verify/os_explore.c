@@ -41,8 +41,7 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
 }
 void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
-    (void)memory, (void)bytes, (void)wanted;
-    return OS_NO_ROOM;
+    return block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
 }
 bool os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;

@@ -339,8 +339,8 @@ void batch_submit(struct frame *frame, struct batch *batch, uint32_t count) {
     known_add(&frame->known, index);
 }
 
-/* WEFT_EDEADLK does not see a circle that goes through a loop's end or a join: a piece of a loop that waits for the group of a
- * task which, on top of another task, waits for the loop. So there waits for groups that others use have a deadline. */
+/* WEFT_EDEADLK does not see a circle that goes through a loop's end or a join: a piece of a loop that waits for the group of
+ * a task which, on top of another task, waits for the loop. So there waits for groups that others use have a deadline. */
 static bool waits_are_bounded(const struct frame *frame, const struct group *group) {
     return frame->is_joined && group != frame->local[0] && group != frame->local[1];
 }
@@ -387,8 +387,8 @@ struct group *group_named(struct frame *frame, uint8_t name) {
 int group_wait(struct frame *frame, struct group *group, enum weft_help help, uint64_t until_ns) {
     struct wait wait = {.help = help, .until_ns = until_ns};
     spec_wait_begins(frame, group, &wait);
-    int error = help == WEFT_HELP_BELOW && until_ns == 0 ? weft_wait(play.pool, group->memory)
-                                                         : weft_wait_until(play.pool, group->memory, help, until_ns);
+    int error = help == WEFT_HELP_BELOW && until_ns == 0 ? weft_group_wait(play.pool, group->memory)
+                                                         : weft_group_wait_until(play.pool, group->memory, help, until_ns);
     spec_wait_returns(frame, group, &wait, error);
     return error;
 }
@@ -409,16 +409,16 @@ static void op_wait(struct frame *frame, const struct op *op) {
 static void op_cancel(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
     take(&group->cancels);
-    spec_cancelled(frame, group, weft_cancel(play.pool, group->memory));
+    spec_cancelled(frame, group, weft_group_cancel(play.pool, group->memory));
 }
 static void op_deadline(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
     if (op->when != MOMENT_FAR) take(&group->deadlines);
-    spec_deadline_set(frame, group, op->when, weft_deadline(play.pool, group->memory, moment_ns(op->when)));
+    spec_deadline_set(frame, group, op->when, weft_group_deadline(play.pool, group->memory, moment_ns(op->when)));
 }
 static void op_boost(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
-    spec_boosted(frame, group, weft_boost(play.pool, group->memory));
+    spec_boosted(frame, group, weft_group_boost(play.pool, group->memory));
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------- */
@@ -506,16 +506,16 @@ static void state_clear(void) {
 /* A group that the pool before has left with an id. */
 static void use_stale(weft_group *group, uint8_t how) {
     switch (how) {
-    case 0: spec_stale("weft_wait", weft_wait(play.pool, group)); break;
+    case 0: spec_stale("weft_group_wait", weft_group_wait(play.pool, group)); break;
     case 1: spec_stale("weft_submit", weft_submit(play.pool, group, task_entry, NULL, 0)); break;
-    case 2: spec_stale("weft_cancel", weft_cancel(play.pool, group)); break;
+    case 2: spec_stale("weft_group_cancel", weft_group_cancel(play.pool, group)); break;
     case 3:
         spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){NULL, group}, task_entry, NULL, 0));
         break;
     case 4:
         spec_stale("weft_submit_after", weft_submit_after(play.pool, (weft_after){group, NULL}, task_entry, NULL, 0));
         break;
-    default: spec_stale("weft_wait_until", weft_wait_until(play.pool, group, WEFT_HELP_NONE, 0)); break;
+    default: spec_stale("weft_group_wait_until", weft_group_wait_until(play.pool, group, WEFT_HELP_NONE, 0)); break;
     }
 }
 
@@ -531,7 +531,7 @@ static void configure(weft_config *config, const struct program_pool *drawn) {
     config->clean = clean;
     config->context = &play;
     if (drawn->is_real_time) { /* or refused */
-        config->policy = WEFT_FIFO;
+        config->policy = WEFT_POLICY_FIFO;
         config->priority = 1;
     }
 }
@@ -561,13 +561,14 @@ void play_thread(uint32_t thread, mask *known) {
     *known = frame.known;
 }
 
-/* As deep as tasks submit tasks, each in another group than the one before. */
 static void wait_for_all(const mask *known) {
     struct frame frame = {.known = *known};
     frame_enter(&frame);
-    for (uint32_t round = 0; round <= play.limits->depth + 1; round++) {
+    for (uint32_t calm = 0; calm < 2;) { /* what is submitted in one round is waited for in the next, and submits nothing */
+        uint32_t before = get(&play.slots); /* of tasks given and about to be */
         group_wait(&frame, &play.own, WEFT_HELP_BELOW, 0);
         for (uint32_t i = 0; i < PROGRAM_SHARED; i++) group_wait(&frame, &play.shared[i], WEFT_HELP_BELOW, 0);
+        calm = get(&play.slots) == before ? calm + 1 : 0;
     }
     frame_leave(&frame);
 }

@@ -81,28 +81,28 @@ void play_heap(struct frame *frame, const struct op *op) {
 void play_private(struct frame *frame, const struct op *op) {
     struct kept kept[KEPT];
     uint32_t state = op->how * 2654435761u + op->count;
-    weft_heap *heap;
+    weft_arena *heap;
     (void)frame;
     memset(kept, 0, sizeof kept);
-    if (weft_heap_create(&heap) != WEFT_OK) play_fail("weft_heap_create");
+    if (weft_arena_create(&heap) != WEFT_OK) play_fail("weft_arena_create");
     for (uint32_t i = 0; i < op->count; i++) {
         struct kept *at = &kept[draw(&state) % KEPT];
         if (at->block != NULL) {
             kept_check(at);
             if (draw(&state) % 2 == 0)
                 weft_free(at->block);
-            else if (weft_heap_free(heap, at->block) != WEFT_OK)
-                play_fail("weft_heap_free");
+            else if (weft_arena_free(heap, at->block) != WEFT_OK)
+                play_fail("weft_arena_free");
             at->block = NULL;
             continue;
         }
         at->bytes = block_size(&state);
         at->number = draw(&state);
-        at->block = weft_heap_alloc(heap, at->bytes);
+        at->block = weft_arena_alloc(heap, at->bytes);
         if (at->block == NULL) play_fail("no memory for %zu bytes in a private heap", at->bytes);
         fill(at->block, at->bytes, at->number);
     }
     for (uint32_t i = 0; i < KEPT; i++)
         if (kept[i].block != NULL) kept_check(&kept[i]);
-    if (weft_heap_destroy(&heap) != WEFT_OK || heap != NULL) play_fail("weft_heap_destroy");
+    if (weft_arena_destroy(&heap) != WEFT_OK || heap != NULL) play_fail("weft_arena_destroy");
 }

@@ -19,7 +19,7 @@ static struct frame part_new(struct region *region, weft_worker *self) {
  * not told that none is left: no waits there. */
 static const struct body *joined_body(struct frame *frame, uint8_t index) {
     frame->is_joined = true;
-    if (index == NO_BODY || (play.drawn->flags & WEFT_ORDERED) != 0) return NULL;
+    if (index == NO_BODY || (play.drawn->flags & WEFT_POOL_ORDERED) != 0) return NULL;
     return &play.program->body[index];
 }
 
@@ -365,7 +365,7 @@ static void op_look(const struct op *op) {
     char text[200];
     int error = WEFT_OK;
     switch (op->how) {
-    case 0: error = weft_expect(play.pool, 1 + op->how % 2, moment_ns(MOMENT_SOON)); break;
+    case 0: error = weft_pool_expect(play.pool, 1 + op->how % 2, moment_ns(MOMENT_SOON)); break;
     case 1:
     case 2: error = weft_pool_stats(play.pool, &stats); break;
     case 3: error = weft_stats_json(play.pool, text, sizeof text) > 0 ? WEFT_OK : WEFT_EINVAL; break;
@@ -389,7 +389,7 @@ static void op_misuse(struct frame *frame, const struct op *op) {
     case 0:
     case 1: error = weft_submit(pool, &group, never, NULL, 0); break;
     case 2: error = weft_submit(pool, NULL, never, &group, (size_t)WEFT_PAYLOAD_MAX + 1); break;
-    case 3: error = weft_wait_until(pool, NULL, (enum weft_help)3, 0); break;
+    case 3: error = weft_group_wait_until(pool, NULL, (enum weft_help)3, 0); break;
     case 4: error = weft_block_end(NULL); break;
     case 5: error = weft_submit_child(NULL, never, NULL, 0); break;
     case 6: error = weft_for(pool, (weft_range){2, 1, 0}, NULL, NULL); break;

@@ -71,7 +71,7 @@ static uint16_t draw_size(struct draw *d) {
 static uint8_t draw_group(struct draw *d, bool inside) {
     uint32_t which = below(d, 16);
     if (which < 2) return GROUP_POOL;
-    if (which < 9) return (uint8_t)(GROUP_SHARED + below(d, d->shared));
+    if (which < (d->limits->is_bare ? 14 : 9)) return (uint8_t)(GROUP_SHARED + below(d, d->shared));
     if (which < 11 && inside) return GROUP_OWN;
     return (uint8_t)(GROUP_LOCAL + below(d, 2));
 }
@@ -107,7 +107,7 @@ static void draw_tasks(struct draw *d, struct op *op, uint32_t depth, uint32_t t
     if ((op->kind == OP_OBJECT || op->kind == OP_AFTER_OBJECT || op->kind == OP_RUN) && op->size < 4) op->size = 4;
     op->has_block = one_in(d, 4);
     draw_failure(d, op);
-    op->body = draw_inner(d, depth, times * (op->count > 0 ? op->count : 1), 55);
+    op->body = draw_inner(d, depth, times * (op->count > 0 ? op->count : 1), d->limits->is_bare ? 85 : 55);
 }
 
 static uint8_t draw_moment(struct draw *d, uint32_t chance) {
@@ -180,16 +180,16 @@ static struct op draw_new(struct draw *d, uint32_t depth, uint32_t times, bool i
 }
 
 static uint16_t draw_group_flags(struct draw *d) {
-    static const uint16_t flags[] = {WEFT_CANCEL_ON_ERROR,
-                                     WEFT_URGENT,
-                                     WEFT_BACKGROUND,
-                                     WEFT_DROP_LATE,
-                                     WEFT_CANCEL_ON_ERROR | WEFT_URGENT,
-                                     WEFT_CANCEL_ON_ERROR | WEFT_BACKGROUND,
-                                     WEFT_DROP_LATE | WEFT_CANCEL_ON_ERROR};
+    static const uint16_t flags[] = {WEFT_GROUP_CANCEL_ON_ERROR,
+                                     WEFT_GROUP_URGENT,
+                                     WEFT_GROUP_BACKGROUND,
+                                     WEFT_GROUP_DROP_LATE,
+                                     WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT,
+                                     WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_BACKGROUND,
+                                     WEFT_GROUP_DROP_LATE | WEFT_GROUP_CANCEL_ON_ERROR};
     if (!d->has_flags || one_in(d, 2)) return 0;
     uint16_t drawn = flags[below(d, 7)];
-    if (d->is_ordered && !one_in(d, 8)) drawn &= (uint16_t) ~(WEFT_URGENT | WEFT_BACKGROUND);
+    if (d->is_ordered && !one_in(d, 8)) drawn &= (uint16_t) ~(WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND);
     return drawn;
 }
 
@@ -213,14 +213,14 @@ static void draw_config(struct draw *d, struct program_pool *pool) {
     pool->workers = few(d, d->limits->workers);
     pool->spares = model ? 1 + below(d, 2) : one_in(d, 3) ? 1 + below(d, 4) : 0;
     uint32_t kind = below(d, 10);
-    pool->flags = kind == 0 ? WEFT_ORDERED : kind < 3 ? WEFT_NO_HELP : kind == 3 ? WEFT_NO_PLACING : 0;
+    pool->flags = kind == 0 ? WEFT_POOL_ORDERED : kind < 3 ? WEFT_POOL_NO_HELP : kind == 3 ? WEFT_POOL_NO_PLACING : 0;
     d->is_ordered = kind == 0;
     pool->spin_ns = spins_ns[below(d, model ? 2 : 3)];
     if (one_in(d, 5)) pool->queue_max = 1 + below(d, model ? 4 : 20);
     pool->full = below(d, 3);
     pool->background_max = below(d, 3);
-    if (!model && one_in(d, 12)) pool->flags |= WEFT_BIND;
-    if (!model && one_in(d, 40)) pool->flags |= WEFT_LOCK;
+    if (!model && one_in(d, 12)) pool->flags |= WEFT_POOL_BIND;
+    if (!model && one_in(d, 40)) pool->flags |= WEFT_POOL_LOCK;
     pool->is_real_time = !model && one_in(d, 30);
     pool->end = (uint8_t)(one_in(d, 2) ? END_WAITED : below(d, 3));
     pool->stale_op = (uint8_t)below(d, 6);
@@ -258,12 +258,12 @@ void program_draw(struct program *program, uint64_t seed, const struct program_l
     struct draw d = {.state = seed * UINT64_C(0xd1342543de82ef95) + 77, .program = program, .limits = limits};
     memset(program, 0, sizeof *program);
     program->seed = seed;
-    for (uint32_t i = 0; i < OP_KINDS; i++) d.weight[i] = kinds[i].weight * factors[below(&d, 5)];
+    for (uint32_t i = 0; i < OP_KINDS; i++) d.weight[i] = limits->is_bare ? 0 : kinds[i].weight * factors[below(&d, 5)];
     d.weight[OP_SUBMIT] += 2;
     d.weight[OP_WAIT] += 2;
-    d.shared = 1 + below(&d, PROGRAM_SHARED);
-    d.has_timed = one_in(&d, 2);
-    d.has_failures = one_in(&d, 2);
+    d.shared = limits->is_bare ? 2 : 1 + below(&d, PROGRAM_SHARED);
+    d.has_timed = one_in(&d, 2) && !limits->is_bare;
+    d.has_failures = one_in(&d, 2) && !limits->is_bare;
     d.tasks_left = limits->tasks;
     program->pools = (uint8_t)(one_in(&d, 4) ? limits->pools : 1);
     for (uint32_t i = 0; i < program->pools; i++) draw_pool(&d, &program->pool[i]);

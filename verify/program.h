@@ -132,6 +132,7 @@ struct program_limits {
     uint32_t nodes;
     bool is_model;
     bool is_sound; /* nothing has a deadline: who sleeps must be woken */
+    bool is_bare;  /* tasks that submit to two groups, and waits: nothing else */
 };
 
 void program_draw(struct program *program, uint64_t seed, const struct program_limits *limits);

@@ -1,5 +1,5 @@
-/* program_print.c: a program as C over weft.h and pthreads, to be read, and to be tried apart from the generator. What spec.c
- * would look at is not in it: it prints what the calls return. */
+/* program_print.c: a program as C over weft.h and pthreads, to be read, and to be tried apart from the generator. What
+ * spec.c would look at is not in it: it prints what the calls return. */
 #include "program.h"
 #include "weft.h"
 
@@ -73,7 +73,7 @@ static void put_function(struct print *print, uint32_t body, uint32_t index, con
                 "    weft_group inner = WEFT_GROUP_INIT;\n    (void)self;\n    memcpy(&job, payload, sizeof job);\n"
                 "    if (job.levels > 0) {\n        struct job next = {&inner, 0, job.levels - 1};\n"
                 "        told(\"submit\", weft_submit(pool, &inner, task_%u_%u, &next, sizeof next));\n"
-                "        told(\"wait\", weft_wait(pool, &inner));\n        return 0;\n    }\n    ",
+                "        told(\"wait\", weft_group_wait(pool, &inner));\n        return 0;\n    }\n    ",
                 body, index, body, index);
         put_body(print, op->body);
         fputs("return 0;\n}\n", file);
@@ -181,13 +181,13 @@ static void put_op(struct print *print, uint32_t body, uint32_t index, const str
     const char *group = group_text(op->group);
     switch (op->kind) {
     case OP_WAIT:
-        fprintf(file, "    told(\"wait\", weft_wait_until(pool, %s, %s, %s));\n", group, help_text(op->help),
+        fprintf(file, "    told(\"wait\", weft_group_wait_until(pool, %s, %s, %s));\n", group, help_text(op->help),
                 moment_text(op->when));
         break;
-    case OP_CANCEL: fprintf(file, "    told(\"cancel\", weft_cancel(pool, %s));\n", group); break;
-    case OP_BOOST: fprintf(file, "    told(\"boost\", weft_boost(pool, %s));\n", group); break;
+    case OP_CANCEL: fprintf(file, "    told(\"cancel\", weft_group_cancel(pool, %s));\n", group); break;
+    case OP_BOOST: fprintf(file, "    told(\"boost\", weft_group_boost(pool, %s));\n", group); break;
     case OP_DEADLINE:
-        fprintf(file, "    told(\"deadline\", weft_deadline(pool, %s, %s));\n", group, moment_text(op->when));
+        fprintf(file, "    told(\"deadline\", weft_group_deadline(pool, %s, %s));\n", group, moment_text(op->when));
         break;
     case OP_FOR:
     case OP_TILES:
@@ -239,7 +239,7 @@ static void put_whole(struct print *print, uint8_t index) {
     for (uint32_t i = 0; i < body->count; i++)
         if (!body->ops[i].is_absent) put_op(print, index, i, &body->ops[i]);
     for (uint32_t i = 0; i < 2; i++)
-        if (uses_local(body, i)) fprintf(file, "    told(\"wait at the end\", weft_wait(pool, &local[%u]));\n", i);
+        if (uses_local(body, i)) fprintf(file, "    told(\"wait at the end\", weft_group_wait(pool, &local[%u]));\n", i);
     fputs("}\n\n", file);
 }
 
@@ -290,7 +290,8 @@ static void put_pool(struct print *print, uint32_t index) {
     fputs("        told(\"create\", weft_pool_create(&pool, &config));\n", file);
     for (uint32_t i = 0; i < PROGRAM_SHARED; i++)
         fprintf(file,
-                "        if (shared[%u].id != 0) told(\"stale\", weft_wait(pool, &shared[%u])); /* or another call: %u */\n"
+                "        if (shared[%u].id != 0) told(\"stale\", weft_group_wait(pool, &shared[%u])); /* or another call: "
+                "%u */\n"
                 "        shared[%u] = (weft_group){0, %u, 0};\n",
                 i, i, pool->stale_op, i, pool->shared_flags[i]);
     for (uint32_t i = 0; i < pool->threads; i++)
@@ -298,8 +299,9 @@ static void put_pool(struct print *print, uint32_t index) {
                 i, pool->body[i]);
     for (uint32_t i = 0; i < pool->threads; i++) fprintf(file, "        pthread_join(thread_%u, NULL);\n", i);
     if (pool->end == END_WAITED)
-        fputs("        for (int round = 0; round < 5; round++) {\n            told(\"wait\", weft_wait(pool, NULL));\n"
-              "            for (int i = 0; i < 4; i++) told(\"wait\", weft_wait(pool, &shared[i]));\n        }\n",
+        fputs("        for (int round = 0; round < 5; round++) { /* as long as tasks submit others */\n            "
+              "told(\"wait\", weft_group_wait(pool, NULL));\n"
+              "            for (int i = 0; i < 4; i++) told(\"wait\", weft_group_wait(pool, &shared[i]));\n        }\n",
               file);
     fprintf(file, "        told(\"end\", %s);\n    }\n",
             pool->end == END_ABORTED ? "weft_pool_abort(&pool, clean, NULL)" : "weft_pool_destroy(&pool)");

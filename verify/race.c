@@ -279,17 +279,65 @@ static void check_released_line(struct line *l) {
     check_locations(l, address, address + CACHE_LINE, true);
 }
 
-void block_free(void *memory, size_t bytes) {
-    struct block *b = block_of((uintptr_t)memory);
-    if (b == NULL || b->address != (uintptr_t)memory) explore_fail("release of memory that is not a block");
+/* Cuts the block in which `address` lies in two there, unless one begins there. */
+static void block_split(uintptr_t address) {
+    struct block *b = block_of(address);
+    if (b == NULL || b->address == address) return;
+    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    struct block *behind = &P.blocks[P.block_count++];
+    *behind = *b;
+    behind->address = address;
+    behind->bytes = b->address + b->bytes - address;
+    b->bytes -= behind->bytes;
+    struct line *l = b->lines, *next;
+    b->lines = behind->lines = NULL;
+    for (; l != NULL; l = next) {
+        next = l->next_in_block;
+        struct block *of = l->key * CACHE_LINE < address ? b : behind;
+        l->block = of;
+        l->next_in_block = of->lines;
+        of->lines = l;
+    }
+}
+
+static void block_end(struct block *b) {
     if (b->freed) explore_fail("memory released twice");
-    if (bytes != 0 && b->bytes != bytes) explore_fail("unmapped %zu bytes of a block of %zu", bytes, b->bytes);
     if (!happened(b->thread, b->epoch)) fail_at("race: released before its making is visible", b->address, b->thread);
     for (struct line *l = b->lines; l != NULL; l = l->next_in_block) check_released_line(l);
     b->freed = true;
     b->thread = R.current->id;
-    if (b->bytes <= FILL_MAX) memset(memory, FREED_BYTE, b->bytes);
-    POISON(memory, b->bytes);
+    b->epoch = R.current->now->clock[b->thread];
+    if (b->bytes <= FILL_MAX) memset((void *)b->address, FREED_BYTE, b->bytes);
+    POISON((void *)b->address, b->bytes);
+}
+
+/* bytes 0: all of the block. */
+void block_free(void *memory, size_t bytes) {
+    uintptr_t at = (uintptr_t)memory;
+    struct block *b = block_of(at);
+    if (b == NULL || (bytes == 0 && b->address != at)) explore_fail("release of memory that is not a block");
+    if (bytes == 0) bytes = b->bytes;
+    block_split(at);
+    block_split(at + bytes);
+    for (size_t done = 0; done < bytes; done += b->bytes) {
+        b = block_of(at + done);
+        if (b == NULL) explore_fail("unmapped %zu bytes, of which %zu are mapped", bytes, done);
+        block_end(b);
+    }
+}
+
+/* Makes what was unmapped right behind a block, as long as `wanted` asks for, memory again: zeros. false: there is no such, or the
+ * thread does not know of its end. */
+bool block_grow(void *memory, size_t bytes, size_t wanted) {
+    struct block *b = block_of((uintptr_t)memory + bytes);
+    if (b == NULL || !b->freed || b->address != (uintptr_t)memory + bytes || b->bytes != wanted - bytes) return false;
+    if (!happened(b->thread, b->epoch)) return false;
+    b->freed = false;
+    b->thread = R.current->id;
+    b->epoch = R.current->now->clock[b->thread];
+    UNPOISON((void *)b->address, b->bytes);
+    block_purge((void *)b->address, b->bytes);
+    return true;
 }
 
 /* The pages read as zeros from now on; readers of atomic variables there may come late. */

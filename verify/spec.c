@@ -1,16 +1,16 @@
 /* spec.c: what weft.h promises, as code.
  *
  * What a thread may rely on is what it can know: each frame (a task, a thread's body, a piece of a loop) has a set of
- * submissions that happened before what it does now. A task begins with what its submitter knew; a wait that returns, a loop,
- * a join and a run of a graph add what all that they waited for knew at its end. So:
+ * submissions that happened before what it does now. A task begins with what its submitter knew; a wait that returns, a
+ * loop, a join and a run of a graph add what all that they waited for knew at its end. So:
  *
  *   - A wait for a group covers every task of it whose submission happened before the wait, or before the end of a task that
  *     the wait covers. When it returns, these have ended, and what they wrote is visible.
  *   - A task runs once, or is given to clean once, or its submission was refused.
- *   - Two relations between groups say what waits may do. X `waits` for Y: a task of X is in a wait for Y, or a task of X is to
- *     start after Y. Y is `below` X: a task of X has made use of Y, or a task of X starts after Y. WEFT_EDEADLK needs a
- *     way of the first from the group to one whose task the caller is in; what runs inside a wait for a group must be on a way
- *     of the second.
+ *   - Two relations between groups say what waits may do. X `waits` for Y: a task of X is in a wait for Y, or a task of X is
+ *     to start after Y. Y is `below` X: a task of X has made use of Y, or a task of X starts after Y. WEFT_EDEADLK needs a
+ *     way of the first from the group to one whose task the caller is in; what runs inside a wait for a group must be on a
+ *     way of the second.
  *
  * The bookkeeping is relaxed atomics and memory handed over by weft alone, so it hides no missing order. */
 #include "spec.h"
@@ -194,18 +194,20 @@ static bool is_local_of(const struct frame *frame, const struct group *group) {
 bool may_be_cancelled(const struct group *group) {
     if (get(&play.aborting) != 0) return true;
     if (group == NULL) return false;
-    return get(&group->cancels) != 0 || ((group->flags & WEFT_DROP_LATE) != 0 && get(&group->deadlines) != 0);
+    return get(&group->cancels) != 0 || ((group->flags & WEFT_GROUP_DROP_LATE) != 0 && get(&group->deadlines) != 0);
 }
 
 /* A task of it need not run. */
 static bool may_be_dropped(const struct group *group) {
-    return may_be_cancelled(group) || ((group->flags & WEFT_CANCEL_ON_ERROR) != 0 && get(&group->failures) != 0);
+    return may_be_cancelled(group) || ((group->flags & WEFT_GROUP_CANCEL_ON_ERROR) != 0 && get(&group->failures) != 0);
 }
 
-/* weft_submit: "flags that are not known, both of WEFT_URGENT and WEFT_BACKGROUND, and either in an ordered pool". */
+/* weft_submit: "flags that are not known, both of WEFT_GROUP_URGENT and WEFT_GROUP_BACKGROUND, and either in an ordered
+ * pool". */
 static bool flags_are_refused(const struct group *group) {
-    uint32_t rank = group->flags & (WEFT_URGENT | WEFT_BACKGROUND);
-    return rank == (WEFT_URGENT | WEFT_BACKGROUND) || (rank != 0 && (play.drawn->flags & WEFT_ORDERED) != 0);
+    uint32_t rank = group->flags & (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND);
+    return rank == (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND) ||
+           (rank != 0 && (play.drawn->flags & WEFT_POOL_ORDERED) != 0);
 }
 
 /* ---- submitting --------------------------------------------------------------------------------------------------- */
@@ -278,20 +280,36 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
 
 /* ---- what runs on top of what ------------------------------------------------------------------------------------- */
 
-/* The outer one cannot end before. */
-static bool is_inside(const struct region *region, const struct region *outer) {
-    for (; region != NULL; region = region->above)
-        if (region == outer || (region->beneath != NULL && is_inside(region->beneath, outer))) return true;
+/* Regions that were looked at. */
+struct seen {
+    const struct region *region[1024];
+    uint32_t count;
+};
+
+/* Two ways go on from each region, and many meet again. What has no room is looked at again. */
+static bool leads_to(const struct region *region, const struct region *outer, struct seen *seen) {
+    for (; region != NULL; region = region->above) {
+        uint32_t i = (uint32_t)(((uintptr_t)region >> 4) * 2654435761u) % 1024;
+        for (; seen->region[i] != NULL; i = (i + 1) % 1024)
+            if (seen->region[i] == region) return false;
+        if (seen->count < 512) seen->region[i] = region, seen->count++;
+        if (region == outer || leads_to(region->beneath, outer, seen)) return true;
+    }
     return false;
 }
 
-static bool pool_helps(void) { return (play.drawn->flags & (WEFT_ORDERED | WEFT_NO_HELP)) == 0; }
+static bool is_inside(const struct region *region, const struct region *outer) { /* which cannot end before */
+    return leads_to(region, outer, &(struct seen){{NULL}, 0});
+}
+
+static bool pool_helps(void) { return (play.drawn->flags & (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP)) == 0; }
 
 /* A wait, for that group, lets what belongs to the other run. */
 static bool wait_lets_run(const struct frame *waiter, const struct group *group) {
     bool is_outside = !is_in_task(waiter);
     if (is_outside && !pool_helps()) return false;
-    if (waiter->doing == RUNS_GRAPH) return (play.drawn->flags & WEFT_ORDERED) != 0 || is_below(group, waiter->waits_for);
+    if (waiter->doing == RUNS_GRAPH)
+        return (play.drawn->flags & WEFT_POOL_ORDERED) != 0 || is_below(group, waiter->waits_for);
     if (is_outside && waiter->help == WEFT_HELP_NONE) return false;
     if (waiter->help == WEFT_HELP_ANY && pool_helps()) return true;
     return is_below(group, waiter->waits_for);
@@ -353,10 +371,10 @@ static void slot_change(uint32_t slot, uint8_t from, uint8_t to) {
                   slot_text(was));
 }
 
-/* WEFT_BACKGROUND: "workers start them [...] weft_config.background_max at once at most. [...] A thread that waits for the
- * group runs its tasks beyond that number. A task inside weft_block_begin does not count." */
+/* WEFT_GROUP_BACKGROUND: "workers start them [...] weft_config.background_max at once at most. [...] A thread that waits for
+ * the group runs its tasks beyond that number. A task inside weft_block_begin does not count." */
 static bool takes_slot(const struct frame *frame) {
-    return (frame->group->flags & WEFT_BACKGROUND) != 0 && frame->beneath == NULL && frame->is_task;
+    return (frame->group->flags & WEFT_GROUP_BACKGROUND) != 0 && frame->beneath == NULL && frame->is_task;
 }
 
 void spec_task_begins(struct frame *frame, uint32_t number) {
@@ -418,8 +436,8 @@ void spec_wait_begins(struct frame *frame, struct group *group, struct wait *wai
 
 static uint8_t state_of(uint32_t slot) { return atomic_load_explicit(&play.slot[slot].state, memory_order_relaxed); }
 
-/* "the error of the failed task that was submitted first", where one frame has submitted all; 0: none failed. And of these the
- * ones that were dropped had a reason: with WEFT_CANCEL_ON_ERROR one before them failed. */
+/* "the error of the failed task that was submitted first", where one frame has submitted all; 0: none failed. And of these
+ * the ones that were dropped had a reason: with WEFT_GROUP_CANCEL_ON_ERROR one before them failed. */
 static int first_failure(const struct group *group) {
     bool may_drop = may_be_cancelled(group);
     int code = 0;
@@ -447,7 +465,7 @@ static void check_sole(const struct group *group, int error) {
                     : (may_be_late && error == WEFT_ELATE) ||
                           (!is_late && error == (group->is_cancelled ? WEFT_ECANCELED : WEFT_OK)))
         return;
-    if (failed == 0 && may_be_late && error == WEFT_ECANCELED && (group->flags & WEFT_DROP_LATE) != 0) return;
+    if (failed == 0 && may_be_late && error == WEFT_ECANCELED && (group->flags & WEFT_GROUP_DROP_LATE) != 0) return;
     play_fail("a wait for %s returned %d: %s; expected %d%s%s", group_text(group), error, weft_strerror(error), failed,
               is_late ? ", late" : "", group->is_cancelled ? ", cancelled" : "");
 }
@@ -465,7 +483,7 @@ static void check_not_ended(struct frame *frame, const struct group *group, cons
         play_fail("WEFT_EDEADLK: %s does not wait for the caller", group_text(group));
     if (error == WEFT_ETIMEDOUT && (wait->until_ns == 0 || world_now_ns() < wait->until_ns))
         play_fail("WEFT_ETIMEDOUT before the deadline");
-    if (error == WEFT_EAGAIN && ((play.drawn->flags & WEFT_ORDERED) == 0 || !is_in_task(frame)))
+    if (error == WEFT_EAGAIN && ((play.drawn->flags & WEFT_POOL_ORDERED) == 0 || !is_in_task(frame)))
         play_fail("WEFT_EAGAIN outside a task of an ordered pool");
 }
 
@@ -495,22 +513,22 @@ void spec_wait_returns(struct frame *frame, struct group *group, const struct wa
 
 /* `cancels` was counted before the call. */
 void spec_cancelled(struct frame *frame, struct group *group, int error) {
-    if (error != WEFT_OK) play_fail("weft_cancel of %s: %s", group_text(group), weft_strerror(error));
+    if (error != WEFT_OK) play_fail("weft_group_cancel of %s: %s", group_text(group), weft_strerror(error));
     if (is_local_of(frame, group)) {
         if (group->is_open) group->is_cancelled = true;
     } else if (!group->is_shared) {
         add(&group->others, 1);
     }
-    if (frame->group == group && frame->self != NULL && frame->is_task && weft_cancelled(frame->self) == 0)
-        play_fail("a task has cancelled its own %s, which weft_cancelled does not tell", group_text(group));
+    if (frame->group == group && frame->self != NULL && frame->is_task && weft_worker_cancelled(frame->self) == 0)
+        play_fail("a task has cancelled its own %s, which weft_worker_cancelled does not tell", group_text(group));
 }
 
-static bool is_ordered(void) { return (play.drawn->flags & WEFT_ORDERED) != 0; }
+static bool is_ordered(void) { return (play.drawn->flags & WEFT_POOL_ORDERED) != 0; }
 
 /* `deadlines` was counted before the call, but for a far one. */
 void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, int error) {
     int expected = is_ordered() || flags_are_refused(group) ? WEFT_EINVAL : WEFT_OK;
-    if (error != expected) play_fail("weft_deadline of %s: %s", group_text(group), weft_strerror(error));
+    if (error != expected) play_fail("weft_group_deadline of %s: %s", group_text(group), weft_strerror(error));
     puts_below(group, frame->group);
     if (error != WEFT_OK) return;
     if (!is_local_of(frame, group)) {
@@ -524,7 +542,7 @@ void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, i
 void spec_boosted(const struct frame *frame, struct group *group, int error) {
     (void)frame;
     if (error != (is_ordered() ? WEFT_EINVAL : WEFT_OK))
-        play_fail("weft_boost of %s: %s", group_text(group), weft_strerror(error));
+        play_fail("weft_group_boost of %s: %s", group_text(group), weft_strerror(error));
 }
 
 /* A weft_group that another pool, which has ended, has left with an id. */
@@ -554,8 +572,8 @@ void spec_loop(const struct frame *frame, const struct op *op, const uint32_t *r
 uint64_t reduce_combine(uint64_t left, uint64_t right) { return (left * 31 + 7) ^ (right * 17 + left / 3); }
 uint64_t reduce_leaf(uint64_t begin, uint64_t end) { return begin * 1000003 + end; }
 
-/* weft_reduce: "The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last may have fewer;
- * they are combined in pairs, pairs of pairs, and so on, in order." */
+/* weft_reduce: "The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last may have
+ * fewer; they are combined in pairs, pairs of pairs, and so on, in order." */
 bool spec_reduced(const struct op *op, uint64_t result) {
     uint64_t value[512];
     uint32_t grain = op->grain != 0 ? op->grain : (op->count + 255u) / 256;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "os.h"
+#include "os/os.h"
 
 const char *const fuzz_words[] = {"0-3,8",      "cpu,cpuacct",  "0::/",
                                   "/a/b",       "/..",          "cgroup2",

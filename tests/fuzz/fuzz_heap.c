@@ -1,5 +1,5 @@
-/* fuzz_heap.c: sequences of the heap's calls by one thread; each block is filled, and looked at before it goes. (With several
- * threads and forks: tests/fuzz_heap.c, which draws by itself.) */
+/* fuzz_heap.c: sequences of the heap's calls by one thread; each block is filled, and looked at before it goes. (With
+ * several threads and forks: tests/fuzz_heap.c, which draws by itself.) */
 #include "fuzz.h"
 #include "weft.h"
 
@@ -13,7 +13,7 @@ static struct block {
     unsigned char color;
     unsigned heap; /* 0: none */
 } blocks[BLOCKS];
-static weft_heap *heaps[HEAPS + 1];
+static weft_arena *heaps[HEAPS + 1];
 
 static void look(const struct block *b, size_t size) {
     for (size_t i = 0; i < size; i++) FUZZ_CHECK(b->p[i] == b->color);
@@ -27,7 +27,7 @@ static void drop(struct block *b) {
     if (b->p == NULL) return;
     look(b, b->size);
     if (b->heap != 0)
-        FUZZ_CHECK(weft_heap_free(heaps[b->heap], b->p) == WEFT_OK);
+        FUZZ_CHECK(weft_arena_free(heaps[b->heap], b->p) == WEFT_OK);
     else
         weft_free(b->p);
     b->p = NULL;
@@ -50,7 +50,7 @@ static void make(struct fuzz *input, struct block *b) {
         alignment <<= fuzz_below(input, 13);
         b->p = weft_alloc_aligned(alignment, size);
     } else if (kind == 2 && heaps[heap] != NULL) {
-        b->p = weft_heap_alloc(heaps[heap], size);
+        b->p = weft_arena_alloc(heaps[heap], size);
         b->heap = heap;
     } else {
         b->p = weft_alloc(size);
@@ -73,7 +73,7 @@ static void resize(struct fuzz *input, struct block *b) {
 /* Makes the heap, or destroys it with its blocks. */
 static void turn(unsigned heap) {
     if (heaps[heap] == NULL) {
-        FUZZ_CHECK(weft_heap_create(&heaps[heap]) == WEFT_OK && heaps[heap] != NULL);
+        FUZZ_CHECK(weft_arena_create(&heaps[heap]) == WEFT_OK && heaps[heap] != NULL);
         return;
     }
     for (int i = 0; i < BLOCKS; i++)
@@ -81,7 +81,7 @@ static void turn(unsigned heap) {
             look(&blocks[i], blocks[i].size);
             blocks[i].p = NULL;
         }
-    FUZZ_CHECK(weft_heap_destroy(&heaps[heap]) == WEFT_OK && heaps[heap] == NULL);
+    FUZZ_CHECK(weft_arena_destroy(&heaps[heap]) == WEFT_OK && heaps[heap] == NULL);
 }
 
 void fuzz_one(struct fuzz *input) {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "os.h"
+#include "os/os.h"
 
 const char *const fuzz_words[] = {"\177ELF", "1000-2000 r-xp ", "00000000 08:01 1 /", "/a b", NULL};
 

@@ -1,6 +1,6 @@
 /* fuzz_text.c: text built in a buffer, held against snprintf. */
 #include "fuzz.h"
-#include "text.h"
+#include "os/text.h"
 
 const char *const fuzz_words[] = {"word", NULL};
 

@@ -121,7 +121,7 @@ static void work(const scene *s, bool on_weft, const int *repeats) {
     weft_pool *pool = NULL;
     job jobs[LIBRARIES];
     const int cpus = (int)weft_cpu_count();
-    if (on_weft) REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    if (on_weft) REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     for (int i = 0; i < LIBRARIES; i++) {
         if (!(s->mask & 1u << i)) continue;
         libraries[i]->open(pool, cpus > 1 ? cpus : 2);

@@ -21,7 +21,7 @@ static unsigned add(weft_pool *pool, unsigned tasks) {
     weft_group group = WEFT_GROUP_INIT;
     unsigned count = 0, *counter = &count;
     for (unsigned i = 0; i < tasks; i++) (void)weft_submit(pool, &group, count_task, &counter, sizeof counter);
-    return weft_wait(pool, &group) == WEFT_OK ? count : 0;
+    return weft_group_wait(pool, &group) == WEFT_OK ? count : 0;
 }
 
 const char *copy_version(void) { return weft_version(); }
@@ -37,6 +37,6 @@ unsigned copy_work(unsigned tasks) {
     return weft_pool_destroy(&pool) == WEFT_OK ? count : 0;
 }
 
-unsigned copy_keep(void) { return weft_default_pool(&kept) == WEFT_OK ? add(kept, 100) : 0; }
+unsigned copy_keep(void) { return weft_pool_default(&kept) == WEFT_OK ? add(kept, 100) : 0; }
 unsigned copy_again(void) { return add(kept, 100); }
 int copy_drop(void) { return weft_pool_destroy(&kept); }

@@ -1,4 +1,5 @@
-// copy.cpp: the same in C++, where what the headers define is inline. Compiled with -fvisibility=hidden, as plugins should be.
+// copy.cpp: the same in C++, where what the headers define is inline. Compiled with -fvisibility=hidden, as plugins should
+// be.
 #include "copy.h"
 
 #include <weft.hpp>
@@ -25,6 +26,6 @@ unsigned copy_work(unsigned tasks) {
     return count.load();
 }
 
-unsigned copy_keep() { return weft_default_pool(&kept) == WEFT_OK ? add() : 0; }
+unsigned copy_keep() { return weft_pool_default(&kept) == WEFT_OK ? add() : 0; }
 unsigned copy_again() { return add(); }
 int copy_drop() { return weft_pool_destroy(&kept); }

@@ -44,7 +44,7 @@ static struct copy load(const char *path, int mode) {
 }
 
 static const char *const names[] = {"weft_version", "weft_submit", "weft_pool_create",
-                                    "weft_for",     "weft_alloc",  "weft_default_pool"};
+                                    "weft_for",     "weft_alloc",  "weft_pool_default"};
 
 static void each_is_its_own(const struct copy *first, const struct copy *second) {
     REQUIRE(strcmp(first->version(), FIRST_VERSION) == 0);

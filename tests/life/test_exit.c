@@ -29,7 +29,7 @@ static int slow_task(void *payload, weft_worker *self) {
 
 static void leave_work(void) {
     weft_pool *pool = NULL, *own = make_pool(2);
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     for (int i = 0; i < 5000; i++) {
         REQUIRE(weft_submit(pool, NULL, i % 2 ? empty_task : slow_task, NULL, 0) == WEFT_OK);
         REQUIRE(weft_submit(own, NULL, i % 2 ? empty_task : slow_task, NULL, 0) == WEFT_OK);
@@ -48,14 +48,14 @@ void late_work(void) {
     atomic_uint counter = 0;
     weft_group group = WEFT_GROUP_INIT;
     weft_pool *pool = NULL, *fresh = make_pool(1);
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     for (int i = 0; i < 100; i++) {
         REQUIRE(submit_count(pool, &group, &counter) == WEFT_OK);
         REQUIRE(late_pool == NULL || submit_count(late_pool, NULL, &counter) == WEFT_OK);
         REQUIRE(submit_count(fresh, NULL, &counter) == WEFT_OK);
     }
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
-    REQUIRE(late_pool == NULL || weft_wait(late_pool, NULL) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+    REQUIRE(late_pool == NULL || weft_group_wait(late_pool, NULL) == WEFT_OK);
     end_pool(fresh);
     REQUIRE(atomic_load(&counter) == (late_pool == NULL ? 200 : 300));
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
@@ -118,10 +118,10 @@ static void fork_and_go_on(void) {
     weft_pool *pool = NULL;
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint counter = 0;
-    REQUIRE(weft_default_pool(&pool) == WEFT_OK);
+    REQUIRE(weft_pool_default(&pool) == WEFT_OK);
     for (int i = 0; i < 5000; i++) REQUIRE(submit_count(pool, &group, &counter) == WEFT_OK);
     for (int i = 0; i < 20; i++) REQUIRE(exit_status(pools_alive) == 8); /* each with pools of its own */
-    REQUIRE(weft_wait(pool, &group) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     REQUIRE(atomic_load(&counter) == 5000);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
 }

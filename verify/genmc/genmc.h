@@ -11,7 +11,7 @@
 #if defined(GENMC) /* which knows no instruction that reads a clock; what is timed are hints */
 #define __builtin_ia32_rdtsc() 0
 #endif
-#include "os.h"
+#include "os/os.h"
 
 #define THREADS_MAX 4
 

@@ -1,0 +1,97 @@
+/* Large blocks, for the tables in docs/malloc.md; run under any allocator:
+ *
+ *     malloc_blocks SERVER random LOW HIGH LIVE COUNT whole|pages   blocks of random sizes take each other's place
+ *     malloc_blocks SERVER phases COUNT                             80 MB of 600 bytes, all freed, then of 4 MiB, and again
+ *
+ * Prints what it cost. The phases fail where the process held over 1.25 of what lived, if the server, part of its file's name,
+ * is libweft-malloc; "any" may be anything. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "server.h"
+
+#define REQUIRE(holds)                                                                                                      \
+    do {                                                                                                                    \
+        if (holds) break;                                                                                                   \
+        fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #holds);                                               \
+        exit(1);                                                                                                            \
+    } while (0)
+
+enum { PHASE_BYTES = 80000000, PAGE = 4096 };
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static long peak_kib(long *faults) {
+    struct rusage usage;
+    REQUIRE(getrusage(RUSAGE_SELF, &usage) == 0);
+    *faults = usage.ru_minflt;
+    return usage.ru_maxrss;
+}
+
+static uint64_t draw(uint64_t *state) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+static void random_sizes(size_t low, size_t high, size_t live, size_t count, int whole) {
+    uint64_t state = 1;
+    char **blocks = calloc(live, sizeof *blocks);
+    REQUIRE(blocks != NULL && low < high && live > 0 && count > 0);
+    double start = seconds();
+    for (size_t i = 0; i < count; i++) {
+        size_t at = draw(&state) % live, size = low + draw(&state) % (high - low);
+        free(blocks[at]);
+        blocks[at] = malloc(size);
+        REQUIRE(blocks[at] != NULL);
+        if (whole) memset(blocks[at], (int)i, size);
+        for (size_t k = 0; !whole && k < size; k += PAGE) blocks[at][k] = 1;
+    }
+    double us = (seconds() - start) * 1e6 / (double)count;
+    long faults, kib = peak_kib(&faults);
+    printf("%.1f us each, %ld page faults, %ld MiB at most\n", us, faults, kib >> 10);
+    for (size_t i = 0; i < live; i++) free(blocks[i]);
+    free(blocks);
+}
+
+static void phase(char **blocks, size_t size) {
+    size_t count = PHASE_BYTES / size;
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = malloc(size);
+        REQUIRE(blocks[i] != NULL);
+        memset(blocks[i], (int)i, size);
+    }
+    for (size_t i = 0; i < count; i++) {
+        REQUIRE(blocks[i][0] == (char)i && blocks[i][size - 1] == (char)i);
+        free(blocks[i]);
+    }
+}
+
+static int phases(size_t count, int is_bound) {
+    static char *blocks[PHASE_BYTES / 600];
+    long faults, before = peak_kib(&faults), kib;
+    for (size_t i = 0; i < count; i++) phase(blocks, i % 2 == 0 ? 600 : (size_t)4 << 20);
+    kib = peak_kib(&faults) - before;
+    printf("%ld page faults, %ld MiB at most beside the program\n", faults, kib >> 10);
+    return is_bound && kib > PHASE_BYTES / 1024 / 4 * 5;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return 2;
+    require_server(strcmp(argv[1], "any") == 0 ? NULL : argv[1]);
+    if (argc == 8 && strcmp(argv[2], "random") == 0)
+        random_sizes(strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10),
+                     strtoul(argv[6], NULL, 10), strcmp(argv[7], "whole") == 0);
+    else if (argc == 4 && strcmp(argv[2], "phases") == 0)
+        return phases(strtoul(argv[3], NULL, 10), strcmp(argv[1], "libweft-malloc") == 0);
+    else
+        return 2;
+    return 0;
+}

@@ -1,0 +1,416 @@
+/* Blocks of several slots, and of mappings: which memory they have, what is kept of it when they are freed, and what small blocks
+ * left for them. */
+#define _GNU_SOURCE
+#include "help.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "weft.h"
+
+static weft_heap_counts counts_now(void) {
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    return counts;
+}
+
+static void pause_ms(long ms) {
+    struct timespec pause = {0, ms * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+static void decay_after(int64_t ms) {
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = ms};
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+}
+
+/* Blocks of several slots that a thread keeps for itself: counted once, zeroed when asked, given back by trim. */
+static void test_runs_kept(void **state) {
+    (void)state;
+    decay_after(-1);
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < 100; i++) {
+        size_t size = 40000 + (size_t)(i % 5) * 50000;
+        unsigned char *p = weft_alloc(size), *q = weft_alloc_zeroed(1, size), *r = weft_alloc_aligned(4096, size);
+        REQUIRE(p != NULL && q != NULL && r != NULL);
+        for (size_t k = 0; k < size; k++) REQUIRE(q[k] == 0);
+        memset(p, 1, size), memset(q, 2, size), memset(r, 3, size);
+        REQUIRE(p[0] == 1 && p[size - 1] == 1 && q[0] == 2 && q[size - 1] == 2);
+        weft_free(p), weft_free_sized(q, size), weft_free(r);
+    }
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 300);
+    assert_int_equal(after.frees - before.frees, 300);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_true(weft_trim() >= 65536);
+    assert_int_equal(counts_now().live_bytes, before.live_bytes);
+    decay_after(0);
+}
+
+/* Bytes in blocks of that size until there are no more; all are freed. */
+static size_t take_all(size_t size) {
+    struct link {
+        struct link *next;
+    } *first = NULL, *link;
+    size_t bytes = 0;
+    for (; (link = weft_alloc(size)) != NULL; bytes += size) {
+        link->next = first;
+        first = link;
+        ((unsigned char *)link)[size - 1] = 1;
+    }
+    while ((link = first) != NULL) {
+        first = link->next;
+        weft_free(link);
+    }
+    return bytes;
+}
+
+enum { SPACE = 300 << 20 };
+
+static void limit_space(void) {
+    const struct rlimit limit = {SPACE, SPACE};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static int is_limit_kept(void *unused) {
+    (void)unused;
+    limit_space();
+    return mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED;
+}
+
+/* What would take all memory of the machine where nothing stops it. NULL if something does. */
+static const char *why_unlimited(void) {
+    if (SANITIZED) return "a sanitizer needs more address space than that";
+    return in_child(is_limit_kept, NULL) == 1 ? NULL : "the limit of address space is not kept (qemu-user keeps none)";
+}
+
+static int exhaust_in_child(void *unused) {
+    (void)unused;
+    static const size_t sizes[] = {65536, 300000, 1 << 20, 2 << 20, 3500000, 5 << 20, 600, 20 << 20, 65536};
+    limit_space();
+    size_t small = take_all(600);
+    REQUIRE(small > (size_t)64 << 20);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t bytes = take_all(sizes[i]);
+        REQUIRE(bytes > small / 5 * 2);
+    }
+    return 0;
+}
+
+/* Address space that small blocks had serves large ones when there is no other. */
+static void test_large_after_small(void **state) {
+    (void)state;
+    const char *why = why_unlimited();
+    if (why != NULL) SKIP(why);
+    assert_int_equal(in_child(exhaust_in_child, NULL), 0);
+}
+
+static int align_in_child(void *unused) {
+    (void)unused;
+    enum { PIECE = 1 << 16, LEFT = 136 }; /* room for a segment at its multiple, none for what the block would map */
+    static void *pieces[SPACE / PIECE];
+    size_t count = 0;
+    weft_free(weft_alloc_aligned(2 << 20, 3 << 20));
+    weft_trim();
+    limit_space();
+    while ((pieces[count] = mmap(NULL, PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED) count++;
+    REQUIRE(count > LEFT);
+    for (int i = 0; i < LEFT; i++) REQUIRE(munmap(pieces[--count], PIECE) == 0);
+    REQUIRE(weft_alloc_aligned(2 << 20, 3 << 20) == NULL);
+    void *block = weft_alloc(3 << 20);
+    REQUIRE(block != NULL && ((uintptr_t)block & ((4 << 20) - 1)) != 0);
+    weft_free(block);
+    return 0;
+}
+
+/* Some aligned blocks lie in no segment, though they are smaller than one. */
+static void test_aligned_without_room(void **state) {
+    (void)state;
+    const char *why = why_unlimited();
+    if (why != NULL) SKIP(why);
+    assert_int_equal(in_child(align_in_child, NULL), 0);
+}
+
+enum { FRAME = 5 << 20 };
+
+/* ---- a change of phase -------------------------------------------------------------------------------------------- */
+
+enum { PHASE = 80 << 20 };
+
+/* KiB, of /proc/self/status. */
+static long status_of(const char *name) {
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, name, strlen(name)) == 0) kib = strtol(line + strlen(name), NULL, 10);
+    fclose(file);
+    return kib;
+}
+
+static void phase_of(size_t size) {
+    static void *blocks[PHASE / 512];
+    size_t count = PHASE / size;
+    REQUIRE(count <= sizeof blocks / sizeof blocks[0]);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = weft_alloc(size);
+        REQUIRE(blocks[i] != NULL);
+        memset(blocks[i], 1, size);
+    }
+    for (size_t i = 0; i < count; i++) weft_free(blocks[i]);
+}
+
+/* As little as a quarter more than what lived at a time, whatever its sizes were. Decay comes too late, and does not come. */
+static int phases_in_child(void *unused) {
+    (void)unused;
+    static const size_t sizes[] = {600, 4 << 20, 100000, 5000000, 600, 9 << 20};
+    decay_after(100000);
+    weft_trim();
+    long before = status_of("VmRSS:");
+    for (int i = 0; i < 12; i++) phase_of(sizes[i % 6]);
+    long peak = status_of("VmHWM:");
+    if (peak < 0) return 0; /* a system without it */
+    if (peak - before > PHASE / 1024 / 4 * 5) fprintf(stderr, "%ld KiB at first, %ld at peak\n", before, peak);
+    REQUIRE(peak - before <= PHASE / 1024 / 4 * 5);
+    return 0;
+}
+
+static void test_phases(void **state) {
+    (void)state;
+    if (SANITIZED || is_emulated()) SKIP("what is resident is not the heap's alone");
+    assert_int_equal(in_child(phases_in_child, NULL), 0);
+}
+
+/* ---- what is used again ------------------------------------------------------------------------------------------- */
+
+/* Blocks of several slots that do not divide a segment leave a slot or more of each; all are freed, then made again. */
+static void test_middle_used_again(void **state) {
+    (void)state;
+    enum { MIDDLES = 700 };
+    static const size_t sizes[] = {60000, 100000, 300000, 1000000};
+    static void *blocks[MIDDLES];
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        uint64_t mapped = 0;
+        for (int round = 0; round < 6; round++) {
+            for (int i = 0; i < MIDDLES; i++) REQUIRE((blocks[i] = weft_alloc(sizes[s])) != NULL);
+            if (round == 0) mapped = counts_now().mapped_bytes;
+            assert_int_equal(counts_now().mapped_bytes, mapped);
+            for (int i = 0; i < MIDDLES; i++) weft_free(blocks[i]);
+        }
+    }
+}
+
+static unsigned char *frame_make(size_t size) {
+    unsigned char *frame = weft_alloc(size);
+    REQUIRE(frame != NULL && weft_usable_size(frame) >= size);
+    memset(frame, 7, size);
+    return frame;
+}
+
+static void test_frames_used_again(void **state) {
+    (void)state;
+    decay_after(-1);
+    weft_trim();
+    weft_heap_counts before = counts_now();
+    for (int i = 0; i < 50; i++) {
+        unsigned char *frame = frame_make((size_t)FRAME - (size_t)(i % 5) * 100000), *other = frame_make(2 * (size_t)FRAME);
+        weft_free(frame), weft_free(other);
+    }
+    weft_heap_counts after = counts_now();
+    assert_int_equal(after.allocs - before.allocs, 100);
+    assert_int_equal(after.frees - before.frees, 100);
+    assert_int_equal(after.reused - before.reused, 98); /* all but the first two */
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_true(after.kept_bytes <= (uint64_t)20 << 20); /* both, in multiples of 4 MiB */
+    assert_true(weft_trim() >= after.kept_bytes);
+    assert_int_equal(counts_now().kept_bytes, 0);
+    assert_true(counts_now().mapped_bytes <= before.mapped_bytes);
+    decay_after(0);
+}
+
+/* Page faults of the thread that writes to each page of a new block. */
+static uint64_t faults_of(size_t size, void **block) {
+    uint64_t before = counts_now().page_faults;
+    unsigned char *p = *block = weft_alloc(size);
+    REQUIRE(p != NULL);
+    for (size_t i = 0; i < size; i += 4096) p[i] = 1;
+    return counts_now().page_faults - before;
+}
+
+enum { MIB = 1 << 20, PAGES_OF_MIB = MIB / 4096 };
+
+/* A smaller block has a part of it, and the rest is there for others; not one of an alignment that it cannot have. */
+static void test_frames_in_part(void **state) {
+    (void)state;
+    weft_trim();
+    decay_after(-1);
+    weft_free(frame_make((size_t)31 << 20));
+    uint64_t reused = counts_now().reused;
+    unsigned char *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
+    REQUIRE(aligned != NULL && ((uintptr_t)aligned & (((size_t)8 << 20) - 1)) == 0);
+    assert_int_equal(counts_now().reused, reused);
+    void *parts[4];
+    uint64_t faults = 0;
+    for (int i = 0; i < 4; i++) faults += faults_of((size_t)7 << 20, &parts[i]);
+    assert_int_equal(counts_now().reused, reused + 4);
+    if (!SANITIZED) assert_true(faults < 2 * PAGES_OF_MIB);
+    unsigned char *less = weft_alloc_aligned(131072, FRAME - 131072);
+    REQUIRE(less != NULL && ((uintptr_t)less & 131071) == 0);
+    memset(less, 3, FRAME - 131072);
+    for (int i = 0; i < 4; i++) weft_free(parts[(i * 3 + 1) % 4]);
+    void *whole;
+    faults = faults_of((size_t)31 << 20, &whole);
+    assert_int_equal(counts_now().reused, reused + 5);
+    if (!SANITIZED) assert_true(faults < 6 * PAGES_OF_MIB);
+    weft_free(whole), weft_free(less), weft_free(aligned);
+    decay_after(0);
+    weft_trim();
+}
+
+/* Ranges with live blocks between them serve a block larger than each: their pages move, or the kernel's refuse to and all are new. */
+static void test_frames_gathered(void **state) {
+    (void)state;
+    enum { FRAMES = 8 };
+    unsigned char *frames[FRAMES];
+    void *large;
+    weft_trim();
+    decay_after(-1);
+    for (int i = 0; i < FRAMES; i++) frames[i] = frame_make((size_t)7 * MIB);
+    for (int i = 0; i < FRAMES; i += 2) weft_free(frames[i]);
+    uint64_t reused = counts_now().reused, faults = faults_of((size_t)30 * MIB, &large);
+    assert_int_equal(counts_now().reused, reused + 1);
+    assert_int_equal(counts_now().kept_bytes, 0);
+    if (!SANITIZED) assert_true(faults < 8 * PAGES_OF_MIB);
+    memset(large, 5, (size_t)30 * MIB);
+    for (int i = 1; i < FRAMES; i += 2) {
+        for (size_t k = 0; k < (size_t)7 * MIB; k++) REQUIRE(frames[i][k] == 7);
+        weft_free(frames[i]);
+    }
+    unsigned char *more = weft_realloc(large, (size_t)50 * MIB); /* whose pages are of several mappings */
+    REQUIRE(more != NULL);
+    for (size_t k = 0; k < (size_t)30 * MIB; k++) REQUIRE(more[k] == 5);
+    memset(more, 6, (size_t)50 * MIB);
+    weft_free(more);
+    decay_after(0);
+    weft_trim();
+}
+
+/* Blocks of random sizes that come and go have few pages of the system's: of each block the most are there. */
+static void test_frames_of_many_sizes(void **state) {
+    (void)state;
+    enum { LIVE = 8, ROUNDS = 200 };
+    static const size_t most[] = {1, 4, 16}; /* MiB */
+    void *blocks[LIVE] = {NULL};
+    decay_after(-1);
+    for (size_t s = 0; s < sizeof most / sizeof most[0]; s++) {
+        uint64_t random = 12345, pages = 0, faults = 0;
+        for (int i = 0; i < ROUNDS; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            size_t size = (most[s] << 18) + (size_t)(random >> 33) % (most[s] * 3 << 18);
+            weft_free(blocks[i % LIVE]);
+            faults += faults_of(size, &blocks[i % LIVE]);
+            pages += size / 4096;
+        }
+        if (!SANITIZED) assert_true(faults < pages / 4);
+        for (int i = 0; i < LIVE; i++) weft_free(blocks[i]), blocks[i] = NULL;
+    }
+    decay_after(0);
+    weft_trim();
+}
+
+/* Whether all of it was written before or a page. */
+static void test_frames_zeroed(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        unsigned char *frame = weft_alloc((size_t)FRAME);
+        REQUIRE(frame != NULL);
+        memset(frame + (i % 3 == 0 ? 1 << 20 : 0), 7, i % 3 == 0 ? 5000 : FRAME);
+        weft_free(frame);
+        frame = weft_alloc_zeroed(1, FRAME - 70000);
+        REQUIRE(frame != NULL);
+        for (size_t k = 0; k < FRAME - 70000; k++) REQUIRE(frame[k] == 0);
+        weft_free(frame);
+    }
+}
+
+/* At most 64 MiB are kept, and a block that is larger is not. */
+static void test_frames_bounded(void **state) {
+    (void)state;
+    enum { FRAMES = 40 };
+    static unsigned char *frames[FRAMES];
+    weft_trim();
+    for (int i = 0; i < FRAMES; i++) {
+        frames[i] = weft_alloc((size_t)FRAME + (size_t)i * 65536);
+        REQUIRE(frames[i] != NULL);
+    }
+    for (int i = 0; i < FRAMES; i++) {
+        weft_free(frames[i]);
+        assert_true(counts_now().kept_bytes <= (uint64_t)64 << 20);
+    }
+    weft_trim();
+    weft_free(weft_alloc((size_t)65 << 20));
+    assert_int_equal(counts_now().kept_bytes, 0);
+}
+
+/* A thread that goes on with little after frames; the event is waited for, not a time. */
+static void test_frames_decay(void **state) {
+    (void)state;
+    decay_after(20);
+    for (int i = 0; i < 3; i++) weft_free(weft_alloc(40));
+    weft_free(frame_make(FRAME));
+    while (counts_now().kept_bytes != 0) {
+        void *few[3];
+        for (int i = 0; i < 3; i++) few[i] = weft_alloc(40);
+        for (int i = 0; i < 3; i++) weft_free(few[i]);
+        pause_ms(1);
+    }
+    decay_after(0);
+}
+
+static void *frames_thread(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 200; i++) {
+        unsigned char *frame = weft_alloc((size_t)(3 + i % 4) << 20);
+        REQUIRE(frame != NULL);
+        frame[0] = frame[weft_usable_size(frame) - 1] = (unsigned char)i;
+        if (i % 50 == 0) weft_trim();
+        frame = weft_realloc(frame, (size_t)(3 + (i + 1) % 4) << 20);
+        REQUIRE(frame != NULL && frame[0] == (unsigned char)i);
+        weft_free(frame);
+    }
+    return NULL;
+}
+
+static void test_frames_of_threads(void **state) {
+    (void)state;
+    uint64_t live = counts_now().live_bytes;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&threads[i], NULL, frames_thread, NULL) == 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(counts_now().live_bytes, live);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs_kept),
+        cmocka_unit_test(test_large_after_small),
+        cmocka_unit_test(test_aligned_without_room),
+        cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_middle_used_again),
+        cmocka_unit_test(test_frames_used_again),
+        cmocka_unit_test(test_frames_in_part),
+        cmocka_unit_test(test_frames_gathered),
+        cmocka_unit_test(test_frames_of_many_sizes),
+        cmocka_unit_test(test_frames_decay),
+        cmocka_unit_test(test_frames_zeroed),
+        cmocka_unit_test(test_frames_bounded),
+        cmocka_unit_test(test_frames_of_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
