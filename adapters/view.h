@@ -1,10 +1,10 @@
 /* view.h: what the adapters share: a host's pool as a view of a weft pool.
  *
- * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. It has as many threads
- * of its own as the host asks for: a host's jobs may block on each other. With WEFT_VIEW_SHARED defined, a host that asks for
- * at least as many threads as the process's pool has gets that pool's threads; one that asks for fewer still gets its own, so
- * that no more of its jobs run at once than it said. The pool's threads run a view's jobs, never one that waits, unless it
- * asks for anybody's tasks (WEFT_HELP_ANY).
+ * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. It has as many
+ * threads of its own as the host asks for: a host's jobs may block on each other. With WEFT_VIEW_SHARED defined, a host that
+ * asks for at least as many threads as the process's pool has gets that pool's threads; one that asks for fewer still gets
+ * its own, so that no more of its jobs run at once than it said. The pool's threads run a view's jobs, never one that waits,
+ * unless it asks for anybody's tasks (WEFT_HELP_ANY).
  *
  * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
@@ -53,7 +53,7 @@ static inline int view_open_with(view *v, const weft_config *config) {
 }
 
 #ifdef WEFT_VIEW_SHARED
-/* How many threads weft_default_pool makes; 0: the environment's settings are wrong. */
+/* How many threads weft_pool_default makes; 0: the environment's settings are wrong. */
 static inline unsigned view_default_threads(void) {
     weft_config config;
     weft_config_init(&config);
@@ -62,15 +62,15 @@ static inline unsigned view_default_threads(void) {
 }
 #endif
 
-/* A view on the process's pool, if that is wanted, for a host that asks for as many threads as that has or more. 0, a negative
- * errno value, or 1: it is not, or the host asks for fewer. */
+/* A view on the process's pool, if that is wanted, for a host that asks for as many threads as that has or more. 0, a
+ * negative errno value, or 1: it is not, or the host asks for fewer. */
 static inline int view_open_shared(view *v, unsigned threads) {
 #ifndef WEFT_VIEW_SHARED
     (void)v;
     (void)threads;
 #else
     if (threads >= view_default_threads()) {
-        int error = weft_default_pool(&v->pool);
+        int error = weft_pool_default(&v->pool);
         if (error != WEFT_OK) return view_error(error);
         if (threads >= weft_pool_workers(v->pool)) return view_furnish(v);
         weft_pool_destroy(&v->pool); /* made when the process had more CPUs */
@@ -85,7 +85,7 @@ static inline void view_own_threads(weft_config *config, unsigned threads, const
     config->workers = threads < WEFT_WORKERS_MAX ? threads : WEFT_WORKERS_MAX;
     config->name = name;
     config->stack_size = VIEW_STACK_BYTES;
-    config->flags = WEFT_NO_HELP;
+    config->flags = WEFT_POOL_NO_HELP;
 }
 
 /* A view for a host that asks for `threads` > 0; `name` is that of threads of its own. 0 or a negative errno value. */
@@ -97,8 +97,8 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
     return view_open_with(v, &config);
 }
 
-/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for, and for self
- * NULL. */
+/* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for, and for
+ * self NULL. */
 static inline void **view_data(const view *v, weft_worker *self) {
     return self != NULL && weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
 }
@@ -119,14 +119,15 @@ static inline void view_sleep_end(void) {
 }
 
 /* Until every job of the view has finished; -EDEADLK from one of them. */
-static inline int view_wait(view *v) { return view_error(weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
+static inline int view_wait(view *v) { return view_error(weft_group_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 0)); }
 
 /* Errors after which nothing has happened and the view is as it was. */
 static inline int view_is_refusal(int error) { return error == -EDEADLK || error == -ENOMEM || error == -EAGAIN; }
 
-/* Whether a wait would fail at once: 0; a refusal, though -EDEADLK may also come while it waits; -EINVAL in a forked child. */
+/* Whether a wait would fail at once: 0; a refusal, though -EDEADLK may also come while it waits; -EINVAL in a forked
+ * child. */
 static inline int view_check(view *v) {
-    int error = weft_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 1);
+    int error = weft_group_wait_until(v->pool, &v->group, WEFT_HELP_NONE, 1);
     return error == WEFT_ETIMEDOUT ? 0 : view_error(error);
 }
 

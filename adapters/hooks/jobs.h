@@ -33,7 +33,7 @@ static inline int hook_take(void *payload, weft_worker *self) {
 static inline int hook_is_shared(const weft_pool *pool) {
     weft_config config;
     weft_config_init(&config);
-    return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_ORDERED);
+    return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_POOL_ORDERED);
 }
 
 /* Runs every job once, on `slots` threads at most and no more than the pool has, and returns when all have ended. Where the
@@ -49,7 +49,7 @@ static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
         while (++slot.slot < slots && weft_submit(pool, &group, hook_take, &slot, sizeof slot) == WEFT_OK) {}
     slot.slot = 0;
     (void)hook_take(&slot, NULL);
-    (void)weft_wait(pool, &group); /* helps, so that a task that nobody has taken is over at once */
+    (void)weft_group_wait(pool, &group); /* helps, so that a task that nobody has taken is over at once */
 }
 
 #endif

@@ -85,7 +85,7 @@ static inline void weft_openblas_jobs(int sync, openblas_dojob_callback run, int
         weft_openblas_require(weft_submit(weft_openblas_pool, &group, weft_openblas_run, &job, sizeof job));
     }
     if (count > 0) run(0, jobs, data);
-    if (count > 1) weft_openblas_require(weft_wait(weft_openblas_pool, &group));
+    if (count > 1) weft_openblas_require(weft_group_wait(weft_openblas_pool, &group));
     pthread_mutex_unlock(&weft_openblas_turn);
 }
 

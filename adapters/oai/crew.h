@@ -1,4 +1,5 @@
-/* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): its threads and what they run.
+/* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): its threads and what
+ * they run.
  *
  * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A join in a task has
  * another thread stand in, as many at once as the crew has threads. On the process's pool, where there is none left, it runs
@@ -89,7 +90,7 @@ bool weft_oai_help(void) {
     if (crew != NULL) crew->helpers++;
     pthread_mutex_unlock(&crews.lock);
     if (crew == NULL) return false;
-    int error = weft_wait_until(crew->shelf.view.pool, &crew->shelf.view.group, WEFT_HELP_BELOW, crew_soon_ns());
+    int error = weft_group_wait_until(crew->shelf.view.pool, &crew->shelf.view.group, WEFT_HELP_BELOW, crew_soon_ns());
     pthread_mutex_lock(&crews.lock);
     if (--crew->helpers == 0) pthread_cond_broadcast(&crews.left);
     pthread_mutex_unlock(&crews.lock);
@@ -123,8 +124,8 @@ static void crew_push(oai_crew *crew, task_t task) {
     if (shelf_submit(&crew->shelf, &wish.head, sizeof wish) != 0) crew_run_now(crew, task);
 }
 
-/* Ends the threads; tasks that run finish. `drops`: those that have not started go to `clean` (may be NULL); else they run. false:
- * nothing has happened: the caller is a task of the crew, or one waits for it. */
+/* Ends the threads; tasks that run finish. `drops`: those that have not started go to `clean` (may be NULL); else they run.
+ * false: nothing has happened: the caller is a task of the crew, or one waits for it. */
 static bool crew_close(oai_crew *crew, bool drops, void (*clean)(task_t *task)) {
     if (crew == crew_running) return false;
     crews_remove(crew);

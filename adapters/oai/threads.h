@@ -1,8 +1,8 @@
 /* threads.h: the threads of OpenAirInterface's pools: how many, on which CPUs, with which priority, is the host's to say.
  *
- * Included by one source file of a pool, with _GNU_SOURCE, after the host's system.h, which says what real time is there: SCHED_OAI at
- * OAI_PRIORITY_RT_MAX. Without that, or with WEFT_OAI_ORDINARY defined, the threads are ordinary ones. What came of it is said
- * on stderr, in one line for each pool. */
+ * Included by one source file of a pool, with _GNU_SOURCE, after the host's system.h, which says what real time is there:
+ * SCHED_OAI at OAI_PRIORITY_RT_MAX. Without that, or with WEFT_OAI_ORDINARY defined, the threads are ordinary ones. What
+ * came of it is said on stderr, in one line for each pool. */
 #ifndef WEFT_OAI_THREADS_H
 #define WEFT_OAI_THREADS_H
 
@@ -68,7 +68,7 @@ static inline void oai_threads_start(weft_worker *self, void *context) {
 #if defined(SCHED_OAI) && defined(OAI_PRIORITY_RT_MAX) && !defined(WEFT_OAI_ORDINARY)
 #define OAI_REAL_TIME 1
 static inline void oai_threads_wish(weft_config *config) {
-    config->policy = SCHED_OAI == SCHED_FIFO ? WEFT_FIFO : WEFT_RR;
+    config->policy = SCHED_OAI == SCHED_FIFO ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
     config->priority = (uint32_t)(OAI_PRIORITY_RT_MAX);
 }
 #else
@@ -88,7 +88,7 @@ static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool,
         length += snprintf(text + length, sizeof text - (size_t)length, " of %d asked for", threads->count);
     if (config->policy != WEFT_POLICY_INHERIT)
         length += snprintf(text + length, sizeof text - (size_t)length, ", %s priority %u",
-                           config->policy == WEFT_FIFO ? "SCHED_FIFO" : "SCHED_RR", (unsigned)config->priority);
+                           config->policy == WEFT_POLICY_FIFO ? "SCHED_FIFO" : "SCHED_RR", (unsigned)config->priority);
     if (outcome.policy_refused > 0)
         length +=
             snprintf(text + length, sizeof text - (size_t)length, " refused to %u of them (%s): they are ordinary ones",
@@ -99,8 +99,8 @@ static inline void oai_threads_tell(oai_threads *threads, const weft_pool *pool,
     if (length > 0 && (OAI_REAL_TIME || unpinned > 0 || started < (unsigned)threads->count)) fprintf(stderr, "%s\n", text);
 }
 
-/* A view on such threads; `threads` stays where it is as long. With WEFT_VIEW_SHARED floating ones may be the process's. 0 or
- * a negative errno value. */
+/* A view on such threads; `threads` stays where it is as long. With WEFT_VIEW_SHARED floating ones may be the process's. 0
+ * or a negative errno value. */
 static inline int oai_threads_open(oai_threads *threads, view *v) {
     const bool pins = oai_threads_pin(threads);
     weft_config config;
@@ -110,7 +110,7 @@ static inline int oai_threads_open(oai_threads *threads, view *v) {
     oai_threads_wish(&config);
     config.start = oai_threads_start;
     config.context = threads;
-    if (pins) config.flags |= WEFT_NO_PLACING;
+    if (pins) config.flags |= WEFT_POOL_NO_PLACING;
     error = view_open_with(v, &config);
     if (error == 0) oai_threads_tell(threads, v->pool, &config);
     return error;

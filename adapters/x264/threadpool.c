@@ -3,9 +3,9 @@
  * What x264 relies on, and how it is kept:
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
- *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: a pool has
- *    no more than there are CPUs. They are its own; with -DWEFT_VIEW_SHARED main and lookahead pool are views of the process's
- *    pool (view.h): workers_open.
+ *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: a
+ *    pool has no more than there are CPUs. They are its own; with -DWEFT_VIEW_SHARED main and lookahead pool are views of
+ *    the process's pool (view.h): workers_open.
  *  - Run never runs the job itself. Wait does when the job waited for is the next to start, but only where a pool has more
  *    jobs than threads and CPUs to run them: else a worker is about to take it, and the caller has other work soon, which
  *    would have to wait for a whole frame. On one of weft's workers wait always does.
@@ -130,10 +130,10 @@ static void pool_free(x264_threadpool_t *pool) {
     free(pool);
 }
 
-/* Who asks for fewer threads than there are CPUs is the reader: one short job for each frame, while all CPUs are busy. A worker
- * that looks out for the next one stands behind others in the system's queue when it comes, and the frame waits for it;
- * one that sleeps is woken ahead of them. Nor does it keep off its waker's CPU: the other one is as busy, and a thread that
- * changes its affinity gives the CPU away. */
+/* Who asks for fewer threads than there are CPUs is the reader: one short job for each frame, while all CPUs are busy. A
+ * worker that looks out for the next one stands behind others in the system's queue when it comes, and the frame waits for
+ * it; one that sleeps is woken ahead of them. Nor does it keep off its waker's CPU: the other one is as busy, and a thread
+ * that changes its affinity gives the CPU away. */
 static int workers_open(view *workers, unsigned threads) {
     weft_config config;
     const unsigned cpus = weft_cpu_count();
@@ -142,7 +142,7 @@ static int workers_open(view *workers, unsigned threads) {
     view_own_threads(&config, threads < cpus ? threads : cpus, "x264");
     if (threads < cpus) {
         config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
-        config.flags |= WEFT_NO_PLACING;
+        config.flags |= WEFT_POOL_NO_PLACING;
     }
     return view_open_with(workers, &config);
 }

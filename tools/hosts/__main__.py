@@ -16,10 +16,13 @@ sys.dont_write_bytecode = True
 import common  # noqa: E402
 import libvmaf  # noqa: E402
 import oai  # noqa: E402
+import opencv  # noqa: E402
 import thpool  # noqa: E402
+import webp  # noqa: E402
 import x264  # noqa: E402
+import zstd  # noqa: E402
 
-HOSTS = {module.Host.name: module.Host for module in (x264, thpool, libvmaf, oai)}
+HOSTS = {module.Host.name: module.Host for module in (x264, thpool, zstd, webp, opencv, libvmaf, oai)}
 
 
 def parse_arguments():

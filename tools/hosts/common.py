@@ -5,6 +5,7 @@ import hashlib
 import math
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ ADAPTERS = os.path.join(ROOT, "adapters")
 STOCK, WEFT = "stock", "weft"
 BUILDS = (STOCK, WEFT)
 HANG_SECONDS = 900
+TEST_SECONDS = 3600  # C-Thread-Pool's memleaks runs valgrind hundreds of times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,20 +66,44 @@ def digest(text, ignore):
 
 def cost(command, log, ignore="", output=None, folder=None):
     """Runs a command to its end, its output in `log`. One that hangs is killed and has a code that says so."""
-    began = time.monotonic()
+    began, peak = time.monotonic(), f"{os.path.abspath(log)}.peak"
+    # The system counts what this program had in memory to a child's peak, so another program starts the command.
+    starter = ["/usr/bin/time", "-q", "-f", "%M", "-o", peak]
     with open(log, "wb") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder)
-        guard = threading.Timer(HANG_SECONDS, child.kill)
+        try:
+            child = subprocess.Popen(starter + command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder,
+                                     start_new_session=True)
+        except FileNotFoundError as missing:
+            raise Unavailable(f"no {missing.filename} to run commands with") from missing
+        guard = threading.Timer(HANG_SECONDS, os.killpg, (child.pid, signal.SIGKILL))
         guard.start()
         _, status, usage = os.wait4(child.pid, 0)
         guard.cancel()
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - began
+    peak_kib = 0
+    if child.returncode >= 0:
+        with open(peak, encoding="utf-8") as told:
+            peak_kib = int(told.read().split()[-1])
     text = b""
     if output is None or os.path.exists(output):
         with open(output or log, "rb") as result:
             text = result.read()
-    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, digest(text, ignore))
+    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, peak_kib, digest(text, ignore))
+
+
+def passes(command, log, folder, environment=None):
+    """Whether a test of a host's ends well. One that hangs does not: it is killed, with all that it began."""
+    with open(log, "wb") as out:
+        child = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                 start_new_session=True)
+        try:
+            return child.wait(TEST_SECONDS) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            out.write(f"\nkilled after {TEST_SECONDS} s\n".encode())
+            return False
 
 
 def median_interval(values):

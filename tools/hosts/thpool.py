@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable
+from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes
 from source import unpack
 
 SCRIPTS = ("threadpool", "api", "pause_resume", "heap_stack_garbage", "memleaks", "wait")
@@ -57,10 +57,8 @@ class Host:
         self.environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
 
     def runs(self, script, build):
-        with open(os.path.join(self.work, f"{script}.{build}.log"), "wb") as log:
-            done = subprocess.run(["bash", f"./{script}.sh"], cwd=os.path.join(self.work, build, "tests"), env=self.environment,
-                                  stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False, timeout=900)
-        return done.returncode == 0
+        return passes(["bash", f"./{script}.sh"], os.path.join(self.work, f"{script}.{build}.log"), os.path.join(self.work, build, "tests"),
+                      self.environment)
 
     def suite(self):
         for script in SCRIPTS:

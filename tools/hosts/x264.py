@@ -20,7 +20,8 @@ class Host:
         source = source or unpack(work, self.package)
         adapter = os.path.join(ADAPTERS, "x264", "threadpool.c")
         stock = x264_build.build_stock(source, work)
-        weft = x264_build.build_variant("weft", adapter, work, LIBRARY, f"-I{INCLUDE} -I{ADAPTERS}")
+        self.pool = (LIBRARY, f"-I{INCLUDE} -I{ADAPTERS}")
+        weft = x264_build.build_variant("weft", adapter, work, *self.pool)
         self.program = {STOCK: stock, WEFT: weft}
         self.videos = clips.make_clips(work, FRAMES)
         remarks.append("its own suite tests its assembly alone, which weft leaves as it is; the bits below are what its pool may spoil")
@@ -29,7 +30,8 @@ class Host:
         tree = os.path.dirname(self.program[build])
         log = os.path.join(self.work, f"checkasm.{build}.log")
         with open(log, "wb") as out:
-            for command in (["make", "checkasm8"], ["./checkasm8"]):
+            variables = x264_build.pool_variables(*self.pool) if build == WEFT else []
+            for command in (["make", "checkasm8", *variables], ["./checkasm8"]):
                 if subprocess.run(command, cwd=tree, stdout=out, stderr=subprocess.STDOUT, check=False).returncode:
                     return False
         return True

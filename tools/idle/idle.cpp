@@ -38,7 +38,7 @@ static void burst(weft_pool *pool, unsigned tasks) {
     weft_group group = WEFT_GROUP_INIT;
     for (unsigned i = 0; i < tasks; i++)
         require(weft_submit(pool, &group, count_task, &payload, sizeof payload), "weft_submit");
-    require(weft_wait(pool, &group), "weft_wait");
+    require(weft_group_wait(pool, &group), "weft_group_wait");
     if (ran != tasks) throw std::runtime_error("tasks are missing");
 }
 

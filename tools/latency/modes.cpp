@@ -15,8 +15,8 @@ constexpr int64_t spin_longest_ns = 1000000000; // longer than any pause within 
 
 // The one place that says what a mode is.
 void mode_apply(Mode mode, weft_config &config) {
-    if (mode == Mode::parked_fifo || mode == Mode::real_time) config.policy = WEFT_FIFO;
-    if (mode == Mode::parked_rr) config.policy = WEFT_RR;
+    if (mode == Mode::parked_fifo || mode == Mode::real_time) config.policy = WEFT_POLICY_FIFO;
+    if (mode == Mode::parked_rr) config.policy = WEFT_POLICY_RR;
     if (config.policy != WEFT_POLICY_INHERIT) config.priority = 1;
     if (mode == Mode::anticipated || mode == Mode::told || mode == Mode::real_time) return; // the default
     config.expect_percent = WEFT_SPIN_NONE;
@@ -53,7 +53,7 @@ int submit(void *pool, entrant_fn fn, const void *payload, size_t size) {
 
 int wait(void *pool) {
     auto *self = static_cast<ModePool *>(pool);
-    return weft_wait(self->pool, &self->group);
+    return weft_group_wait(self->pool, &self->group);
 }
 
 void destroy(void *pool) {
@@ -63,7 +63,7 @@ void destroy(void *pool) {
 
 void expect(void *pool, uint64_t when_ns) {
     auto *self = static_cast<ModePool *>(pool);
-    weft_expect(self->pool, weft_pool_workers(self->pool), when_ns);
+    weft_pool_expect(self->pool, weft_pool_workers(self->pool), when_ns);
 }
 
 template <Mode mode> Contestant contestant(const char *name, const char *text) {
@@ -94,7 +94,7 @@ template <Mode mode> Contestant contestant(const char *name, const char *text) {
 
 std::vector<Contestant> weft_modes() {
     return {contestant<Mode::anticipated>("anticipated", "as it comes: workers are awake when the next burst is due"),
-            contestant<Mode::told>("told", "as it comes, and weft_expect says when the next burst is due"),
+            contestant<Mode::told>("told", "as it comes, and weft_pool_expect says when the next burst is due"),
             contestant<Mode::parked>("parked", "idle workers sleep at once"),
             contestant<Mode::spinning>("spinning", "idle workers never sleep"),
             contestant<Mode::parked_fifo>("parked-fifo", "parked, the workers in SCHED_FIFO"),

@@ -42,6 +42,11 @@ def build_stock(source, work):
     return program
 
 
+def pool_variables(link=None, flags=""):
+    """What makes x264's makefile compile and link a pool that needs more: it appends these two, which it has for profiling, to its own."""
+    return [*([f"CFLAGSPROF={flags}"] if flags else []), *([f"LDFLAGSPROF={link}"] if link else [])]
+
+
 def build_variant(name, pool_file, work, link=None, flags=""):
     """The stock build with `pool_file` as its thread pool, linked to `link`. Made anew when one of them is newer."""
     tree, log = os.path.join(work, name), os.path.join(work, f"{name}.log")
@@ -54,9 +59,7 @@ def build_variant(name, pool_file, work, link=None, flags=""):
     for made in MADE_OF_POOL:
         os.remove(os.path.join(tree, made))
     shutil.copyfile(pool_file, os.path.join(tree, POOL_FILE))
-    # x264's makefile appends these two to its own flags; it has them for profiling.
-    variables = [f"CFLAGSPROF={flags}"] if flags else []
-    make(tree, log, Broken, *variables, *([f"LDFLAGSPROF={link}"] if link else []))
+    make(tree, log, Broken, *pool_variables(link, flags))
     return program
 
 

@@ -1,9 +1,9 @@
 /*
  * The thread pool on weft, for builds with -Denable_weft=true; thread_pool.c is the one without.
  *
- * Job data lies in weft's own queue, up to WEFT_INLINE_MAX bytes without an allocation. As many jobs wait to start as there are
- * threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where the new job runs at once: there
- * it would wait for itself.
+ * Job data lies in weft's own queue, up to WEFT_INLINE_MAX bytes without an allocation. As many jobs wait to start as there
+ * are threads; vmaf_thread_pool_enqueue() blocks for a place, except in a job of this pool, where the new job runs at once:
+ * there it would wait for itself.
  */
 
 #include <errno.h>
@@ -67,7 +67,7 @@ int vmaf_thread_pool_create(VmafThreadPool **pool, VmafThreadPoolConfig cfg)
     config.name = "vmaf";
     config.queue_max = cfg.n_threads;
     config.full = WEFT_FULL_BLOCK;
-    config.flags = WEFT_NO_HELP;
+    config.flags = WEFT_POOL_NO_HELP;
     config.data_free = cfg.thread_data_free;
 
     const int err = weft_pool_create(&p->weft, &config);
@@ -106,7 +106,7 @@ int vmaf_thread_pool_wait(VmafThreadPool *pool)
 {
     if (!pool) return -EINVAL;
 
-    return vmaf_error(weft_wait_until(pool->weft, &pool->jobs, WEFT_HELP_NONE, 0));
+    return vmaf_error(weft_group_wait_until(pool->weft, &pool->jobs, WEFT_HELP_NONE, 0));
 }
 
 int vmaf_thread_pool_destroy(VmafThreadPool *pool)

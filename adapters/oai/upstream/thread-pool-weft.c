@@ -1,8 +1,8 @@
 /*
  * The thread pool on weft, for builds with ENABLE_WEFT where weft is installed; thread-pool.c is the one without.
  *
- * Tasks are copied into weft's queue: no mutex, no allocation, and any idle thread takes any task. Threads are named, placed and
- * scheduled as threadCreate() does it; what the system refuses is logged, and the pool goes on without.
+ * Tasks are copied into weft's queue: no mutex, no allocation, and any idle thread takes any task. Threads are named, placed
+ * and scheduled as threadCreate() does it; what the system refuses is logged, and the pool goes on without.
  */
 
 #define _GNU_SOURCE
@@ -64,8 +64,8 @@ static void start_threads(weft_tpool_t *pool, const char *name)
   config.workers = pool->num_threads;
   config.name = name;
   config.stack_size = STACK_SIZE;
-  config.flags = WEFT_NO_HELP | WEFT_NO_PLACING;
-  config.policy = SCHED_OAI == SCHED_FIFO ? WEFT_FIFO : WEFT_RR;
+  config.flags = WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING;
+  config.policy = SCHED_OAI == SCHED_FIFO ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
   config.priority = OAI_PRIORITY_RT_MAX;
   config.start = place_thread;
   config.context = pool;

@@ -1,0 +1,71 @@
+// OpenCV's loops on a weft pool (tested with 4.6):
+//
+//     weft_opencv backend(pool);
+//     cv::parallel::setParallelForBackend(std::shared_ptr<cv::parallel::ParallelForAPI>(&backend, [](auto *) {}));
+//
+// or, in a program that is not compiled anew, adapters/opencv/plugin.cpp. `pool` and the backend must outlive OpenCV's last loop.
+//
+// A loop is cut to some pieces for each thread, which take the next one when they have done theirs. OpenCV's loops may nest and be
+// called in tasks of the pool. An exception of a loop's body is OpenCV's affair: it catches and passes it on itself.
+#ifndef WEFT_HOOKS_OPENCV_HPP
+#define WEFT_HOOKS_OPENCV_HPP
+
+#include <atomic>
+#include <opencv2/core/parallel/parallel_backend.hpp>
+
+#include "jobs.h"
+
+class weft_opencv : public cv::parallel::ParallelForAPI {
+  public:
+    explicit weft_opencv(weft_pool *pool) : pool_(pool) {}
+
+    void parallel_for(int tasks, FN_parallel_for_body_cb_t body, void *data) override {
+        if (tasks <= 0) return;
+        const unsigned slots = static_cast<unsigned>(getNumThreads());
+        const size_t most = static_cast<size_t>(slots) * pieces_of_a_thread, count = static_cast<size_t>(tasks);
+        loop mine = {{run_piece, count < most ? count : most, 0}, body, data, count};
+        hook_run(pool_, &mine.jobs, slots);
+    }
+
+    int getThreadNum() const override { return place(); }
+
+    int getNumThreads() const override {
+        const int wanted = threads_.load(std::memory_order_relaxed), there = static_cast<int>(weft_pool_workers(pool_));
+        return wanted > 0 && wanted < there ? wanted : there > 0 ? there : 1;
+    }
+
+    // The number before.
+    int setNumThreads(int threads) override { return threads_.exchange(threads, std::memory_order_relaxed); }
+
+    const char *getName() const override { return "weft"; }
+
+  private:
+    static constexpr size_t pieces_of_a_thread = 4;
+
+    struct loop {
+        hook_jobs jobs; // first: a job's list is its loop
+        FN_parallel_for_body_cb_t body;
+        void *data;
+        size_t tasks;
+    };
+
+    // Which of a loop's threads this one is.
+    static int &place() {
+        static thread_local int mine = 0;
+        return mine;
+    }
+
+    static void run_piece(const hook_jobs *jobs, size_t index, unsigned slot) {
+        const loop *whole = reinterpret_cast<const loop *>(jobs);
+        const int outer = place();
+        place() = static_cast<int>(slot);
+        whole->body(static_cast<int>(whole->tasks * index / jobs->count),
+                    static_cast<int>(whole->tasks * (index + 1) / jobs->count), whole->data);
+        place() = outer;
+    }
+
+    weft_pool *pool_;
+    std::atomic<int> threads_{0};
+};
+
+#endif
