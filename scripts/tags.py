@@ -100,7 +100,7 @@ def without_comments(text):
 
 def operations(root):
     """The macros whose first parameter is a tag."""
-    text = "".join((root / "src" / name).read_text() for name in ("atomics.h", "os.h"))
+    text = "".join((root / "src/os" / name).read_text() for name in ("atomics.h", "os.h"))
     return set(re.findall(r"^#define (\w+)\(tag\b", text, re.M))
 
 
@@ -131,8 +131,8 @@ def sites_of(name, text, names):
 
 def read(root):
     table, names = Table(), operations(root)
-    for path in sorted((root / "src").glob("*.[ch]")):
-        name, text = f"src/{path.name}", path.read_text()
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        name, text = str(path.relative_to(root)), path.read_text()
         table.rows += rows_of(name, text)
         table.sites += sites_of(name, text, names)
     public = root / "include" / "weft.h"

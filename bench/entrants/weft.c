@@ -1,7 +1,9 @@
 /* weft, W workers; the caller only waits. */
 #include "weft_pool.h"
 
-static void *create(const struct entrant_config *config) { return weft_entry_create(config, config->workers, WEFT_NO_HELP); }
+static void *create(const struct entrant_config *config) {
+    return weft_entry_create(config, config->workers, WEFT_POOL_NO_HELP);
+}
 
 const struct entrant weft_entrant = {
     .version = ENTRANT_VERSION,

@@ -36,7 +36,7 @@ static inline int weft_entry_submit(void *pool, entrant_fn fn, const void *paylo
 
 static inline int weft_entry_wait(void *pool) {
     struct weft_entry *entry = (struct weft_entry *)pool;
-    return weft_wait(entry->pool, &entry->group);
+    return weft_group_wait(entry->pool, &entry->group);
 }
 
 static inline void weft_entry_destroy(void *pool) {

@@ -9,7 +9,7 @@ struct call {
 };
 
 static void *create(const struct entrant_config *config) {
-    if (config->workers == 1) return weft_entry_create(config, 1, WEFT_NO_HELP);
+    if (config->workers == 1) return weft_entry_create(config, 1, WEFT_POOL_NO_HELP);
     return weft_entry_create(config, config->workers - 1, 0);
 }
 
@@ -26,7 +26,7 @@ static void enter(void *pool, void (*body)(void *arg), void *arg) {
     struct call call = {body, arg};
     weft_config settings;
     weft_config_init(&settings);
-    if (weft_pool_config(pool_of(pool), &settings) == WEFT_OK && (settings.flags & WEFT_NO_HELP) == 0) {
+    if (weft_pool_config(pool_of(pool), &settings) == WEFT_OK && (settings.flags & WEFT_POOL_NO_HELP) == 0) {
         body(arg);
         return;
     }
