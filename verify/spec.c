@@ -280,28 +280,6 @@ void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slo
 
 /* ---- what runs on top of what ------------------------------------------------------------------------------------- */
 
-/* Regions that were looked at. */
-struct seen {
-    const struct region *region[1024];
-    uint32_t count;
-};
-
-/* Two ways go on from each region, and many meet again. What has no room is looked at again. */
-static bool leads_to(const struct region *region, const struct region *outer, struct seen *seen) {
-    for (; region != NULL; region = region->above) {
-        uint32_t i = (uint32_t)(((uintptr_t)region >> 4) * 2654435761u) % 1024;
-        for (; seen->region[i] != NULL; i = (i + 1) % 1024)
-            if (seen->region[i] == region) return false;
-        if (seen->count < 512) seen->region[i] = region, seen->count++;
-        if (region == outer || leads_to(region->beneath, outer, seen)) return true;
-    }
-    return false;
-}
-
-static bool is_inside(const struct region *region, const struct region *outer) { /* which cannot end before */
-    return leads_to(region, outer, &(struct seen){{NULL}, 0});
-}
-
 static bool pool_helps(void) { return (play.drawn->flags & (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP)) == 0; }
 
 /* A wait, for that group, lets what belongs to the other run. */
@@ -329,10 +307,10 @@ static bool lets_run(const struct frame *frame, uint32_t batch, const struct gro
 static bool lets_part_run(const struct frame *frame, const struct region *region) {
     switch (frame->doing) {
     case WAITS: return wait_lets_run(frame, region->group);
-    case RUNS_GRAPH: return is_inside(region, frame->joins) || wait_lets_run(frame, region->group);
+    case RUNS_GRAPH: return region_is_inside(region, frame->joins) || wait_lets_run(frame, region->group);
     case CALLS: return region->above == &frame->own;
     case LOOPS:
-    case JOINS: return is_inside(region, frame->joins);
+    case JOINS: return region_is_inside(region, frame->joins);
     default: return false;
     }
 }

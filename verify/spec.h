@@ -23,6 +23,9 @@ void spec_task_cleaned(uint32_t slot);
 /* A piece of a loop, a forked call or a node begins on the calling thread. */
 void spec_part_begins(const struct frame *frame);
 
+/* Does the one lie in the other, or run on top of what does? Then it ends first (regions.c). */
+bool region_is_inside(const struct region *region, const struct region *outer);
+
 /* A number for a group's relations, until it ends. */
 uint8_t relations_begin(void);
 void relations_end(uint8_t number);
