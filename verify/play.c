@@ -328,7 +328,7 @@ void batch_submit(struct frame *frame, struct batch *batch, uint32_t count) {
         slot_give(batch, number);
         frame->doing = batch->op->kind == OP_RUN ? RUNS : SUBMITS;
         frame->batch = index;
-        spec_submit_begins(batch);
+        spec_submit_begins(frame, batch);
         int error = call_submit(frame, batch, number);
         frame->doing = DOES_NOTHING;
         spec_submitted(frame, batch, number, error);

@@ -65,8 +65,10 @@ struct batch {
     struct group *group;           /* there as long as a task of it has not ended */
     uint32_t serial, after_serial; /* of the groups */
     uint8_t number, after_number, anonymous;
-    bool is_held;   /* submitted after another group */
-    bool is_joined; /* by a frame that is */
+    bool is_held;         /* submitted after another group */
+    bool is_joined;       /* by a frame that is */
+    bool was_circle;      /* before the call, by who submits it; so the next */
+    uint32_t waits_ended; /* play.waits_ended */
     uint16_t levels;
     uint32_t first, given; /* slots */
     _Atomic uint32_t accepted, ended, begun;
@@ -155,6 +157,7 @@ struct play {
     _Atomic uint32_t ends_begun, ends_done;   /* of groups, which change `below` */
     _Atomic uint64_t below[NUMBERS];          /* by group: those of which a task of it has made use */
     _Atomic uint32_t waits[NUMBERS][NUMBERS]; /* by group: those that it waits for now, and how often */
+    _Atomic uint32_t waits_ended;             /* how often such a wait ended */
     uint64_t tasks;                           /* of all programs so far */
 };
 

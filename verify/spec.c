@@ -112,7 +112,7 @@ static bool waits_for(uint32_t from, uint32_t to) {
         open &= open - 1;
         if (at == to) return true;
         for (uint32_t i = 0; i < NUMBERS; i++)
-            if ((seen >> i & 1) == 0 && get(&play.waits[at][i]) != 0) {
+            if ((seen >> i & 1) == 0 && atomic_load(&play.waits[at][i]) != 0) {
                 seen |= UINT64_C(1) << i;
                 open |= UINT64_C(1) << i;
             }
@@ -150,7 +150,8 @@ static void puts_below(const struct group *group, const struct group *upper) {
 }
 
 static void change_waits(uint8_t from, uint8_t to, uint32_t change) {
-    if (from != UNTRACKED && to != UNTRACKED) add(&play.waits[from][to], change);
+    if (change != 1) atomic_fetch_add(&play.waits_ended, 1); /* first: who sees that it has ended sees this */
+    if (from != UNTRACKED && to != UNTRACKED) atomic_fetch_add(&play.waits[from][to], change);
 }
 
 /* Of all tasks that the calling thread is in. */
@@ -227,12 +228,20 @@ void spec_submits(struct frame *frame, struct batch *batch) {
 }
 
 /* Before each call. */
-void spec_submit_begins(const struct batch *batch) {
-    if (batch->is_held) change_waits(batch->number, batch->after_number, 1);
+void spec_submit_begins(const struct frame *frame, struct batch *batch) {
+    if (!batch->is_held) return;
+    batch->was_circle = ends_after(after_of(frame, batch), batch->group);
+    batch->waits_ended = atomic_load(&play.waits_ended);
+    change_waits(batch->number, batch->after_number, 1);
 }
 
 static bool may_be_full(const struct batch *batch) {
     return play.drawn->queue_max != 0 && play.drawn->full == WEFT_FULL_ERROR && batch->op->kind != OP_RUN;
+}
+
+/* A circle that was there during the call may be gone. */
+static bool is_circle(const struct batch *batch, const struct group *after) {
+    return batch->was_circle || ends_after(after, batch->group) || atomic_load(&play.waits_ended) != batch->waits_ended;
 }
 
 static bool may_be_refused(const struct frame *frame, const struct batch *batch, const struct group *after, int error) {
@@ -240,7 +249,7 @@ static bool may_be_refused(const struct frame *frame, const struct batch *batch,
     case WEFT_ECANCELED: return may_be_dropped(batch->group);
     case WEFT_EFULL: return may_be_full(batch);
     case WEFT_EINVAL: return flags_are_refused(batch->group);
-    case WEFT_EDEADLK: return after != NULL && (after == batch->group || ends_after(after, batch->group));
+    case WEFT_EDEADLK: return after != NULL && is_circle(batch, after);
     default: (void)frame; return false;
     }
 }

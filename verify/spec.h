@@ -15,7 +15,7 @@ void known_tell(shared_mask *known, const mask *more);
 /* ---- tasks -------------------------------------------------------------------------------------------------------- */
 
 void spec_submits(struct frame *frame, struct batch *batch);
-void spec_submit_begins(const struct batch *batch);
+void spec_submit_begins(const struct frame *frame, struct batch *batch);
 void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slot, int error);
 void spec_task_begins(struct frame *frame, uint32_t slot);
 void spec_task_ends(struct frame *frame, uint32_t slot, int code);
