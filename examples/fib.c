@@ -1,20 +1,20 @@
 #include <stdio.h>
 #include <weft.h>
 
-static int fib(weft_place *here, int n);
+static int fib(weft_fork_slot *here, int n);
 WEFT_FORK(fib, int, int)
 
-static int fib(weft_place *here, int n) {
+static int fib(weft_fork_slot *here, int n) {
     if (n < 2) return n;
     int less = n - 1;
-    weft_place *deeper = fib_fork(here, &less); /* may run on another thread from now on */
+    weft_fork_slot *deeper = fib_fork(here, &less); /* may run on another thread from now on */
     int other = fib(deeper, n - 2);
     return fib_join(here, &less) + other;
 }
 
 int main(void) {
     weft_pool *pool;
-    weft_place *here;
+    weft_fork_slot *here;
     if (weft_pool_create(&pool, NULL) != WEFT_OK || weft_enter(pool, &here) != WEFT_OK) return 1;
     printf("%d\n", fib(here, 32));
     weft_leave(here);

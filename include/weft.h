@@ -157,7 +157,7 @@ typedef struct weft_config {
     uint32_t policy;   /* enum weft_policy */
     uint32_t priority; /* WEFT_POLICY_FIFO, WEFT_POLICY_RR: 1 to 99; else 0 */
     /* WEFT_POLICY_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0: the period. Neither `cpus` nor
-     * WEFT_POOL_BIND go with it, nor does weft place workers then: the kernel admits no such thread with fewer than all
+     * WEFT_POOL_BIND go with it, nor does weft slot workers then: the kernel admits no such thread with fewer than all
      * CPUs. */
     uint64_t runtime_ns, deadline_ns, period_ns;
     const char *refused; /* by weft_pool_config: what the system refused at the start, or NULL; ignored by create */
@@ -509,53 +509,53 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 /* A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a few
  * plain stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
  *
- *     static int fib(weft_place *here, int n);
+ *     static int fib(weft_fork_slot *here, int n);
  *     WEFT_FORK(fib, int, int)
  *
- *     static int fib(weft_place *here, int n) {
+ *     static int fib(weft_fork_slot *here, int n) {
  *         if (n < 2) return n;
  *         int less = n - 1;
- *         weft_place *deeper = fib_fork(here, &less);
+ *         weft_fork_slot *deeper = fib_fork(here, &less);
  *         int other = fib(deeper, n - 2);
  *         return fib_join(here, &less) + other;
  *     }
  *
- *     weft_place *here;
+ *     weft_fork_slot *here;
  *     if (weft_enter(pool, &here) != WEFT_OK) ...
  *     int result = fib(here, 38);
  *     weft_leave(here);
  *
- * A place is where one fork can be noted. A fork uses up its place and returns the next, which whatever is called before the
- * join gets as its own `here`; the join is given the place and the argument that the fork was given. Each fork is joined
+ * A slot is where one fork can be noted. A fork uses up its slot and returns the next, which whatever is called before the
+ * join gets as its own `here`; the join is given the slot and the argument that the fork was given. Each fork is joined
  * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
  * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
  * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps.
- * In code compiled with WEFT_CHECKED a fork at a place in use, a join without a fork and one out of order end the
+ * In code compiled with WEFT_CHECKED a fork at a slot in use, a join without a fork and one out of order end the
  * process. */
 
 #define WEFT_FORK_BYTES 48u /* of an argument, and of a result; larger ones go by pointer */
 
-typedef struct weft_place weft_place;
-typedef void (*weft_fork_fn)(weft_place *here, void *payload); /* the payload holds the argument, then the result */
+typedef struct weft_fork_slot weft_fork_slot;
+typedef void (*weft_fork_fn)(weft_fork_slot *here, void *payload); /* the payload holds the argument, then the result */
 
-/* Enters fork-join: *here is the calling thread's first place, for the calls of this thread until weft_leave. Also inside
- * tasks, bodies of loops and forked functions, there without need: these have a place already. WEFT_OK; WEFT_EINVAL for
- * NULL, or code compiled for another layout of places; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit:
+/* Enters fork-join: *here is the calling thread's first slot, for the calls of this thread until weft_leave. Also inside
+ * tasks, bodies of loops and forked functions, there without need: these have a slot already. WEFT_OK; WEFT_EINVAL for
+ * NULL, or code compiled for another layout of slots; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit:
  * *here is NULL. Every WEFT_OK needs a weft_leave: destroy waits for it, and a thread that ends before ends the process. */
-static inline int weft_enter(weft_pool *pool, weft_place **here);
+static inline int weft_enter(weft_pool *pool, weft_fork_slot **here);
 
 /* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
-WEFT_API void weft_leave(weft_place *here);
+WEFT_API void weft_leave(weft_fork_slot *here);
 
-WEFT_API weft_worker *weft_place_worker(weft_place *here); /* the calling thread as a worker, as tasks get it */
+WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here); /* the calling thread as a worker, as tasks get it */
 
-/* After a declaration of `result_type name(weft_place *here, argument_type argument)`, defines the two functions
- *     weft_place *name_fork(weft_place *here, argument_type const *argument);  the argument is copied, and kept for the join
- *     result_type name_join(weft_place *here, argument_type const *argument);  the same pointer, unchanged
+/* After a declaration of `result_type name(weft_fork_slot *here, argument_type argument)`, defines the two functions
+ *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied, and kept for the join
+ *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
  * A structure of more than 16 bytes had better go by pointer, as to any function: passed by value, each call copies it. */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
-    static void name##_forked(weft_place *here, void *payload) {                                                            \
+    static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
         argument_type argument;                                                                                             \
         WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
         result_type result = name(here, argument);                                                                          \
@@ -563,7 +563,7 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here); /* the calling thread
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
     static inline __attribute__((always_inline, unused))                                                                    \
-    result_type name##_join(weft_place *here, argument_type const *given) {                                                 \
+    result_type name##_join(weft_fork_slot *here, argument_type const *given) {                                             \
         if (__builtin_expect(name##_taken(here, given), 0)) {                                                               \
             result_type result;                                                                                             \
             __builtin_memcpy(&result, here->payload, sizeof result);                                                        \
@@ -576,13 +576,14 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here); /* the calling thread
 
 /* The same for a function that returns nothing. */
 #define WEFT_FORK_VOID(name, argument_type)                                                                                 \
-    static void name##_forked(weft_place *here, void *payload) {                                                            \
+    static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
         argument_type argument;                                                                                             \
         WEFT_FORK_COPY(argument_type, &argument, payload);                                                                  \
         name(here, argument);                                                                                               \
     }                                                                                                                       \
     WEFT_FORK_PUSH(name, argument_type)                                                                                     \
-    static inline __attribute__((always_inline, unused)) void name##_join(weft_place *here, argument_type const *given) {   \
+    static inline                                                                                                           \
+        __attribute__((always_inline, unused)) void name##_join(weft_fork_slot *here, argument_type const *given) {         \
         if (__builtin_expect(name##_taken(here, given), 0)) return;                                                         \
         argument_type argument;                                                                                             \
         WEFT_FORK_COPY(argument_type, &argument, here->payload);                                                            \
@@ -607,27 +608,29 @@ WEFT_API weft_worker *weft_place_worker(weft_place *here); /* the calling thread
         type raw;                                                                                                           \
     }
 
-struct weft_place {
+struct weft_fork_slot {
     WEFT_FORK_WORD(weft_fork_fn) fn; /* NULL: free */
     WEFT_FORK_WORD(uint64_t) state;  /* 0: nobody else knows of it */
     unsigned char payload[WEFT_FORK_BYTES];
 } __attribute__((aligned(64)));
 struct weft_forker {
-    void (*slow)(weft_place *here) WEFT_FORK_KEEPS; /* what forks at other places call */
-    weft_place *deeper;                             /* their next place, then */
+    void (*slow)(weft_fork_slot *here) WEFT_FORK_KEEPS; /* what forks at other slots call */
+    weft_fork_slot *deeper;                             /* their next slot, then */
 };
-struct weft_span {
-    WEFT_FORK_WORD(weft_place *) limit; /* forks at places below it need not look further */
-    struct weft_forker *forker;         /* the thread's */
+struct weft_fork_chunk {
+    WEFT_FORK_WORD(weft_fork_slot *) limit; /* forks at slots below it need not look further */
+    struct weft_forker *forker;             /* the thread's */
 };
 
-WEFT_API int weft_enter_layout(weft_pool *pool, weft_place **here, unsigned layout);
-WEFT_API int weft_join_slow(weft_place *here, const void *argument, size_t size) __attribute__((cold));
+WEFT_API int weft_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout);
+WEFT_API int weft_join_slow(weft_fork_slot *here, const void *argument, size_t size) __attribute__((cold));
 WEFT_API void weft_fork_misused(int is_join) __attribute__((cold, noreturn));
-static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT); }
+static inline int weft_enter(weft_pool *pool, weft_fork_slot **here) {
+    return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT);
+}
 
-#ifndef WEFT_FORK_SPAN
-#define WEFT_FORK_SPAN 16384u /* places stand in spans aligned to this; the first place of one is its head */
+#ifndef WEFT_FORK_CHUNK
+#define WEFT_FORK_CHUNK 16384u /* slots stand in chunks aligned to this; the first slot of one is its head */
 #define weft_store_rel(tag, a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELEASE)
 #define weft_store_rlx(a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELAXED)
 #define weft_load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
@@ -656,34 +659,34 @@ static inline int weft_enter(weft_pool *pool, weft_place **here) { return weft_e
     } while (0)
 #endif
 
-static inline __attribute__((always_inline)) struct weft_span *weft_place_span(weft_place *here) {
-    return WEFT_CAST(struct weft_span *, WEFT_CAST(uintptr_t, here) / WEFT_FORK_SPAN * WEFT_FORK_SPAN);
+static inline __attribute__((always_inline)) struct weft_fork_chunk *weft_fork_slot_chunk(weft_fork_slot *here) {
+    return WEFT_CAST(struct weft_fork_chunk *, WEFT_CAST(uintptr_t, here) / WEFT_FORK_CHUNK * WEFT_FORK_CHUNK);
 }
-WEFT_FORK_SLOW weft_place *weft_place_ask(weft_place *here) {
-    struct weft_forker *forker = weft_place_span(here)->forker;
+WEFT_FORK_SLOW weft_fork_slot *weft_place_ask(weft_fork_slot *here) {
+    struct weft_forker *forker = weft_fork_slot_chunk(here)->forker;
     forker->slow(here);
     return forker->deeper;
 }
 
-#if defined(WEFT_CHECKED) && !defined(WEFT_EXPLORE) /* the last place of a span may have refused its fork */
+#if defined(WEFT_CHECKED) && !defined(WEFT_EXPLORE) /* the last slot of a chunk may have refused its fork */
 #define WEFT_FORK_EXPECT(is_join, x) ((x) ? (void)0 : weft_fork_misused(is_join))
-#define WEFT_FORK_IS_LAST(here) (WEFT_CAST(uintptr_t, (here) + 1) % WEFT_FORK_SPAN == 0)
+#define WEFT_FORK_IS_LAST(here) (WEFT_CAST(uintptr_t, (here) + 1) % WEFT_FORK_CHUNK == 0)
 #else
 #define WEFT_FORK_EXPECT(is_join, x) ((void)0)
 #endif
 
-/* The payload has been written. Returns the next place. */
-static inline __attribute__((always_inline)) weft_place *weft_place_push(weft_place *here, weft_fork_fn fn) {
+/* The payload has been written. Returns the next slot. */
+static inline __attribute__((always_inline)) weft_fork_slot *weft_fork_slot_push(weft_fork_slot *here, weft_fork_fn fn) {
     WEFT_FORK_EXPECT(0, weft_load_rlx(&here->fn) == WEFT_NULL);
     weft_store_rel(J44, &here->fn, fn);
     weft_fence_light(J43);
-    if (__builtin_expect(here < weft_load_rlx(&weft_place_span(here)->limit), 1)) return here + 1;
+    if (__builtin_expect(here < weft_load_rlx(&weft_fork_slot_chunk(here)->limit), 1)) return here + 1;
     return weft_place_ask(here);
 }
 
 /* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
  * been run, and the result is in the payload. */
-static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here) {
+static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_slot *here) {
     WEFT_FORK_EXPECT(1, WEFT_FORK_IS_LAST(here) || (weft_load_rlx(&here->fn) && !weft_load_rlx(&here[1].fn)));
     weft_store_rlx(&here->fn, WEFT_NULL);
     weft_fence_light(J8);
@@ -693,13 +696,14 @@ static inline __attribute__((always_inline)) int weft_place_pop(weft_place *here
 #define WEFT_FORK_PUSH(name, argument_type)                                                                                 \
     WEFT_FORK_CHECK(argument_type)                                                                                          \
     static inline __attribute__((always_inline, unused))                                                                    \
-    weft_place *name##_fork(weft_place *here, argument_type const *argument) {                                              \
+    weft_fork_slot *name##_fork(weft_fork_slot *here, argument_type const *argument) {                                      \
         WEFT_FORK_COPY(argument_type, here->payload, argument);                                                             \
-        return weft_place_push(here, name##_forked);                                                                        \
+        return weft_fork_slot_push(here, name##_forked);                                                                    \
     }                                                                                                                       \
     /* What weft_join_slow is shown must lie in memory all the time: of a structure it gets a copy made late. */            \
-    static inline __attribute__((always_inline, unused)) int name##_taken(weft_place *here, argument_type const *given) {   \
-        if (!weft_place_pop(here)) return 0;                                                                                \
+    static inline                                                                                                           \
+        __attribute__((always_inline, unused)) int name##_taken(weft_fork_slot *here, argument_type const *given) {         \
+        if (!weft_fork_slot_pop(here)) return 0;                                                                            \
         argument_type copy;                                                                                                 \
         WEFT_FORK_COPY(argument_type, &copy, given);                                                                        \
         return weft_join_slow(here, sizeof copy > 8 ? &copy : given, sizeof copy);                                          \
@@ -849,7 +853,7 @@ typedef struct weft_heap_counts {
     uint64_t find_ns;        /* what that took together */
     uint64_t reused;         /* blocks over 3.9 MiB in memory that one freed before had */
     uint64_t kept_bytes;     /* kept for such now: at most 64 MiB, or a quarter of what live ones hold */
-    uint64_t from_spill;     /* refills served without a slab, by what the cache had no room for before */
+    uint64_t from_overflow;  /* refills served without a slab, by what the cache had no room for before */
 } weft_heap_counts;
 
 /* Fills *counts up to its struct_size: sums over threads and classes. Reads page states: slow. WEFT_OK, WEFT_EINVAL. */

@@ -26,27 +26,27 @@ template <class F> class branch {
   public:
     explicit branch(F &callable) noexcept : f(std::addressof(callable)) {}
 
-    void run([[maybe_unused]] weft_place *here) noexcept {
+    void run([[maybe_unused]] weft_fork_slot *here) noexcept {
         WEFT_TRY {
-            if constexpr (std::is_invocable_v<F, weft_place *>)
+            if constexpr (std::is_invocable_v<F, weft_fork_slot *>)
                 std::invoke(std::forward<F>(*f), here);
             else
                 std::invoke(std::forward<F>(*f));
         }
         WEFT_CATCH { thrown = std::current_exception(); }
     }
-    weft_place *fork(weft_place *here) noexcept {
+    weft_fork_slot *fork(weft_fork_slot *here) noexcept {
         branch *self = this;
         __builtin_memcpy(here->payload, &self, sizeof self);
-        return weft_place_push(here, [](weft_place *place, void *payload) {
+        return weft_fork_slot_push(here, [](weft_fork_slot *place, void *payload) {
             branch *it;
             __builtin_memcpy(&it, payload, sizeof it);
             it->run(place);
         });
     }
-    void join(weft_place *here) noexcept {
+    void join(weft_fork_slot *here) noexcept {
         const branch *self = this;
-        if (!weft_place_pop(here) || !weft_join_slow(here, &self, sizeof self)) run(here);
+        if (!weft_fork_slot_pop(here) || !weft_join_slow(here, &self, sizeof self)) run(here);
     }
     void rethrow() {
 #if defined(__cpp_exceptions)
@@ -60,14 +60,14 @@ template <class F> class branch {
 };
 
 /// The first runs here, between the others' forks and their joins.
-template <class F> void invoke_all(weft_place *here, branch<F> &first) noexcept { first.run(here); }
+template <class F> void invoke_all(weft_fork_slot *here, branch<F> &first) noexcept { first.run(here); }
 template <class F, class G, class... Gs>
-void invoke_all(weft_place *here, branch<F> &first, branch<G> &forked, branch<Gs> &...others) noexcept {
+void invoke_all(weft_fork_slot *here, branch<F> &first, branch<G> &forked, branch<Gs> &...others) noexcept {
     invoke_all(forked.fork(here), first, others...);
     forked.join(here);
 }
 
-template <class... Fs> void invoke_branches(weft_place *here, branch<Fs>... branches) {
+template <class... Fs> void invoke_branches(weft_fork_slot *here, branch<Fs>... branches) {
     invoke_all(here, branches...);
     (branches.rethrow(), ...);
 }
@@ -76,22 +76,22 @@ template <class... Fs> void invoke_branches(weft_place *here, branch<Fs>... bran
 
 /// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the
 /// leftmost of those that threw has thrown. They are forked, as WEFT_FORK's functions are: nothing is allocated. A callable
-/// may take a weft_place *, which an invoke inside it can go on from:
+/// may take a weft_fork_slot *, which an invoke inside it can go on from:
 ///
-///     int fib(weft_place *here, int n) {
+///     int fib(weft_fork_slot *here, int n) {
 ///         if (n < 2) return n;
 ///         int a, b;
-///         weft::invoke(here, [&](weft_place *deeper) { a = fib(deeper, n - 1); }, [&](weft_place *deeper) { b = fib(deeper, n - 2); });
+///         weft::invoke(here, [&](weft_fork_slot *deeper) { a = fib(deeper, n - 1); }, [&](weft_fork_slot *deeper) { b = fib(deeper, n - 2); });
 ///         return a + b;
 ///     }
-template <class F, class... Fs> void invoke(weft_place *here, F &&f, Fs &&...fs) {
+template <class F, class... Fs> void invoke(weft_fork_slot *here, F &&f, Fs &&...fs) {
     detail::invoke_branches<F, Fs...>(here, detail::branch<F>(f), detail::branch<Fs>(fs)...);
 }
 
 /// The same from anywhere. Throws when weft_enter gives an error; nothing was called then.
 template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) {
     struct region {
-        weft_place *here;
+        weft_fork_slot *here;
         ~region() { weft_leave(here); }
     } entered{nullptr};
     detail::check(weft_enter(pool, &entered.here), "weft::invoke");

@@ -50,7 +50,7 @@
 #define weft_graph_run WEFT_NAME(weft_graph_run)
 #define weft_graph_cancel WEFT_NAME(weft_graph_cancel)
 #define weft_leave WEFT_NAME(weft_leave)
-#define weft_place_worker WEFT_NAME(weft_place_worker)
+#define weft_fork_worker WEFT_NAME(weft_fork_worker)
 #define weft_enter_layout WEFT_NAME(weft_enter_layout)
 #define weft_join_slow WEFT_NAME(weft_join_slow)
 #define weft_worker_data WEFT_NAME(weft_worker_data)

@@ -51,7 +51,7 @@ static void put_totals(struct text *text, const weft_heap_counts *counts) {
     put_line(text, "frees", counts->frees);
     put_line(text, "of them served by a thread's cache", counts->hits);
     put_line(text, "misses, each a refill", counts->misses);
-    put_line(text, "of them served by what a cache had no room for (spill)", counts->from_spill);
+    put_line(text, "of them served by what a cache had no room for (overflow)", counts->from_overflow);
     put_line(text, "slabs from the warm pool", counts->from_pool);
     put_line(text, "slabs from the thread's others with room", counts->from_list);
     put_line(text, "slabs from the thread's empty ones (LRU)", counts->from_lru);

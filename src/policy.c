@@ -1,5 +1,5 @@
 /* policy.c: the scheduling policy that a pool asks for, and what became of it. What each worker does about it, and why spins
- * are bounded, is told in sched/real.c. */
+ * are bounded, is told in sched/realtime.c. */
 #include "front.h"
 
 #include <stdio.h>
@@ -40,8 +40,8 @@ static void bound_spins(weft_pool *pool, uint32_t policy) {
     }
     uint64_t share_ticks = ticks_of(pool, runtime_ns) / SPIN_PART;
     if (runtime_ns != 0) spin_ticks = min_u64(spin_ticks, share_ticks);
-    store_rlx(&pool->real.share_ticks, share_ticks);
-    store_rlx(&pool->real.window_ticks, runtime_ns == 0 ? 0 : max_u64(ticks_of(pool, period_ns), 1));
+    store_rlx(&pool->realtime.share_ticks, share_ticks);
+    store_rlx(&pool->realtime.window_ticks, runtime_ns == 0 ? 0 : max_u64(ticks_of(pool, period_ns), 1));
     store_rlx(&pool->spin_ticks, spin_ticks);
     store_rlx(&pool->spin_now, spin_ticks);
 }
@@ -64,10 +64,10 @@ void policy_configure(weft_pool *pool) {
 int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
     if (pool == NULL || outcome == NULL || !struct_size_is_sound(outcome->struct_size)) return WEFT_EINVAL;
     weft_real_time found = {.struct_size = outcome->struct_size,
-                            .policy_refused = load_rlx(&pool->real.policy_refused),
-                            .policy_errno = load_rlx(&pool->real.policy_error),
-                            .bind_refused = load_rlx(&pool->real.bind_refused),
-                            .bind_errno = load_rlx(&pool->real.bind_error),
+                            .policy_refused = load_rlx(&pool->realtime.policy_refused),
+                            .policy_errno = load_rlx(&pool->realtime.policy_error),
+                            .bind_refused = load_rlx(&pool->realtime.bind_refused),
+                            .bind_errno = load_rlx(&pool->realtime.bind_error),
                             .lock_errno = load_rlx(&pool->store.lock_error),
                             .locked_bytes = load_rlx(&pool->store.locked_bytes),
                             .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes)};
@@ -77,15 +77,15 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
 
 /* The configuration has what is in force. */
 static void tell_spin(weft_pool *pool) {
-    uint64_t most_ns = load_rlx(&pool->real.share_ticks) * 1000 / pool->ticks_per_us;
-    if (load_rlx(&pool->real.window_ticks) == 0 || pool->config.spin_ns <= (int64_t)most_ns) return;
+    uint64_t most_ns = load_rlx(&pool->realtime.share_ticks) * 1000 / pool->ticks_per_us;
+    if (load_rlx(&pool->realtime.window_ticks) == 0 || pool->config.spin_ns <= (int64_t)most_ns) return;
     pool->config.spin_ns = most_ns == 0 ? WEFT_SPIN_NONE : (int64_t)most_ns;
 }
 
 void policy_started(weft_pool *pool) {
     weft_real_time found = {.struct_size = sizeof found};
-    char *to = pool->real.refused;
-    size_t room = sizeof pool->real.refused;
+    char *to = pool->realtime.refused;
+    size_t room = sizeof pool->realtime.refused;
     int length = 0;
     weft_pool_real_time(pool, &found);
     if (found.policy_refused >= load_rlx(&pool->workers)) bound_spins(pool, WEFT_POLICY_INHERIT);

@@ -99,7 +99,7 @@ const char *config_read(weft_config *whole, const weft_config *config) {
 #ifndef TINY_NS
 #define TINY_NS 1000
 #endif
-#define BRIEF_NS UINT64_C(200000)
+#define SHORT_NS UINT64_C(200000)
 #define CLAIM_MAX 32u
 
 /* Into zeros. */
@@ -141,7 +141,7 @@ static void configure_times(weft_pool *pool) {
     pool->ticks_per_us = os_ticks_per_us();
     pool->patience_ticks = PATIENCE_NS * pool->ticks_per_us / 1000;
     pool->tiny_ticks = TINY_NS * pool->ticks_per_us / 1000;
-    pool->brief_ticks = BRIEF_NS * pool->ticks_per_us / 1000;
+    pool->short_ticks = SHORT_NS * pool->ticks_per_us / 1000;
 }
 
 /* Replaces every default. */

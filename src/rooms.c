@@ -8,18 +8,18 @@
 const struct sources sources = {.count = 2, .of = {&loop_source, &fork_source}};
 
 const struct predict_hooks predict = {
-    .made = near_configure,
+    .made = topology_configure,
     .starts = costs_init,
     .timed = tasks_timed,
-    .suffices = doze_suffices,
-    .doze = doze,
+    .suffices = poll_suffices,
+    .poll = poll,
     .before_park = place_before_park,
     .after_park = place_after_park,
     .plan = ready_plan,
     .woken = ready_woken,
     .trial_ns = costs_trial_ns,
     .try_wake = costs_try,
-    .moved = near_moved,
+    .moved = topology_moved,
     .look_out = look_out,
     .scouted = ready_scouted,
     .step_ticks = ready_step_ticks,

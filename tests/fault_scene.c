@@ -175,7 +175,7 @@ static void object_move(void *payload, void *object) { memcpy(payload, object, s
 
 /* More groups than the pool has made at first, each with a task that waits for `first`. */
 enum { GROUPS = 70 };
-static void many_held(weft_pool *pool, weft_group *first, weft_group groups[GROUPS]) {
+static void many_continuation(weft_pool *pool, weft_group *first, weft_group groups[GROUPS]) {
     for (unsigned i = 0; i < GROUPS; i++) {
         unsigned char bytes[300] = {0};
         struct item item = item_new();
@@ -186,7 +186,7 @@ static void many_held(weft_pool *pool, weft_group *first, weft_group groups[GROU
 }
 
 /* Tasks that wait for a group whose first task stays until all have been submitted. */
-static void held_tasks(weft_pool *pool) {
+static void continuation_tasks(weft_pool *pool) {
     static const weft_object moved = {sizeof(struct item), object_run, object_move},
                              copied = {sizeof(struct item), object_run, NULL};
     weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT, many[GROUPS];
@@ -205,7 +205,7 @@ static void held_tasks(weft_pool *pool) {
     }
     struct item item = item_new();
     item_entrust(item, SHORT(weft_run(pool, &then, item_task, &item)));
-    many_held(pool, &first, many);
+    many_continuation(pool, &first, many);
     atomic_store(&is_open, true);
     REQUIRE(weft_group_wait(pool, &first) == WEFT_OK);
     for (unsigned i = 0; i < GROUPS; i++) REQUIRE(weft_group_wait(pool, &many[i]) == WEFT_OK);
@@ -255,7 +255,7 @@ void scene_groups(weft_pool *pool) {
     plain_groups(pool, WEFT_GROUP_BACKGROUND);
     ended_groups(pool);
     timed_groups(pool);
-    held_tasks(pool);
+    continuation_tasks(pool);
     with_outsiders(pool);
 }
 
@@ -330,23 +330,23 @@ void scene_loops(weft_pool *pool) {
 
 /* More of them open than one span of places holds: without memory for the next they are run by their joins. */
 enum { ROW = 600 };
-static unsigned leaf(weft_place *here, unsigned number) {
-    REQUIRE(weft_place_worker(here) != NULL);
+static unsigned leaf(weft_fork_slot *here, unsigned number) {
+    REQUIRE(weft_fork_worker(here) != NULL);
     return number;
 }
 WEFT_FORK(leaf, unsigned, unsigned)
 
 static void fork_some(weft_pool *pool) {
-    static weft_place *places[ROW];
+    static weft_fork_slot *places[ROW];
     static unsigned numbers[ROW];
-    weft_place *first;
+    weft_fork_slot *first;
     REQUIRE(weft_enter_layout(pool, &first, WEFT_FORK_LAYOUT + 1) == WEFT_EINVAL && first == NULL);
     if (SHORT(weft_enter(pool, &first)) != WEFT_OK) {
         REQUIRE(first == NULL);
         return;
     }
     unsigned sum = 0;
-    weft_place *here = first;
+    weft_fork_slot *here = first;
     for (unsigned i = 0; i < ROW; i++) {
         numbers[i] = i;
         places[i] = here;

@@ -451,8 +451,8 @@ static void test_helps_cancelled(void **state) {
     end_pool(pool);
 }
 
-/* What held tasks need is used again, also of those that were refused. */
-static void test_held_again(void **state) {
+/* What continuations need is used again, also of those that were refused. */
+static void test_continuation_again(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
@@ -473,9 +473,9 @@ static void test_held_again(void **state) {
         assert_int_equal(atomic_load(&counter), i);
         weft_heap_counts counts = {.struct_size = sizeof counts};
         assert_int_equal(weft_heap_stats(&counts), WEFT_OK);
-        if (i == 20) made = load_rlx(&pool->groups.held.made);
+        if (i == 20) made = load_rlx(&pool->groups.continuation.made);
         if (i == 20) live = counts.live_bytes;
-        if (i > 20) assert_int_equal(load_rlx(&pool->groups.held.made), made);
+        if (i > 20) assert_int_equal(load_rlx(&pool->groups.continuation.made), made);
         if (i > 20) assert_true(counts.live_bytes <= live + 50000); /* 280 payloads would be 143,360 */
     }
     end_pool(pool);
@@ -646,7 +646,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_waits_for_each_other),
         cmocka_unit_test(test_helps_before),
         cmocka_unit_test(test_helps_cancelled),
-        cmocka_unit_test(test_held_again),
+        cmocka_unit_test(test_continuation_again),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_pool_ends),

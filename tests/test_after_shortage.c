@@ -40,9 +40,9 @@ static void test_shortage(void **state) {
     }
 }
 
-/* More held tasks than a new pool's lanes have room for start when there is no memory: each runs all the same. */
+/* More continuations than a new pool's lanes have room for start when there is no memory: each runs all the same. */
 static void test_started_without_memory(void **state) {
-    enum { HELD = 10000 };
+    enum { CONTINUATION = 10000 };
     (void)state;
     weft_config config = config_of(1);
     config.flags = WEFT_POOL_NO_HELP; /* nobody runs a task before all have started */
@@ -55,14 +55,14 @@ static void test_started_without_memory(void **state) {
     } payload = {&counter, {0}};
     gate g;
     gate_occupy(&g, pool, &first);
-    for (int i = 0; i < HELD; i++)
+    for (int i = 0; i < CONTINUATION; i++)
         assert_int_equal(weft_submit_after(pool, (weft_after){&first, &then}, count_task, &payload, sizeof payload),
                          WEFT_OK);
     shortage_begin(1, true);
     gate_open(&g);
     assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
     assert_true(shortage_end()); /* the lane was to grow */
-    assert_int_equal(atomic_load(&counter), HELD);
+    assert_int_equal(atomic_load(&counter), CONTINUATION);
     assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
     end_pool(pool);
 }
@@ -83,14 +83,14 @@ static int wait_for_work(void *payload, weft_worker *self) {
     return 0;
 }
 static void hold_many(struct atop *atop) {
-    enum { HELD = 10000 }; /* as above */
+    enum { CONTINUATION = 10000 }; /* as above */
     struct {
         void *pointer;
         char rest[104];
     } payload = {NULL, {0}};
     atomic_uint *counter = &atop->counter;
-    for (int i = 0; i < HELD; i++) {
-        bool is_last = i == HELD - 1;
+    for (int i = 0; i < CONTINUATION; i++) {
+        bool is_last = i == CONTINUATION - 1;
         payload.pointer = is_last ? (void *)atop : (void *)counter;
         assert_int_equal(weft_submit_after(atop->pool, (weft_after){&atop->first, &atop->then},
                                            is_last ? wait_for_work : count_task, &payload, sizeof payload),

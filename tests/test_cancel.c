@@ -84,7 +84,7 @@ static void use(void) {
     for (int i = 0; i < 1000; i++) REQUIRE(submit_count(shared, &group, &counter) == WEFT_OK);
     REQUIRE(weft_group_wait(shared, &group) == WEFT_OK && atomic_load(&counter) == 1000);
     REQUIRE(weft_for(shared, (weft_range){.end = 100000}, body, &indices) == WEFT_OK && indices == 100000);
-    weft_place *here;
+    weft_fork_slot *here;
     REQUIRE(weft_enter(shared, &here) == WEFT_OK);
     weft_leave(here);
 }
@@ -153,7 +153,7 @@ static void *end_in_wait(void *argument) {
     return NULL;
 }
 static void *end_in_enter(void *argument) {
-    weft_place *here;
+    weft_fork_slot *here;
     REQUIRE(weft_enter(argument, &here) == WEFT_OK);
     return NULL;
 }

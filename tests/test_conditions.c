@@ -224,7 +224,7 @@ static void parents_pool_is_refused(void) {
     const weft_object object = {sizeof(int), empty_task, NULL};
     const weft_reduction how = {sizeof(int), nothing_leaf, nothing_combine, NULL, NULL};
     const weft_order order = {sizeof(int), nothing_compare, NULL};
-    weft_place *here;
+    weft_fork_slot *here;
     int items[5000] = {0};
     FORKED(weft_submit(fork_pool, &group, empty_task, NULL, 0));
     FORKED(weft_submit_after(fork_pool, (weft_after){&group, &other}, empty_task, NULL, 0));

@@ -8,14 +8,14 @@
 
 struct memory {
     weft_pool *pool;
-    weft_place *here;
+    weft_fork_slot *here;
     weft_worker *seat;
     uint64_t brief, lasting; /* ticks: of loops that are short, long */
 };
 static struct memory memory_make(void) {
     struct memory memory = {.pool = make_pool(1)};
     REQUIRE(weft_enter(memory.pool, &memory.here) == WEFT_OK);
-    memory.seat = weft_place_worker(memory.here);
+    memory.seat = weft_fork_worker(memory.here);
     memory.brief = cost_short_ticks(memory.pool) / 4;
     memory.lasting = cost_long_ticks(memory.pool) * 4;
     return memory;

@@ -45,19 +45,19 @@ void *__wrap__ZnwmSt11align_val_t(std::size_t size, std::align_val_t alignment) 
 // Knows where it is: wrong when its bytes were copied instead of it being moved.
 class rooted {
   public:
-    explicit rooted(int n) : self(this), held(n) { alive++; }
-    rooted(rooted &&other) noexcept : self(this), held(other.held) {
+    explicit rooted(int n) : self(this), continuation(n) { alive++; }
+    rooted(rooted &&other) noexcept : self(this), continuation(other.continuation) {
         check(other);
         alive++;
     }
-    rooted(const rooted &other) : self(this), held(other.held) { alive++; }
+    rooted(const rooted &other) : self(this), continuation(other.continuation) { alive++; }
     rooted &operator=(const rooted &) = delete;
     ~rooted() {
         check(*this);
         alive--;
     }
     bool is_right() const { return self == this; }
-    int number() const { return held; }
+    int number() const { return continuation; }
 
     static void check(const rooted &it) {
         if (!it.is_right()) wrong++;
@@ -66,7 +66,7 @@ class rooted {
 
   private:
     const rooted *self;
-    int held;
+    int continuation;
 };
 
 struct move_only {
@@ -305,7 +305,7 @@ TEST_CASE("an aborted pool destroys captures and fails futures") {
     gate door;
     std::vector<weft::future<int>> futures;
     futures.reserve(100);
-    auto held = weft::async(pool, [&door] { door(); });
+    auto continuation = weft::async(pool, [&door] { door(); });
     door.entered.await();
     for (int i = 0; i < 100; i++) futures.push_back(weft::async(pool, [shared, there = rooted(1)] { return *shared; }));
     std::thread opener([&door, native = pool] {
@@ -319,7 +319,7 @@ TEST_CASE("an aborted pool destroys captures and fails futures") {
         CHECK(future.is_ready());
         CHECK_THROWS_AS(future.get(), weft::error);
     }
-    held.get(); // it ran, and outlives the pool
+    continuation.get(); // it ran, and outlives the pool
     CHECK(shared.use_count() == 1);
     CHECK(rooted::wrong == 0);
     CHECK(rooted::alive == 0);
@@ -591,15 +591,15 @@ TEST_CASE("a pool runs what it was given before it goes") {
 }
 
 TEST_CASE("a pool that goes takes what its last tasks submit") {
-    auto held = std::make_shared<int>(0);
+    auto continuation = std::make_shared<int>(0);
     std::atomic<bool> is_ending{false};
     std::thread other;
     {
         weft::pool pool(2);
         weft_pool *made = pool;
-        auto submits = [&is_ending, &pool, &held] {
+        auto submits = [&is_ending, &pool, &continuation] {
             while (!is_ending) std::this_thread::yield();
-            pool.submit([held] { throw std::shared_ptr<int>(held); });
+            pool.submit([continuation] { throw std::shared_ptr<int>(continuation); });
         };
         weft::group loose(pool); // leaves its tasks to the pool
         loose.submit(submits);
@@ -611,7 +611,7 @@ TEST_CASE("a pool that goes takes what its last tasks submit") {
         });
     }
     other.join();
-    CHECK(held.use_count() == 1);
+    CHECK(continuation.use_count() == 1);
 }
 
 TEST_CASE("a pool that cannot be made throws") {

@@ -77,21 +77,21 @@ TEST_CASE("invoke inside invoke") {
 
 TEST_CASE("invoke goes on from a place") {
     struct fib {
-        static long of(weft_place *here, int n) {
+        static long of(weft_fork_slot *here, int n) {
             if (n < 2) return n;
             long left = 0, right = 0;
             weft::invoke(
-                here, [&](weft_place *deeper) { left = of(deeper, n - 1); },
-                [&](weft_place *deeper) { right = of(deeper, n - 2); });
+                here, [&](weft_fork_slot *deeper) { left = of(deeper, n - 1); },
+                [&](weft_fork_slot *deeper) { right = of(deeper, n - 2); });
             return left + right;
         }
     };
     weft::pool pool(2);
     long result = 0;
-    weft::invoke(pool, [&](weft_place *here) { result = fib::of(here, SANITIZED ? 10 : 20); });
+    weft::invoke(pool, [&](weft_fork_slot *here) { result = fib::of(here, SANITIZED ? 10 : 20); });
     CHECK(result == (SANITIZED ? 55 : 6765));
     CHECK_THROWS_AS(weft::invoke(pool,
-                                 [](weft_place *here) {
+                                 [](weft_fork_slot *here) {
                                      weft::invoke(
                                          here, [] {}, [] { throw 1; });
                                  }),

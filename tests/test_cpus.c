@@ -498,13 +498,13 @@ static bool write_file(const char *directory, const char *name, const char *text
     return done;
 }
 
-typedef struct real_group {
+typedef struct realtime_group {
     char directory[256];
     uint64_t millicpus;
-} real_group;
+} realtime_group;
 
 static int inside_group(void *argument) {
-    const real_group *group = argument;
+    const realtime_group *group = argument;
     uint64_t before = os_quota_millicpus("/proc/self/cgroup", "/proc/self/mountinfo", "");
     REQUIRE(write_file(group->directory, "cgroup.procs", "0"));
     uint64_t after = os_quota_millicpus("/proc/self/cgroup", "/proc/self/mountinfo", "");
@@ -516,7 +516,7 @@ static int inside_group(void *argument) {
 }
 
 static void check_real_group(const char *mount, const char *quota, uint64_t millicpus) {
-    real_group group = {.millicpus = millicpus};
+    realtime_group group = {.millicpus = millicpus};
     snprintf(group.directory, sizeof group.directory, "%s/weft-test-%d", mount, (int)getpid());
     if (mkdir(group.directory, 0755) != 0) SKIP("no right to make a control group");
     bool limited =

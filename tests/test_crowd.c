@@ -1,4 +1,4 @@
-/* test_crowd.c: how many workers a burst wakes; more workers than CPUs: brief tasks are left to as many as there are
+/* test_crowd.c: how many workers a burst wakes; more workers than CPUs: short tasks are left to as many as there are
  * CPUs, and no task that waits for another one is left alone. */
 #define _GNU_SOURCE
 #include "pool_help.h"
@@ -70,7 +70,7 @@ static void test_one_wake_for_each_task(void **state) {
     end_pool(pool);
 }
 
-/* ---- brief tasks -------------------------------------------------------------------------------------------------- */
+/* ---- short tasks -------------------------------------------------------------------------------------------------- */
 
 static int brief(void *payload, weft_worker *self) {
     (void)payload, (void)self;
@@ -85,10 +85,10 @@ static void burst(weft_pool *pool, unsigned tasks) {
     REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
 }
 
-/* Until the pool knows that its tasks are brief, and one of its workers dozes. */
+/* Until the pool knows that its tasks are short, and one of its workers polls. */
 static void until_calm(weft_pool *pool) {
     do burst(pool, 200);
-    while (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing);
+    while (!load_rlx(&pool->tasks_are_short) || !park_look(&pool->park).polling);
 }
 
 /* At once: a quota bounds the time, not these. */
@@ -106,7 +106,7 @@ static void test_brief_tasks_wake_few(void **state) {
     uint64_t wakes = 0;
     unsigned bursts = 0;
     for (int i = 0; i < 500; i++) {
-        if (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing) {
+        if (!load_rlx(&pool->tasks_are_short) || !park_look(&pool->park).polling) {
             until_calm(pool);
             continue;
         }
@@ -140,7 +140,7 @@ static void test_quota_is_of_time(void **state) {
     has_quota = false;
     uint64_t wakes = 0;
     for (int i = 0; i < BURSTS;) {
-        if (!load_rlx(&pool->brief) || !park_look(&pool->park).dozing) until_calm(pool);
+        if (!load_rlx(&pool->tasks_are_short) || !park_look(&pool->park).polling) until_calm(pool);
         if (workers_awake(pool) > 0) continue;
         _Atomic bool told = false;
         _Atomic bool *payload = &told;
@@ -215,19 +215,19 @@ static void errand_once(void) {
     struct errand errand = {.pool = make_pool_with(&config)};
     struct errand *payload = &errand;
     uint32_t workers = weft_pool_workers(errand.pool);
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     weft_group other = WEFT_GROUP_INIT;
     pthread_t thread;
     pthread_create(&thread, NULL, keep_busy, &errand);
     while (errand.bursts < 300) usleep(100);
     for (uint32_t i = 0; i + 1 < workers; i++)
-        REQUIRE(weft_submit(errand.pool, &held, hold, &payload, sizeof payload) == WEFT_OK);
+        REQUIRE(weft_submit(errand.pool, &continuation, hold, &payload, sizeof payload) == WEFT_OK);
     while (!errand.is_held) usleep(100);
     REQUIRE(weft_submit(errand.pool, &other, begin, &payload, sizeof payload) == WEFT_OK);
     pthread_join(thread, NULL);
     errand.may_end = 1;
     REQUIRE(weft_group_wait(errand.pool, &other) == WEFT_OK);
-    REQUIRE(weft_group_wait(errand.pool, &held) == WEFT_OK);
+    REQUIRE(weft_group_wait(errand.pool, &continuation) == WEFT_OK);
     end_pool(errand.pool);
 }
 
@@ -236,7 +236,7 @@ static void test_a_waits_own_tasks_hide_no_others(void **state) {
     for (int i = 0; i < 5; i++) errand_once();
 }
 
-/* Who dozes parks at last, when there is nothing to guard. */
+/* Who polls parks at last, when there is nothing to guard. */
 static void test_guard_goes_to_sleep(void **state) {
     (void)state;
     weft_pool *pool = crowd_of(cpus_at_once() + 2);
@@ -245,8 +245,8 @@ static void test_guard_goes_to_sleep(void **state) {
     end_pool(pool);
 }
 
-/* The same where workers are so many that several doze: each of them sees that nobody works. */
-static void test_several_dozers_go_to_sleep(void **state) {
+/* The same where workers are so many that several poll: each of them sees that nobody works. */
+static void test_several_pollers_go_to_sleep(void **state) {
     (void)state;
     weft_config config = config_of(4 * PARK_BITS / 3);
     config.expect_percent = WEFT_SPIN_NONE;
@@ -257,7 +257,7 @@ static void test_several_dozers_go_to_sleep(void **state) {
         for (uint32_t k = 0; k < config.workers; k++)
             REQUIRE(weft_submit(pool, NULL, meet, &payload, sizeof payload) == WEFT_OK);
         REQUIRE(weft_group_wait_until(pool, NULL, WEFT_HELP_NONE, 0) == WEFT_OK);
-        store_rlx(&pool->brisk, 1); /* as after tiny tasks */
+        store_rlx(&pool->tiny, 1); /* as after tiny tasks */
         until_asleep(pool);
     }
     end_pool(pool);
@@ -271,7 +271,7 @@ int main(void) {
         cmocka_unit_test(test_no_task_is_left_alone),
         cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),
-        cmocka_unit_test(test_several_dozers_go_to_sleep),
+        cmocka_unit_test(test_several_pollers_go_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

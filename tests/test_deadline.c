@@ -46,26 +46,27 @@ enum { DUE = 8, URGENT = DUE, ORDINARY, KINDS };
  * held up. */
 static void test_earliest_first(void **state) {
     (void)state;
-    static const int ranks[DUE] = {5, 2, 7, 0, 3, 6, 1, 4};
+    static const int priorities[DUE] = {5, 2, 7, 0, 3, 6, 1, 4};
     weft_config config = one_worker();
     weft_pool *pool = make_pool_with(&config);
     weft_group groups[KINDS] = {[URGENT] = {.flags = WEFT_GROUP_URGENT}};
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     row seen = {.count = 0};
     gate g;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     uint64_t when_ns = clock_ns() + FAR_NS;
     for (int turn = 0; turn < 3; turn++) {
         submit_note(pool, &groups[ORDINARY], &seen, ORDINARY);
         submit_note(pool, &groups[URGENT], &seen, URGENT);
         for (int i = 0; i < DUE; i++) {
-            if (turn == 0) assert_int_equal(weft_group_deadline(pool, &groups[i], when_ns + (uint64_t)ranks[i]), WEFT_OK);
-            submit_note(pool, &groups[i], &seen, ranks[i]);
+            if (turn == 0)
+                assert_int_equal(weft_group_deadline(pool, &groups[i], when_ns + (uint64_t)priorities[i]), WEFT_OK);
+            submit_note(pool, &groups[i], &seen, priorities[i]);
         }
     }
     gate_open(&g);
     for (int i = 0; i < KINDS; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(seen.count, 3 * KINDS);
     for (int i = 0; i < 3 * KINDS; i++) assert_int_equal(seen.numbers[i], i / 3);
     assert_int_equal(stats_of(pool).tasks_late, 0);
@@ -79,10 +80,10 @@ static void test_replaced(void **state) {
     weft_config config = one_worker();
     weft_pool *pool = make_pool_with(&config);
     weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT};
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     row seen = {.count = 0};
     gate g;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     uint64_t when_ns = clock_ns() + FAR_NS;
     assert_int_equal(weft_group_deadline(pool, &groups[0], LONG_AGO), WEFT_OK);
     for (int i = 0; i < 2; i++) submit_note(pool, &groups[i], &seen, i);
@@ -90,7 +91,7 @@ static void test_replaced(void **state) {
     assert_int_equal(weft_group_deadline(pool, &groups[0], when_ns + 1), WEFT_OK);
     gate_open(&g);
     for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(seen.numbers[0], 1);
     assert_int_equal(seen.numbers[1], 0);
     none_is_left(pool);
@@ -188,9 +189,9 @@ static void test_dropped(void **state) {
     weft_group other = {.flags = WEFT_GROUP_DROP_LATE}; /* without a deadline */
     atomic_uint count = 0;
     atomic_uint others = 0;
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     gate g;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &other, &others), WEFT_OK);
@@ -201,7 +202,7 @@ static void test_dropped(void **state) {
                      WEFT_OK); /* comes too late for what was dropped */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
     assert_int_equal(weft_group_wait(pool, &other), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(count, TASKS * 1000);
     assert_int_equal(others, TASKS);
     weft_stats stats = stats_of(pool);

@@ -99,7 +99,7 @@ static void test_backlog(void **state) {
     end_pool(pool);
 }
 
-static void test_ranks(void **state) {
+static void test_priorities(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     weft_group groups[3] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT, WEFT_GROUP_INIT};
@@ -318,7 +318,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_backlog),
-        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_priorities),
         cmocka_unit_test(test_signal_in_a_hang),
         cmocka_unit_test(test_signals_at_work),
         cmocka_unit_test(test_watchdog),

@@ -5,7 +5,7 @@
 #include "shortage.h"
 
 /* A size is refused or taken by itself, whether the task is held or not. */
-static void test_sizes_of_held_tasks(void **state) {
+static void test_sizes_of_continuation_tasks(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
@@ -106,7 +106,7 @@ static void test_waiter_helps_before(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_of_held_tasks),
+        cmocka_unit_test(test_sizes_of_continuation_tasks),
         cmocka_unit_test(test_objects_after_a_group),
         cmocka_unit_test(test_waiter_helps_before),
     };

@@ -1,23 +1,23 @@
-/* test_expect.c: what the predictor makes of beats, on a clock of the test's own. */
+/* test_expect.c: what the predictor makes of arrivals, on a clock of the test's own. */
 #include "help.h"
 #include "predict/expect.h"
 
 #define US UINT64_C(1000)
 #define START UINT64_C(5000000000)
 
-/* A thread that sleeps between beats as a worker does. Timed wakes come `late` ns late. */
+/* A thread that sleeps between arrivals as a worker does. Timed wakes come `late` ns late. */
 struct sleeper {
     struct expect expect;
     uint64_t now;
     uint64_t late;
     uint32_t percent;
-    uint64_t awake; /* for beats, or in vain */
-    uint32_t beats; /* that came */
-    uint32_t ready; /* found it awake */
-    uint32_t vain;  /* times it looked for nothing */
+    uint64_t awake;    /* for arrivals, or in vain */
+    uint32_t arrivals; /* that came */
+    uint32_t ready;    /* found it awake */
+    uint32_t vain;     /* times it looked for nothing */
     uint64_t random;
     double jitter; /* of a period, off the grid */
-    uint32_t miss; /* one in so many beats does not come; 0: all do */
+    uint32_t miss; /* one in so many arrivals does not come; 0: all do */
 };
 
 static struct sleeper sleeper_make(double jitter, uint32_t miss) {
@@ -48,12 +48,12 @@ static bool await(struct sleeper *self, uint64_t when) {
     }
 }
 
-static void beat(struct sleeper *self, uint64_t when) {
-    self->beats++;
+static void arrival(struct sleeper *self, uint64_t when) {
+    self->arrivals++;
     bool is_ready = await(self, when);
     self->ready += is_ready;
     self->now = when;
-    expect_beat(&self->expect, when, is_ready);
+    expect_arrival(&self->expect, when, is_ready);
     self->now += 50 * US; /* it works */
 }
 
@@ -64,18 +64,18 @@ static void rest(struct sleeper *self, uint64_t until) {
 
 static void forget_counts(struct sleeper *self) {
     self->awake = 0;
-    self->beats = self->ready = self->vain = 0;
+    self->arrivals = self->ready = self->vain = 0;
 }
 
 static double share(uint64_t part, uint64_t whole) { return (double)part / (double)whole; }
 
-/* `beats` of them, every `period`. The end. */
-static uint64_t steady(struct sleeper *self, uint64_t from, uint64_t period, uint32_t beats) {
-    for (uint32_t i = 1; i <= beats; i++) {
+/* `arrivals` of them, every `period`. The end. */
+static uint64_t steady(struct sleeper *self, uint64_t from, uint64_t period, uint32_t arrivals) {
+    for (uint32_t i = 1; i <= arrivals; i++) {
         uint64_t when = from + i * period + (uint64_t)((1 + self->jitter * drawn(self)) * (double)period) - period;
-        if (self->miss == 0 || self->random % self->miss != 0) beat(self, when);
+        if (self->miss == 0 || self->random % self->miss != 0) arrival(self, when);
     }
-    return from + beats * period;
+    return from + arrivals * period;
 }
 
 /* ---- cases -------------------------------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static void test_steady(void **state) {
     for (unsigned i = 0; i < sizeof periods / sizeof periods[0]; i++) {
         struct sleeper self = sleeper_make(5e3 / (double)periods[i], 0);
         uint64_t at = steady(&self, START, periods[i], 20);
-        assert_in_range(self.ready, 10, 20); /* after nine beats at most */
+        assert_in_range(self.ready, 10, 20); /* after nine arrivals at most */
         forget_counts(&self);
         steady(&self, at, periods[i], 1000);
         print_message("period %6.0f us: ready %u of 1000, awake %.2f %%\n", (double)periods[i] / 1e3, self.ready,
@@ -115,22 +115,22 @@ static void test_jitter_that_adds_up(void **state) {
     for (uint32_t i = 0; i < 2100; i++) {
         if (i == 100) forget_counts(&self);
         at += (uint64_t)(500e3 * (1 + 0.1 * drawn(&self)));
-        beat(&self, at);
+        arrival(&self, at);
     }
     print_message("adding jitter of 10 %%: ready %u of 2000, awake %.2f %%\n", self.ready,
                   100 * share(self.awake, 2000 * (500 * US)));
     assert_in_range(self.ready, 1600, 2000);
 }
 
-static void test_missed_beats(void **state) {
+static void test_missed_arrivals(void **state) {
     (void)state;
     struct sleeper self = sleeper_make(0.01, 10);
     uint64_t at = steady(&self, START, 500 * US, 100);
     forget_counts(&self);
     steady(&self, at, 500 * US, 2000);
-    print_message("one in ten missed: ready %u of %u, in vain %u, awake %.2f %%\n", self.ready, self.beats, self.vain,
+    print_message("one in ten missed: ready %u of %u, in vain %u, awake %.2f %%\n", self.ready, self.arrivals, self.vain,
                   100 * share(self.awake, 2000 * (500 * US)));
-    assert_true(share(self.ready, self.beats) > 0.95);
+    assert_true(share(self.ready, self.arrivals) > 0.95);
 }
 
 static void test_drift(void **state) {
@@ -142,10 +142,10 @@ static void test_drift(void **state) {
         if (i == 100) forget_counts(&self);
         period *= 1.0003; /* more than doubles */
         at += (uint64_t)period;
-        beat(&self, at);
+        arrival(&self, at);
     }
-    print_message("drift: ready %u of %u\n", self.ready, self.beats);
-    assert_true(share(self.ready, self.beats) > 0.97);
+    print_message("drift: ready %u of %u\n", self.ready, self.arrivals);
+    assert_true(share(self.ready, self.arrivals) > 0.97);
 }
 
 static void test_double_rate(void **state) {
@@ -189,36 +189,36 @@ static void test_jumps(void **state) {
     assert_in_range(self.ready, 20 * 47, 1000);
 }
 
-/* One late beat costs none but itself. */
-static void test_late_beats(void **state) {
+/* One late arrival costs none but itself. */
+static void test_late_arrivals(void **state) {
     (void)state;
     struct sleeper self = sleeper_make(0, 0);
     uint64_t at = steady(&self, START, 500 * US, 100);
     forget_counts(&self);
     for (uint32_t i = 0; i < 100; i++) {
         uint32_t ready = self.ready;
-        beat(&self, at + i * (10 * (500 * US)) + 60 * US);
+        arrival(&self, at + i * (10 * (500 * US)) + 60 * US);
         assert_in_range(self.ready - ready, 0, 1);
         steady(&self, at + i * (10 * (500 * US)), 500 * US, 9);
     }
-    print_message("late beats: ready %u of 1000\n", self.ready);
+    print_message("late arrivals: ready %u of 1000\n", self.ready);
     assert_in_range(self.ready, 985, 1000);
 }
 
-/* A beat so late that it fits nothing costs none but itself either, and forgets no pattern, however often one comes. */
-static void test_very_late_beats(void **state) {
+/* A arrival so late that it fits nothing costs none but itself either, and forgets no pattern, however often one comes. */
+static void test_very_late_arrivals(void **state) {
     (void)state;
     struct sleeper self = sleeper_make(0, 0);
     uint64_t at = steady(&self, START, 500 * US, 100);
     forget_counts(&self);
     for (uint32_t i = 0; i < 200; i++) {
         uint64_t late = (i % 2 == 0 ? 290 : 240) * US;
-        beat(&self, at + i * (5 * (500 * US)) + late);
+        arrival(&self, at + i * (5 * (500 * US)) + late);
         uint32_t ready = self.ready;
         steady(&self, at + i * (5 * (500 * US)), 500 * US, 4);
         assert_in_range(self.ready - ready, 3, 4);
     }
-    print_message("very late beats: ready %u of 1000, awake %.2f %%\n", self.ready,
+    print_message("very late arrivals: ready %u of 1000, awake %.2f %%\n", self.ready,
                   100 * share(self.awake, 1000 * (500 * US)));
     assert_in_range(self.ready, 950, 1000);
     assert_true(share(self.awake, 1000 * (500 * US)) < 0.16);
@@ -239,8 +239,9 @@ static void test_stopped(void **state) {
     assert_in_range(self.ready, 90, 100);
 }
 
-/* A worker that gets no CPU for some periods, or works on, has not seen that the beats went on: it gets up for the next. */
-static void test_unseen_beats(void **state) {
+/* A worker that gets no CPU for some periods, or works on, has not seen that the arrivals went on: it gets up for the next.
+ * */
+static void test_unseen_arrivals(void **state) {
     (void)state;
     struct sleeper self = sleeper_make(0, 0);
     uint64_t at = steady(&self, START, 500 * US, 100);
@@ -250,7 +251,7 @@ static void test_unseen_beats(void **state) {
         self.now = max_u64(self.now, at + unseen * (500 * US) + 60 * US);
         at = steady(&self, at + unseen * (500 * US), 500 * US, 5);
     }
-    print_message("unseen beats: ready %u of 250\n", self.ready);
+    print_message("unseen arrivals: ready %u of 250\n", self.ready);
     assert_in_range(self.ready, 245, 250);
     forget_counts(&self);
     for (uint32_t i = 1; i <= 100; i++) { /* never two in a row: that does not make the period longer */
@@ -258,11 +259,11 @@ static void test_unseen_beats(void **state) {
         self.now = max_u64(self.now, at + unseen * (500 * US) + 60 * US);
         at = steady(&self, at + unseen * (500 * US), 500 * US, 1);
     }
-    print_message("unseen beats, never two in a row: ready %u of 100\n", self.ready);
+    print_message("unseen arrivals, never two in a row: ready %u of 100\n", self.ready);
     assert_in_range(self.ready, 95, 100);
 }
 
-/* Beats at any time, each of them told. */
+/* Arrivals at any time, each of them told. */
 static void test_told(void **state) {
     (void)state;
     struct sleeper self = sleeper_make(0, 0);
@@ -271,7 +272,7 @@ static void test_told(void **state) {
         if (i == 20) forget_counts(&self);
         at += (uint64_t)(1500e3 * (1 + 0.9 * drawn(&self)));
         expect_tell(&self.expect, at);
-        beat(&self, at);
+        arrival(&self, at);
     }
     print_message("told: ready %u of 1980, in vain %u, awake %.2f %%\n", self.ready, self.vain,
                   100 * share(self.awake, at - START));
@@ -291,7 +292,7 @@ static void test_no_pattern(void **state) {
     uint64_t at = START;
     for (uint32_t i = 0; i < 20000; i++) {
         at += (uint64_t)(1000e3 * (1 + 0.9 * drawn(&self)));
-        beat(&self, at);
+        arrival(&self, at);
     }
     print_message("no pattern: in vain %u, ready %u of 20000, awake %.3f %%\n", self.vain, self.ready,
                   100 * share(self.awake, at - START));
@@ -307,7 +308,7 @@ static void test_budget(void **state) {
         forget_counts(&self);
         steady(&self, at, 400 * US, 5000);
         print_message("budget of %u %%: awake %.2f %%, ready %u of %u\n", percent,
-                      100 * share(self.awake, 5000 * (400 * US)), self.ready, self.beats);
+                      100 * share(self.awake, 5000 * (400 * US)), self.ready, self.arrivals);
         assert_true(100 * share(self.awake, 5000 * (400 * US)) <= (double)percent * 1.02);
     }
 }
@@ -316,8 +317,8 @@ static void test_odd_times(void **state) {
     (void)state;
     struct expect expect = {.last = 0};
     for (uint64_t i = 0; i < 100; i++) {
-        expect_beat(&expect, i % 3 == 0 ? 0 : UINT64_MAX - i, i % 2 == 0);
-        expect_beat(&expect, i, false);
+        expect_arrival(&expect, i % 3 == 0 ? 0 : UINT64_MAX - i, i % 2 == 0);
+        expect_arrival(&expect, i, false);
         (void)expect_next(&expect, UINT64_MAX, 100);
         (void)expect_next(&expect, 0, 100);
     }
@@ -328,7 +329,7 @@ int main(void) {
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_jitter),
         cmocka_unit_test(test_jitter_that_adds_up),
-        cmocka_unit_test(test_missed_beats),
+        cmocka_unit_test(test_missed_arrivals),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_double_rate),
         cmocka_unit_test(test_stop),
@@ -336,11 +337,11 @@ int main(void) {
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_odd_times),
         cmocka_unit_test(test_jumps),
-        cmocka_unit_test(test_late_beats),
+        cmocka_unit_test(test_late_arrivals),
         cmocka_unit_test(test_told),
-        cmocka_unit_test(test_very_late_beats),
+        cmocka_unit_test(test_very_late_arrivals),
         cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_unseen_beats),
+        cmocka_unit_test(test_unseen_arrivals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
 static const uint32_t worker_counts[] = {1, 2, 3, 8};
 enum { WORKER_COUNTS = sizeof worker_counts / sizeof worker_counts[0], ROUNDS = SANITIZED ? 20 : 200 };
 
-static weft_place *enter(weft_pool *pool) {
-    weft_place *here = NULL;
+static weft_fork_slot *enter(weft_pool *pool) {
+    weft_fork_slot *here = NULL;
     REQUIRE(weft_enter(pool, &here) == WEFT_OK);
     REQUIRE(here != NULL);
     return here;
@@ -14,13 +14,13 @@ static weft_place *enter(weft_pool *pool) {
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 
-static int fib(weft_place *here, int n);
+static int fib(weft_fork_slot *here, int n);
 WEFT_FORK(fib, int, int)
 
-static int fib(weft_place *here, int n) {
+static int fib(weft_fork_slot *here, int n) {
     if (n < 2) return n;
     int less = n - 1;
-    weft_place *deeper = fib_fork(here, &less);
+    weft_fork_slot *deeper = fib_fork(here, &less);
     int other = fib(deeper, n - 2);
     return fib_join(here, &less) + other;
 }
@@ -32,7 +32,7 @@ static void test_fib(void **state) {
     for (unsigned w = 0; w < WORKER_COUNTS; w++) {
         weft_pool *pool = make_pool(worker_counts[w]);
         for (unsigned round = 0; round < ROUNDS; round++) {
-            weft_place *here = enter(pool);
+            weft_fork_slot *here = enter(pool);
             assert_int_equal(fib(here, FIB_N), FIB_RESULT);
             weft_leave(here);
             if (round % 16 == 0) nap(); /* the workers may be asleep */
@@ -53,10 +53,10 @@ typedef struct outcome {
 
 _Static_assert(sizeof(slice) == WEFT_FORK_BYTES && sizeof(outcome) == WEFT_FORK_BYTES, "as large as they may be");
 
-static outcome visit(weft_place *here, slice s);
+static outcome visit(weft_fork_slot *here, slice s);
 WEFT_FORK(visit, outcome, slice)
 
-static outcome visit(weft_place *here, slice s) {
+static outcome visit(weft_fork_slot *here, slice s) {
     for (unsigned i = 0; i < 4; i++) REQUIRE(s.check[i] == s.count * (i + 3));
     outcome o = {0, 0, 0, {1, 2, 3}};
     if (s.count == 1) {
@@ -70,7 +70,7 @@ static outcome visit(weft_place *here, slice s) {
         upper.check[i] = upper.count * (i + 3);
         lower.check[i] = lower.count * (i + 3);
     }
-    weft_place *deeper = visit_fork(here, &upper);
+    weft_fork_slot *deeper = visit_fork(here, &upper);
     o.low = visit(deeper, lower).sum;
     outcome high = visit_join(here, &upper);
     REQUIRE(high.check[0] == 1 && high.check[1] == 2 && high.check[2] == 3);
@@ -87,7 +87,7 @@ static void test_large_arguments(void **state) {
     weft_pool *pool = make_pool(2);
     slice all = {items, COUNT, {COUNT * UINT64_C(3), COUNT * UINT64_C(4), COUNT * UINT64_C(5), COUNT * UINT64_C(6)}};
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        weft_place *here = enter(pool);
+        weft_fork_slot *here = enter(pool);
         assert_int_equal(visit(here, all).sum, (uint64_t)COUNT * round);
         weft_leave(here);
         for (size_t i = 0; i < COUNT; i++) assert_int_equal(items[i], round);
@@ -101,17 +101,17 @@ struct tree {
     unsigned depth;
 };
 
-static void grow(weft_place *here, struct tree tree);
+static void grow(weft_fork_slot *here, struct tree tree);
 WEFT_FORK_VOID(grow, struct tree)
 
-static void grow(weft_place *here, struct tree tree) {
+static void grow(weft_fork_slot *here, struct tree tree) {
     if (tree.depth == 0) {
         atomic_fetch_add(tree.leaves, 1);
         return;
     }
     enum { BRANCHES = 5 };
     struct tree branch = {tree.leaves, tree.depth - 1};
-    weft_place *places[BRANCHES + 1] = {here};
+    weft_fork_slot *places[BRANCHES + 1] = {here};
     for (unsigned i = 0; i < BRANCHES; i++) places[i + 1] = grow_fork(places[i], &branch);
     grow(places[BRANCHES], branch);
     for (unsigned i = BRANCHES; i-- > 0;) grow_join(places[i], &branch);
@@ -123,7 +123,7 @@ static void test_many_branches(void **state) {
         weft_pool *pool = make_pool(worker_counts[w]);
         for (unsigned round = 0; round < ROUNDS / 10; round++) {
             atomic_uint leaves = 0;
-            weft_place *here = enter(pool);
+            weft_fork_slot *here = enter(pool);
             grow(here, (struct tree){&leaves, 4});
             weft_leave(here);
             assert_int_equal(atomic_load(&leaves), 1296);
@@ -134,15 +134,15 @@ static void test_many_branches(void **state) {
 
 /* ---- depth -------------------------------------------------------------------------------------------------------- */
 
-static int one(weft_place *here, int n) {
+static int one(weft_fork_slot *here, int n) {
     (void)here;
     return n;
 }
 WEFT_FORK(one, int, int)
 
-static int chain(weft_place *here, int depth) {
+static int chain(weft_fork_slot *here, int depth) {
     if (depth == 0) return 0;
-    weft_place *deeper = one_fork(here, &depth);
+    weft_fork_slot *deeper = one_fork(here, &depth);
     int below = chain(deeper, depth - 1);
     REQUIRE(one_join(here, &depth) == depth);
     return below + 1;
@@ -150,7 +150,7 @@ static int chain(weft_place *here, int depth) {
 
 static void *chain_thread(void *argument) {
     enum { DEPTH = SANITIZED ? 2000 : 50000 };
-    weft_place *here = enter(argument);
+    weft_fork_slot *here = enter(argument);
     for (unsigned round = 0; round < 4; round++) REQUIRE(chain(here, DEPTH) == DEPTH);
     weft_leave(here);
     return NULL;
@@ -171,7 +171,7 @@ static void test_depth(void **state) {
 static void test_many_open(void **state) {
     (void)state;
     enum { OPEN = 5000 };
-    static weft_place *places[OPEN + 1];
+    static weft_fork_slot *places[OPEN + 1];
     static int arguments[OPEN];
     weft_pool *pool = make_pool(2);
     for (unsigned round = 0; round < ROUNDS / 10; round++) {
@@ -192,7 +192,7 @@ struct signal {
     sem_t *wanted, *given; /* waits for the one, gives the other */
 };
 
-static void exchange(weft_place *here, struct signal s) {
+static void exchange(weft_fork_slot *here, struct signal s) {
     (void)here;
     if (s.given != NULL) sem_post(s.given);
     if (s.wanted != NULL) await(s.wanted);
@@ -200,11 +200,11 @@ static void exchange(weft_place *here, struct signal s) {
 WEFT_FORK_VOID(exchange, struct signal)
 
 /* The caller stays in a long call until what it forked before has been run by another. */
-static void long_leaf(weft_place *here) {
+static void long_leaf(weft_fork_slot *here) {
     sem_t done;
     REQUIRE(sem_init(&done, 0, 0) == 0);
     struct signal sends = {NULL, &done};
-    weft_place *deeper = exchange_fork(here, &sends);
+    weft_fork_slot *deeper = exchange_fork(here, &sends);
     exchange(deeper, (struct signal){&done, NULL});
     exchange_join(here, &sends);
     sem_destroy(&done);
@@ -214,7 +214,7 @@ static void test_long_leaf_strands_nothing(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     for (unsigned round = 0; round < 50; round++) {
-        weft_place *here = enter(pool);
+        weft_fork_slot *here = enter(pool);
         long_leaf(here);
         weft_leave(here);
         if (round % 5 == 0) nap();
@@ -232,9 +232,9 @@ static void test_forked_before_anybody_was_idle(void **state) {
         gate_occupy(&g, pool, &group);
         sem_t done;
         REQUIRE(sem_init(&done, 0, 0) == 0);
-        weft_place *here = enter(pool);
+        weft_fork_slot *here = enter(pool);
         struct signal sends = {NULL, &done};
-        weft_place *deeper = exchange_fork(here, &sends);
+        weft_fork_slot *deeper = exchange_fork(here, &sends);
         gate_open(&g);
         exchange(deeper, (struct signal){&done, NULL});
         exchange_join(here, &sends);
@@ -254,7 +254,7 @@ static void test_all_workers_come(void **state) {
         sem_t begun, may_end;
         REQUIRE(sem_init(&begun, 0, 0) == 0 && sem_init(&may_end, 0, 0) == 0);
         struct signal both = {&may_end, &begun};
-        weft_place *places[CALLS] = {enter(pool)};
+        weft_fork_slot *places[CALLS] = {enter(pool)};
         for (unsigned i = 0; i + 1 < CALLS; i++) places[i + 1] = exchange_fork(places[i], &both);
         for (unsigned i = 0; i + 1 < CALLS; i++) await(&begun);
         for (unsigned i = 0; i + 1 < CALLS; i++) sem_post(&may_end);
@@ -269,10 +269,10 @@ static void test_all_workers_come(void **state) {
 
 /* A join that waits helps below its own call: here the one worker's call stays until the joining thread has run a call
  * below. */
-static void deep(weft_place *here, struct signal s) {
+static void deep(weft_fork_slot *here, struct signal s) {
     struct signal sends = {NULL, s.wanted};
     sem_post(s.given);
-    weft_place *deeper = exchange_fork(here, &sends);
+    weft_fork_slot *deeper = exchange_fork(here, &sends);
     exchange(deeper, (struct signal){s.wanted, NULL});
     exchange_join(here, &sends);
 }
@@ -284,7 +284,7 @@ static void test_join_helps_below(void **state) {
     for (unsigned round = 0; round < 50; round++) {
         sem_t begun, done;
         REQUIRE(sem_init(&begun, 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
-        weft_place *here = enter(pool);
+        weft_fork_slot *here = enter(pool);
         struct signal s = {&done, &begun};
         deep_fork(here, &s);
         await(&begun); /* the worker runs it */
@@ -310,7 +310,7 @@ static int meet_body(size_t begin, size_t end, void *context, weft_worker *self)
     while (atomic_load(arrived) < 2) sched_yield();
     return 0;
 }
-static void loops(weft_place *here, struct looping looping) {
+static void loops(weft_fork_slot *here, struct looping looping) {
     (void)here;
     sem_post(looping.begun);
     nap(); /* who waits may be asleep */
@@ -325,7 +325,7 @@ static void test_join_helps_loops_below(void **state) {
         atomic_uint arrived = 0;
         REQUIRE(sem_init(&begun, 0, 0) == 0);
         struct looping looping = {make_pool(1), &begun, &arrived};
-        weft_place *here = enter(looping.pool);
+        weft_fork_slot *here = enter(looping.pool);
         loops_fork(here, &looping);
         await(&begun); /* the worker runs it */
         loops_join(here, &looping);
@@ -452,16 +452,16 @@ static void test_wait_helps_no_strangers_loop(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
     for (unsigned round = 0; round < 10; round++) {
-        gate held, other;
+        gate continuation, other;
         weft_group mine = WEFT_GROUP_INIT, theirs = WEFT_GROUP_INIT;
         gate_init(&other);
         gate *payload = &other;
-        gate_occupy(&held, pool, &mine);
+        gate_occupy(&continuation, pool, &mine);
         REQUIRE(weft_submit(pool, &theirs, stranger_task, &payload, sizeof payload) == WEFT_OK);
         await(&other.entered);
         assert_int_equal(weft_group_wait_until(pool, &mine, WEFT_HELP_BELOW, clock_ns() + 3000000), WEFT_ETIMEDOUT);
         await(&other.opened);
-        gate_open(&held);
+        gate_open(&continuation);
         assert_int_equal(weft_group_wait(pool, &mine), WEFT_OK);
         assert_int_equal(weft_group_wait(pool, &theirs), WEFT_OK);
         assert_int_equal(stats_of(pool).loops_helped, 0);
@@ -472,8 +472,8 @@ static void test_wait_helps_no_strangers_loop(void **state) {
 /* ---- together with the rest --------------------------------------------------------------------------------------- */
 
 static int fib_task(void *payload, weft_worker *self) {
-    weft_place *here = enter(weft_worker_pool(self));
-    REQUIRE(weft_place_worker(here) == self);
+    weft_fork_slot *here = enter(weft_worker_pool(self));
+    REQUIRE(weft_fork_worker(here) == self);
     int result = fib(here, *(int *)payload);
     weft_leave(here);
     return result;
@@ -493,22 +493,22 @@ static void test_in_tasks(void **state) {
 
 /* A forked call that submits tasks which fork, waits for them, and loops. */
 static int fork_body(size_t begin, size_t end, void *context, weft_worker *self) {
-    weft_place *here = enter(weft_worker_pool(self));
+    weft_fork_slot *here = enter(weft_worker_pool(self));
     for (size_t i = begin; i < end; i++) atomic_fetch_add((atomic_uint *)context, (unsigned)fib(here, 7));
     weft_leave(here);
     return 0;
 }
 
-static int mixed(weft_place *here, int depth);
+static int mixed(weft_fork_slot *here, int depth);
 WEFT_FORK(mixed, int, int)
 
-static int mixed(weft_place *here, int depth) {
+static int mixed(weft_fork_slot *here, int depth) {
     if (depth == 0) return 1;
-    weft_pool *pool = weft_worker_pool(weft_place_worker(here));
+    weft_pool *pool = weft_worker_pool(weft_fork_worker(here));
     int less = depth - 1;
     int n = 9;
     weft_group group = WEFT_GROUP_INIT;
-    weft_place *deeper = mixed_fork(here, &less);
+    weft_fork_slot *deeper = mixed_fork(here, &less);
     REQUIRE(weft_submit(pool, &group, fib_task, &n, sizeof n) == WEFT_OK);
     int other = mixed(deeper, depth - 1);
     REQUIRE(weft_group_wait(pool, &group) == 34);
@@ -524,7 +524,7 @@ static void test_mixed(void **state) {
     for (unsigned w = 0; w < WORKER_COUNTS; w++) {
         weft_pool *pool = make_pool(worker_counts[w]);
         for (unsigned round = 0; round < ROUNDS / 10; round++) {
-            weft_place *here = enter(pool);
+            weft_fork_slot *here = enter(pool);
             assert_int_equal(mixed(here, 6), 64);
             weft_leave(here);
         }
@@ -534,7 +534,7 @@ static void test_mixed(void **state) {
 
 static void *outside_thread(void *argument) {
     for (unsigned round = 0; round < ROUNDS; round++) {
-        weft_place *here = enter(argument);
+        weft_fork_slot *here = enter(argument);
         REQUIRE(fib(here, FIB_N) == FIB_RESULT);
         weft_leave(here);
     }
@@ -560,8 +560,8 @@ static void test_from_several_threads(void **state) {
 }
 
 /* Forked calls belong to the group of the task that forked them. */
-static void cancel_seen(weft_place *here, struct signal s) {
-    weft_worker *self = weft_place_worker(here);
+static void cancel_seen(weft_fork_slot *here, struct signal s) {
+    weft_worker *self = weft_fork_worker(here);
     if (s.given != NULL) sem_post(s.given);
     while (!weft_worker_cancelled(self)) sched_yield();
 }
@@ -569,8 +569,8 @@ WEFT_FORK_VOID(cancel_seen, struct signal)
 
 static int cancelled_task(void *payload, weft_worker *self) {
     struct signal s = {NULL, *(sem_t **)payload};
-    weft_place *here = enter(weft_worker_pool(self));
-    weft_place *deeper = cancel_seen_fork(here, &s);
+    weft_fork_slot *here = enter(weft_worker_pool(self));
+    weft_fork_slot *deeper = cancel_seen_fork(here, &s);
     cancel_seen(deeper, (struct signal){NULL, NULL});
     cancel_seen_join(here, &s);
     weft_leave(here);
@@ -595,26 +595,26 @@ static void test_cancel_reaches_forked_calls(void **state) {
 /* ---- misuse and ends ---------------------------------------------------------------------------------------------- */
 
 static int enter_in_child(void *argument) {
-    weft_place *here = (weft_place *)argument;
+    weft_fork_slot *here = (weft_fork_slot *)argument;
     return weft_enter(argument, &here) == WEFT_EFORK && here == NULL ? 0 : 1;
 }
 
 static void test_misuse(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
-    weft_place *here = (weft_place *)pool;
+    weft_fork_slot *here = (weft_fork_slot *)pool;
     assert_int_equal(weft_enter(NULL, &here), WEFT_EINVAL);
     assert_null(here);
     assert_int_equal(weft_enter(pool, NULL), WEFT_EINVAL);
     assert_int_equal(weft_enter_layout(pool, &here, WEFT_FORK_LAYOUT + 1), WEFT_EINVAL);
     assert_null(here);
     weft_leave(NULL);
-    assert_null(weft_place_worker(NULL));
+    assert_null(weft_fork_worker(NULL));
     here = enter(pool);
     weft_pool *handle = pool;
     assert_int_equal(weft_pool_destroy(&handle), WEFT_EDEADLK);
     assert_ptr_equal(handle, pool);
-    weft_place *inner = enter(pool); /* without need */
+    weft_fork_slot *inner = enter(pool); /* without need */
     assert_ptr_not_equal(inner, here);
     assert_int_equal(fib(inner, 5), 5);
     weft_leave(inner);
@@ -632,7 +632,7 @@ struct ending {
 
 static void *ending_thread(void *argument) {
     struct ending *ending = argument;
-    weft_place *here = enter(ending->pool);
+    weft_fork_slot *here = enter(ending->pool);
     sem_post(&ending->entered);
     while (!atomic_load(&ending->is_refused)) REQUIRE(fib(here, 10) == 55);
     weft_leave(here);
@@ -641,7 +641,7 @@ static void *ending_thread(void *argument) {
 
 static void *refused_thread(void *argument) {
     struct ending *ending = argument;
-    weft_place *here;
+    weft_fork_slot *here;
     int error;
     while ((error = weft_enter(ending->pool, &here)) == WEFT_OK) weft_leave(here);
     REQUIRE(error == WEFT_ESHUTDOWN && here == NULL);

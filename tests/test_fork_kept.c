@@ -7,8 +7,8 @@
 /* Calls slow(here) with `before` in the registers below, and says what they hold after: rax, rcx, rdx, rsi, r8, r9, r10; and
  * rdi, which holds `here` before. */
 enum { REGISTERS = 8, PLACES = 256 };
-typedef void (*slow_call)(weft_place *here) WEFT_FORK_KEEPS;
-void registers_call(slow_call slow, weft_place *here, uint64_t after[REGISTERS]);
+typedef void (*slow_call)(weft_fork_slot *here) WEFT_FORK_KEEPS;
+void registers_call(slow_call slow, weft_fork_slot *here, uint64_t after[REGISTERS]);
 __asm__(".text\n"
         ".globl registers_call\n"
         ".type registers_call, @function\n"
@@ -41,18 +41,18 @@ __asm__(".text\n"
         "ret\n"
         ".size registers_call, .-registers_call\n");
 
-static void nothing(weft_place *here, void *payload) { (void)here, (void)payload; }
+static void nothing(weft_fork_slot *here, void *payload) { (void)here, (void)payload; }
 
 /* Forks through several spans, each fork the slow way, as if the thread were asked each time. */
 static void test_registers_are_kept(void **state) {
     (void)state;
-    static weft_place *place[3 * PLACES];
+    static weft_fork_slot *place[3 * PLACES];
     weft_pool *pool = make_pool(2);
-    weft_place *here = NULL;
+    weft_fork_slot *here = NULL;
     assert_int_equal(weft_enter(pool, &here), WEFT_OK);
     unsigned leaps = 0;
     for (unsigned i = 0; i < 3 * PLACES; i++) {
-        struct weft_forker *forker = weft_place_span(here)->forker;
+        struct weft_forker *forker = weft_fork_slot_chunk(here)->forker;
         uint64_t after[REGISTERS] = {0};
         place[i] = here;
         memset(here->payload, 0, sizeof here->payload);
@@ -66,7 +66,7 @@ static void test_registers_are_kept(void **state) {
     assert_in_range(leaps, 2, 4);
     for (unsigned i = 3 * PLACES; i-- > 0;) {
         const unsigned char argument[WEFT_FORK_BYTES] = {0};
-        if (weft_place_pop(place[i])) weft_join_slow(place[i], argument, sizeof argument);
+        if (weft_fork_slot_pop(place[i])) weft_join_slow(place[i], argument, sizeof argument);
     }
     weft_leave(place[0]);
     end_pool(pool);

@@ -6,7 +6,7 @@
 enum { CALLS = 800 }; /* three spans are full, a fourth is begun */
 
 typedef sem_t *semaphore;
-static void tell(weft_place *here, semaphore done) {
+static void tell(weft_fork_slot *here, semaphore done) {
     (void)here;
     sem_post(done);
 }
@@ -15,13 +15,13 @@ WEFT_FORK_VOID(tell, semaphore)
 /* While the caller is in something long, all that it has forked is run by another, whichever place it was noted at. */
 static void test_long_leaf_strands_no_span(void **state) {
     (void)state;
-    static weft_place *place[CALLS];
+    static weft_fork_slot *place[CALLS];
     weft_pool *pool = make_pool(1);
     sem_t done;
     semaphore argument = &done;
     REQUIRE(sem_init(&done, 0, 0) == 0);
     for (unsigned round = 0; round < 3; round++) {
-        weft_place *here = NULL;
+        weft_fork_slot *here = NULL;
         assert_int_equal(weft_enter(pool, &here), WEFT_OK);
         for (unsigned i = 0; i < CALLS; i++) {
             place[i] = here;
@@ -39,7 +39,7 @@ static void test_long_leaf_strands_no_span(void **state) {
 
 /* Calls forked while nobody was idle are taken several at once. A worker that is long in the oldest leaves the others to
  * another worker, the caller being long in something, too. */
-static void hold(weft_place *here, semaphore until) {
+static void hold(weft_fork_slot *here, semaphore until) {
     (void)here;
     await(until);
 }
@@ -47,7 +47,7 @@ WEFT_FORK_VOID(hold, semaphore)
 
 static void test_what_is_taken_at_once_is_for_all(void **state) {
     (void)state;
-    static weft_place *place[CALLS];
+    static weft_fork_slot *place[CALLS];
     weft_pool *pool = make_pool(2);
     sem_t done, all_done;
     semaphore argument = &done, until = &all_done;
@@ -55,10 +55,10 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
     for (unsigned round = 0; round < 6; round++) {
         gate g[2];
         weft_group group = WEFT_GROUP_INIT;
-        weft_place *first = NULL;
+        weft_fork_slot *first = NULL;
         for (unsigned i = 0; i < 2; i++) gate_occupy(&g[i], pool, &group);
         assert_int_equal(weft_enter(pool, &first), WEFT_OK);
-        weft_place *here = hold_fork(first, &until);
+        weft_fork_slot *here = hold_fork(first, &until);
         for (unsigned i = 0; i < CALLS; i++) {
             place[i] = here;
             here = tell_fork(here, &argument);
@@ -80,13 +80,13 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
 /* Calls forked while the system's barrier worked, and taken when that has been lost and their thread forks no more. */
 static int take_without_barrier(void *nothing) {
     (void)nothing;
-    static weft_place *place[CALLS];
+    static weft_fork_slot *place[CALLS];
     weft_pool *pool = make_pool(1);
     sem_t done;
     semaphore argument = &done;
     gate g;
     weft_group group = WEFT_GROUP_INIT;
-    weft_place *here = NULL;
+    weft_fork_slot *here = NULL;
     REQUIRE(sem_init(&done, 0, 0) == 0);
     gate_occupy(&g, pool, &group);
     REQUIRE(weft_enter(pool, &here) == WEFT_OK);

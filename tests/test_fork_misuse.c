@@ -5,14 +5,14 @@
 #endif
 #include "pool_help.h"
 
-static int twice(weft_place *here, int n) {
+static int twice(weft_fork_slot *here, int n) {
     (void)here;
     return 2 * n;
 }
 WEFT_FORK(twice, int, int)
 
-static weft_place *enter(weft_pool **pool) {
-    weft_place *here;
+static weft_fork_slot *enter(weft_pool **pool) {
+    weft_fork_slot *here;
     *pool = make_pool(1);
     REQUIRE(weft_enter(*pool, &here) == WEFT_OK);
     return here;
@@ -22,7 +22,7 @@ static weft_place *enter(weft_pool **pool) {
 static void test_in_order(void **state) {
     (void)state;
     enum { CALLS = 800 };
-    static weft_place *place[CALLS + 1];
+    static weft_fork_slot *place[CALLS + 1];
     static int numbers[CALLS];
     weft_pool *pool;
     place[0] = enter(&pool);
@@ -41,13 +41,13 @@ static void test_in_order(void **state) {
 static int same_place_twice(void *argument) {
     (void)argument;
     weft_pool *pool;
-    weft_place *here = enter(&pool);
+    weft_fork_slot *here = enter(&pool);
     int first = 1, second = 2;
     twice_fork(here, &first);
     twice_fork(here, &second); /* the first's is lost */
     return 0;
 }
-static int here_for_deeper(weft_place *here, int n) {
+static int here_for_deeper(weft_fork_slot *here, int n) {
     if (n < 2) return n;
     int less = n - 1;
     twice_fork(here, &less);
@@ -57,13 +57,13 @@ static int here_for_deeper(weft_place *here, int n) {
 static int wrong_place_below(void *argument) {
     (void)argument;
     weft_pool *pool;
-    weft_place *here = enter(&pool);
+    weft_fork_slot *here = enter(&pool);
     return here_for_deeper(here, 5) & 1;
 }
 static int joined_twice(void *argument) {
     (void)argument;
     weft_pool *pool;
-    weft_place *here = enter(&pool);
+    weft_fork_slot *here = enter(&pool);
     int number = 1;
     twice_fork(here, &number);
     twice_join(here, &number);
@@ -73,7 +73,7 @@ static int joined_twice(void *argument) {
 static int out_of_order(void *argument) {
     (void)argument;
     weft_pool *pool;
-    weft_place *here = enter(&pool);
+    weft_fork_slot *here = enter(&pool);
     int number = 1;
     twice_fork(twice_fork(here, &number), &number);
     twice_join(here, &number);

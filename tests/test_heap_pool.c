@@ -1,5 +1,5 @@
-/* test_heap_pool.c: which slabs a heap takes, keeps and lets go, and how much room its caches have: step by step, by count, of heaps
- * that no thread has. */
+/* test_heap_pool.c: which slabs a heap takes, keeps and lets go, and how much room its caches have: step by step, by count,
+ * of heaps that no thread has. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -197,11 +197,11 @@ static void test_bits(void **state) {
     take_some(0, EACH);
     put_some(0, 1);
     unsigned taken = 0;
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < FAR_MASKS; i++) taken += load_rlx(&segment->far_lines[i]) != 0;
     assert_int_equal(taken, 1);
     put_some(1, EACH - 1);
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < FAR_MASKS; i++) assert_int_equal(load_rlx(&segment->far_lines[i]), 0);
     end();
 }
@@ -441,7 +441,7 @@ static const struct {
 #define FIELD(what, name)                                                                                                   \
     { what, offsetof(weft_heap_counts, name), #name }
     FIELD(COUNT_MISSES, misses),
-    FIELD(COUNT_FROM_SPILL, from_spill),
+    FIELD(COUNT_FROM_OVERFLOW, from_overflow),
     FIELD(COUNT_FROM_POOL, from_pool),
     FIELD(COUNT_FROM_LIST, from_list),
     FIELD(COUNT_FROM_LRU, from_lru),

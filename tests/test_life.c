@@ -386,9 +386,9 @@ static void test_lanes_are_used_again(void **state) {
     weft_pool *pool = make_pool(1);
     static weft_group waiting[WAITING], brief[BRIEF];
     atomic_uint counter = 0, briefly = 0;
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     gate g;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     for (unsigned i = 0; i < 2 * WAITING; i++)
         assert_int_equal(submit_count(pool, &waiting[i % WAITING], &counter), WEFT_OK);
     for (unsigned round = 1; round <= 500; round++) {
@@ -402,16 +402,16 @@ static void test_lanes_are_used_again(void **state) {
     assert_true(lanes_shown(pool) >= WAITING);
     gate_open(&g);
     for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_group_wait(pool, &waiting[i]), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2 * WAITING);
     assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
     for (unsigned round = 0; round < 2; round++) { /* the hidden ones are shown again, and no new ones made */
-        gate_occupy(&g, pool, &held);
+        gate_occupy(&g, pool, &continuation);
         for (unsigned i = 0; i < WAITING; i++) assert_int_equal(submit_count(pool, &waiting[i], &counter), WEFT_OK);
         assert_true(lanes_shown(pool) >= WAITING && lanes_shown(pool) <= lanes);
         gate_open(&g);
         for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_group_wait(pool, &waiting[i]), WEFT_OK);
-        assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     }
     assert_int_equal(atomic_load(&counter), 4 * WAITING);
     assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);

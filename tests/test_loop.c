@@ -604,25 +604,25 @@ static void test_abort_ends_a_queued_loop(void **state) {
 /* ---- a join that sleeps is not woken for a loop that is not below its call ----------------------------------------- */
 
 struct joining {
-    gate held;
+    gate continuation;
     atomic_bool is_taken;
     atomic_int thread;
 };
-static int held_call(weft_place *here, struct joining *joining) {
+static int continuation_call(weft_fork_slot *here, struct joining *joining) {
     (void)here;
     atomic_store(&joining->is_taken, true);
-    await(&joining->held.opened);
+    await(&joining->continuation.opened);
     return 0;
 }
-WEFT_FORK(held_call, int, struct joining *)
+WEFT_FORK(continuation_call, int, struct joining *)
 static int joining_task(void *payload, weft_worker *self) {
     struct joining *joining = *(struct joining **)payload;
-    weft_place *here;
+    weft_fork_slot *here;
     REQUIRE(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
-    held_call_fork(here, &joining);
+    continuation_call_fork(here, &joining);
     while (!atomic_load(&joining->is_taken)) sched_yield();
     atomic_store(&joining->thread, (int)thread_id());
-    held_call_join(here, &joining);
+    continuation_call_join(here, &joining);
     weft_leave(here);
     return 0;
 }
@@ -638,8 +638,8 @@ static int apart_task(void *payload, weft_worker *self) {
     for (unsigned i = 0; i < 20; i++)
         REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 2, 1}, nap_body, NULL) == WEFT_OK);
     REQUIRE(stats_of(weft_worker_pool(self)).parks <= parks + 1); /* it may have been about to */
-    gate_open(&joining->held);
-    sem_post(&joining->held.entered);
+    gate_open(&joining->continuation);
+    sem_post(&joining->continuation.entered);
     return 0;
 }
 static void test_join_sleeps_beside_loops(void **state) {
@@ -648,12 +648,12 @@ static void test_join_sleeps_beside_loops(void **state) {
     config.spin_ns = WEFT_SPIN_NONE;
     weft_pool *pool = make_pool_with(&config);
     struct joining joining = {.thread = 0}, *payload = &joining;
-    gate_init(&joining.held);
+    gate_init(&joining.continuation);
     weft_group group = WEFT_GROUP_INIT;
     REQUIRE(weft_submit(pool, &group, joining_task, &payload, sizeof payload) == WEFT_OK);
     while (atomic_load(&joining.thread) == 0) sched_yield();
     REQUIRE(weft_submit(pool, &group, apart_task, &payload, sizeof payload) == WEFT_OK);
-    await(&joining.held.entered);
+    await(&joining.continuation.entered);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     end_pool(pool);
 }

@@ -101,12 +101,12 @@ static void *guest_runs(void *argument) {
 static void test_guest_asleep(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     gate g;
     pthread_t thread;
-    guest outside = {pool, &held};
+    guest outside = {pool, &continuation};
     uint32_t asleep = 0;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     assert_int_equal(pthread_create(&thread, NULL, guest_runs, &outside), 0);
     while ((asleep = load_rlx(&pool->guests_asleep)) == 0) nap();
     assert_int_equal(load_rlx(&pool->guests), 2);

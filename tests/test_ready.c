@@ -122,7 +122,7 @@ static void test_spent(void **state) {
     config.spin_ns = 10000; /* nothing is tried */
     config.start = get_up_early;
     weft_pool *pool = make_pool_with(&config);
-    store_rlx(&pool->real.window_ticks, UINT64_MAX);
+    store_rlx(&pool->realtime.window_ticks, UINT64_MAX);
     usleep(1000);
     struct weft_worker *seat = load_rlx(&pool->seats[0]);
     uint64_t before = load_rlx(&seat->parks);

@@ -92,7 +92,7 @@ static void test_woken(void **state) {
     pool_end(&work);
 }
 
-/* What is queued runs before the pool ends; deadlines, ranks and a bounded queue need no room above either. */
+/* What is queued runs before the pool ends; deadlines, priorities and a bounded queue need no room above either. */
 static void test_ends(void **state) {
     (void)state;
     struct work work, *pointer = pool_begin(&work, 2, 0);

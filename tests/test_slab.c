@@ -86,7 +86,7 @@ static void test_lives(void **unused) {
     }
     slab_bits_drop(slab);
     slab_bits_drop(other);
-    const struct segment *segment = segment_of(slab);
+    const struct heap_segment *segment = segment_of(slab);
     assert_true(slab->far_words == SLAB_WORDS_MAX && load_rlx(&segment->far_used) <= 4 * SLAB_WORDS_MAX);
 }
 
@@ -94,7 +94,7 @@ static void test_lives(void **unused) {
 static void test_far_words(void **unused) {
     (void)unused;
     struct slab *slab = slab_taken();
-    struct segment *segment = segment_of(slab);
+    struct heap_segment *segment = segment_of(slab);
     for (unsigned slot = HEAD_SLOTS; slot < SEGMENT_SLOTS; slot++) {
         uint64_t bit = UINT64_C(1) << slot;
         if ((load_rlx(&segment->free) & bit) == 0) continue;
@@ -108,7 +108,7 @@ static void test_far_words(void **unused) {
 enum { MANY_SLABS = 3 * SEGMENT_SLOTS };
 
 static size_t lines_taken(const struct slab *slab) {
-    if (slab->free == NULL || slab->free == slab->near_free) return 0;
+    if (slab->free == NULL || slab->free == slab->topology_free) return 0;
     return (class_info[slab->kind].blocks + CACHE_LINE * 8 - 1) / (CACHE_LINE * 8);
 }
 
@@ -144,7 +144,7 @@ static void test_bits(void **unused) {
     }
     for (unsigned i = 0; i < MANY_SLABS; i++) slab_bits_drop(slabs[i]);
     for (unsigned i = 0; i < MANY_SLABS; i++) {
-        const struct segment *segment = segment_of(slabs[i]);
+        const struct heap_segment *segment = segment_of(slabs[i]);
         for (size_t k = 0; k < FAR_MASKS; k++) assert_true(load_rlx(&segment->far_lines[k]) == 0);
         for (size_t k = 0; k < SEGMENT_SLOTS * FAR_LINES * LINE_WORDS; k++) assert_true(segment->far_free[k] == 0);
     }

@@ -47,19 +47,19 @@ static void run_graph(weft_pool *pool) {
     REQUIRE(weft_graph_destroy(&graph) == WEFT_OK);
 }
 
-static int fib(weft_place *here, int n);
+static int fib(weft_fork_slot *here, int n);
 WEFT_FORK(fib, int, int)
-static int fib(weft_place *here, int n) {
+static int fib(weft_fork_slot *here, int n) {
     if (n < 2) return n;
     int one = n - 1;
-    weft_place *deeper = fib_fork(here, &one);
+    weft_fork_slot *deeper = fib_fork(here, &one);
     int other = fib(deeper, n - 2);
     return fib_join(here, &one) + other;
 }
 
 int main(void) {
     weft_config config;
-    weft_place *here;
+    weft_fork_slot *here;
     REQUIRE(weft_config_init(&config) == WEFT_OK && weft_config_from_env(&config) == WEFT_OK);
     config.workers = 3;
     config.name = "scene";

@@ -89,8 +89,8 @@ static void submit_and_leave(void) {
     hold();
     hold();
 }
-EXPLORE_DRIVER(after_destroy, .about = "held when the pool ends", .setup = setup_no_help, .threads = {submit_and_leave},
-               .check = check, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(after_destroy, .about = "continuation when the pool ends", .setup = setup_no_help,
+               .threads = {submit_and_leave}, .check = check, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- another thread ends the group meanwhile ---------------------------------------------------------------------- */
 

@@ -190,7 +190,7 @@ static void setup_sections(void) {
                WEFT_OK);
     worker_unbias(world.pool);
     const struct weft_worker *seat = os_self_get()->worker;
-    store_rlx(&load_rlx(&seat->lanes)->brisk, 1);
+    store_rlx(&load_rlx(&seat->lanes)->tiny, 1);
     world.pool->config.spares = 0; /* no thread is started, though there are seats for spares */
 }
 static void worker_0(void) { worker_main(load_rlx(&world.pool->seats[0])); }

@@ -1,5 +1,5 @@
-/* drive_below.c: whose calls a waiting join runs: those below the call that it waits for, and no others of who runs that. The
- * driver's threads take calls by fork_find, as workers do. */
+/* drive_below.c: whose calls a waiting join runs: those below the call that it waits for, and no others of who runs that.
+ * The driver's threads take calls by fork_find, as workers do. */
 #include "at_rest.h"
 #include "patterns/fork.h"
 #include "front.h"
@@ -31,14 +31,14 @@ static void check(void) {
     expect_at_rest(world.pool);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
-static weft_place *enter(void) {
-    weft_place *here;
+static weft_fork_slot *enter(void) {
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     return here;
 }
 
 /* Not below the call that another waits for: its own thread's alone. */
-static uint32_t beside(weft_place *here, uint32_t number) {
+static uint32_t beside(weft_fork_slot *here, uint32_t number) {
     (void)here;
     EXPECT(explore_self() == world.thief);
     EXPECT(++world.run_beside[number] == 1);
@@ -47,7 +47,7 @@ static uint32_t beside(weft_place *here, uint32_t number) {
 WEFT_FORK(beside, uint32_t, uint32_t)
 
 /* Below it: anybody's who waits. */
-static uint32_t below(weft_place *here, uint32_t number) {
+static uint32_t below(weft_fork_slot *here, uint32_t number) {
     (void)here;
     explore_observe(explore_self() != world.thief);
     world.run_below++;
@@ -57,7 +57,7 @@ static uint32_t below(weft_place *here, uint32_t number) {
 WEFT_FORK(below, uint32_t, uint32_t)
 
 /* The call that the thief takes. It forks twice: at the second time it may have been asked, and offers its oldest. */
-static uint32_t taken(weft_place *here, uint32_t number) {
+static uint32_t taken(weft_fork_slot *here, uint32_t number) {
     EXPECT(explore_self() == world.thief);
     for (uint32_t round = 1; round <= 2; round++) {
         world.below_is_done = false;
@@ -72,7 +72,7 @@ static uint32_t taken(weft_place *here, uint32_t number) {
 WEFT_FORK(taken, uint32_t, uint32_t)
 
 static void join_taken(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     uint32_t number = 7;
     taken_fork(here, &number);
     while (load_rlx(&world.taken) == 0) os_pause();
@@ -89,9 +89,9 @@ static void take_one(void) {
 }
 static void steal_beside(void) {
     uint32_t first = 0, second = 1;
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     world.thief = explore_self();
-    weft_place *deeper = beside_fork(here, &first);
+    weft_fork_slot *deeper = beside_fork(here, &first);
     beside_fork(deeper, &second);
     take_one();
     EXPECT(beside_join(deeper, &second) == 1);
@@ -112,7 +112,7 @@ static int beside_body(size_t begin, size_t end, void *context, weft_worker *sel
     return 0;
 }
 static void steal_in_loop(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     world.thief = explore_self();
     beside_loop_runs = 0;
     EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, beside_body, NULL) == WEFT_OK);
@@ -124,7 +124,7 @@ EXPLORE_DRIVER(below_loop, .about = "a join leaves the loop in whose body the th
 
 /* The call that a join waits for ends, and its thief goes on with what it forked before: that is not below, though it was
  * forked at the same positions as what was. */
-static uint32_t taken_short(weft_place *here, uint32_t number) {
+static uint32_t taken_short(weft_fork_slot *here, uint32_t number) {
     (void)here;
     world.run_below++;
     store_rlx(&world.taken, number);
@@ -132,7 +132,7 @@ static uint32_t taken_short(weft_place *here, uint32_t number) {
 }
 WEFT_FORK(taken_short, uint32_t, uint32_t)
 static void join_short(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     uint32_t number = 7;
     taken_short_fork(here, &number);
     while (load_rlx(&world.taken) == 0) os_pause();
@@ -141,11 +141,11 @@ static void join_short(void) {
 }
 static void steal_then_fork(void) {
     uint32_t first = 0, second = 1;
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     world.thief = explore_self();
     take_one();
-    weft_place *inner = enter();
-    weft_place *deeper = beside_fork(inner, &first);
+    weft_fork_slot *inner = enter();
+    weft_fork_slot *deeper = beside_fork(inner, &first);
     beside_fork(deeper, &second);
     for (int i = 0; i < 20; i++) os_pause();
     EXPECT(beside_join(deeper, &second) == 1);
@@ -164,10 +164,10 @@ static int after_body(size_t begin, size_t end, void *context, weft_worker *self
     return 0;
 }
 static void steal_then_loop(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     world.thief = explore_self();
     take_one();
-    weft_place *inner = enter();
+    weft_fork_slot *inner = enter();
     EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, after_body, NULL) == WEFT_OK);
     weft_leave(inner);
     weft_leave(here);
@@ -176,7 +176,7 @@ EXPLORE_DRIVER(below_after_loop, .about = "a join leaves the loop that the thief
                .setup = setup, .threads = {join_short, steal_then_loop}, .check = check, .flags = EXPLORE_NO_RESCUE);
 
 /* Who waits has opened a row of the thief's calls before, and run the first of them: the others are not below. */
-static uint32_t first_of_row(weft_place *here, uint32_t number) {
+static uint32_t first_of_row(weft_fork_slot *here, uint32_t number) {
     uint32_t argument = 7;
     taken_fork(here, &argument);
     store_rlx(&world.taken, 1);
@@ -186,15 +186,15 @@ static uint32_t first_of_row(weft_place *here, uint32_t number) {
 }
 WEFT_FORK(first_of_row, uint32_t, uint32_t)
 static void open_row(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     take_one();
     weft_leave(here);
 }
 static void steal_in_row(void) {
     uint32_t first = 0, second = 1;
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     world.thief = explore_self();
-    weft_place *deeper = first_of_row_fork(here, &first);
+    weft_fork_slot *deeper = first_of_row_fork(here, &first);
     beside_fork(deeper, &second);
     while (load_rlx(&world.taken) == 0) os_pause();
     take_one();
@@ -206,7 +206,8 @@ EXPLORE_DRIVER(below_row, .about = "a join leaves the row that its thread had op
                .threads = {open_row, steal_in_row}, .check = check, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
 
 /* A calls P, which B runs and calls Q, which C runs and calls two. One is taken by B, the other by A, each in its join. C,
- * waiting for the newer one, takes what is below that, not what is below the older one, though its taker waits further up. */
+ * waiting for the newer one, takes what is below that, not what is below the older one, though its taker waits further up.
+ * */
 enum { P_RUNS = 1, Q_RUNS, ONE_RUNS, TWO_RUN };
 
 static unsigned runs_q, runs_newer; /* threads; the test's own */
@@ -217,13 +218,13 @@ static void note_run(uint32_t of) {
 static void await_run(uint32_t of) {
     while (load_rlx(&world.taken) < of) os_pause();
 }
-static uint32_t lowest(weft_place *here, uint32_t number) {
+static uint32_t lowest(weft_fork_slot *here, uint32_t number) {
     (void)here;
     EXPECT(!(explore_self() == runs_q && world.joins_newer));
     return number;
 }
 WEFT_FORK(lowest, uint32_t, uint32_t)
-static uint32_t older(weft_place *here, uint32_t number) {
+static uint32_t older(weft_fork_slot *here, uint32_t number) {
     uint32_t argument = 1;
     lowest_fork(here, &argument);
     note_run(ONE_RUNS);
@@ -233,7 +234,7 @@ static uint32_t older(weft_place *here, uint32_t number) {
     return number;
 }
 WEFT_FORK(older, uint32_t, uint32_t)
-static uint32_t newer(weft_place *here, uint32_t number) {
+static uint32_t newer(weft_fork_slot *here, uint32_t number) {
     (void)here;
     runs_newer = explore_self();
     note_run(TWO_RUN);
@@ -241,11 +242,11 @@ static uint32_t newer(weft_place *here, uint32_t number) {
     return number;
 }
 WEFT_FORK(newer, uint32_t, uint32_t)
-static uint32_t q(weft_place *here, uint32_t number) {
+static uint32_t q(weft_fork_slot *here, uint32_t number) {
     uint32_t first = 1, second = 2;
     runs_q = explore_self();
     note_run(Q_RUNS);
-    weft_place *deeper = older_fork(here, &first);
+    weft_fork_slot *deeper = older_fork(here, &first);
     await_run(ONE_RUNS);
     newer_fork(deeper, &second);
     await_run(TWO_RUN);
@@ -257,7 +258,7 @@ static uint32_t q(weft_place *here, uint32_t number) {
     return number;
 }
 WEFT_FORK(q, uint32_t, uint32_t)
-static uint32_t p(weft_place *here, uint32_t number) {
+static uint32_t p(weft_fork_slot *here, uint32_t number) {
     uint32_t argument = 3;
     q_fork(here, &argument);
     note_run(P_RUNS);
@@ -271,7 +272,7 @@ static void setup_chain(void) {
     runs_q = runs_newer = 0;
 }
 static void call_p(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     uint32_t argument = 4;
     p_fork(here, &argument);
     await_run(Q_RUNS);
@@ -280,12 +281,12 @@ static void call_p(void) {
     weft_leave(here);
 }
 static void run_p(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     take_one();
     weft_leave(here);
 }
 static void run_q(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     await_run(P_RUNS);
     take_one();
     weft_leave(here);

@@ -70,5 +70,5 @@ static void check(void) {
     }
     store_end(&world.store);
 }
-EXPLORE_DRIVER(counts_rank, .about = "a group is boosted, and given deadlines, while it ends", .setup = setup,
+EXPLORE_DRIVER(counts_priority, .about = "a group is boosted, and given deadlines, while it ends", .setup = setup,
                .threads = {boost_twice, give_deadline, end_group}, .check = check);

@@ -1,7 +1,7 @@
 /* drive_edges_group.c: what group.h promises of one record, call by call, for two groups that it serves one after the
  * other. */
 #include "explore.h"
-#include "sched/held.h"
+#include "sched/continuation.h"
 #include "weft.h"
 
 #include <string.h>
@@ -28,9 +28,9 @@ static void setup_with(uint32_t flags) {
     struct record *record = open(0, 0);
     world.before = load_rlx(&record->id);
     for (uint32_t seat = 0; seat < LINES + 1; seat++) {
-        bool is_shared = line_is_shared(record, seat);
-        line_submit(line_of(record, seat), is_shared, 3);
-        line_complete(line_of(record, seat), is_shared, 3);
+        bool is_shared = counter_is_shared(record, seat);
+        counter_submit(counter_of(record, seat), is_shared, 3);
+        counter_complete(counter_of(record, seat), is_shared, 3);
     }
     EXPECT(record_is_finished(record) && !record_must_wake(record));
     record_discard(&world.groups, record);
@@ -46,10 +46,10 @@ static void end(void) { store_end(&world.store); }
 /* Numbers of tasks begin anew with each group, at what the line has counted. */
 static void number_tasks(void) {
     for (uint32_t seat = 0; seat < LINES - 1; seat++) {
-        EXPECT(line_first(world.record, seat, world.id) == 3);
-        EXPECT(line_submit(line_of(world.record, seat), false, 1) == 3);
-        EXPECT(line_first(world.record, seat, world.id) == 3 && !record_is_finished(world.record));
-        line_complete(line_of(world.record, seat), false, 1);
+        EXPECT(counter_first(world.record, seat, world.id) == 3);
+        EXPECT(counter_submit(counter_of(world.record, seat), false, 1) == 3);
+        EXPECT(counter_first(world.record, seat, world.id) == 3 && !record_is_finished(world.record));
+        counter_complete(counter_of(world.record, seat), false, 1);
         EXPECT(record_is_finished(world.record));
     }
 }

@@ -58,7 +58,7 @@ enum { SEGMENTS = 3, STEPS = 24 };
 enum sort { WHOLE, PART, CLEAN, TAKEN }; /* free and dirty; the same, but in part; free and never used; not free */
 
 static struct {
-    struct segment *segment[SEGMENTS];
+    struct heap_segment *segment[SEGMENTS];
     uint64_t segments;
     enum sort slot[SEGMENTS][SEGMENT_SLOTS];
     bool old[SEGMENTS][SEGMENT_SLOTS]; /* was free and dirty at the last purge, and not taken since */
@@ -70,7 +70,7 @@ static void list_setup(void) {
     store_rlx(&heaps.decay_ms, -1); /* nothing is given back but by purge */
 }
 
-static uint32_t number_of(struct segment *segment) {
+static uint32_t number_of(struct heap_segment *segment) {
     for (uint32_t i = 0; i < list.segments; i++)
         if (list.segment[i] == segment) return i;
     EXPECT(list.segments < SEGMENTS && load_rlx(&depot.segments) == list.segments + 1);
@@ -233,7 +233,7 @@ EXPLORE_DRIVER(edge_depot, .about = "what the depot gives, keeps and purges, bes
 enum { MANY = 12, RUN = 3 }; /* more than depot_take_run looks at on the stack */
 
 static struct {
-    struct segment *segment[MANY];
+    struct heap_segment *segment[MANY];
     struct slots got[2];
 } far;
 

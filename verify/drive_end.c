@@ -115,5 +115,5 @@ static void wait_second(void) {
     EXPECT(world.ran == 2);
     os_free(world.second);
 }
-EXPLORE_DRIVER(end_after, .about = "a group ends that held a task of another", .setup = setup_after,
+EXPLORE_DRIVER(end_after, .about = "a group ends that continuation a task of another", .setup = setup_after,
                .threads = {run_both, wait_idly, wait_second}, .check = check, .flags = EXPLORE_NO_RESCUE);

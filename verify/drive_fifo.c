@@ -23,7 +23,7 @@ static void setup(void) {
 }
 static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
 
-static uint32_t leaf(weft_place *here, uint32_t number) {
+static uint32_t leaf(weft_fork_slot *here, uint32_t number) {
     (void)here;
     world.ran++;
     return number + 1;
@@ -31,10 +31,10 @@ static uint32_t leaf(weft_place *here, uint32_t number) {
 WEFT_FORK(leaf, uint32_t, uint32_t)
 
 static void join(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) {
-        weft_place *deeper = leaf_fork(here, &i);
+        weft_fork_slot *deeper = leaf_fork(here, &i);
         leaf_fork(deeper, &i);
         explore_fifo(true);
         EXPECT(leaf_join(deeper, &i) == i + 1 && leaf_join(here, &i) == i + 1);

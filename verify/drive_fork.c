@@ -40,40 +40,40 @@ static void call_end(const struct call *call, uint32_t result) {
     os_free(call->cell);
 }
 
-static uint32_t tree(weft_place *here, struct call call);
+static uint32_t tree(weft_fork_slot *here, struct call call);
 WEFT_FORK(tree, uint32_t, struct call)
 
-static uint32_t note(weft_place *here, const struct call *call) {
+static uint32_t note(weft_fork_slot *here, const struct call *call) {
     plain_read(call->cell, sizeof *call->cell);
     EXPECT(*call->cell == call->number);
     EXPECT(++world.run[call->number] == 1);
-    if (weft_place_worker(here) != world.caller) explore_observe(0);
+    if (weft_fork_worker(here) != world.caller) explore_observe(0);
     plain_write(call->cell, sizeof *call->cell);
     *call->cell = call->number + 100;
     return call->number + 1;
 }
 
-static uint32_t tree(weft_place *here, struct call call) {
+static uint32_t tree(weft_fork_slot *here, struct call call) {
     uint32_t result = note(here, &call);
     if (call.depth == 0) return result;
     struct call left = call_new(call.depth - 1);
     struct call right = call_new(call.depth - 1);
-    weft_place *deeper = tree_fork(here, &left);
+    weft_fork_slot *deeper = tree_fork(here, &left);
     uint32_t right_result = tree(deeper, right);
     call_end(&left, tree_join(here, &left));
     call_end(&right, right_result);
     return result;
 }
 
-static void grow(weft_place *here, uint32_t depth) {
+static void grow(weft_fork_slot *here, uint32_t depth) {
     struct call root = call_new(depth);
     call_end(&root, tree(here, root));
 }
 
-static weft_place *enter(void) {
-    weft_place *here;
+static weft_fork_slot *enter(void) {
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
-    world.caller = weft_place_worker(here);
+    world.caller = weft_fork_worker(here);
     return here;
 }
 
@@ -100,13 +100,13 @@ static void all_run(void) {
 }
 
 static void small_tree(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     grow(here, 1);
     grow(here, 1);
     weft_leave(here);
 }
 static void tall_tree(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     grow(here, 2);
     weft_leave(here);
 }
@@ -120,11 +120,11 @@ EXPLORE_DRIVER(fork_guests, .about = "two threads from outside that fork, a work
                .threads = {small_tree, small_tree}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
 /* One place, used again while a thief looks at it. */
-static uint32_t leaf(weft_place *here, struct call call) { return note(here, &call); }
+static uint32_t leaf(weft_fork_slot *here, struct call call) { return note(here, &call); }
 WEFT_FORK(leaf, uint32_t, struct call)
 
 static void one_place(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     for (uint32_t i = 0; i < 4; i++) {
         struct call call = call_new(0);
         leaf_fork(here, &call);
@@ -137,7 +137,7 @@ EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = 
 
 /* The offers' count wraps meanwhile. */
 static void one_place_wraps(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     store_rlx(&forks_of(world.caller)->offer, UINT64_MAX - 3 - 2 * explore_pick(2));
     weft_leave(here);
     one_place();
@@ -146,30 +146,30 @@ EXPLORE_DRIVER(fork_again_wraps, .about = "the same, and the count of offers wra
                .threads = {one_place_wraps}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* The next offer is of a span that is made meanwhile: a thief that has read the one before may read its place. */
-static void fork_and_join(weft_place *here) {
+static void fork_and_join(weft_fork_slot *here) {
     struct call call = call_new(0);
     leaf_fork(here, &call);
     call_end(&call, leaf_join(here, &call));
 }
 static void new_span(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     fork_and_join(here);
     fork_and_join(here);
-    weft_place *inner = enter();
+    weft_fork_slot *inner = enter();
     fork_and_join(inner);
     weft_leave(inner);
     weft_leave(here);
 }
-EXPLORE_DRIVER(fork_new_span, .about = "an offer, and then one in a new span", .setup = setup_one, .threads = {new_span},
+EXPLORE_DRIVER(fork_new_chunk, .about = "an offer, and then one in a new span", .setup = setup_one, .threads = {new_span},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* A row of open calls longer than a span. */
-static void join_row(weft_place **places, const struct call *calls) {
+static void join_row(weft_fork_slot **places, const struct call *calls) {
     for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
     weft_leave(places[0]);
 }
 static void open_row(void) {
-    weft_place *places[ROW + 1] = {enter()};
+    weft_fork_slot *places[ROW + 1] = {enter()};
     struct call calls[ROW];
     for (uint32_t i = 0; i < ROW; i++) {
         calls[i] = call_new(0);
@@ -177,7 +177,7 @@ static void open_row(void) {
     }
     join_row(places, calls);
 }
-EXPLORE_DRIVER(fork_row, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
+EXPLORE_DRIVER(fork_batch, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* Rows where memory for entering, for the next span and for a helper's first may be refused, and may be there the next
@@ -189,7 +189,7 @@ static void setup_poor(void) {
 /* What the pool needs next it must get from the system: this fills a block of the store to its end. */
 static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
 static void poor_row(void) {
-    weft_place *places[ROW + 1];
+    weft_fork_slot *places[ROW + 1];
     struct call calls[ROW];
     int error;
     empty_store();
@@ -198,7 +198,7 @@ static void poor_row(void) {
         explore_observe(1);
     }
     EXPECT(error == WEFT_OK);
-    world.caller = weft_place_worker(places[0]);
+    world.caller = weft_fork_worker(places[0]);
     for (uint32_t i = 0; i < ROW; i++) {
         calls[i] = call_new(0);
         empty_store();
@@ -215,7 +215,7 @@ EXPLORE_DRIVER(fork_poor, .about = "the same, and memory runs out", .setup = set
                .check = all_run, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 7);
 
 /* The caller goes on only when what it forked has been run by another. */
-static uint32_t sender(weft_place *here, struct call call) {
+static uint32_t sender(weft_fork_slot *here, struct call call) {
     uint32_t result = note(here, &call);
     store_rel(drive_fork_sent, &world.event, 1);
     os_wake(&world.event, INT32_MAX);
@@ -223,19 +223,19 @@ static uint32_t sender(weft_place *here, struct call call) {
 }
 WEFT_FORK(sender, uint32_t, struct call)
 
-static void send_and_await(weft_place *here) {
+static void send_and_await(weft_fork_slot *here) {
     struct call call = call_new(0);
     sender_fork(here, &call);
     while (load_acq(drive_fork_seen, &world.event) == 0) os_wait(&world.event, 0, 0);
     call_end(&call, sender_join(here, &call));
 }
 static void long_leaf(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     send_and_await(here);
     weft_leave(here);
 }
 static void leaf_after_region(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     weft_leave(enter());
     send_and_await(here);
     weft_leave(here);
@@ -254,8 +254,8 @@ EXPLORE_DRIVER(fork_leaf_lost, .about = "a long leaf while the barrier is lost",
                .threads = {long_leaf, lose_barrier}, .check = all_run,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT | EXPLORE_LOSES_BARRIER, .must_see = 1);
 
-/* The same in a task, while tasks are thought to be tiny, so that an idle worker dozes, and nobody has the patience to
- * force. The dozer may sleep until its deadline, but not go on for ever. */
+/* The same in a task, while tasks are thought to be tiny, so that an idle worker polls, and nobody has the patience to
+ * force. The poller may sleep until its deadline, but not go on for ever. */
 static int leaf_task(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     long_leaf();
@@ -266,11 +266,11 @@ static int await_task(void *payload, weft_worker *self) {
     while (load_acq(drive_fork_seen3, &world.event) == 0) os_wait(&world.event, 0, 0);
     return 0;
 }
-static void setup_brisk(void) {
+static void setup_tiny(void) {
     configure(3, WEFT_POOL_NO_HELP);
     world.config.spin_ns = WEFT_SPIN_NONE;
     EXPECT(weft_pool_create(&world.pool, &world.config) == WEFT_OK);
-    store_rlx(&world.pool->brisk, 1);
+    store_rlx(&world.pool->tiny, 1);
     world.pool->patience_ticks = UINT64_MAX;
 }
 static void submit_leaf(void) {
@@ -280,18 +280,18 @@ static void submit_leaf(void) {
     EXPECT(weft_submit(world.pool, &group, await_task, &value, sizeof value) == WEFT_OK);
     EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
 }
-EXPLORE_DRIVER(pool_leaf_brisk, .about = "a long leaf in a task, while workers doze", .setup = setup_brisk,
+EXPLORE_DRIVER(pool_leaf_tiny, .about = "a long leaf in a task, while workers poll", .setup = setup_tiny,
                .threads = {submit_leaf}, .check = all_run, .must_see = 1, .steps_max = 20000);
 
 /* A call that goes on only when what it forked is run by another: by who waits in its join, if the worker has taken it. */
-static uint32_t nest(weft_place *here, struct call call) {
+static uint32_t nest(weft_fork_slot *here, struct call call) {
     send_and_await(here);
     return note(here, &call);
 }
 WEFT_FORK(nest, uint32_t, struct call)
 
 static void leaf_below(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call call = call_new(0);
     nest_fork(here, &call);
     explore_step();
@@ -319,14 +319,14 @@ static void meet(void) {
     EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, meet_body, met) == WEFT_OK);
     os_free(met);
 }
-static uint32_t loops(weft_place *here, struct call call) {
+static uint32_t loops(weft_fork_slot *here, struct call call) {
     meet();
     return note(here, &call);
 }
 WEFT_FORK(loops, uint32_t, struct call)
 
 static void loop_below(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call call = call_new(0);
     loops_fork(here, &call);
     explore_step();
@@ -373,7 +373,7 @@ EXPLORE_DRIVER(fork_in_body, .about = "a long leaf in the body of a loop whose c
 static int nesting_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)context, (void)self;
     if (begin == 0 && end == 1) return 0;
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call call = call_new(0);
     nest_fork(here, &call);
     await_event();
@@ -396,14 +396,14 @@ static int busy_body(size_t begin, size_t end, void *context, weft_worker *self)
     }
     return 0;
 }
-static uint32_t loops_long(weft_place *here, struct call call) {
+static uint32_t loops_long(weft_fork_slot *here, struct call call) {
     EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, busy_body, NULL) == WEFT_OK);
     return note(here, &call);
 }
 WEFT_FORK(loops_long, uint32_t, struct call)
 
 static void join_of_loop(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call call = call_new(0);
     loops_long_fork(here, &call);
     explore_step();
@@ -414,7 +414,7 @@ EXPLORE_DRIVER(fork_in_body_joined, .about = "a long leaf in the body of a loop 
                .setup = setup_two, .threads = {join_of_loop}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
 /* Two calls must be run by others while the caller is in its leaf. */
-static uint32_t counter(weft_place *here, struct call call) {
+static uint32_t counter(weft_fork_slot *here, struct call call) {
     uint32_t result = note(here, &call);
     add_rel(drive_fork_counted, &world.event, 1);
     os_wake(&world.event, 1);
@@ -423,9 +423,9 @@ static uint32_t counter(weft_place *here, struct call call) {
 WEFT_FORK(counter, uint32_t, struct call)
 
 static void two_wanted(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call first = call_new(0), second = call_new(0);
-    weft_place *deeper = counter_fork(here, &first);
+    weft_fork_slot *deeper = counter_fork(here, &first);
     counter_fork(deeper, &second);
     for (uint32_t seen = 0; seen < 2; seen = load_acq(drive_fork_seen2, &world.event)) os_wait(&world.event, seen, 0);
     call_end(&second, counter_join(deeper, &second));
@@ -435,9 +435,9 @@ static void two_wanted(void) {
 EXPLORE_DRIVER(fork_leaf_two, .about = "the same, two calls, two workers", .setup = setup_two, .threads = {two_wanted},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* Each of two calls ends when both have begun, again and again: who comes back for the next is no scout, and the other
+/* Each of two calls ends when both have begun, again and again: who comes back for the next is no searcher, and the other
  * worker may be falling asleep. */
-static uint32_t meeting(weft_place *here, struct call call) {
+static uint32_t meeting(weft_fork_slot *here, struct call call) {
     uint32_t result = note(here, &call);
     uint32_t both = (add_rel(drive_fork_meets, &world.event, 1) & ~1u) + 2;
     os_wake(&world.event, INT32_MAX);
@@ -447,10 +447,10 @@ static uint32_t meeting(weft_place *here, struct call call) {
 WEFT_FORK(meeting, uint32_t, struct call)
 
 static void two_meet(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     for (uint32_t i = 1; i <= 3; i++) {
         struct call first = call_new(0), second = call_new(0);
-        weft_place *deeper = meeting_fork(here, &first);
+        weft_fork_slot *deeper = meeting_fork(here, &first);
         meeting_fork(deeper, &second);
         for (uint32_t seen; (seen = load_acq(drive_fork_seen3, &world.event)) < 2 * i;) os_wait(&world.event, seen, 0);
         call_end(&second, meeting_join(deeper, &second));
@@ -466,7 +466,7 @@ static int plain_task(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     return 0;
 }
-static uint32_t waits(weft_place *here, struct call call) {
+static uint32_t waits(weft_fork_slot *here, struct call call) {
     weft_group group = WEFT_GROUP_INIT;
     uint32_t value = 0;
     EXPECT(weft_submit(world.pool, &group, plain_task, &value, sizeof value) == WEFT_OK);
@@ -477,10 +477,10 @@ WEFT_FORK(waits, uint32_t, struct call)
 
 static int forking_task(void *payload, weft_worker *self) {
     (void)payload;
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
     struct call left = call_new(0), right = call_new(0);
-    weft_place *deeper = waits_fork(here, &left);
+    weft_fork_slot *deeper = waits_fork(here, &left);
     call_end(&right, waits(deeper, right));
     call_end(&left, waits_join(here, &left));
     weft_leave(here);
@@ -496,10 +496,10 @@ EXPLORE_DRIVER(fork_in_task, .about = "a task forks, its calls submit and wait",
                .threads = {submit_forking}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
 /* Where outside threads do not help, a join of theirs runs nothing that was forked in the call it waits for. */
-static uint32_t kin(weft_place *here, struct call call);
+static uint32_t kin(weft_fork_slot *here, struct call call);
 WEFT_FORK(kin, uint32_t, struct call)
-static uint32_t kin(weft_place *here, struct call call) {
-    weft_worker *self = weft_place_worker(here);
+static uint32_t kin(weft_fork_slot *here, struct call call) {
+    weft_worker *self = weft_fork_worker(here);
     EXPECT(self != world.caller || call.depth > 0 || world.parent == self);
     if (call.depth > 0) {
         struct call below = call_new(0);
@@ -513,7 +513,7 @@ static uint32_t kin(weft_place *here, struct call call) {
     return note(here, &call);
 }
 static void family(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     struct call call = call_new(1);
     kin_fork(here, &call);
     for (int i = 0; i < 30; i++) os_pause();
@@ -526,7 +526,7 @@ EXPLORE_DRIVER(fork_no_help, .about = "a thread from outside joins, and may not 
 
 /* Destroyed while a thread from outside is inside. */
 static void enter_and_tell(void) {
-    weft_place *here = enter();
+    weft_fork_slot *here = enter();
     store_rlx(&world.event, 1);
     grow(here, 1);
     weft_leave(here);
@@ -548,7 +548,7 @@ static void close_pool(void) {
     if (load_rlx(&world.pool->guests) == 0) world.found_empty = true;
 }
 static void enter_or_not(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     int error = weft_enter(world.pool, &here);
     explore_observe(error == WEFT_OK);
     if (error == WEFT_OK) {

@@ -54,12 +54,12 @@ static void wake_waiters(void) {
 
 static bool submit(uint64_t id, uint32_t seat, uint32_t task, uint32_t worker, bool nests) {
     struct record *record = record_at(&world.groups, id_index(id));
-    bool shared = line_is_shared(record, seat);
-    line_submit(line_of(record, seat), shared, 1);
+    bool shared = counter_is_shared(record, seat);
+    counter_submit(counter_of(record, seat), shared, 1);
     os_fence_light(drive_group_count);
     if ((load_rlx(&record->id) & ~ID_CANCELLED) != id) {
         /* A waiter may have gone to sleep for this count: taking it back is like completing. */
-        line_complete(line_of(record, seat), shared, 1);
+        counter_complete(counter_of(record, seat), shared, 1);
         if (record_must_wake(record)) wake_waiters();
         return false;
     }
@@ -78,7 +78,7 @@ static void run_task(uint32_t task, uint32_t seat) {
     world.result[task] = task + 1;
     if (world.task[task].nests) submit(id, seat, task + 3, 1, false);
     struct record *record = record_at(&world.groups, id_index(id));
-    line_complete(line_of(record, seat), line_is_shared(record, seat), 1);
+    counter_complete(counter_of(record, seat), counter_is_shared(record, seat), 1);
     if (record_must_wake(record)) wake_waiters();
 }
 
@@ -164,7 +164,7 @@ EXPLORE_DRIVER(group_wait, .about = "a wait over two workers and a nested task, 
                .setup = setup_one_submitter, .threads = {submit_and_wait, worker_0, worker_1}, .check = group_end,
                .flags = EXPLORE_NO_RESCUE);
 
-/* Workers and submitter share a line. */
+/* Workers and submitter share a counter. */
 static void work_shared(uint32_t worker, uint32_t task) {
     while (load_acq(drive_group_take, &world.task[task].ready) != worker + 1) os_pause();
     run_task(task, LINES + worker);
@@ -178,7 +178,7 @@ static void submit_shared(void) {
     EXPECT(wait(id, LINES + 2));
     release_results(2);
 }
-EXPLORE_DRIVER(group_shared, .about = "seats beyond the lines share one", .setup = group_setup,
+EXPLORE_DRIVER(group_shared, .about = "seats beyond the counters share one", .setup = group_setup,
                .threads = {submit_shared, worker_shared_0, worker_shared_1}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
 
 /* A stranger submits to a group that its owner is ending, and the record serves another group next. */
@@ -212,7 +212,7 @@ static void setup_three_submitters(void) {
     group_setup();
     store_rlx(&world.submitters, 3);
 }
-/* The second stranger has a line of its own. */
+/* The second stranger has a counter of its own. */
 static void stranger_2(void) { stranger_submits(2, 3); }
 static void owner_of_one_group(void) {
     uint64_t id = load_rlx(&world.id);

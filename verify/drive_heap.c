@@ -153,7 +153,7 @@ static void many_setup(void) {
     memset(&world, 0, sizeof world);
     heaps_reset();
     world.slab = slab_taken_of(0, &world.of[0].heap);
-    EXPECT(slab_carve(world.slab, many, MANY) == MANY && world.slab->free != world.slab->near_free);
+    EXPECT(slab_carve(world.slab, many, MANY) == MANY && world.slab->free != world.slab->topology_free);
 }
 static void many_send(void) { slab_send(world.slab, many_sent(), SENT); }
 static void many_collect(void) { collect_all(&world.of[0].heap.inbox); }
@@ -192,8 +192,8 @@ static void bits_live(struct slab *slab) {
 static void bits_first(void) { bits_live(world.slab); }
 static void bits_second(void) { bits_live(second); }
 static void bits_check(void) {
-    const struct segment *segment = segment_of(second);
-    EXPECT(load_rlx(&segment->far_lines[0]) == 0);
+    const struct heap_segment *segment = segment_of(second);
+    EXPECT(load_rlx(&segment->far_counters[0]) == 0);
     for (unsigned i = 0; i < SEGMENT_SLOTS * FAR_LINES; i++) EXPECT(segment->far_free[i * LINE_WORDS] == 0);
 }
 EXPLORE_DRIVER(heap_bits, .about = "lines of bits given up and taken", .setup = bits_setup,
@@ -290,7 +290,7 @@ EXPLORE_DRIVER(heap_orphan_fresh, .about = "a heap made a moment ago adopts a sl
 /* Slots are taken, written and freed by several; nobody gets one that another has, and none is lost. */
 static struct {
     uint32_t owner[SEGMENT_SLOTS];
-    struct segment *segment;
+    struct heap_segment *segment;
 } slots_world;
 
 static void own_slots(struct slots got) {
@@ -372,7 +372,7 @@ static void take_part_and_put(void) {
 /* Free slots can be found. */
 static void depot_check(void) {
     uint32_t found = 0;
-    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
+    for (struct heap_segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
         if (s == slots_world.segment) EXPECT(__builtin_popcountll(load_rlx(&s->free) & ~LISTED) == 2);
     uint64_t segments = load_rlx(&depot.segments);
     for (;;) {
@@ -404,7 +404,9 @@ EXPLORE_DRIVER(heap_runs, .about = "runs of slots beside single ones", .setup = 
                .threads = {take_run, take_and_put, take_run}, .check = depot_check);
 
 /* Also to who may see what was there before. */
-static bool is_made(const struct segment *segment) { return load_rlx(&segment->kinds[SEGMENT_SLOTS - 1]) == KIND_OTHER; }
+static bool is_made(const struct heap_segment *segment) {
+    return load_rlx(&segment->kinds[SEGMENT_SLOTS - 1]) == KIND_OTHER;
+}
 
 /* The first use of the depot by several at once. */
 static void empty_setup(void) {
@@ -416,7 +418,7 @@ static void take_first(void) {
     if (got.segment == NULL) return;
     EXPECT(__builtin_popcountll(got.bits) == 1);
     depot_soil(got);
-    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) EXPECT(is_made(s));
+    for (struct heap_segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) EXPECT(is_made(s));
 }
 static void nothing(void) {}
 EXPLORE_DRIVER(heap_depot_first, .about = "several need the first segment, which there may be no memory for",
@@ -499,7 +501,7 @@ EXPLORE_DRIVER(heap_empties, .about = "others take what the owner pops", .setup 
 /* Segments become hollow while slots are taken, written and put back: a slot that is taken is mapped. */
 static void slot_use(void) {
     for (int i = 0; i < 2; i++) {
-        const struct segment *hollow = depot_all();
+        const struct heap_segment *hollow = depot_all();
         while (hollow != NULL && !load_rlx(&hollow->hollow)) hollow = load_rlx(&hollow->older);
         struct slots got = depot_take_run(1 + explore_pick(2), 1);
         EXPECT(got.segment != NULL);
@@ -520,7 +522,7 @@ static void hollow_out(void) {
 }
 static void hollow_check(void) {
     uint64_t hollows = 0, segments = 0;
-    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older), segments++)
+    for (const struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older), segments++)
         hollows += load_rlx(&segment->hollow);
     EXPECT(hollows == load_rlx(&depot.hollows) && segments == load_rlx(&depot.segments));
     while (load_rlx(&depot.hollows) != 0) EXPECT(depot_take_run(SEGMENT_SLOTS - HEAD_SLOTS, 1).segment != NULL);
@@ -539,7 +541,7 @@ static void hollow_setup(void) {
 static void take_all_slots(void) { EXPECT(depot_take_run(SEGMENT_SLOTS - HEAD_SLOTS, 1).segment != NULL); }
 static void filled_check(void) {
     EXPECT(load_rlx(&depot.hollows) == 0 && load_rlx(&depot.segments) == 2);
-    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (const struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         EXPECT(!load_rlx(&segment->hollow) && (load_rlx(&segment->free) & ~LISTED) == 0);
 }
 EXPLORE_DRIVER(heap_hollow_filled, .about = "a hollow segment is filled by one of two", .setup = hollow_setup,

@@ -119,7 +119,7 @@ static void check(void) {
     heap_trim();
     heap_trim();
     uint64_t used = 0;
-    for (struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
+    for (struct heap_segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
         uint64_t free = load_rlx(&s->free);
         EXPECT(free & LISTED);
         used += SEGMENT_SLOTS - HEAD_SLOTS - (uint64_t)__builtin_popcountll(free & ~LISTED);
@@ -141,11 +141,11 @@ EXPLORE_DRIVER(heap_lru, .about = "a thread's empty slabs are taken", .setup = s
 EXPLORE_DRIVER(heap_large, .about = "large blocks are freed by another thread, memory is given back meanwhile",
                .setup = setup, .threads = {hand_over_large, use_large, trims}, .check = check, .must_see = 3);
 
-/* What a full cache leaves with its thread (heap_spill.c): handed out once each, home when the thread ends. It frees not
+/* What a full cache leaves with its thread (heap_overflow.c): handed out once each, home when the thread ends. It frees not
  * only: each overflow is kept but the first, and the last round's is left behind. */
 enum { KEPT = CACHE_BLOCKS(SIZE) / 2 * 3, MUCH = CACHE_BLOCKS(SIZE) + KEPT };
 
-static uint64_t times_taken_back(void) { return load_rlx(&heap_mine()->bins[class_of(SIZE)].count[COUNT_FROM_SPILL]); }
+static uint64_t times_taken_back(void) { return load_rlx(&heap_mine()->bins[class_of(SIZE)].count[COUNT_FROM_OVERFLOW]); }
 static void use_much(void) {
     uint32_t *blocks[MUCH];
     for (uint32_t i = 0; i < MUCH; i++) blocks[i] = make_block(200 + i);
@@ -154,10 +154,10 @@ static void use_much(void) {
         end_block(make_block(100), 100);
     }
 }
-static void spills(void) {
+static void overflows(void) {
     for (uint32_t i = 0; i < 3; i++) use_much();
     if (times_taken_back() >= 3) explore_observe(0);
-    if (heap_mine()->spill != NULL) explore_observe(2);
+    if (heap_mine()->overflow != NULL) explore_observe(2);
 }
 /* Where it lies other things lay before, or nothing. */
 static void setup_dirty(void) {
@@ -168,8 +168,8 @@ static void setup_dirty(void) {
     memset(slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits)), 0xff, SEGMENT_SLOTS / 2 * SLOT_BYTES);
     depot_put(got.segment, got.bits);
 }
-EXPLORE_DRIVER(heap_spill, .about = "a thread keeps what its cache has no room for, and ends", .setup = setup_dirty,
-               .threads = {spills, use_some, trims}, .check = check, .must_see = 7);
+EXPLORE_DRIVER(heap_overflow, .about = "a thread keeps what its cache has no room for, and ends", .setup = setup_dirty,
+               .threads = {overflows, use_some, trims}, .check = check, .must_see = 7);
 
 /* Others' blocks go home, and are not kept. */
 static os_word given, freed;
@@ -219,7 +219,7 @@ static void keep_own(void) {
     keeper = heap_mine();
     tell(&freed);
 }
-EXPLORE_DRIVER(heap_spill_others, .about = "a thread that keeps its own blocks frees another's", .setup = setup_keeper,
+EXPLORE_DRIVER(heap_overflow_others, .about = "a thread that keeps its own blocks frees another's", .setup = setup_keeper,
                .threads = {hand_over_and_look, keep_own}, .check = check, .must_see = 2);
 
 /* Blocks of others are gathered and sent home, never used again. */
@@ -335,7 +335,7 @@ static void begin_checks(void) {
     uint32_t *old = make_block(200), *old_too = make_block(100);
     if (!is_second) hear(&given);
     EXPECT(weft_heap_configure(&config) == (is_second ? WEFT_OK : WEFT_EBUSY));
-    EXPECT((heap_mine()->spill == NULL) == is_second);
+    EXPECT((heap_mine()->overflow == NULL) == is_second);
     tell(&freed);
     store_rel(Y1, &handed[0], old_too);
     store_rel(Y1, &handed[1], make_block(101));
@@ -386,7 +386,7 @@ EXPLORE_DRIVER(heap_mark, .about = "two free one block, one may", .setup = setup
 
 /* The purge thread gives back what another thread freed, however the two fall together, and is stopped. */
 static bool slots_wait(void) {
-    for (const struct segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
+    for (const struct heap_segment *s = depot_all(); s != NULL; s = load_rlx(&s->older))
         if ((load_rlx(&s->free) & load_rlx(&s->dirty) & ~LISTED) != 0) return true;
     return false;
 }
@@ -430,10 +430,10 @@ static void free_and_wait(void) {
 }
 EXPLORE_DRIVER(heap_purge_end, .about = "the purge thread misses nothing of a thread that ends", .setup = setup_purged,
                .threads = {hand_over_and_leave, free_and_wait}, .check = check);
-/* A thread that goes on with little gives back what it used before, and the spill when it takes from it no more. */
+/* A thread that goes on with little gives back what it used before, and the overflow when it takes from it no more. */
 static void sleep_for_a_turn(void) { os_wait(&nobodys, 0, os_now_ns() + heap_decay_period_ns()); }
-static bool spill_waits(void) { return heap_mine()->spill != NULL; }
-static bool anything_waits(void) { return spill_waits() || memory_waits(); }
+static bool overflow_waits(void) { return heap_mine()->overflow != NULL; }
+static bool anything_waits(void) { return overflow_waits() || memory_waits(); }
 static void go_on_with_little(bool (*waits)(void)) {
     for (uint32_t i = 0; i < 3; i++) {
         use_much();
@@ -451,7 +451,7 @@ EXPLORE_DRIVER(heap_watch, .about = "a thread that goes on with little gives mem
                .threads = {go_on_alone}, .check = check, .must_see = 1);
 
 /* Its own rests count, not the turns that another takes meanwhile, and may be long about. */
-static void go_on_beside(void) { go_on_with_little(spill_waits); }
+static void go_on_beside(void) { go_on_with_little(overflow_waits); }
 static void take_turns(void) {
     for (uint32_t i = 0; i < 8; i++) {
         heap_decay(heap_get());

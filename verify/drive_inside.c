@@ -1,6 +1,6 @@
 /* drive_inside.c: groups that outlive the one above them, and whose tasks a wait may run. */
 #include "explore.h"
-#include "sched/held.h"
+#include "sched/continuation.h"
 #include "front.h"
 #include "sched/task.h"
 #include "weft.h"

@@ -11,7 +11,7 @@ enum { HELPERS = 2, AGAIN = 10, UNITS = 6 };
 
 static struct {
     weft_pool *pool;
-    weft_place *place[HELPERS + 1];
+    weft_fork_slot *place[HELPERS + 1];
     struct fork_call call[HELPERS]; /* the outer is the first helper's */
     uint32_t argument[HELPERS];     /* the test's own, like run */
     uint32_t run;
@@ -49,7 +49,7 @@ static void wake_for_nothing(void) {
 
 /* ---- joins: two calls, each taken by a helper --------------------------------------------------------------------- */
 
-static uint32_t leaf(weft_place *here, uint32_t number) {
+static uint32_t leaf(weft_fork_slot *here, uint32_t number) {
     (void)here;
     world.run++;
     return number + 1;
@@ -79,7 +79,7 @@ EXPLORE_DRIVER(late_join, .about = "two joins, the first call's taker is late to
 
 /* ---- a join that helps below its call: what the taker waits for is known with all that belongs to it --------------- */
 
-static uint32_t long_leaf(weft_place *here, uint32_t number) {
+static uint32_t long_leaf(weft_fork_slot *here, uint32_t number) {
     world.is_begun = true;
     for (int i = 0; i < 8; i++) explore_step();
     for (uint32_t i = 0; i < HELPERS; i++)
@@ -88,11 +88,11 @@ static uint32_t long_leaf(weft_place *here, uint32_t number) {
     return leaf(here, number);
 }
 WEFT_FORK(long_leaf, uint32_t, uint32_t)
-static uint32_t branch(weft_place *here, uint32_t number) {
+static uint32_t branch(weft_fork_slot *here, uint32_t number) {
     uint32_t below = number + 1;
-    struct weft_span *span = (struct weft_span *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
+    struct weft_fork_chunk *span = (struct weft_fork_chunk *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_CHUNK - 1));
     while (load_rlx(&span->limit) != NULL) os_pause(); /* asked: the fork offers */
-    weft_place *deeper = long_leaf_fork(here, &below);
+    weft_fork_slot *deeper = long_leaf_fork(here, &below);
     uint32_t result = leaf(deeper, number);
     while (!world.is_begun) os_pause();
     return long_leaf_join(here, &below) + result;
@@ -129,7 +129,7 @@ EXPLORE_DRIVER(late_below, .about = "a join looks for help below its call, whose
 /* ---- a join that falls asleep while the taker of its call goes on to another span ----------------------------------- */
 
 static os_word sent;
-static uint32_t sends(weft_place *here, uint32_t number) {
+static uint32_t sends(weft_fork_slot *here, uint32_t number) {
     uint32_t result = leaf(here, number);
     store_rel(drive_late_sent, &sent, 1);
     os_wake(&sent, INT32_MAX);
@@ -137,21 +137,21 @@ static uint32_t sends(weft_place *here, uint32_t number) {
 }
 WEFT_FORK(sends, uint32_t, uint32_t)
 /* What it forks must be run by who waits in its join. */
-static uint32_t send_and_await(weft_place *here, uint32_t number) {
+static uint32_t send_and_await(weft_fork_slot *here, uint32_t number) {
     sends_fork(here, &number);
     while (load_acq(drive_late_seen, &sent) == 0) os_wait(&sent, 0, 0);
     return sends_join(here, &number);
 }
-static uint32_t after_region(weft_place *here, uint32_t number) {
-    weft_leave(fork_enter(weft_place_worker(here)));
+static uint32_t after_region(weft_fork_slot *here, uint32_t number) {
+    weft_leave(fork_enter(weft_fork_worker(here)));
     return leaf(here, send_and_await(here, number));
 }
 WEFT_FORK(after_region, uint32_t, uint32_t)
-static uint32_t after_span(weft_place *here, uint32_t number) {
-    weft_place *first = here;
+static uint32_t after_span(weft_fork_slot *here, uint32_t number) {
+    weft_fork_slot *first = here;
     uint32_t below = number;
     while (!fork_is_full(here)) here = leaf_fork(here, &below);
-    weft_place *last = here;
+    weft_fork_slot *last = here;
     here = leaf_fork(here, &below);
     number = send_and_await(here, number);
     leaf_join(here = last, &below);
@@ -186,7 +186,7 @@ EXPLORE_DRIVER(late_span, .about = "the same while that goes on to its next span
 
 /* ---- two calls offered one after the other: each is run by its own function -------------------------------------- */
 
-static uint32_t twice(weft_place *here, uint32_t number) {
+static uint32_t twice(weft_fork_slot *here, uint32_t number) {
     (void)here;
     world.run++;
     return 2 * number + 10;
@@ -211,18 +211,18 @@ EXPLORE_DRIVER(late_offer, .about = "a call is taken while the next is offered",
 
 /* ---- a join that helps below its call: what the taker does after that call is a stranger's ---------------------------- */
 
-static uint32_t others(weft_place *here, uint32_t number) {
-    EXPECT(weft_place_worker(here) != sleeper());
+static uint32_t others(weft_fork_slot *here, uint32_t number) {
+    EXPECT(weft_fork_worker(here) != sleeper());
     return leaf(here, number);
 }
 WEFT_FORK(others, uint32_t, uint32_t)
-static uint32_t others_above(weft_place *here, uint32_t number) {
+static uint32_t others_above(weft_fork_slot *here, uint32_t number) {
     uint32_t below = number;
     forks_ask(world.pool, NULL);
-    weft_place *deeper = others_fork(here, &below);
+    weft_fork_slot *deeper = others_fork(here, &below);
     for (int i = 0; i < 8; i++) explore_step();
-    EXPECT(weft_place_worker(deeper) != sleeper());
-    explore_observe(weft_place_worker(deeper) == seat_at(1));
+    EXPECT(weft_fork_worker(deeper) != sleeper());
+    explore_observe(weft_fork_worker(deeper) == seat_at(1));
     return others_join(here, &below);
 }
 WEFT_FORK(others_above, uint32_t, uint32_t)
@@ -251,7 +251,7 @@ static void run_and_go_on(void) {
     self->is_worker = true;
     frame_push(seat, &frame);
     fork_run(seat, &world.call[0]);
-    weft_place *here = fork_enter(seat);
+    weft_fork_slot *here = fork_enter(seat);
     EXPECT(here != NULL);
     if (world.loops) EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, others_body, NULL) == WEFT_OK);
     forks_ask(world.pool, NULL);
@@ -275,7 +275,7 @@ EXPLORE_DRIVER(late_strangers_loop, .about = "the same, and first to a loop", .s
 struct page {
     uint32_t *cell;
 };
-static uint32_t reader(weft_place *here, struct page page) {
+static uint32_t reader(weft_fork_slot *here, struct page page) {
     (void)here;
     plain_read(page.cell, sizeof *page.cell);
     world.run += *page.cell;
@@ -316,7 +316,7 @@ EXPLORE_DRIVER(late_lost, .about = "the same while the barrier is lost", .setup 
 /* Who falls asleep while the barrier is lost sees a call, or its thread, that it is asked; also when that leaves a span and
  * comes back to it, whose forks look who sleeps by then. */
 static void fork_between(void) {
-    struct weft_worker *seat = weft_place_worker(world.place[0]);
+    struct weft_worker *seat = weft_fork_worker(world.place[0]);
     weft_leave(fork_enter(seat));
     seat->forker.deeper = NULL;
     leaf_fork(world.place[0], &world.argument[0]);
@@ -347,8 +347,8 @@ EXPLORE_DRIVER(late_region_lost, .about = "late_region while the barrier is lost
 /* ---- a call taken by force for a wait: it is one of the group waited for ------------------------------------------- */
 
 enum { WANTED_INDEX = 1 };
-static uint32_t runs_in(weft_place *here, uint32_t index) {
-    if (weft_place_worker(here) != sleeper()) {
+static uint32_t runs_in(weft_fork_slot *here, uint32_t index) {
+    if (weft_fork_worker(here) != sleeper()) {
         EXPECT(index == WANTED_INDEX);
         explore_observe(0);
     }
@@ -365,7 +365,7 @@ static void fork_for_two_groups(void) {
     struct weft_worker *seat = sleeper();
     for (uint32_t i = 0; i < 4; i++) {
         seat->frame->index = i % 2 + 1;
-        weft_place *here = fork_enter(seat);
+        weft_fork_slot *here = fork_enter(seat);
         EXPECT(here != NULL);
         runs_in_fork(here, &seat->frame->index);
         EXPECT(runs_in_join(here, &seat->frame->index) == i % 2 + 1);
@@ -426,7 +426,7 @@ static int stranger_body(size_t begin, size_t end, void *context, weft_worker *s
     if (begin == 0 && end == 2) world.units[0]++;
     if (self == sleeper()) return 0;
     explore_observe(1);
-    weft_place *here = fork_enter(self);
+    weft_fork_slot *here = fork_enter(self);
     frame_push(self, &frame);
     fork_leave(fork_enter(self));
     frame_pop(self);

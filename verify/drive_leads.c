@@ -1,7 +1,7 @@
 /* drive_leads.c: what a group holds: tasks of several groups, added by several threads. Each of these is served by the first
  * group as long as it holds them, no other after; and they are taken in the order in which each thread added them. */
 #include "explore.h"
-#include "sched/held.h"
+#include "sched/continuation.h"
 
 #include <string.h>
 
@@ -23,18 +23,18 @@ static void setup(void) {
     memset(&world, 0, sizeof world);
     EXPECT(groups_init(&world.groups, &world.store, 2));
     for (uint32_t i = 0; i < GROUPS; i++) open_group(i);
-    line_submit(&world.record[FIRST]->line[0], false, 1);
+    counter_submit(&world.record[FIRST]->line[0], false, 1);
 }
 static bool first_serves(uint32_t i) { return group_serves(&world.groups, world.id[FIRST], world.id[i]); }
 
 static void hold(uint32_t i, uint64_t number) {
     EXPECT(record_enter(&world.groups, world.record[FIRST], world.id[FIRST]));
-    struct held *held = held_get(&world.groups);
-    EXPECT(held != NULL);
-    held->record = world.record[i];
-    held->id = world.id[i];
-    held->cells->meta = number;
-    EXPECT(held_add(&world.groups, world.record[FIRST], world.id[FIRST], held));
+    struct continuation *continuation = continuation_get(&world.groups);
+    EXPECT(continuation != NULL);
+    continuation->record = world.record[i];
+    continuation->id = world.id[i];
+    continuation->cells->meta = number;
+    EXPECT(continuation_add(&world.groups, world.record[FIRST], world.id[FIRST], continuation));
     EXPECT(first_serves(i));
 }
 static void hold_two(void) {
@@ -45,13 +45,13 @@ static void hold_other(void) { hold(TOO, 1); }
 
 static void take_all(uint32_t count) {
     uint64_t last[GROUPS] = {0};
-    line_complete(&world.record[FIRST]->line[0], false, 1);
-    struct held *held = held_take(&world.groups, world.record[FIRST]);
-    for (struct held *next; held != NULL; held = next, count--) {
-        next = held->next;
-        uint32_t i = held->id == world.id[THEN] ? THEN : TOO;
-        EXPECT(held->id == world.id[i] && held->cells->meta == ++last[i]);
-        held_put(&world.groups, held);
+    counter_complete(&world.record[FIRST]->line[0], false, 1);
+    struct continuation *continuation = continuation_take(&world.groups, world.record[FIRST]);
+    for (struct continuation *next; continuation != NULL; continuation = next, count--) {
+        next = continuation->next;
+        uint32_t i = continuation->id == world.id[THEN] ? THEN : TOO;
+        EXPECT(continuation->id == world.id[i] && continuation->cells->meta == ++last[i]);
+        continuation_put(&world.groups, continuation);
         record_leave(&world.groups, world.record[FIRST], false);
     }
     EXPECT(count == 0);

@@ -1,5 +1,5 @@
-/* drive_line.c: lines of a record: seats that have one of their own, and those that share the last, the first of them not less
- * than the others. */
+/* drive_line.c: counters of a record: seats that have one of their own, and those that share the last, the first of them not
+ * less than the others. */
 #include "explore.h"
 #include "sched/group.h"
 
@@ -23,14 +23,14 @@ static void setup(void) {
     world.id = load_rlx(&world.record->id);
 }
 static void count(uint32_t seat) {
-    bool is_shared = line_is_shared(world.record, seat);
-    struct line *line = line_of(world.record, seat);
-    EXPECT((line == &world.record->line[LINES - 1]) == is_shared);
-    uint64_t first = line_first(world.record, seat, world.id);
+    bool is_shared = counter_is_shared(world.record, seat);
+    struct group_counter *counter = counter_of(world.record, seat);
+    EXPECT((counter == &world.record->counter[LINES - 1]) == is_shared);
+    uint64_t first = counter_first(world.record, seat, world.id);
     for (uint32_t i = 0; i < TASKS; i++) {
-        uint64_t number = line_submit(line, is_shared, 1) - first;
+        uint64_t number = counter_submit(counter, is_shared, 1) - first;
         if (is_shared) world.before[world.given++] = number;
-        line_complete(line, is_shared, 1);
+        counter_complete(counter, is_shared, 1);
     }
 }
 static void count_alone(void) { count(LINES - 2); }
@@ -39,17 +39,17 @@ static void count_shared(void) { count(LINES); }
 /* No count is lost, and each task has a number of its own. */
 static void check(void) {
     uint64_t submitted = 0;
-    for (uint32_t i = 0; i < LINES; i++) submitted += load_rlx(&world.record->line[i].submitted);
+    for (uint32_t i = 0; i < LINES; i++) submitted += load_rlx(&world.record->counter[i].submitted);
     EXPECT(submitted == 3 * TASKS && record_is_finished(world.record));
     for (uint32_t i = 0; i < world.given; i++)
         for (uint32_t k = 0; k < i; k++) EXPECT(world.before[i] != world.before[k] && world.before[i] < world.given);
     EXPECT(world.given == 2 * TASKS);
     store_end(&world.store);
 }
-EXPLORE_DRIVER(line_shared, .about = "the first seat without a line of its own counts beside the next", .setup = setup,
+EXPLORE_DRIVER(line_shared, .about = "the first seat without a counter of its own counts beside the next", .setup = setup,
                .threads = {count_alone, count_first_shared, count_shared}, .check = check);
 
-/* The record's next group: numbers of a shared line begin where it began, those of an own one where its seat does. */
+/* The record's next group: numbers of a shared counter begin where it began, those of an own one where its seat does. */
 static void setup_next(void) {
     setup();
     for (uint32_t seat = 0; seat <= LINES; seat++) count(seat);
@@ -68,5 +68,5 @@ static void check_next(void) {
     EXPECT(world.given == 2 * TASKS && record_is_finished(world.record));
     store_end(&world.store);
 }
-EXPLORE_DRIVER(line_next, .about = "the same of a record that served another group", .setup = setup_next,
+EXPLORE_DRIVER(counter_next, .about = "the same of a record that served another group", .setup = setup_next,
                .threads = {count_alone, count_first_shared, count_shared}, .check = check_next);

@@ -110,7 +110,7 @@ static int fresh_body(size_t begin, size_t end, void *context, weft_worker *self
     return nest_body(begin, end, context, self);
 }
 static void fresh(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK); /* the thread's seat is known before its loop is made */
     weft_leave(here);
     store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);

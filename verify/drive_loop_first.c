@@ -1,4 +1,4 @@
-/* drive_loop_first.c: the chunk that a loop's caller takes before its door opens, the wake that it owes after a body that
+/* drive_loop_first.c: the chunk that a loop's caller takes before its entry opens, the wake that it owes after a body that
  * was short, loops of a body that was short elsewhere, and the same memory used again for another loop. */
 #include "patterns/cost.h"
 #include "explore.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INDICES_MAX = 32, OWED = 3, SHORT_NS = 100, BRIEF_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
+enum { INDICES_MAX = 32, OWED = 3, SHORT_NS = 100, SHORT_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
 
 static struct {
     weft_pool *pool;
@@ -42,9 +42,9 @@ static void remember(weft_worker *seat, weft_range_fn body, void *context, size_
     EXPECT(cost_ticks(cost_of(seat, key, (uintptr_t)body), count) == ticks * count);
 }
 static weft_worker *own_seat(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
-    weft_worker *seat = weft_place_worker(here);
+    weft_worker *seat = weft_fork_worker(here);
     weft_leave(here);
     return seat;
 }
@@ -74,7 +74,7 @@ static int owed_body(size_t begin, size_t end, void *context, weft_worker *self)
 static void owed_by(weft_worker *seat) {
     for (uint32_t i = 0; i < PARKS_IN && park_look(&world.pool->park).parked == 0; i++) os_pause();
     explore_observe(park_look(&world.pool->park).parked > 0);
-    remember(seat, owed_body, NULL, OWED, BRIEF_NS);
+    remember(seat, owed_body, NULL, OWED, SHORT_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, OWED, 1}, owed_body, NULL) == WEFT_OK);
 }
 static void owed(void) { owed_by(own_seat()); }
@@ -144,7 +144,7 @@ static int first_body(size_t begin, size_t end, void *context, weft_worker *self
 }
 static void first(void) {
     world.caller = own_seat();
-    remember(world.caller, first_body, NULL, INDICES_MAX, BRIEF_NS);
+    remember(world.caller, first_body, NULL, INDICES_MAX, SHORT_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, first_body, NULL) == WEFT_OK);
     all_ran_once(0, INDICES_MAX);
 }
@@ -210,7 +210,7 @@ static int after_cancel(void *payload, weft_worker *self) {
 /* Its group is still there, cancelled, when the other's task is run in the wait. */
 static int cancel_first(void *payload, weft_worker *self) {
     (void)payload;
-    remember(self, cancelling_body, NULL, INDICES_MAX, BRIEF_NS);
+    remember(self, cancelling_body, NULL, INDICES_MAX, SHORT_NS);
     int error = weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, cancelling_body, NULL);
     EXPECT(world.chunks == 1);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);

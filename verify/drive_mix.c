@@ -178,17 +178,17 @@ static void loop(void) {
     os_free(units);
 }
 
-static uint32_t count_down(weft_place *here, uint32_t n);
+static uint32_t count_down(weft_fork_slot *here, uint32_t n);
 WEFT_FORK(count_down, uint32_t, uint32_t)
-static uint32_t count_down(weft_place *here, uint32_t n) {
+static uint32_t count_down(weft_fork_slot *here, uint32_t n) {
     if (n == 0) return 1;
     uint32_t less = n - 1;
-    weft_place *deeper = count_down_fork(here, &less);
+    weft_fork_slot *deeper = count_down_fork(here, &less);
     uint32_t other = count_down(deeper, 0);
     return count_down_join(here, &less) + other;
 }
 static void fork_and_join(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     EXPECT(count_down(here, 2) == 3);
     weft_leave(here);
@@ -274,10 +274,10 @@ static void setup_of(uint32_t workers, uint32_t flags) {
 static void setup_one(void) { setup_of(1, 0); }
 static void setup_two(void) { setup_of(2, 0); }
 static void setup_ordered(void) { setup_of(2, WEFT_POOL_ORDERED); }
-/* No task counts as tiny or brief: for those a worker may doze until its time has passed. */
+/* No task counts as tiny or short: for those a worker may poll until its time has passed. */
 static void setup_awake(uint32_t flags) {
     setup_of(2, flags);
-    world.pool->tiny_ticks = world.pool->brief_ticks = 0;
+    world.pool->tiny_ticks = world.pool->short_ticks = 0;
 }
 static void setup_sound(void) { setup_awake(0); }
 static void setup_sound_no_help(void) { setup_awake(WEFT_POOL_NO_HELP); }

@@ -1,4 +1,4 @@
-/* drive_park.c: workers that look, scout, doze and park, and threads that submit to them. A wake-up that gets lost leaves
+/* drive_park.c: workers that look, searcher, poll and park, and threads that submit to them. A wake-up that gets lost leaves
  * every thread asleep, which the explorer reports; work is conserved when one task waits for another. */
 #include "explore.h"
 #include "sched/park.h"
@@ -7,7 +7,7 @@
 
 enum { TASKS_MAX = 4, FAR_NS = 1000000000 };
 
-enum sleep_style { SLEEP_PARK, SLEEP_TIMED, SLEEP_DOZE };
+enum sleep_style { SLEEP_PARK, SLEEP_TIMED, SLEEP_POLL };
 
 static struct {
     struct store store;
@@ -32,7 +32,7 @@ static void park_setup(enum sleep_style style, uint32_t workers, uint32_t tasks,
 static void park_end(void) {
     EXPECT(load_rlx(&world.finished) == world.tasks);
     struct park_view view = park_look(&world.park);
-    EXPECT(view.parked == 0 && view.scouts == 0 && !view.dozing && park_glance(&world.park) == 0);
+    EXPECT(view.parked == 0 && view.searchers == 0 && !view.polling && park_glance(&world.park) == 0);
     store_end(&world.store);
 }
 
@@ -79,46 +79,46 @@ static void run_task(uint32_t task) {
 static void wake_for_the_rest(void) {
     if (!has_work()) return;
     struct park_view view = park_look(&world.park);
-    if (view.scouts == 0) park_wake(&world.park);
+    if (view.searchers == 0) park_wake(&world.park);
 }
 
-/* It is a scout after either. */
-static void park_once(uint32_t self, bool is_scout) {
+/* It is a searcher after either. */
+static void park_once(uint32_t self, bool is_searcher) {
     uint64_t deadline_ns = world.style == SLEEP_TIMED ? os_now_ns() + FAR_NS : 0;
-    park_announce(&world.park, self, is_scout);
+    park_announce(&world.park, self, is_searcher);
     bool found = has_work() || load_rlx(&world.stop) != 0;
     if (found || park_sleep(&world.park, self, deadline_ns, 0) != PARK_WOKEN) park_retract(&world.park, self);
 }
 
-static void doze_once(uint32_t self, bool is_scout) {
-    if (!park_doze_announce(&world.park, self, is_scout)) {
-        park_once(self, is_scout);
+static void poll_once(uint32_t self, bool is_searcher) {
+    if (!park_poll_announce(&world.park, self, is_searcher)) {
+        park_once(self, is_searcher);
         return;
     }
-    if (!has_work() && load_rlx(&world.stop) == 0) park_doze(&world.park, self, os_now_ns() + FAR_NS);
-    park_doze_end(&world.park, self);
+    if (!has_work() && load_rlx(&world.stop) == 0) park_poll(&world.park, self, os_now_ns() + FAR_NS);
+    park_poll_end(&world.park, self);
 }
 
 /* Whoever stops looking because it found work wakes another for what else there is: a submitter may have relied on it. */
 static void work(uint32_t self) {
-    bool is_scout = false;
+    bool is_searcher = false;
     for (;;) {
         uint32_t task;
         if (take(&task)) {
-            if (is_scout) park_unscout(&world.park, self);
-            if (is_scout) wake_for_the_rest();
-            is_scout = false;
+            if (is_searcher) park_unscout(&world.park, self);
+            if (is_searcher) wake_for_the_rest();
+            is_searcher = false;
             run_task(task);
         } else if (load_rlx(&world.stop) != 0) {
             break;
-        } else if (!is_scout && park_scout(&world.park, self)) {
-            is_scout = true;
+        } else if (!is_searcher && park_searcher(&world.park, self)) {
+            is_searcher = true;
         } else {
-            world.style == SLEEP_DOZE ? doze_once(self, is_scout) : park_once(self, is_scout);
-            is_scout = true;
+            world.style == SLEEP_POLL ? poll_once(self, is_searcher) : park_once(self, is_searcher);
+            is_searcher = true;
         }
     }
-    if (is_scout) park_unscout(&world.park, self);
+    if (is_searcher) park_unscout(&world.park, self);
 }
 
 static void worker_0(void) { work(0); }
@@ -131,7 +131,7 @@ static void submit(uint32_t task) {
     store_rel(drive_park_submit, &world.ready[task], 1);
     fence_sc(drive_park_submit_fence);
     struct park_view view = park_look(&world.park);
-    if (view.scouts == 0 && (view.parked > 0 || view.dozing)) park_wake(&world.park);
+    if (view.searchers == 0 && (view.parked > 0 || view.polling)) park_wake(&world.park);
 }
 
 static void submit_one(void) { submit(0); }
@@ -163,17 +163,17 @@ static void wake_once(void) { park_wake(&world.park); }
 /* ---- drivers ------------------------------------------------------------------------------------------------------ */
 
 static void setup_one(void) { park_setup(SLEEP_PARK, 1, 1, false); }
-static void setup_one_doze(void) { park_setup(SLEEP_DOZE, 1, 1, false); }
+static void setup_one_poll(void) { park_setup(SLEEP_POLL, 1, 1, false); }
 static void setup_told(void) { park_setup(SLEEP_PARK, 1, 0, false); }
 static void setup_two(void) { park_setup(SLEEP_PARK, 2, 2, true); }
 static void setup_two_timed(void) { park_setup(SLEEP_TIMED, 2, 2, true); }
-static void setup_two_doze(void) { park_setup(SLEEP_DOZE, 2, 2, true); }
+static void setup_two_poll(void) { park_setup(SLEEP_POLL, 2, 2, true); }
 static void setup_four(void) { park_setup(SLEEP_PARK, 2, 4, false); }
-static void setup_four_doze(void) { park_setup(SLEEP_DOZE, 2, 4, true); }
+static void setup_four_poll(void) { park_setup(SLEEP_POLL, 2, 4, true); }
 
 EXPLORE_DRIVER(park_one, .about = "one worker, one task", .setup = setup_one, .threads = {submit_one, worker_0},
                .check = park_end, .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(park_one_doze, .about = "one worker that dozes, one task", .setup = setup_one_doze,
+EXPLORE_DRIVER(park_one_poll, .about = "one worker that polls, one task", .setup = setup_one_poll,
                .threads = {submit_one, worker_0}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_told, .about = "a worker that is told when to be ready, and woken meanwhile", .setup = setup_told,
                .threads = {tell, wake_once, told_worker}, .check = park_end);
@@ -181,22 +181,22 @@ EXPLORE_DRIVER(park_two, .about = "two workers, a task that waits for the next o
                .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_two_timed, .about = "the same with deadlines", .setup = setup_two_timed,
                .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(park_two_doze, .about = "the same, dozing", .setup = setup_two_doze,
+EXPLORE_DRIVER(park_two_poll, .about = "the same, polling", .setup = setup_two_poll,
                .threads = {submit_first_two, worker_0, worker_1}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_submitters, .about = "two submitters, two workers", .setup = setup_four,
                .threads = {submit_first_two, submit_last_two, worker_0, worker_1}, .check = park_end,
                .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(park_submitters_doze, .about = "two submitters, two workers, dozing", .setup = setup_four_doze,
+EXPLORE_DRIVER(park_submitters_poll, .about = "two submitters, two workers, polling", .setup = setup_four_poll,
                .threads = {submit_first_two, submit_last_two, worker_0, worker_1}, .check = park_end,
                .flags = EXPLORE_NO_RESCUE);
 
 /* More workers than one word has bits for: whoever sleeps, in whichever, is seen and woken. */
 static void setup_words(void) { park_setup(SLEEP_PARK, PARK_BITS + 1, 2, true); }
-static void setup_words_doze(void) { park_setup(SLEEP_DOZE, PARK_BITS + 1, 2, true); }
+static void setup_words_poll(void) { park_setup(SLEEP_POLL, PARK_BITS + 1, 2, true); }
 static void setup_words_four(void) { park_setup(SLEEP_PARK, PARK_BITS + 1, 4, false); }
 EXPLORE_DRIVER(park_words, .about = "two workers, each in its own word", .setup = setup_words,
                .threads = {submit_first_two, worker_0, worker_far}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(park_words_doze, .about = "the same, dozing", .setup = setup_words_doze,
+EXPLORE_DRIVER(park_words_poll, .about = "the same, polling", .setup = setup_words_poll,
                .threads = {submit_first_two, worker_0, worker_far}, .check = park_end, .flags = EXPLORE_NO_RESCUE);
 EXPLORE_DRIVER(park_words_submitters, .about = "the same, two submitters", .setup = setup_words_four,
                .threads = {submit_first_two, submit_last_two, worker_0, worker_far}, .check = park_end,
@@ -211,7 +211,7 @@ static void setup_sleeper(void) {
 static void sleep_once(void) {
     park_announce(&world.park, sleeper, false);
     EXPECT(park_sleep(&world.park, sleeper, 0, 0) == PARK_WOKEN);
-    EXPECT(park_look(&world.park).scouts == 1 && !park_scout(&world.park, sleeper / PARK_BITS == 0 ? PARK_BITS : 0));
+    EXPECT(park_look(&world.park).searchers == 1 && !park_searcher(&world.park, sleeper / PARK_BITS == 0 ? PARK_BITS : 0));
     park_unscout(&world.park, sleeper);
 }
 static void see_and_wake(void) {
@@ -221,12 +221,12 @@ static void see_and_wake(void) {
     EXPECT(park_wake(&world.park));
     EXPECT(!park_wake(&world.park));
 }
-static void doze_once_woken(void) {
-    bool dozes = park_doze_announce(&world.park, sleeper, false);
-    EXPECT(dozes == (sleeper < PARK_BITS));
-    if (!dozes) return;
-    if (!park_doze(&world.park, sleeper, os_now_ns() + FAR_NS)) park_doze_end(&world.park, sleeper);
-    EXPECT(park_look(&world.park).scouts == 1 && park_look(&world.park).dozing == 0);
+static void poll_once_woken(void) {
+    bool polls = park_poll_announce(&world.park, sleeper, false);
+    EXPECT(polls == (sleeper < PARK_BITS));
+    if (!polls) return;
+    if (!park_poll(&world.park, sleeper, os_now_ns() + FAR_NS)) park_poll_end(&world.park, sleeper);
+    EXPECT(park_look(&world.park).searchers == 1 && park_look(&world.park).polling == 0);
     park_unscout(&world.park, sleeper);
 }
 static void rouse(void) { explore_observe(park_wake(&world.park)); }
@@ -236,31 +236,31 @@ static void sleeper_end(void) {
 }
 EXPLORE_DRIVER(park_sleeper, .about = "the one that sleeps is woken", .setup = setup_sleeper,
                .threads = {sleep_once, see_and_wake}, .check = sleeper_end, .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(park_dozer, .about = "the one that dozes is woken, or its time is over", .setup = setup_sleeper,
-               .threads = {doze_once_woken, rouse}, .check = sleeper_end, .must_see = 3);
+EXPLORE_DRIVER(park_poller, .about = "the one that polls is woken, or its time is over", .setup = setup_sleeper,
+               .threads = {poll_once_woken, rouse}, .check = sleeper_end, .must_see = 3);
 
-/* Each worker runs, is parked, or dozes, one of them at most: a guard is there when one dozes and another runs that was
+/* Each worker runs, is parked, or polls, one of them at most: a guard is there when one polls and another runs that was
  * started. Who runs may be missed where one of the next word is parked that has the same bit. */
 static void glance_at_all(void) {
     uint32_t started = 1 + explore_pick(PARK_BITS + 1);
-    uint32_t dozer = explore_pick(PARK_BITS + 1);
+    uint32_t poller = explore_pick(PARK_BITS + 1);
     bool runs = false, is_missed = false;
     park_limit(&world.park, started);
     for (uint32_t worker = 0; worker <= PARK_BITS; worker++) {
-        bool is_parked = worker != dozer && explore_pick(2) == 0;
+        bool is_parked = worker != poller && explore_pick(2) == 0;
         if (is_parked) park_announce(&world.park, worker, false);
         if (worker == PARK_BITS)
             is_missed = is_parked;
         else
-            runs = runs || (worker < started && worker != dozer && !is_parked);
+            runs = runs || (worker < started && worker != poller && !is_parked);
     }
-    bool dozes = park_doze_announce(&world.park, dozer, false);
+    bool polls = park_poll_announce(&world.park, poller, false);
     bool has_guard = park_has_guard(&world.park, park_glance(&world.park));
     explore_observe(has_guard);
-    EXPECT(dozes == (dozer < PARK_BITS));
-    EXPECT(is_missed ? !has_guard || (dozes && runs) : has_guard == (dozes && runs));
+    EXPECT(polls == (poller < PARK_BITS));
+    EXPECT(is_missed ? !has_guard || (polls && runs) : has_guard == (polls && runs));
 }
-static void setup_glance(void) { park_setup(SLEEP_DOZE, PARK_BITS + 1, 0, false); }
+static void setup_glance(void) { park_setup(SLEEP_POLL, PARK_BITS + 1, 0, false); }
 static void glance_end(void) { store_end(&world.store); }
 EXPLORE_DRIVER(park_guard, .about = "who counts as a guard, of all that sleep", .setup = setup_glance,
                .threads = {glance_at_all}, .check = glance_end, .must_see = 2);

@@ -363,7 +363,7 @@ static void submit_dependent(void) {
     EXPECT(weft_group_wait(world.pool, group) == WEFT_OK);
     os_free(group);
 }
-/* No task is tiny: for those another worker would doze, and see the last one only after its time. */
+/* No task is tiny: for those another worker would poll, and see the last one only after its time. */
 static void setup_conserving(void) {
     setup_two_no_help();
     world.pool->tiny_ticks = 0;
@@ -371,12 +371,12 @@ static void setup_conserving(void) {
 EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one has run", .setup = setup_conserving,
                .threads = {submit_dependent}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
 
-/* As if there were one CPU and tasks were known to be brief: the second worker dozes, and gets up for nothing but this. */
+/* As if there were one CPU and tasks were known to be short: the second worker polls, and gets up for nothing but this. */
 static void setup_crowd(void) {
     configure(2, WEFT_POOL_NO_HELP);
     create();
     world.pool->cpu_count = world.pool->cpus_allowed = 1;
-    store_rlx(&world.pool->brief, 1);
+    store_rlx(&world.pool->tasks_are_short, 1);
 }
 static void crowd_submits(void) {
     batch(1);
@@ -422,7 +422,7 @@ static void submit_offered(void) {
 }
 EXPLORE_DRIVER(pool_offers, .about = "a task that blocks inside a claim of several", .setup = setup_two_no_help,
                .threads = {submit_offered}, .check = all_run, .flags = EXPLORE_NO_RESCUE);
-/* No spinning: while a worker waits, only the dozer's deadline gets the rest under way. */
+/* No spinning: while a worker waits, only the poller's deadline gets the rest under way. */
 static void setup_nested_offers(void) {
     configure(2, WEFT_POOL_NO_HELP);
     world.config.spin_ns = WEFT_SPIN_NONE;

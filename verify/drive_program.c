@@ -1,5 +1,5 @@
-/* drive_program.c: random programs under the explorer. Each driver draws a program from the number that the explorer gives it,
- * some schedules for each; spec.c judges. See program.h, play.h. */
+/* drive_program.c: random programs under the explorer. Each driver draws a program from the number that the explorer gives
+ * it, some schedules for each; spec.c judges. See program.h, play.h. */
 #include "explore.h"
 #include "play.h"
 #include "spec.h"
@@ -8,7 +8,7 @@
 
 enum { HERES = 16 };
 
-/* No task counts as tiny or brief: for those a worker may doze until its time has passed. See program_awake.c. */
+/* No task counts as tiny or short: for those a worker may poll until its time has passed. See program_awake.c. */
 void pool_stays_awake(weft_pool *pool);
 
 static const struct program_limits limits = {.threads = 3,

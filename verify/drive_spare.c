@@ -45,8 +45,8 @@ static int needed(void *payload, weft_worker *self) {
     set(&world.is_done);
     return 0;
 }
-static uint32_t needs(weft_place *here, uint32_t number) {
-    weft_worker *self = weft_place_worker(here);
+static uint32_t needs(weft_fork_slot *here, uint32_t number) {
+    weft_worker *self = weft_fork_worker(here);
     set(&world.is_begun);
     submit(&world.needed, needed);
     if (!world.is_section) {
@@ -73,7 +73,7 @@ static int makes_room(void *payload, weft_worker *self) {
 static int forks(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     uint32_t number = 7;
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     needs_fork(here, &number);
     set(&world.is_forked);
@@ -201,8 +201,8 @@ EXPLORE_DRIVER(spare_is_last, .about = "the spare of a wait waits itself, or is 
                .setup = setup_both, .threads = {run_both}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* The same with another worker: the spare is in a section first, then that worker falls asleep in a join. */
-static uint32_t needs_section(weft_place *here, uint32_t number) {
-    weft_worker *self = weft_place_worker(here);
+static uint32_t needs_section(weft_fork_slot *here, uint32_t number) {
+    weft_worker *self = weft_fork_worker(here);
     submit(&world.needed, needed);
     weft_block_begin(self);
     set(&world.is_forked);
@@ -214,7 +214,7 @@ WEFT_FORK(needs_section, uint32_t, uint32_t)
 static int joins(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     uint32_t number = 7;
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     needs_section_fork(here, &number);
     await(&world.is_forked);

@@ -143,7 +143,7 @@ static void bind_and_count(void) {
     uint64_t id = task_bind(load_rlx(&world.pool->seats[1]), &world.group, &error);
     struct record *record = record_at(&world.pool->groups, id_index(id));
     if (record_note_foreign(record, id, 1) != id) return;
-    line_submit(line_of(record, 1), false, 1);
+    counter_submit(counter_of(record, 1), false, 1);
     os_fence_light(T2);
     world.is_counted = load_rlx(&record->id) == id;
 }
@@ -154,11 +154,11 @@ static void check_one_of_two(void) {
 EXPLORE_DRIVER(task_bind_end, .about = "the same, and one ends it", .setup = setup_closed,
                .threads = {bind_and_close, bind_and_count}, .check = check_one_of_two, .must_see = 3);
 
-/* Threads that count in one line: of a thread's tasks that fail the first gives the error, whatever the others count, and
+/* Threads that count in one counter: of a thread's tasks that fail the first gives the error, whatever the others count, and
  * take back because they are late for the group before. */
 static void setup_shared(void) {
     setup_one();
-    world.pool->groups.lines = 1;
+    world.pool->groups.counters = 1;
 }
 static void setup_shared_open(void) {
     setup_shared();
@@ -180,7 +180,7 @@ static void check_first(void) {
     EXPECT(weft_group_wait(world.pool, &world.group) == 3);
     end();
 }
-EXPLORE_DRIVER(task_numbers, .about = "tasks of two threads that share a line; one's fail", .setup = setup_shared,
+EXPLORE_DRIVER(task_numbers, .about = "tasks of two threads that share a counter; one's fail", .setup = setup_shared,
                .threads = {submit_failing, submit_two}, .check = check_first);
 EXPLORE_DRIVER(task_numbers_late, .about = "the same, the other begins with a group that ends", .setup = setup_shared_open,
                .threads = {wait_and_fail, submit_two}, .check = check_first);
@@ -300,11 +300,11 @@ static void setup_finished(void) {
     world.ending = record_at(&world.pool->groups, id_index(world.group.id));
 }
 static void complete(struct weft_worker *seat) {
-    line_complete(line_of(world.ending, seat->index), line_is_shared(world.ending, seat->index), 1);
+    counter_complete(counter_of(world.ending, seat->index), counter_is_shared(world.ending, seat->index), 1);
     worker_settle(seat, world.ending);
 }
 static void wait_idly(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
-/* Seats in this order: the ending sums the counter's line early and the completer's late. */
+/* Seats in this order: the ending sums the counter's counter early and the completer's late. */
 static struct weft_worker *seat_next(uint32_t number) {
     int error;
     while (load_rlx(&world.seated) != number) os_pause();
@@ -322,7 +322,7 @@ static void count_wait_read(void) {
     uint64_t id = load_acq(drive_task_id, id_of(&world.group));
     uint32_t counted = id != 0 && record_note_foreign(world.ending, id, seat->index) == id ? 1 : 2;
     if (counted == 1) {
-        line_submit(line_of(world.ending, seat->index), line_is_shared(world.ending, seat->index), 1);
+        counter_submit(counter_of(world.ending, seat->index), counter_is_shared(world.ending, seat->index), 1);
         os_fence_light(drive_task_count);
         if (load_rlx(&world.ending->id) != id) counted = 2;
         if (counted == 2) complete(seat);
@@ -393,7 +393,7 @@ static void setup_claim(weft_fn first) {
     submit(&world.group, first);
     submit(&world.group, task_second);
     worker_unbias(world.pool);
-    store_rlx(&load_rlx(&outside()->lanes)->brisk, 1);
+    store_rlx(&load_rlx(&outside()->lanes)->tiny, 1);
 }
 static void wait_and_stop(void) {
     wait_group();
@@ -404,10 +404,10 @@ EXPLORE_DRIVER(task_claim, .about = "the first of two tasks claimed together nee
                .threads = {worker_0, worker_1, wait_and_stop}, .check = end,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
-/* Where tasks are tiny a worker dozes instead of parking; what is offered must not wait for it. */
+/* Where tasks are tiny a worker polls instead of parking; what is offered must not wait for it. */
 static void setup_claim_blocks(void) {
     setup_claim(task_blocks);
-    store_rlx(&world.pool->brisk, 1);
+    store_rlx(&world.pool->tiny, 1);
 }
 EXPLORE_DRIVER(task_claim_blocks, .about = "the same, the first one says that it blocks", .setup = setup_claim_blocks,
                .threads = {worker_0, worker_1, wait_and_stop}, .check = end,
@@ -435,15 +435,15 @@ EXPLORE_DRIVER(task_offer, .about = "a claim is offered while another worker fal
                .threads = {run_opened, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 static void setup_claim_waits(void) {
     setup_claim(task_waits);
-    store_rlx(&world.pool->brisk, 1);
+    store_rlx(&world.pool->tiny, 1);
     struct record *record = record_open(&world.pool->groups, 0, 0);
     world.other.id = load_rlx(&record->id);
-    line_submit(line_of(record, outside()->index), false, 1); /* a task that this driver itself completes */
+    counter_submit(counter_of(record, outside()->index), false, 1); /* a task that this driver itself completes */
 }
 static void complete_and_stop(void) {
     await_second();
     struct record *record = record_at(&world.pool->groups, id_index(world.other.id));
-    line_complete(line_of(record, outside()->index), false, 1);
+    counter_complete(counter_of(record, outside()->index), false, 1);
     worker_settle(outside(), record);
     wait_and_stop();
 }
@@ -451,14 +451,14 @@ EXPLORE_DRIVER(task_claim_waits, .about = "the same, the first one waits", .setu
                .threads = {worker_0, worker_1, complete_and_stop}, .check = end,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
-/* A scout that takes a task leaves; what was published while it was one is another's, who sleeps. */
+/* A searcher that takes a task leaves; what was published while it was one is another's, who sleeps. */
 static void setup_workers(void) { make(2, WEFT_POOL_NO_HELP); }
 static void submit_dependent(void) {
     submit(&world.group, task_first);
     submit(&world.group, task_second);
     wait_and_stop();
 }
-EXPLORE_DRIVER(task_scout, .about = "a task published while there is a scout", .setup = setup_workers,
+EXPLORE_DRIVER(task_searcher, .about = "a task published while there is a searcher", .setup = setup_workers,
                .threads = {worker_0, worker_1, submit_dependent}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* Two groups at once make two lanes, of which the newer is hidden once they are empty. The next two need it again. */
@@ -498,7 +498,7 @@ EXPLORE_DRIVER(task_hidden_open, .about = "the same of a group that goes on", .s
 
 /* Lanes that were found idle are hidden before they are bound. Main's first two groups leave two such while the worker is in
  * the third's first task, the fourth takes one of them, and then all but that one are hidden. */
-static int task_held(void *payload, weft_worker *self) {
+static int task_continuation(void *payload, weft_worker *self) {
     store_rlx(&world.seen, 1);
     while (load_rlx(&world.seen) != 2) os_pause();
     return task(payload, self);
@@ -506,7 +506,7 @@ static int task_held(void *payload, weft_worker *self) {
 static void submit_found(void) {
     submit(&world.group, task);
     submit(&world.other, task);
-    submit(&world.more[0], task_held);
+    submit(&world.more[0], task_continuation);
     submit(&world.more[0], task);
     while (load_rlx(&world.seen) == 0) os_pause();
     submit(&world.more[1], task);
@@ -676,12 +676,12 @@ static void check_peak(void) {
 EXPLORE_DRIVER(task_peak, .about = "two sections at once", .setup = setup_two, .threads = {block_0, block_1},
                .check = check_peak);
 
-/* Tasks are brief, worker 1 dozes, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is
+/* Tasks are short, worker 1 polls, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is
  * free. */
 static void setup_crowd(void) {
     make(3, 0);
-    store_rlx(&world.pool->brief, 1);
-    EXPECT(park_doze_announce(&world.pool->park, 1, false));
+    store_rlx(&world.pool->tasks_are_short, 1);
+    EXPECT(park_poll_announce(&world.pool->park, 1, false));
     park_announce(&world.pool->park, 2, false);
     submit_task();
 }

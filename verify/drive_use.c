@@ -43,14 +43,14 @@ static void destroy(void) { EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK); }
 /* ---- objects: each holds memory that it releases when it has run, or will not --------------------------------------- */
 
 struct object {
-    uint32_t *held;
+    uint32_t *continuation;
 };
 
 static int object_run(void *payload, weft_worker *self) {
     struct object *object = payload;
-    plain_read(object->held, sizeof *object->held);
-    EXPECT(*object->held == 7);
-    os_free(object->held);
+    plain_read(object->continuation, sizeof *object->continuation);
+    EXPECT(*object->continuation == 7);
+    os_free(object->continuation);
     if (self == NULL)
         world.ended++;
     else
@@ -61,15 +61,15 @@ static int object_run(void *payload, weft_worker *self) {
 static void object_move(void *payload, void *from) {
     struct object *object = from;
     *(struct object *)payload = *object;
-    object->held = NULL;
+    object->continuation = NULL;
 }
 static const weft_object moved = {sizeof(struct object), object_run, object_move};
 static const weft_object copied = {sizeof(struct object), object_run, NULL};
 
 static struct object make_object(void) {
-    struct object object = {os_alloc(sizeof *object.held)};
-    plain_write(object.held, sizeof *object.held);
-    *object.held = 7;
+    struct object object = {os_alloc(sizeof *object.continuation)};
+    plain_write(object.continuation, sizeof *object.continuation);
+    *object.continuation = 7;
     return object;
 }
 /* It was taken, or is the caller's still. */
@@ -78,12 +78,12 @@ static void note(const struct object *object, int error, int allowed) {
     if (error == WEFT_OK)
         world.made++;
     else
-        os_free(object->held);
+        os_free(object->continuation);
 }
 static void submit_object(void) {
     struct object object = make_object();
     int error = weft_submit_object(world.pool, &world.group, &moved, &object);
-    EXPECT((object.held == NULL) == (error == WEFT_OK));
+    EXPECT((object.continuation == NULL) == (error == WEFT_OK));
     note(&object, error, WEFT_ECANCELED);
 }
 static void submit_object_after(int allowed) {
@@ -136,12 +136,12 @@ static void hold_objects(void) {
     wait_cancelled();
 }
 static void wait_first(void) { EXPECT(weft_group_wait(world.pool, &world.first) == WEFT_OK); }
-static void check_held(void) {
+static void check_continuation(void) {
     wait_first();
     check_objects();
 }
-EXPLORE_DRIVER(use_object_after, .about = "held objects, cancelled meanwhile; another waits for what they await",
-               .setup = setup_first, .threads = {hold_objects, cancel, wait_first}, .check = check_held,
+EXPLORE_DRIVER(use_object_after, .about = "continuation objects, cancelled meanwhile; another waits for what they await",
+               .setup = setup_first, .threads = {hold_objects, cancel, wait_first}, .check = check_continuation,
                .flags = EXPLORE_NO_RESCUE, .must_see = 3);
 
 /* A task of `first` waits for the group: one of the two is refused, and that object stays the caller's. */

@@ -1,4 +1,4 @@
-/* drive_words.c: pools of more workers than a park word has bits for, and of more threads than a record has lines. */
+/* drive_words.c: pools of more workers than a park word has bits for, and of more threads than a record has counters. */
 #include "at_rest.h"
 #include "front.h"
 #include "sched/task.h"
@@ -80,24 +80,24 @@ static void submit_dependent(void) {
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     stop();
 }
-EXPLORE_DRIVER(words_scout, .about = "two workers of two words, a task that waits for the next", .setup = setup_words,
+EXPLORE_DRIVER(words_searcher, .about = "two workers of two words, a task that waits for the next", .setup = setup_words,
                .threads = {worker_first, worker_far, submit_dependent}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
-/* The same where tasks are tiny: one may doze in each word, until its time is over at most. */
-static void setup_words_brisk(void) {
+/* The same where tasks are tiny: one may poll in each word, until its time is over at most. */
+static void setup_words_tiny(void) {
     setup_words();
-    store_rlx(&world.pool->brisk, 1);
+    store_rlx(&world.pool->tiny, 1);
 }
-EXPLORE_DRIVER(words_brisk, .about = "the same, dozing", .setup = setup_words_brisk,
+EXPLORE_DRIVER(words_tiny, .about = "the same, polling", .setup = setup_words_tiny,
                .threads = {worker_first, worker_far, submit_dependent}, .check = end);
 
-/* ---- lines -------------------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------------------------------- */
 
-/* A worker has a line of its own, the first of two threads from outside, or the second as well, share the last. */
+/* A worker has a counter of its own, the first of two threads from outside, or the second as well, share the last. */
 static void setup_lines(void) {
     make(1, 0);
     store_rlx(&world.pool->workers, 0);
-    world.pool->groups.lines = explore_pick(2) == 0 ? 2 : 3;
+    world.pool->groups.counters = explore_pick(2) == 0 ? 2 : 3;
 }
 static int task_below(void *payload, weft_worker *self) {
     uint32_t number = world.submitted++;
@@ -113,5 +113,5 @@ static void submit_to_both(void) {
     }
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
 }
-EXPLORE_DRIVER(words_lines, .about = "threads that share a line submit to two groups and wait", .setup = setup_lines,
+EXPLORE_DRIVER(words_lines, .about = "threads that share a counter submit to two groups and wait", .setup = setup_lines,
                .threads = {submit_to_both, submit_to_both}, .check = end, .flags = EXPLORE_NO_RESCUE);

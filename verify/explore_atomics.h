@@ -105,7 +105,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define os_fence_heavy(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_HEAVY, EXPLORE_SC))
 
 /* weft.h's: its light fence is one for the compiler alone. Short spans, so that they are left and entered. */
-#define WEFT_FORK_SPAN 512u
+#define WEFT_FORK_CHUNK 512u
 #define weft_store_rel(tag, a, v) store_rel(tag, a, v)
 #define weft_store_rlx(a, v) store_rlx(a, v)
 #define weft_load_rlx(a) load_rlx(a)

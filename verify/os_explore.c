@@ -11,7 +11,7 @@ static struct {
         const os_mutex *address;
         const struct view *released; /* what the last holder knew */
         uint32_t holder;
-        bool held;
+        bool continuation;
     } mutexes[MUTEXES_MAX];
     uint32_t mutex_count;
 } O;
@@ -134,16 +134,16 @@ static uint32_t mutex_of(os_mutex *mutex) {
     if (O.mutex_count == MUTEXES_MAX) explore_fail("more than %d mutexes", MUTEXES_MAX);
     O.mutexes[O.mutex_count].address = mutex;
     O.mutexes[O.mutex_count].released = NULL;
-    O.mutexes[O.mutex_count].held = false;
+    O.mutexes[O.mutex_count].continuation = false;
     return O.mutex_count++;
 }
 
 void os_lock(os_mutex *mutex) {
     step_point();
     uint32_t i = mutex_of(mutex), self = R.current->id;
-    if (O.mutexes[i].held && O.mutexes[i].holder == self) explore_fail("a mutex is locked twice by T%u", self);
-    while (O.mutexes[i].held) thread_sleep(SLEEP_MUTEX, mutex, 0);
-    O.mutexes[i].held = true;
+    if (O.mutexes[i].continuation && O.mutexes[i].holder == self) explore_fail("a mutex is locked twice by T%u", self);
+    while (O.mutexes[i].continuation) thread_sleep(SLEEP_MUTEX, mutex, 0);
+    O.mutexes[i].continuation = true;
     O.mutexes[i].holder = self;
     if (O.mutexes[i].released != NULL) view_join(R.current->now, O.mutexes[i].released, true);
     trace_step("lock", NULL, (uintptr_t)mutex, 0, 0);
@@ -153,8 +153,9 @@ void os_lock(os_mutex *mutex) {
 void os_unlock(os_mutex *mutex) {
     step_point();
     uint32_t i = mutex_of(mutex);
-    if (!O.mutexes[i].held || O.mutexes[i].holder != R.current->id) explore_fail("unlocked a mutex held by another");
-    O.mutexes[i].held = false;
+    if (!O.mutexes[i].continuation || O.mutexes[i].holder != R.current->id)
+        explore_fail("unlocked a mutex continuation by another");
+    O.mutexes[i].continuation = false;
     O.mutexes[i].released = model_release(R.current);
     trace_step("unlock", NULL, (uintptr_t)mutex, 0, 0);
     thread_wake(SLEEP_MUTEX, mutex, 1);

@@ -182,15 +182,15 @@ struct call {
     struct region *region;
     uint32_t depth;
 };
-static uint32_t tree(weft_place *here, struct call call);
+static uint32_t tree(weft_fork_slot *here, struct call call);
 WEFT_FORK(tree, uint32_t, struct call)
 
 /* Forks one half and calls the other. Returns how many leaves it has. */
-static uint32_t tree_split(weft_place *here, struct frame *frame, const struct call *call) {
+static uint32_t tree_split(weft_fork_slot *here, struct frame *frame, const struct call *call) {
     struct region forked = region_new(frame, call->op), called = forked;
     struct call left = {call->op, &forked, call->depth - 1},
                 right = {call->op, &called, call->depth > 1 ? call->depth - 2 : 0};
-    weft_place *deeper = tree_fork(here, &left);
+    weft_fork_slot *deeper = tree_fork(here, &left);
     region_enter(frame, &called, CALLS);
     uint32_t leaves = tree(deeper, right);
     region_leave(frame, &called);
@@ -202,8 +202,8 @@ static uint32_t tree_split(weft_place *here, struct frame *frame, const struct c
     return leaves;
 }
 
-static uint32_t tree(weft_place *here, struct call call) {
-    struct frame frame = part_new(call.region, weft_place_worker(here));
+static uint32_t tree(weft_fork_slot *here, struct call call) {
+    struct frame frame = part_new(call.region, weft_fork_worker(here));
     uint32_t leaves = 1;
     frame_enter(&frame);
     spec_part_begins(&frame);
@@ -225,7 +225,7 @@ static uint32_t leaves_of(uint32_t depth) {
 }
 
 static void op_fork(struct frame *frame, const struct op *op) {
-    weft_place *here;
+    weft_fork_slot *here;
     int error = weft_enter(play.pool, &here);
     if (error != WEFT_OK) play_fail("weft_enter: %s", weft_strerror(error));
     struct region region = region_new(frame, op);

@@ -2,4 +2,4 @@
 #include "sched/worker.h"
 
 void pool_stays_awake(weft_pool *pool);
-void pool_stays_awake(weft_pool *pool) { pool->tiny_ticks = pool->brief_ticks = 0; }
+void pool_stays_awake(weft_pool *pool) { pool->tiny_ticks = pool->short_ticks = 0; }

@@ -101,10 +101,10 @@ static void put_function(struct print *print, uint32_t body, uint32_t index, con
     case OP_FORK:
         fprintf(file,
                 "struct call_%u_%u { unsigned depth; weft_group *own; };\n"
-                "static int call_%u_%u(weft_place *here, struct call_%u_%u call);\nWEFT_FORK(call_%u_%u, int, struct "
+                "static int call_%u_%u(weft_fork_slot *here, struct call_%u_%u call);\nWEFT_FORK(call_%u_%u, int, struct "
                 "call_%u_%u)\n"
-                "static int call_%u_%u(weft_place *here, struct call_%u_%u call) {\n"
-                "    weft_worker *self = weft_place_worker(here);\n    struct job job = {call.own, 0, 0};\n    (void)self, "
+                "static int call_%u_%u(weft_fork_slot *here, struct call_%u_%u call) {\n"
+                "    weft_worker *self = weft_fork_worker(here);\n    struct job job = {call.own, 0, 0};\n    (void)self, "
                 "(void)job;\n"
                 "    if (call.depth == 0) {\n        ",
                 body, index, body, index, body, index, body, index, body, index, body, index, body, index);
@@ -112,7 +112,7 @@ static void put_function(struct print *print, uint32_t body, uint32_t index, con
         fprintf(file,
                 "return 1;\n    }\n    struct call_%u_%u left = {call.depth - 1, call.own}, right = {call.depth > 1 ? "
                 "call.depth - 2 : 0, call.own};\n"
-                "    weft_place *deeper = call_%u_%u_fork(here, &left);\n    int leaves = call_%u_%u(deeper, right);\n"
+                "    weft_fork_slot *deeper = call_%u_%u_fork(here, &left);\n    int leaves = call_%u_%u(deeper, right);\n"
                 "    return leaves + call_%u_%u_join(here, &left);\n}\n",
                 body, index, body, index, body, index, body, index);
         break;
@@ -168,7 +168,7 @@ static void put_loop(struct print *print, uint32_t body, uint32_t index, const s
                 body, index, body, index, op->count, op->grain);
     else if (op->kind == OP_FORK)
         fprintf(file,
-                "    {\n        weft_place *here;\n        told(\"enter\", weft_enter(pool, &here));\n"
+                "    {\n        weft_fork_slot *here;\n        told(\"enter\", weft_enter(pool, &here));\n"
                 "        call_%u_%u(here, (struct call_%u_%u){%u, own});\n        weft_leave(here);\n    }\n",
                 body, index, body, index, op->count);
     else

@@ -206,9 +206,9 @@ static bool may_be_dropped(const struct group *group) {
 /* weft_submit: "flags that are not known, both of WEFT_GROUP_URGENT and WEFT_GROUP_BACKGROUND, and either in an ordered
  * pool". */
 static bool flags_are_refused(const struct group *group) {
-    uint32_t rank = group->flags & (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND);
-    return rank == (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND) ||
-           (rank != 0 && (play.drawn->flags & WEFT_POOL_ORDERED) != 0);
+    uint32_t priority = group->flags & (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND);
+    return priority == (WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND) ||
+           (priority != 0 && (play.drawn->flags & WEFT_POOL_ORDERED) != 0);
 }
 
 /* ---- submitting --------------------------------------------------------------------------------------------------- */

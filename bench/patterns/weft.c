@@ -34,19 +34,19 @@ static void enter(void *pool, void (*body)(void *arg), void *arg) {
     weft_entry_wait(pool);
 }
 
-static uint64_t fib_count(weft_place *here, unsigned n);
+static uint64_t fib_count(weft_fork_slot *here, unsigned n);
 WEFT_FORK(fib_count, uint64_t, unsigned)
 
-static uint64_t fib_count(weft_place *here, unsigned n) {
+static uint64_t fib_count(weft_fork_slot *here, unsigned n) {
     if (n < 2) return n;
     unsigned less = n - 1;
-    weft_place *deeper = fib_count_fork(here, &less);
+    weft_fork_slot *deeper = fib_count_fork(here, &less);
     uint64_t other = fib_count(deeper, n - 2);
     return fib_count_join(here, &less) + other;
 }
 
 static uint64_t fib(void *pool, unsigned n) {
-    weft_place *here;
+    weft_fork_slot *here;
     if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = fib_count(here, n);
     weft_leave(here);
@@ -55,12 +55,12 @@ static uint64_t fib(void *pool, unsigned n) {
 
 typedef struct queens_row queens_row;
 
-static uint64_t queens_count(weft_place *here, queens_row row);
+static uint64_t queens_count(weft_fork_slot *here, queens_row row);
 WEFT_FORK(queens_count, uint64_t, queens_row)
 
-static uint64_t queens_count(weft_place *here, queens_row row) {
+static uint64_t queens_count(weft_fork_slot *here, queens_row row) {
     queens_row forked[32];
-    weft_place *place[32];
+    weft_fork_slot *place[32];
     unsigned count = 0;
     if (queens_done(&row)) return 1;
     uint32_t free = queens_free(&row);
@@ -76,7 +76,7 @@ static uint64_t queens_count(weft_place *here, queens_row row) {
 }
 
 static uint64_t nqueens(void *pool, unsigned n) {
-    weft_place *here;
+    weft_fork_slot *here;
     if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = queens_count(here, queens_first(n));
     weft_leave(here);
@@ -95,29 +95,29 @@ struct uts_part {
 };
 typedef const struct uts_part *uts_part_pointer;
 
-static uint64_t uts_range(weft_place *here, uts_part_pointer part);
+static uint64_t uts_range(weft_fork_slot *here, uts_part_pointer part);
 WEFT_FORK(uts_range, uint64_t, uts_part_pointer)
 
-static uint64_t uts_count(weft_place *here, const struct uts_tree *tree, struct uts_node node) {
+static uint64_t uts_count(weft_fork_slot *here, const struct uts_tree *tree, struct uts_node node) {
     struct uts_parent parent = {tree, node};
     struct uts_part all = {&parent, 0, uts_children(tree, &node)};
     return all.end == 0 ? 1 : 1 + uts_range(here, &all);
 }
 
 /* Halved until one is left: a root may have thousands. */
-static uint64_t uts_range(weft_place *here, uts_part_pointer part) {
+static uint64_t uts_range(weft_fork_slot *here, uts_part_pointer part) {
     uint32_t first = part->first, end = part->end;
     if (end - first == 1) return uts_count(here, part->parent->tree, uts_child(&part->parent->node, first));
     uint32_t middle = first + (end - first) / 2;
     struct uts_part low = {part->parent, first, middle}, high = {part->parent, middle, end};
     uts_part_pointer forked = &low;
-    weft_place *deeper = uts_range_fork(here, &forked);
+    weft_fork_slot *deeper = uts_range_fork(here, &forked);
     uint64_t other = uts_range(deeper, &high);
     return uts_range_join(here, &forked) + other;
 }
 
 static uint64_t uts(void *pool, const struct uts_tree *tree) {
-    weft_place *here;
+    weft_fork_slot *here;
     if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = uts_count(here, tree, uts_root(tree));
     weft_leave(here);

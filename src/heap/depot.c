@@ -14,8 +14,8 @@
  * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
  * pass during one pop).
  *
- * Where there is no address space for something else, a segment of which all slots are free becomes hollow: all but its head is
- * unmapped, and nobody has the slots. Before a new segment is made, a hollow one is filled, if nothing is in its place.
+ * Where there is no address space for something else, a segment of which all slots are free becomes hollow: all but its head
+ * is unmapped, and nobody has the slots. Before a new segment is made, a hollow one is filled, if nothing is in its place.
  *
  * A slot is dirty once somebody had it; purging takes the slots like any other user, so nobody touches them meanwhile.
  *
@@ -44,7 +44,8 @@
 #include "heap/kept.h"
 #include "heap/hooks.h"
 
-/* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one meanwhile. */
+/* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one
+ * meanwhile. */
 #define HUGE_AFTER 15u
 /* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
 #define RUN_LOOKS 8
@@ -89,14 +90,14 @@ void *tagged_pop(struct tagged *stack, size_t link_at) {
 
 /* ---- segments ----------------------------------------------------------------------------------------------------- */
 
-#define STACK_LINK offsetof(struct segment, stack_link)
+#define STACK_LINK offsetof(struct heap_segment, stack_link)
 
 #define HEAD_BYTES (HEAD_SLOTS * SLOT_BYTES)
 
 /* A hollow segment's slots are mapped again, where nothing else is there by now. NULL: none. */
-static struct segment *segment_fill(void) {
+static struct heap_segment *segment_fill(void) {
     if (LIKELY(load_rlx(&depot.hollows) == 0)) return NULL;
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
         bool found = true;
         if (!load_rlx(&segment->hollow) || !cas_acq(A17, &segment->hollow, &found, false)) continue;
         add_rlx(&depot.hollows, -1);
@@ -108,8 +109,8 @@ static struct segment *segment_fill(void) {
 }
 
 /* Its slots are the caller's. */
-static struct segment *segment_make(void) {
-    struct segment *segment = segment_fill();
+static struct heap_segment *segment_make(void) {
+    struct heap_segment *segment = segment_fill();
     if (segment != NULL) return segment;
     segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
@@ -119,19 +120,19 @@ static struct segment *segment_make(void) {
         store_rlx(&segment->huge, true);
     }
     for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&segment->kinds[i], KIND_OTHER);
-    struct segment *newest = load_rlx(&depot.all);
+    struct heap_segment *newest = load_rlx(&depot.all);
     do {
         store_rlx(&segment->older, newest);
     } while (!cas_rel(A7, &depot.all, &newest, segment));
     return segment;
 }
 
-struct segment *depot_all(void) {
+struct heap_segment *depot_all(void) {
     return load_acq(A8, &depot.all);
 }
 
 /* The segment has just been popped by the caller. */
-static void segment_unlist(struct segment *segment) {
+static void segment_unlist(struct heap_segment *segment) {
     uint64_t found = load_rlx(&segment->free);
     do {
         if (found != LISTED) {
@@ -170,7 +171,7 @@ static uint64_t lowest_bits(uint64_t bits, unsigned count) {
 }
 
 /* Takes bits out of `free`: false and *found: not all of them are free any more. */
-static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *found, uint64_t bits) {
+static bool slots_claim(struct slots *got, struct heap_segment *segment, uint64_t *found, uint64_t bits) {
     uint64_t free = *found;
     bool is_taken = cas_acq(A5, &segment->free, &free, free & ~bits);
     *found = free;
@@ -183,33 +184,35 @@ static bool slots_claim(struct slots *got, struct segment *segment, uint64_t *fo
     return true;
 }
 
-static struct segment *segment_top(void) { return item_of(load_acq(A10, &depot.stack.top)); }
-static struct segment *segment_below(const struct segment *segment) { return item_of(load_acq(A13, &segment->stack_link)); }
+static struct heap_segment *segment_top(void) { return item_of(load_acq(A10, &depot.stack.top)); }
+static struct heap_segment *segment_below(const struct heap_segment *segment) {
+    return item_of(load_acq(A13, &segment->stack_link));
+}
 
 /* Free slots of one sort: the dirtier, the better. */
-struct offer {
-    struct segment *segment;
+struct candidate {
+    struct heap_segment *segment;
     uint64_t found; /* all its free slots */
     uint64_t bits;
     enum { DIRTY, DIRTY_IN_PART, CLEAN, NONE } sort;
 };
 
-static struct offer segment_offer(struct segment *segment) {
+static struct candidate segment_candidate(struct heap_segment *segment) {
     uint64_t found = load_rlx(&segment->free), free = found & ~LISTED;
     uint64_t dirty = free & load_rlx(&segment->dirty), part = dirty & load_rlx(&segment->part);
-    if (dirty != part) return (struct offer){segment, found, dirty & ~part, DIRTY};
-    if (part != 0) return (struct offer){segment, found, part, DIRTY_IN_PART};
-    return (struct offer){segment, found, free, free != 0 ? CLEAN : NONE};
+    if (dirty != part) return (struct candidate){segment, found, dirty & ~part, DIRTY};
+    if (part != 0) return (struct candidate){segment, found, part, DIRTY_IN_PART};
+    return (struct candidate){segment, found, free, free != 0 ? CLEAN : NONE};
 }
 
 /* NONE: the topmost has none. */
-static struct offer best_offer(struct segment *top) {
-    struct offer best = segment_offer(top);
+static struct candidate best_candidate(struct heap_segment *top) {
+    struct candidate best = segment_candidate(top);
     if (best.sort == NONE) return best;
-    struct segment *segment = segment_below(top);
+    struct heap_segment *segment = segment_below(top);
     for (int i = 1; i < SORT_LOOKS && segment != NULL && best.sort != DIRTY; i++, segment = segment_below(segment)) {
-        struct offer offer = segment_offer(segment);
-        if (offer.sort < best.sort) best = offer;
+        struct candidate candidate = segment_candidate(segment);
+        if (candidate.sort < best.sort) best = candidate;
     }
     return best;
 }
@@ -233,14 +236,14 @@ uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
 
 /* A run in one segment, and how many of its slots are clean. */
 struct run {
-    struct segment *segment; /* NULL: none */
+    struct heap_segment *segment; /* NULL: none */
     uint64_t found;
     uint64_t bits;
     unsigned clean;
 };
 
 /* *best becomes a run in the segment if that has fewer clean slots. false: there is none better than it is now. */
-static bool run_look(struct run *best, struct segment *segment, unsigned count, unsigned align) {
+static bool run_look(struct run *best, struct heap_segment *segment, unsigned count, unsigned align) {
     uint64_t found = load_rlx(&segment->free), dirty = found & load_rlx(&segment->dirty) & ~LISTED;
     uint64_t bits = bits_find(dirty, count, align);
     if (bits == 0) bits = bits_find(found & ~LISTED, count, align);
@@ -249,7 +252,7 @@ static bool run_look(struct run *best, struct segment *segment, unsigned count, 
     return best->segment == NULL || best->clean > 0;
 }
 
-bool depot_take_at(struct slots *got, struct segment *segment, uint64_t bits) {
+bool depot_take_at(struct slots *got, struct heap_segment *segment, uint64_t bits) {
     uint64_t found = load_rlx(&segment->free);
     while ((found & bits) == bits)
         if (slots_claim(got, segment, &found, bits)) return true;
@@ -269,9 +272,9 @@ struct slots depot_take(unsigned count) {
     struct slots got = {NULL, 0, 0, 0};
     for (;;) {
         uint64_t top = load_acq(A9, &depot.stack.top);
-        struct segment *segment = item_of(top);
+        struct heap_segment *segment = item_of(top);
         if (segment == NULL) break;
-        struct offer best = best_offer(segment);
+        struct candidate best = best_candidate(segment);
         if (best.sort != NONE) {
             if (slots_claim(&got, best.segment, &best.found, lowest_bits(best.bits, count))) return press(got);
         } else if (pop_exactly(&depot.stack, top, STACK_LINK)) {
@@ -283,7 +286,7 @@ struct slots depot_take(unsigned count) {
 
 struct slots depot_take_part(void) {
     struct slots got = {NULL, 0, 0, 0};
-    struct segment *segment = segment_top();
+    struct heap_segment *segment = segment_top();
     for (int i = 0; i < SORT_LOOKS && segment != NULL; i++, segment = segment_below(segment)) {
         uint64_t found = load_rlx(&segment->free), part = found & load_rlx(&segment->part);
         if (part != 0 && slots_claim(&got, segment, &found, part & -part)) return got;
@@ -295,7 +298,7 @@ struct slots depot_take_part(void) {
  * round, each time from where the last one ended: a segment that has a run is come upon, and for each new one so many
  * were seen to have none. */
 static void run_look_far(struct run *best, unsigned count, unsigned align, uint64_t looks) {
-    struct segment *segment = load_acq(A15, &depot.run_at);
+    struct heap_segment *segment = load_acq(A15, &depot.run_at);
     bool goes_on = true;
     for (; looks > 0 && goes_on; looks--) {
         if (segment == NULL) segment = depot_all();
@@ -310,7 +313,7 @@ static void run_look_far(struct run *best, unsigned count, unsigned align, uint6
 static struct run run_best(unsigned count, unsigned align) {
     struct run best = {NULL, 0, 0, 0};
     bool goes_on = true;
-    struct segment *segment = segment_top();
+    struct heap_segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL && goes_on; i++, segment = segment_below(segment))
         goes_on = run_look(&best, segment, count, align);
     if (goes_on && (best.segment == NULL || depot_spare_bytes() >= count * SLOT_BYTES))
@@ -334,7 +337,7 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     return got;
 }
 
-void depot_put(struct segment *segment, uint64_t bits) {
+void depot_put(struct heap_segment *segment, uint64_t bits) {
     if (bits == 0) return;
     for (uint64_t left = bits; left != 0; left &= left - 1)
         poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
@@ -342,7 +345,7 @@ void depot_put(struct segment *segment, uint64_t bits) {
     if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
 }
 
-void depot_put_part(struct segment *segment, uint64_t bit) {
+void depot_put_part(struct heap_segment *segment, uint64_t bit) {
     or_rlx(&segment->part, bit);
     depot_put(segment, bit);
 }
@@ -356,7 +359,7 @@ void depot_soil(struct slots got) {
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
 /* Or the kernel would bring to memory again what is given back. */
-static void huge_end(struct segment *segment) {
+static void huge_end(struct heap_segment *segment) {
     if (!load_rlx(&segment->huge)) return;
     store_rlx(&segment->huge, false);
     os_huge(segment, SEGMENT_BYTES, false);
@@ -368,7 +371,7 @@ void depot_purge_inside(void *from, size_t bytes) {
 }
 
 static void purge_slots(const struct slots *got) {
-    struct segment *segment = got->segment;
+    struct heap_segment *segment = got->segment;
     huge_end(segment);
     uint64_t left = got->bits;
     while (left != 0) {
@@ -385,7 +388,7 @@ static void purge_slots(const struct slots *got) {
 }
 
 /* At most `most` of its free slots that are among these. Returns the bytes. */
-static size_t segment_purge_of(struct segment *segment, uint64_t which, uint32_t most) {
+static size_t segment_purge_of(struct heap_segment *segment, uint64_t which, uint32_t most) {
     struct slots got = {NULL, 0, 0, 0};
     uint64_t found = load_rlx(&segment->free);
     while ((found & which) != 0)
@@ -394,14 +397,14 @@ static size_t segment_purge_of(struct segment *segment, uint64_t which, uint32_t
     return (size_t)__builtin_popcountll(got.bits) * SLOT_BYTES;
 }
 
-static size_t segment_purge(struct segment *segment, bool all) {
+static size_t segment_purge(struct heap_segment *segment, bool all) {
     uint64_t dirty = load_rlx(&segment->dirty) & ~LISTED;
     size_t bytes = segment_purge_of(segment, all ? dirty : load_rlx(&segment->old) & dirty, SEGMENT_SLOTS);
     store_rlx(&segment->old, load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED);
     return bytes;
 }
 
-static size_t segment_hollow(struct segment *segment) {
+static size_t segment_hollow(struct heap_segment *segment) {
     struct slots got;
     if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
     huge_end(segment);
@@ -416,14 +419,14 @@ static size_t segment_hollow(struct segment *segment) {
 
 size_t depot_hollow(void) {
     size_t bytes = 0;
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         bytes += segment_hollow(segment);
     return bytes;
 }
 
 void depot_give(size_t bytes) {
     size_t gone = 0;
-    struct segment *segment = depot_all();
+    struct heap_segment *segment = depot_all();
     for (; segment != NULL && gone < bytes; segment = load_rlx(&segment->older))
         gone += segment_purge_of(segment, load_rlx(&segment->dirty) & ~LISTED,
                                  (uint32_t)((bytes - gone + SLOT_BYTES - 1) >> SLOT_SHIFT));
@@ -431,7 +434,7 @@ void depot_give(size_t bytes) {
 
 size_t depot_purge(bool all) {
     size_t bytes = 0;
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         bytes += segment_purge(segment, all);
     return bytes;
 }

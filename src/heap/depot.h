@@ -60,13 +60,13 @@ void *tagged_pop(struct tagged *stack, size_t link_at);
 #endif
 typedef ATOMIC(uint64_t) remote_word; /* blocks freed by other threads and not collected yet */
 
-/* What a slot holds while it is a slab. The owner is a heap; room + used == blocks of the class. Blocks below `carved` are free
- * if their bit is set; the others have never been handed out and their bits are clear, so that bits which nobody needed yet
- * are not in memory. Most refills touch the first line alone, most remote frees the second. */
+/* What a slot holds while it is a slab. The owner is a heap; room + used == blocks of the class. Blocks below `carved` are
+ * free if their bit is set; the others have never been handed out and their bits are clear, so that bits which nobody needed
+ * yet are not in memory. Most refills touch the first line alone, most remote frees the second. */
 struct slab {
     /* written by the owner alone */
     struct slab *next, *prev; /* in the list of its tier */
-    uint64_t *free;           /* a bit for each block: near_free, or in far_free; NULL: no block came back yet */
+    uint64_t *free;           /* a bit for each block: topology_free, or in far_free; NULL: no block came back yet */
     ATOMIC(uint32_t) used;    /* blocks handed out to caches and users */
     uint32_t room;            /* blocks free */
     uint16_t first_word;      /* no bit is set in the words before */
@@ -75,7 +75,7 @@ struct slab {
     uint8_t kind;    /* the class */
     uint8_t tier;
     ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */
-    uint64_t near_free[FREE_NEAR];
+    uint64_t topology_free[FREE_NEAR];
     /* written by everybody */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
     ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */
@@ -95,15 +95,17 @@ struct marks {
 
 #define LINE_WORDS (CACHE_LINE / 8u)
 #define FAR_LINES ((SLAB_WORDS_MAX + LINE_WORDS - 1) / LINE_WORDS)
-/* Bits of free blocks: lines side by side in some segment's far_free, a slab's from its first block that comes back until all have. What
- * is made and then freed has few slabs at a time of which only a part is free, so few lines are ever written. They begin at a multiple of their
- * number, rounded up to a power of two: whatever other slabs have, one of as many places as there are slots is left. */
+/* Bits of free blocks: lines side by side in some segment's far_free, a slab's from its first block that comes back until
+ * all have. What is made and then freed has few slabs at a time of which only a part is free, so few lines are ever written.
+ * They begin at a multiple of their number, rounded up to a power of two: whatever other slabs have, one of as many places
+ * as there are slots is left. */
 #define FAR_MASKS ((SEGMENT_SLOTS * FAR_LINES + 63) / 64)
 #define FAR_ALL (SEGMENT_SLOTS * FAR_LINES >= 64 ? UINT64_MAX : (UINT64_C(1) << (SEGMENT_SLOTS * FAR_LINES & 63u)) - 1)
-/* Remote bits: a slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the head's. */
+/* Remote bits: a slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the
+ * head's. */
 #define FAR_WORDS ((SEGMENT_SLOTS - 1) * (2 * FAR_LINES - 1) * LINE_WORDS)
 
-struct ALIGNED(CACHE_LINE) segment {
+struct ALIGNED(CACHE_LINE) heap_segment {
     union {
         struct {
             ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
@@ -112,8 +114,8 @@ struct ALIGNED(CACHE_LINE) segment {
             size_t map_bytes;
             struct mapping *mapping;
             /* the rest is there in segments of slots only */
-            ATOMIC(struct segment *) older; /* in the list of all */
-            tagged_link stack_link;         /* in the stack of those with free slots */
+            ATOMIC(struct heap_segment *) older; /* in the list of all */
+            tagged_link stack_link;              /* in the stack of those with free slots */
             /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
             ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free;
             ATOMIC(uint64_t) dirty;                /* slots used since their pages came from the system */
@@ -131,17 +133,17 @@ struct ALIGNED(CACHE_LINE) segment {
     remote_word far_remote[FAR_WORDS];                         /* apart, since many slabs never see a remote free */
 };
 
-#define HEAD_SLOTS ((unsigned)((sizeof(struct segment) + SLOT_BYTES - 1) / SLOT_BYTES))
-_Static_assert(offsetof(struct segment, far_lines) + FAR_MASKS * sizeof(uint64_t) <= HEAD_SLOTS * sizeof(struct slab),
+#define HEAD_SLOTS ((unsigned)((sizeof(struct heap_segment) + SLOT_BYTES - 1) / SLOT_BYTES))
+_Static_assert(offsetof(struct heap_segment, far_lines) + FAR_MASKS * sizeof(uint64_t) <= HEAD_SLOTS * sizeof(struct slab),
                "no descriptor that is used lies over it");
 #define LISTED UINT64_C(1)
 /* All that do not hold the head. */
 #define SLOTS_ALL (UINT64_MAX >> (64 - SEGMENT_SLOTS) & UINT64_MAX << HEAD_SLOTS)
 
-INLINE struct segment *segment_of(const void *p) { return (struct segment *)((uintptr_t)p & ~SEGMENT_MASK); }
+INLINE struct heap_segment *segment_of(const void *p) { return (struct heap_segment *)((uintptr_t)p & ~SEGMENT_MASK); }
 INLINE unsigned slot_of(const void *p) { return (unsigned)(((uintptr_t)p & SEGMENT_MASK) >> SLOT_SHIFT); }
 INLINE uint32_t slot_offset(const void *p) { return (uint32_t)((uintptr_t)p & (SLOT_BYTES - 1)); }
-INLINE char *slot_start(const struct segment *segment, unsigned slot) {
+INLINE char *slot_start(const struct heap_segment *segment, unsigned slot) {
     return (char *)(uintptr_t)segment + (size_t)slot * SLOT_BYTES;
 }
 INLINE struct slab *slab_of(const void *p) { return &segment_of(p)->slabs[slot_of(p)]; }
@@ -149,9 +151,9 @@ INLINE unsigned slab_slot(const struct slab *slab) { return (unsigned)(slab - se
 INLINE char *slab_start(const struct slab *slab) { return slot_start(segment_of(slab), slab_slot(slab)); }
 
 struct depot {
-    struct tagged stack;             /* segments with free slots; some at the top may have none */
-    ATOMIC(struct segment *) all;    /* newest first */
-    ATOMIC(struct segment *) run_at; /* where in it the search for a run goes on; NULL: at its beginning */
+    struct tagged stack;                  /* segments with free slots; some at the top may have none */
+    ATOMIC(struct heap_segment *) all;    /* newest first */
+    ATOMIC(struct heap_segment *) run_at; /* where in it the search for a run goes on; NULL: at its beginning */
     ATOMIC(uint64_t) segments;
     ATOMIC(uint64_t) heaps;   /* each has a slab of each class that it uses, mostly used in part */
     ATOMIC(uint64_t) hollows; /* segments */
@@ -164,33 +166,34 @@ size_t depot_taken_bytes(void);
 size_t depot_spare_bytes(void);
 
 struct slots {
-    struct segment *segment; /* NULL: none */
+    struct heap_segment *segment; /* NULL: none */
     uint64_t bits;
     uint64_t dirty; /* those of them that may hold something else than zeros */
     uint64_t part;  /* those of these that are in memory in part only, as the slab's `touched` says */
 };
 
-/* At least one slot and at most `count` of one segment, those still in memory first, in part after the whole ones; from the system
- * when there is none. Any thread. */
+/* At least one slot and at most `count` of one segment, those still in memory first, in part after the whole ones; from the
+ * system when there is none. Any thread. */
 struct slots depot_take(unsigned count);
 /* One that was in memory in part when it was looked at (`part` says what it is now), or none. Any thread. */
 struct slots depot_take_part(void);
 /* `count` slots side by side, the first one's index a multiple of `align`, a power of two. Any thread. */
 struct slots depot_take_run(unsigned count, unsigned align);
 /* These slots. false: not all of them are free, and none was taken. Any thread. */
-bool depot_take_at(struct slots *got, struct segment *segment, uint64_t bits);
+bool depot_take_at(struct slots *got, struct heap_segment *segment, uint64_t bits);
 /* Notes that the caller is about to write the slots it took. */
 void depot_soil(struct slots got);
 /* Frees slots of the caller's. Any thread. */
-void depot_put(struct segment *segment, uint64_t bits);
+void depot_put(struct heap_segment *segment, uint64_t bits);
 /* The same for one that is in memory in part, as its `touched` says. Any thread. */
-void depot_put_part(struct segment *segment, uint64_t bit);
+void depot_put_part(struct heap_segment *segment, uint64_t bit);
 /* Gives pages of free slots back: those that were free at the last call too, or all. Returns the bytes. Any thread. */
 size_t depot_purge(bool all);
-/* Gives back the address space of segments of which all slots are free, but for their heads. Returns the bytes. Any thread. */
+/* Gives back the address space of segments of which all slots are free, but for their heads. Returns the bytes. Any thread.
+ * */
 size_t depot_hollow(void);
 /* Of its address space, those that are mapped now. */
-INLINE size_t segment_bytes(const struct segment *segment) {
+INLINE size_t segment_bytes(const struct heap_segment *segment) {
     return load_rlx(&segment->hollow) ? HEAD_SLOTS * SLOT_BYTES : SEGMENT_BYTES;
 }
 /* Gives back the pages of free slots until it is so many bytes, or all. Any thread. */
@@ -200,6 +203,6 @@ void depot_purge_inside(void *from, size_t bytes);
 /* The lowest `count` bits side by side at a multiple of `align`, a power of two; 0: none. */
 uint64_t bits_find(uint64_t free, unsigned count, unsigned align);
 /* The newest segment; the others follow by `older`. */
-struct segment *depot_all(void);
+struct heap_segment *depot_all(void);
 
 #endif

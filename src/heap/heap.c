@@ -1,7 +1,7 @@
 /* heap.c: see heap.h. Refilling a cache, emptying it, the warm pool.
  *
- *   refill:  cache <- spill <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
- *   free:    cache -> (full: its older half) spill -> (full) own blocks to their slabs, others' home, a slab's in one message
+ *   refill:  cache <- overflow <- warm pool <- LISTED <- LRU <- orphans <- depot <- system
+ *   free:    cache -> (full: its older half) overflow -> (full) own blocks to their slabs, others' home, a slab's in one message
  *   slab:    emptied -> LRU -> (more than LRU_MAX, or most of it never handed out) depot
  *
  * The warm pool holds slabs of its own heap alone. A slab leaves it when it is carved empty (a tier drop), when it has
@@ -90,7 +90,7 @@ static void make_ready(struct bin *bin, struct slab *slab) {
 /* ---- the LRU ------------------------------------------------------------------------------------------------------ */
 
 void heap_slot_free(struct slab *slab) {
-    struct segment *segment = segment_of(slab);
+    struct heap_segment *segment = segment_of(slab);
     store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
     slab->touched = (uint8_t)slab_touched(slab);
     uint64_t bit = UINT64_C(1) << slab_slot(slab);
@@ -208,7 +208,7 @@ static bool slabs_new(struct heap *heap, unsigned kind, struct slots got) {
 
 /* What the warm pool replaces: every slab of the process is looked at until one fits. */
 static struct slab *scan(const struct heap *heap, unsigned kind) {
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
             struct slab *slab = &segment->slabs[i];
             if (load_rlx(&segment->kinds[i]) != kind || slab_owner(slab) != heap) continue;
@@ -353,8 +353,8 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
     void **slots = heap->base[kind] + 1;
     uint32_t got = bin->hoard == NULL ? 0 : unhoard(bin, slots, want);
-    if (got == 0 && (got = heap_spill_take(heap, kind, slots, want)) > 0) {
-        count_in(bin, COUNT_FROM_SPILL, 1);
+    if (got == 0 && (got = heap_overflow_take(heap, kind, slots, want)) > 0) {
+        count_in(bin, COUNT_FROM_OVERFLOW, 1);
         want = got;
     }
     while (got < want) {
@@ -519,7 +519,7 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     count_in(bin, COUNT_FLUSHED, count);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
         hoard(bin, oldest, count);
-    else if (left == 0 || !heap_spill_put(heap, kind, oldest, count))
+    else if (left == 0 || !heap_overflow_put(heap, kind, oldest, count))
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
@@ -573,7 +573,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     if (cache_push(heap, kind, p)) return;
     if (only_frees(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
-        heap_spill_drop(heap, kind);
+        heap_overflow_drop(heap, kind);
         flush(heap, kind, cache_count(heap, kind));
     } else {
         cache_grow(heap, kind);
@@ -646,9 +646,9 @@ void heap_put_one(struct heap *heap, void *p, unsigned kind) {
 }
 
 /* What is kept of the class goes to its slabs. */
-void heap_spill_drop(struct heap *heap, unsigned kind) {
+void heap_overflow_drop(struct heap *heap, unsigned kind) {
     uint32_t count;
-    void **blocks = heap_spill_all(heap, kind, &count);
+    void **blocks = heap_overflow_all(heap, kind, &count);
     release(heap, &heap->bins[kind], blocks, count);
 }
 
@@ -669,7 +669,7 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
     while ((count = unhoard(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
-    heap_spill_drop(heap, kind);
+    heap_overflow_drop(heap, kind);
 }
 
 bool heap_abandon(struct heap *heap) {

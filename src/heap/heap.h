@@ -24,7 +24,7 @@ struct slab_list {
 
 enum heap_count {
     COUNT_MISSES,
-    COUNT_FROM_SPILL,
+    COUNT_FROM_OVERFLOW,
     COUNT_FROM_POOL,
     COUNT_FROM_LIST,
     COUNT_FROM_LRU,
@@ -80,7 +80,8 @@ struct heap {
      * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
      * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
      * store before it takes a place in the processor's queue of them. The lowest byte counts up to 0, where heap_counted is
-     * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c counts. */
+     * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c
+     * counts. */
     ATOMIC(void **) top[KINDS];
     void **limit[KINDS];
     uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
@@ -98,13 +99,13 @@ struct heap {
     ALIGNED(CACHE_LINE) slab_link lru; /* pushed and popped by the owner; anybody may take it whole */
     ATOMIC(uint32_t) lru_count;        /* at most this many are in it */
     uint32_t config_seen;
-    uint32_t spill_wanted, spill_used; /* heap_spill.c: a bit for each class */
-    struct trial trial;                /* of writing into blocks that go home */
-    struct spill *spill;               /* NULL: nothing is kept */
-    struct quarantine *quarantine;     /* heap_check.c; NULL: none yet */
-    ATOMIC(uint32_t) privacy;          /* enum privacy */
-    struct slab *bigs;                 /* a private heap's blocks over MEDIUM_MAX */
-    struct heap *visited;              /* while owing: in the list of who looks after it */
+    uint32_t overflow_wanted, overflow_used; /* heap_overflow.c: a bit for each class */
+    struct trial trial;                      /* of writing into blocks that go home */
+    struct overflow *overflow;               /* NULL: nothing is kept */
+    struct quarantine *quarantine;           /* heap_check.c; NULL: none yet */
+    ATOMIC(uint32_t) privacy;                /* enum privacy */
+    struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
+    struct heap *visited;                    /* while owing: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
     void *places[sizeof(struct cache_places) / sizeof(void *)]; /* of the caches */
@@ -186,7 +187,7 @@ INLINE void *heap_alloc(size_t size) {
 }
 
 /* The head that a block's kind stands in: a block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
-INLINE struct segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
+INLINE struct heap_segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
 INLINE unsigned kind_of(const void *p) { return load_rlx(&head_of(p)->kinds[slot_of(p)]); }
 
 /* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is
@@ -195,7 +196,7 @@ INLINE void heap_free(void *p) {
     struct heap *heap = heap_mine();
     given_back(p);
     intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
-    if (UNLIKELY(head <= 0 || !cache_push(heap, load_rlx(&((struct segment *)head)->kinds[slot_of(p)]), p)))
+    if (UNLIKELY(head <= 0 || !cache_push(heap, load_rlx(&((struct heap_segment *)head)->kinds[slot_of(p)]), p)))
         heap_free_slow(p);
 }
 
@@ -263,8 +264,8 @@ bool heap_strip_one(void);
 /* Every thread's LRU goes to the depot. Any thread. */
 void heap_drop_lrus(void);
 size_t heap_trim(void);
-/* The slab is about to be one of that class, `touched` of it in memory: gives its pages back if it is likely the class's last. What of
- * it is in memory then. */
+/* The slab is about to be one of that class, `touched` of it in memory: gives its pages back if it is likely the class's
+ * last. What of it is in memory then. */
 uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched);
 /* Gives back what has not been used for a while, when it is time. */
 void heap_decay(struct heap *heap);
@@ -285,17 +286,18 @@ void heap_watch_calm(struct heap *heap);
 /* Its caches rest, before what that empties. */
 void heap_watch_rest(struct heap *heap);
 
-/* heap_spill.c */
-/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet. */
-bool heap_spill_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
+/* heap_overflow.c */
+/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet.
+ * */
+bool heap_overflow_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
 /* At most `count` of them, those kept last, into slots; returns how many. */
-uint32_t heap_spill_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
+uint32_t heap_overflow_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
 /* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */
-void **heap_spill_all(struct heap *heap, unsigned kind, uint32_t *count);
+void **heap_overflow_all(struct heap *heap, unsigned kind, uint32_t *count);
 /* The class rests: whether none was taken since it did so last. */
-bool heap_spill_is_idle(struct heap *heap, unsigned kind);
+bool heap_overflow_is_idle(struct heap *heap, unsigned kind);
 /* Gives the memory back, if nothing is kept. */
-void heap_spill_end(struct heap *heap);
+void heap_overflow_end(struct heap *heap);
 
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
@@ -353,9 +355,9 @@ void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
-/* All blocks of the cache, of the spill, of the hoard and of what gathers leave. */
+/* All blocks of the cache, of the overflow, of the hoard and of what gathers leave. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
-void heap_spill_drop(struct heap *heap, unsigned kind);
+void heap_overflow_drop(struct heap *heap, unsigned kind);
 uint32_t heap_adopt(struct heap *heap, unsigned kind);
 void heap_lru_drop(struct heap *heap);
 /* The heap's slabs become orphans, all but those that others are freeing to right now. Returns whether it has none left. */

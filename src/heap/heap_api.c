@@ -124,7 +124,7 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
     to->live_bytes += taken * class_info[kind].size;
     to->misses += count_of(bin, COUNT_MISSES);
     to->hits += allocs - count_of(bin, COUNT_MISSES);
-    to->from_spill += count_of(bin, COUNT_FROM_SPILL);
+    to->from_overflow += count_of(bin, COUNT_FROM_OVERFLOW);
     to->from_pool += count_of(bin, COUNT_FROM_POOL);
     to->from_list += count_of(bin, COUNT_FROM_LIST);
     to->from_lru += count_of(bin, COUNT_FROM_LRU);
@@ -171,7 +171,7 @@ static void add_mappings(weft_heap_counts *to) {
 }
 
 static void add_memory(weft_heap_counts *to) {
-    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+    for (const struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
         size_t bytes = segment_bytes(segment);
         to->mapped_bytes += bytes;
         to->resident_bytes += os_resident(segment, bytes);
@@ -237,7 +237,7 @@ int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *
 #define PUT(name) text_put_field(text, #name, c->name)
 
 static void put_counts(struct text *text, const weft_heap_counts *c) {
-    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_spill), PUT(from_pool), PUT(from_list), PUT(from_lru),
+    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_overflow), PUT(from_pool), PUT(from_list), PUT(from_lru),
         PUT(from_orphans);
     PUT(from_depot), PUT(from_system), PUT(prefilled), PUT(pushes), PUT(tier_drops), PUT(lru_in), PUT(lru_out), PUT(cold);
     PUT(flushes), PUT(remote_frees), PUT(remote_sends), PUT(live_bytes);
@@ -284,7 +284,7 @@ int weft_heap_json(char *to, size_t size) {
 
 typedef int (*visit_fn)(const weft_heap_area *area, void *context);
 
-static int walk_slot(const struct segment *segment, unsigned slot, visit_fn visit, void *context) {
+static int walk_slot(const struct heap_segment *segment, unsigned slot, visit_fn visit, void *context) {
     unsigned kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
     weft_heap_area area = {slot_start(segment, slot), SLOT_BYTES, 0, 1, 1};
     if (kind < CLASSES) {
@@ -315,7 +315,7 @@ static int walk_mappings(visit_fn visit, void *context) {
 
 int weft_heap_walk(visit_fn visit, void *context) {
     if (visit == NULL) return WEFT_EINVAL;
-    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (const struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
             int result = walk_slot(segment, i, visit, context);
             if (result != 0) return result;

@@ -89,14 +89,14 @@ __attribute__((noreturn)) static NOINLINE void die(struct fault fault, const str
 
 /* ---- whose address it is ------------------------------------------------------------------------------------------ */
 
-typedef ATOMIC(struct segment *) segment_place;
+typedef ATOMIC(struct heap_segment *) segment_place;
 static PROCESS_STATE segment_place known[KNOWN];
 
-static struct segment *segment_known(const void *p) {
-    struct segment *wanted = segment_of(p);
+static struct heap_segment *segment_known(const void *p) {
+    struct heap_segment *wanted = segment_of(p);
     segment_place *place = &known[((uintptr_t)p >> SEGMENT_SHIFT) % KNOWN];
     if (load_rlx(place) == wanted) return wanted;
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
         if (segment != wanted) continue;
         store_rlx(place, wanted);
         return wanted;
@@ -104,13 +104,13 @@ static struct segment *segment_known(const void *p) {
     return NULL;
 }
 
-static block_mark *mark_in(struct segment *segment, unsigned slot, unsigned index) {
+static block_mark *mark_in(struct heap_segment *segment, unsigned slot, unsigned index) {
     struct marks *marks = load_acq(M2, &segment->marks);
     return marks == NULL ? NULL : &marks->of[slot][index];
 }
 
 /* The run that the slot, which is none's first, may be inside of; or the slot itself. */
-static unsigned run_around(const struct segment *segment, unsigned slot) {
+static unsigned run_around(const struct heap_segment *segment, unsigned slot) {
     for (unsigned first = slot; first-- > 0;) {
         unsigned kind = slab_kind_of(&segment->slabs[first], load_rlx(&segment->kinds[first]));
         if (kind == KIND_OTHER) continue;
@@ -120,7 +120,7 @@ static unsigned run_around(const struct segment *segment, unsigned slot) {
     return slot;
 }
 
-static struct block block_in(struct segment *segment, const void *p) {
+static struct block block_in(struct heap_segment *segment, const void *p) {
     struct block block = {NULL, 0, NULL, KIND_OTHER, false};
     unsigned slot = slot_of(p);
     if (slot < HEAD_SLOTS) return block;
@@ -158,7 +158,7 @@ static struct block block_mapped(const void *p) {
 }
 
 static struct block block_at(const void *p) {
-    struct segment *segment = segment_known(p);
+    struct heap_segment *segment = segment_known(p);
     return segment != NULL ? block_in(segment, p) : block_mapped(p);
 }
 
@@ -179,7 +179,7 @@ static struct block live_at(const void *p, const char *call, uint64_t *mark) {
 /* ---- marks -------------------------------------------------------------------------------------------------------- */
 
 /* false: no memory. */
-static bool marks_make(struct segment *segment) {
+static bool marks_make(struct heap_segment *segment) {
     struct marks *none = NULL, *marks = load_rlx(&segment->marks);
     if (marks != NULL) return true;
     marks = os_map(sizeof *marks);
@@ -239,7 +239,7 @@ static void *take(struct heap *heap, size_t bytes, size_t alignment) {
 }
 
 static void *mark_begin(void *p, size_t size) {
-    struct segment *segment = segment_known(p);
+    struct heap_segment *segment = segment_known(p);
     if (segment != NULL && !marks_make(segment)) return NULL;
     struct block block = block_at(p);
     ASSERT(block.start == p && mark_state(load_rlx(block.mark)) != MARK_LIVE);
@@ -381,7 +381,7 @@ size_t check_usable(const void *p) {
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
 
-static void mark_old(struct segment *segment, unsigned slot, unsigned index) {
+static void mark_old(struct heap_segment *segment, unsigned slot, unsigned index) {
     unsigned kind = load_rlx(&segment->kinds[slot]);
     char *first = slot_start(segment, slot) + slab_margin(kind, slot_start(segment, slot));
     struct block block = block_at(first + (size_t)index * class_info[kind].size);
@@ -389,7 +389,7 @@ static void mark_old(struct segment *segment, unsigned slot, unsigned index) {
 }
 
 /* The blocks handed out before are the user's. No other thread uses the heap. */
-static bool segment_begin(struct segment *segment) {
+static bool segment_begin(struct heap_segment *segment) {
     for (unsigned slot = 0; slot < SEGMENT_SLOTS; slot++) {
         unsigned kind = load_rlx(&segment->kinds[slot]);
         if (kind > KIND_RUN) continue;
@@ -417,7 +417,7 @@ int check_begin(void) {
     if (load_rlx(&heaps.count) != 1) return WEFT_EBUSY;
     heap_tidy(heap);
     heap_lru_drop(heap);
-    for (struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         if (!segment_begin(segment)) return WEFT_ENOMEM;
     mappings_begin();
     store_rlx(&heaps.checks, true);

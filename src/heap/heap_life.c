@@ -52,8 +52,8 @@ void heap_begin(struct heap *heap) {
     heap_config_set(heap);
 }
 
-/* Where its caches lie: never changed, for other threads count what is in them. A page that is read before it is written costs
- * two faults, and a process's first thread uses nearly all of these pages: so its NULLs are written. */
+/* Where its caches lie: never changed, for other threads count what is in them. A page that is read before it is written
+ * costs two faults, and a process's first thread uses nearly all of these pages: so its NULLs are written. */
 static void caches_lay(struct heap *heap) {
     bool is_first = load_rlx(&heaps.all) == NULL;
     void **place = heap->places;
@@ -139,7 +139,7 @@ void heap_tidy(struct heap *heap) {
     heap_hooks.check_flush(heap);
     for (unsigned i = 0; i < CACHED; i++)
         if (was_used(heap, i)) heap_kind_tidy(heap, i);
-    heap_spill_end(heap);
+    heap_overflow_end(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
@@ -209,8 +209,9 @@ void heap_rest(void) {
     if (load_rlx(&heaps.decay_ms) >= 0) give_back(heap == (void *)os_no_heap ? NULL : heap);
 }
 
-/* A class's last slab is used in part: where it had as many at most, or, of many, one more. The pages come again as they are used. That
- * costs most where it is wrong, so it is done once for each class from one rest of the caches to the next, however often slabs come and go. */
+/* A class's last slab is used in part: where it had as many at most, or, of many, one more. The pages come again as they are
+ * used. That costs most where it is wrong, so it is done once for each class from one rest of the caches to the next,
+ * however often slabs come and go. */
 uint32_t heap_trim_last(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
     struct bin *bin = &heap->bins[kind];
     uint32_t rest = (uint32_t)heap->next_rest_ns, near = bin->grown_most >= MANY_SLABS ? 1 : 0;
@@ -233,12 +234,12 @@ static void rest_caches(struct heap *heap) {
         if (heap->allocs_seen[i] == allocs && load_rlx(&heap->top[i]) != heap->base[i]) {
             heap_kind_tidy(heap, i);
             heap_room_set(heap, i, (uint32_t)min_u64(heap->room[i], heap_room_start(i)));
-        } else if (heap_spill_is_idle(heap, i)) {
-            heap_spill_drop(heap, i);
+        } else if (heap_overflow_is_idle(heap, i)) {
+            heap_overflow_drop(heap, i);
         }
         heap->allocs_seen[i] = allocs;
     }
-    heap_spill_end(heap);
+    heap_overflow_end(heap);
 }
 
 static NOINLINE void decay_turn(struct heap *heap) {

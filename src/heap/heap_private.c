@@ -21,7 +21,7 @@ struct weft_arena {
     struct heap heap;
 };
 
-_Static_assert(offsetof(struct segment, slabs) + 2 * sizeof(struct slab) <= SLOT_BYTES,
+_Static_assert(offsetof(struct heap_segment, slabs) + 2 * sizeof(struct slab) <= SLOT_BYTES,
                "the head of a mapping holds the second slot's slab");
 
 static bool is_live(const weft_arena *heap) { return heap != NULL && load_rlx(&heap->heap.privacy) == PRIVACY_LIVE; }

@@ -46,7 +46,7 @@ static bool heaps_wait(void) {
 
 static bool slots_wait(void) {
     if (kept_bytes() != 0) return true;
-    for (const struct segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
+    for (const struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         if ((load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED) != 0) return true;
     return false;
 }

@@ -1,13 +1,14 @@
 /* large.c: blocks that no slab serves. Layer 2.
  *
- * What a segment's slots can hold is a run of them; what they cannot, being too large or aligned to too much, is a mapping of its
- * own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
+ * What a segment's slots can hold is a run of them; what they cannot, being too large or aligned to too much, is a mapping
+ * of its own. Such a mapping starts with a page that holds the first fields of a segment's head, at a multiple of
  * SEGMENT_BYTES, so that a free finds it like any other; where the block itself is at a multiple of SEGMENT_BYTES, at the
- * one before. It is a multiple of SEGMENT_BYTES long, so that mappings that were freed can become one, and one of them several: of
- * what is behind the block, little is in memory. Either grows where it stands if what is behind it is free; a mapping may be moved, a
- * run is copied.
+ * one before. It is a multiple of SEGMENT_BYTES long, so that mappings that were freed can become one, and one of them
+ * several: of what is behind the block, little is in memory. Either grows where it stands if what is behind it is free; a
+ * mapping may be moved, a run is copied.
  *
- * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of the blocks that have one.
+ * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of the blocks that have
+ * one.
  *
  * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
  *
@@ -110,8 +111,8 @@ struct room {
     bool used; /* it was kept */
 };
 
-/* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no address space for
- * that, what is needed. keeps: what was kept will do. */
+/* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no
+ * address space for that, what is needed. keeps: what was kept will do. */
 static struct room map_room(size_t size, size_t alignment, bool keeps) {
     size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
     struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false};
@@ -140,7 +141,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     struct mapping *record = record_take();
     if (record == NULL) return NULL;
     struct room room = map_room(size, alignment, used != NULL);
-    struct segment *head = (struct segment *)(void *)room.start;
+    struct heap_segment *head = (struct heap_segment *)(void *)room.start;
     if (head == NULL) {
         record_drop(record);
         return NULL;
@@ -160,7 +161,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
 
 /* keeps: the mapping may be kept. */
 static void unmap_block(const void *p, bool keeps) {
-    struct segment *head = head_of(p);
+    struct heap_segment *head = head_of(p);
     char *start = head->map_start;
     size_t bytes = head->map_bytes, gone = load_rlx(&head->mapping->bytes), live = add_rlx(&mapped_bytes, -gone) - gone;
     record_drop(head->mapping);
@@ -180,7 +181,7 @@ static void zero_block(char *p, size_t size) {
 
 /* `before` bytes of the mapping from p on hold the block. */
 static void *move_block(void *p, size_t before, size_t size) {
-    struct segment *head = head_of(p);
+    struct heap_segment *head = head_of(p);
     size_t room = head->map_bytes - PAGE;
     char *other = map_block(size, BLOCK_MIN, NULL);
     if (other == NULL) return NULL;
@@ -196,7 +197,7 @@ static void *move_block(void *p, size_t before, size_t size) {
 }
 
 /* The mapping becomes longer where it stands. */
-static enum os_grow grow_map(struct segment *head, void *p, size_t wanted) {
+static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) {
     char *end = head->map_start + head->map_bytes;
     size_t room = (size_t)(end - (char *)p);
     size_t bytes = round_up((size_t)((char *)p - head->map_start) + wanted, SEGMENT_BYTES), more = bytes - head->map_bytes;
@@ -214,7 +215,7 @@ static enum os_grow grow_map(struct segment *head, void *p, size_t wanted) {
 }
 
 /* What no block has any more goes: whole segments of address space, and the pages of the others. */
-static void shrink_map(struct segment *head, char *p, size_t before, size_t wanted) {
+static void shrink_map(struct heap_segment *head, char *p, size_t before, size_t wanted) {
     size_t front = (size_t)(p - head->map_start),
            bytes = (size_t)min_u64(round_up(front + wanted, SEGMENT_BYTES), head->map_bytes);
     if (bytes < head->map_bytes) os_unmap(head->map_start + bytes, head->map_bytes - bytes);
@@ -225,7 +226,7 @@ static void shrink_map(struct segment *head, char *p, size_t before, size_t want
 
 /* A larger or smaller mapping with the same pages. NULL: no memory, or they cannot be moved. */
 static void *remap_block(void *p, size_t size) {
-    struct segment *head = head_of(p);
+    struct heap_segment *head = head_of(p);
     size_t before = large_size(p, KIND_DIRECT), wanted = round_up(size, PAGE);
     size_t room = (size_t)(head->map_start + head->map_bytes - (char *)p);
     if (wanted < before) {
@@ -256,7 +257,7 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
 
 /* With the slots behind it, if they are free. */
 static bool run_grow(void *p, size_t size) {
-    struct segment *segment = segment_of(p);
+    struct heap_segment *segment = segment_of(p);
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
     unsigned wanted = (unsigned)((size + SLOT_BYTES - 1) >> SLOT_SHIFT);
     struct slots got;
@@ -268,7 +269,7 @@ static bool run_grow(void *p, size_t size) {
 }
 
 static void run_free(const void *p) {
-    struct segment *segment = segment_of(p);
+    struct heap_segment *segment = segment_of(p);
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
     store_rlx(&segment->kinds[first], KIND_OTHER);
     depot_put(segment, ((UINT64_C(1) << count) - 1) << first);

@@ -21,8 +21,8 @@
  * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL
  * behind, so that the owner's late CAS fails: only the owner could have put the same slab there again.
  *
- * Bits. A slab of small blocks takes lines of a segment's head for them when its first block comes back, and gives them up, all zeros,
- * when it is empty. Which lines are taken stands in words of that head, which several threads change.
+ * Bits. A slab of small blocks takes lines of a segment's head for them when its first block comes back, and gives them up,
+ * all zeros, when it is empty. Which lines are taken stands in words of that head, which several threads change.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
@@ -118,7 +118,7 @@ static void far_make(struct slab *slab, uint32_t words) {
 
 static uint32_t lines_of(unsigned kind) { return (words_of(kind) + LINE_WORDS - 1) / LINE_WORDS; }
 
-static bool take_lines(struct slab *slab, struct segment *segment) {
+static bool take_lines(struct slab *slab, struct heap_segment *segment) {
     uint32_t lines = lines_of(slab->kind), align = POWER_FROM(lines);
     for (uint32_t i = 0; i < FAR_MASKS; i++) {
         uint64_t found = load_rlx(&segment->far_lines[i]), bits;
@@ -135,7 +135,7 @@ static bool take_lines(struct slab *slab, struct segment *segment) {
 
 /* All in the newest segment while there is room, so that of most heads no line is written. */
 void slab_bits_take(struct slab *slab) {
-    struct segment *newest = depot_all(), *segment = newest;
+    struct heap_segment *newest = depot_all(), *segment = newest;
     if (take_lines(slab, newest) || take_lines(slab, segment_of(slab))) return;
     while (!take_lines(slab, segment)) {
         segment = load_rlx(&segment->older);
@@ -144,8 +144,8 @@ void slab_bits_take(struct slab *slab) {
 }
 
 void slab_bits_drop(struct slab *slab) {
-    if (slab->free == NULL || slab->free == slab->near_free) return;
-    struct segment *segment = segment_of(slab->free);
+    if (slab->free == NULL || slab->free == slab->topology_free) return;
+    struct heap_segment *segment = segment_of(slab->free);
     size_t words = (slab->carved + 63u) / 64, line = (size_t)(slab->free - segment->far_free) / LINE_WORDS;
     plain_write(slab->free, words * sizeof *slab->free);
     memset(slab->free, 0, words * sizeof *slab->free);
@@ -157,8 +157,8 @@ void slab_bits_drop(struct slab *slab) {
 /* No bit is set, nothing carved. */
 static void bits_begin(struct slab *slab, uint32_t words) {
     slab_bits_drop(slab);
-    memset(slab->near_free, 0, sizeof slab->near_free);
-    slab->free = words <= FREE_NEAR ? slab->near_free : NULL;
+    memset(slab->topology_free, 0, sizeof slab->topology_free);
+    slab->free = words <= FREE_NEAR ? slab->topology_free : NULL;
     if (words > REMOTE_NEAR) far_make(slab, words);
     slab->carved = slab->first_word = 0;
 }
@@ -170,7 +170,7 @@ uint32_t slab_touched(const struct slab *slab) {
 }
 
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched) {
-    plain_write(slab, offsetof(struct slab, near_free));
+    plain_write(slab, offsetof(struct slab, topology_free));
     bits_begin(slab, words_of(kind));
     slab->kind = (uint8_t)kind;
     slab->room = class_info[kind].blocks;
@@ -340,7 +340,7 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
 static void remote_prefetch(const struct slab *slab) {
     prefetch_write(&slab->state);
     if (words_of(slab->kind) > REMOTE_NEAR) {
-        struct segment *segment = segment_of(slab);
+        struct heap_segment *segment = segment_of(slab);
         prefetch_write(&segment->far_remote[slab->far_at]);
     }
 }

@@ -24,10 +24,10 @@ static bool is_parked(const weft_pool *pool, uint32_t index) {
     return (load_rlx(&pool->park.word[index / PARK_BITS].word) >> index % PARK_BITS & 1) != 0;
 }
 
-static bool is_dozing(const weft_pool *pool, uint32_t index) {
+static bool is_polling(const weft_pool *pool, uint32_t index) {
     if (index >= pool->park.workers) return false;
     uint64_t word = load_rlx(&pool->park.word[index / PARK_BITS].word);
-    return (word & PARK_DOZE) != 0 && (word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT == index % PARK_BITS;
+    return (word & PARK_POLL) != 0 && (word & PARK_POLLER_MASK) >> PARK_POLLER_SHIFT == index % PARK_BITS;
 }
 
 static void dump_doing(struct text *text, const struct weft_worker *seat) {
@@ -36,8 +36,8 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
     uint64_t since = load_rlx(&seat->running_since);
     if (is_parked(pool, seat->index)) {
         text_put(text, "parked");
-    } else if (is_dozing(pool, seat->index)) {
-        text_put(text, "dozing");
+    } else if (is_polling(pool, seat->index)) {
+        text_put(text, "polling");
     } else if (running != 0) {
         text_put(text, "runs ");
         put_function(text, running);
@@ -84,9 +84,9 @@ static void dump_group(struct text *text, const struct record *record) {
     uint64_t id = load_rlx(&record->id);
     uint64_t submitted = 0, completed = 0, parent = load_rlx(&record->parent);
     uint32_t waiting = load_rlx(&record->waiting) & ~WAITS_ENDED;
-    for (uint32_t i = 0; i < load_rlx(&record->lines); i++) {
-        completed += load_rlx(&record->line[i].completed);
-        submitted += load_rlx(&record->line[i].submitted);
+    for (uint32_t i = 0; i < load_rlx(&record->counters); i++) {
+        completed += load_rlx(&record->counter[i].completed);
+        submitted += load_rlx(&record->counter[i].submitted);
     }
     if (id == 0 || (submitted == completed && waiting == 0)) return;
     put_field(text, "  group ", record->item.index, ": ");
@@ -99,7 +99,7 @@ static void dump_group(struct text *text, const struct record *record) {
         text_put(text, ", in the background");
     if ((id & ID_CANCELLED) != 0) text_put(text, ", cancelled");
     if (load_rlx(&record->failed) != NOT_FAILED) text_put(text, ", a task failed");
-    if (load_rlx(&record->held) != NULL) text_put(text, ", holds tasks until its end");
+    if (load_rlx(&record->continuation) != NULL) text_put(text, ", holds tasks until its end");
     text_put(text, "\n");
 }
 
@@ -111,8 +111,8 @@ static void dump_head(struct text *text, const weft_pool *pool) {
     text_put(text, pool->name);
     put_field(text, ": ", load_rlx(&pool->workers), " workers");
     put_field(text, ", ", view.parked, " parked");
-    if (view.dozing > 0) put_field(text, ", ", view.dozing, " dozing");
-    put_field(text, ", ", view.scouts, " looking for work");
+    if (view.polling > 0) put_field(text, ", ", view.polling, " polling");
+    put_field(text, ", ", view.searchers, " looking for work");
     if (load_rlx(&pool->blocked) > 0) put_field(text, ", ", load_rlx(&pool->blocked), " blocking sections");
     if (pool->config.queue_max != 0) put_field(text, ", queue ", load_rlx(&pool->queued), "");
     if (pool->config.queue_max != 0) put_field(text, " of ", pool->config.queue_max, "");

@@ -20,7 +20,8 @@
 void *os_map(size_t bytes);
 /* Gives back what os_map gave, or pages of it. Where the system cannot, their contents go nevertheless. */
 void os_unmap(void *memory, size_t bytes);
-/* Lets the system take back the whole pages in a range, which stays mapped; all of it reads as zeros, and nothing beside it. */
+/* Lets the system take back the whole pages in a range, which stays mapped; all of it reads as zeros, and nothing beside it.
+ * */
 void os_purge(void *memory, size_t bytes);
 size_t os_page_size(void);
 /* As os_map, aligned to `alignment` (a power of two, a multiple of the page size). */
@@ -90,7 +91,7 @@ void os_thread_join(os_thread thread);
 /* The stack that a thread gets by default, bytes. */
 size_t os_stack_size(void);
 
-/* ---- real time (os_real.c) ---------------------------------------------------------------------------------------- */
+/* ---- real time (os_realtime.c) ---------------------------------------------------------------------------------------- */
 
 enum os_policy_kind { OS_POLICY_ORDINARY, OS_POLICY_FIFO, OS_POLICY_RR, OS_POLICY_DEADLINE };
 typedef struct os_policy {

@@ -14,7 +14,7 @@ struct fork_filter {
 
 /* A call that the finder has taken: it must run it. */
 struct fork_call {
-    weft_place *place;
+    weft_fork_slot *slot;
     weft_fork_fn fn;
     bool is_detached;
 };
@@ -33,9 +33,9 @@ void fork_wake_joins(const weft_pool *pool);
 
 /* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
-/* The same of a call below the one of that place, which another thread runs, or inside a loop below it; or enters such a
+/* The same of a call below the one of that slot, which another thread runs, or inside a loop below it; or enters such a
  * loop. */
-bool fork_find_below(struct weft_worker *seat, weft_place *here, bool force, struct fork_help *help);
+bool fork_find_below(struct weft_worker *seat, weft_fork_slot *here, bool force, struct fork_help *help);
 /* Of the group of the task that forked it: its record's index. */
 uint32_t fork_index(const struct fork_call *call);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
@@ -50,23 +50,23 @@ void forks_ask(const weft_pool *pool, const struct fork_filter *filter);
 void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter);
 
 /* Detached calls: nobody waits for one that another thread has taken. Its function calls fork_detach before all else:
- * then it is a task of its region's group, counted there, and the place is its thread's again. Forked by weft_place_push,
- * the span's last place (fork_is_full) excepted; taken back, the newest first, by fork_retake, the argument then is in
+ * then it is a task of its region's group, counted there, and the slot is its thread's again. Forked by weft_fork_slot_push,
+ * the chunk's last slot (fork_is_full) excepted; taken back, the newest first, by fork_retake, the argument then is in
  * the payload. */
 
-/* Begins a region for the seat's frame; its first place. NULL: no memory. */
-weft_place *fork_enter(struct weft_worker *seat);
-void fork_leave(weft_place *first);
-INLINE bool fork_is_full(const weft_place *here) { return (uintptr_t)(here + 1) % WEFT_FORK_SPAN == 0; }
+/* Begins a region for the seat's frame; its first slot. NULL: no memory. */
+weft_fork_slot *fork_enter(struct weft_worker *seat);
+void fork_leave(weft_fork_slot *first);
+INLINE bool fork_is_full(const weft_fork_slot *here) { return (uintptr_t)(here + 1) % WEFT_FORK_CHUNK == 0; }
 void fork_detach(struct weft_worker *seat);
 /* false: another thread has taken it. */
-INLINE bool fork_retake(weft_place *here) { return !weft_place_pop(here) || !weft_join_slow(here, NULL, 0); }
-INLINE bool fork_is_asked(const weft_place *here) {
-    const struct weft_span *span = (const void *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_SPAN - 1));
-    return weft_load_rlx(&span->limit) < here;
+INLINE bool fork_retake(weft_fork_slot *here) { return !weft_fork_slot_pop(here) || !weft_join_slow(here, NULL, 0); }
+INLINE bool fork_is_asked(const weft_fork_slot *here) {
+    const struct weft_fork_chunk *chunk = (const void *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_CHUNK - 1));
+    return weft_load_rlx(&chunk->limit) < here;
 }
 /* Somebody asks, and forks have been made from `first` to before `here`: offers the oldest that is there still. Returns
- * the place for the next fork, after having passed back over those that were taken. */
-weft_place *fork_answer(weft_place *first, weft_place *here);
+ * the slot for the next fork, after having passed back over those that were taken. */
+weft_fork_slot *fork_answer(weft_fork_slot *first, weft_fork_slot *here);
 
 #endif

@@ -8,9 +8,9 @@
  * shared last. Successors too many to arrive at while others are idle are shared unseen, half of them at a time: who
  * takes them arrives at them.
  *
- * What is shared is a detached call (fork.h): noted in a place of the walk's own, offered when another thread asks, taken
+ * What is shared is a detached call (fork.h): noted in a slot of the walk's own, offered when another thread asks, taken
  * unasked while the walk is long in a node. So a walk that nobody helps makes no atomic operation for it, and one that is
- * asked hands on the oldest, the root of what is likely to be most. Without a free place in the span it is a task of the
+ * asked hands on the oldest, the root of what is likely to be most. Without a free slot in the chunk it is a task of the
  * group, and where that cannot be either (no memory, a bounded queue that is full) the node is kept until this walk comes
  * to its end.
  *
@@ -347,23 +347,23 @@ INLINE void node_visit(weft_graph *graph, struct node *node, weft_worker *self) 
 }
 
 static int walk_task(void *payload, weft_worker *self);
-static void walk_forked(weft_place *here, void *payload);
+static void walk_forked(weft_fork_slot *here, void *payload);
 
 /* A walk in progress. */
 struct walker {
     weft_graph *graph;
     weft_worker *self;
-    weft_place *first; /* of its region; NULL: there was no memory for one */
-    weft_place *here;
+    weft_fork_slot *first; /* of its region; NULL: there was no memory for one */
+    weft_fork_slot *here;
     uint32_t kept; /* the node kept last, or NONE */
 };
 
 /* Leaves it to whoever comes. false: there is no room for it. */
 static bool walk_share(struct walker *walker, const struct walk *walk) {
-    weft_place *here = walker->here;
+    weft_fork_slot *here = walker->here;
     if (UNLIKELY(here == NULL || fork_is_full(here))) return task_publish_own(walker->self, walk_task, walk);
     memcpy(here->payload, walk, sizeof *walk);
-    walker->here = weft_place_push(here, walk_forked);
+    walker->here = weft_fork_slot_push(here, walk_forked);
     return true;
 }
 
@@ -407,10 +407,10 @@ static struct node *walk_begin(struct walker *walker, const struct walk *walk) {
 static struct node *walk_take_back(struct walker *walker) {
     struct node *node = NULL;
     while (node == NULL && walker->here != walker->first) {
-        weft_place *place = --walker->here;
+        weft_fork_slot *slot = --walker->here;
         struct walk walk;
-        if (!fork_retake(place)) continue;
-        memcpy(&walk, place->payload, sizeof walk);
+        if (!fork_retake(slot)) continue;
+        memcpy(&walk, slot->payload, sizeof walk);
         node = walk_begin(walker, &walk);
     }
     if (LIKELY(node != NULL || walker->kept == NONE)) return node;
@@ -430,10 +430,10 @@ static void walk_run(struct walker *walker, const struct walk *walk) {
     }
 }
 
-static void walk_forked(weft_place *here, void *payload) {
+static void walk_forked(weft_fork_slot *here, void *payload) {
     struct walk walk;
     memcpy(&walk, payload, sizeof walk);
-    struct walker walker = {walk.graph, weft_place_worker(here), here, here, NONE};
+    struct walker walker = {walk.graph, weft_fork_worker(here), here, here, NONE};
     fork_detach(walker.self);
     walk_run(&walker, &walk);
 }
@@ -441,7 +441,7 @@ static void walk_forked(weft_place *here, void *payload) {
 static int walk_task(void *payload, weft_worker *self) {
     const struct walk *walk = payload;
     record_mark_run(self->frame->record); /* before anybody else is in it */
-    weft_place *first = fork_enter(self);
+    weft_fork_slot *first = fork_enter(self);
     struct walker walker = {walk->graph, self, first, first, NONE};
     walk_run(&walker, walk);
     if (first != NULL) fork_leave(first);

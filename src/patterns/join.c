@@ -12,18 +12,18 @@
  *   J34 join_sleep: CAS no sleeper      relaxed  J14 split: DONE is overwritten
  */
 #include "patterns/fork.h"
-#include "patterns/span.h"
+#include "patterns/chunk.h"
 
 bool join_waits(const struct weft_worker *seat) { return load_rlx(&forks_of(seat)->waits_for) != NULL; }
 
 /* Says that it sleeps, looks once more, sleeps until the call is done or something below it is offered. */
-static void join_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
+static void join_sleep(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     weft_pool *pool = seat->pool;
     struct fork_help help;
     bool has_help = false;
     uint32_t event = load_acq(J23, &seat->wait_event);
     uint64_t state = load_rlx(&here->state);
-    if (kind_of(state) == PLACE_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
+    if (kind_of(state) == CALL_DONE || !cas_rlx(J25, &here->state, &state, state | STATE_SLEEPS)) return;
     store_rlx(&forks_of(seat)->sleeps, helps);
     add_rlx(&pool->park.word[0].helpers, helps);
     if (helps) {
@@ -34,30 +34,30 @@ static void join_sleep(struct weft_worker *seat, weft_place *here, bool helps) {
     store_rlx(&forks_of(seat)->sleeps, 0);
     add_rlx(&pool->park.word[0].helpers, -(uint32_t)helps);
     state = load_rlx(&here->state);
-    while (kind_of(state) != PLACE_DONE)
+    while (kind_of(state) != CALL_DONE)
         if (cas_rlx(J34, &here->state, &state, state & ~STATE_SLEEPS)) break;
     if (has_help) fork_help_run(seat, &help, 0);
 }
 
-/* Until the call of that place is done. */
-static void join_await(struct weft_worker *seat, weft_place *here, bool helps) {
+/* Until the call of that slot is done. */
+static void join_await(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     weft_pool *pool = seat->pool;
     struct fork_help help;
     helps = helps && (pool->helps || seat->is_worker);
-    weft_place *outer = load_rlx(&forks_of(seat)->waits_for);
+    weft_fork_slot *outer = load_rlx(&forks_of(seat)->waits_for);
     store_rel(J28, &forks_of(seat)->waits_for, here);
     uint64_t start = os_ticks();
     uint64_t asked = start;
     uint32_t turn = 0;
     for (;;) {
         uint64_t state = load_rlx(&here->state);
-        if (kind_of(state) == PLACE_DONE) break;
+        if (kind_of(state) == CALL_DONE) break;
         uint64_t now = os_ticks();
         bool force = now - asked >= pool->patience_ticks;
         if (force) asked = now;
         bool has_help = helps && fork_find_below(seat, here, force, &help);
-        bool is_long = !has_help && now - start >= real_spin_ticks(seat);
-        bool sleeps = is_long && kind_of(state) == PLACE_TAKEN;
+        bool is_long = !has_help && now - start >= realtime_spin_ticks(seat);
+        bool sleeps = is_long && kind_of(state) == CALL_TAKEN;
         if (has_help || sleeps) count_up(&seat->spin_ticks, now - start);
         if (has_help) fork_help_run(seat, &help, 0);
         if (sleeps) join_sleep(seat, here, helps);
@@ -73,41 +73,41 @@ static void join_await(struct weft_worker *seat, weft_place *here, bool helps) {
     store_rlx(&forks_of(seat)->waits_for, outer);
 }
 
-/* Takes the call of that place back, or waits until another has run it: true. */
-static bool join_resolve(struct weft_worker *seat, weft_place *here, bool helps) {
+/* Takes the call of that slot back, or waits until another has run it: true. */
+static bool join_resolve(struct weft_worker *seat, weft_fork_slot *here, bool helps) {
     for (;;) {
         uint64_t state = load_acq(J11, &here->state);
         uint64_t offer = load_rlx(&forks_of(seat)->offer);
         switch (kind_of(state)) {
-        case PLACE_IDLE: return false;
-        case PLACE_OFFERED:
-            if (offer_is_open(offer) && load_rlx(&forks_of(seat)->offered_place) == here &&
+        case CALL_IDLE: return false;
+        case CALL_OFFERED:
+            if (offer_is_open(offer) && load_rlx(&forks_of(seat)->offered_slot) == here &&
                 cas_rlx(J9, &forks_of(seat)->offer, &offer, offer_after(offer)))
                 return false;
             join_await(seat, here, helps);
             break;
-        case PLACE_WANTED:
-        case PLACE_OPEN:
+        case CALL_WANTED:
+        case CALL_OPEN:
             if (cas_rlx(J10, &here->state, &state, state & STATE_GUARD)) return false;
             break;
-        case PLACE_TAKEN: join_await(seat, here, helps); break;
-        case PLACE_DONE: return true;
+        case CALL_TAKEN: join_await(seat, here, helps); break;
+        case CALL_DONE: return true;
         }
     }
 }
 
 void weft_fork_misused(int is_join) {
     os_die(is_join ? "a join of a call that is not the last one forked and not joined"
-                   : "a fork at a place in use: the place that the fork before returned is to be used");
+                   : "a fork at a slot in use: the slot that the fork before returned is to be used");
 }
 
-int weft_join_slow(weft_place *here, const void *argument, size_t size) {
-    struct fork_span *span = span_of(here);
+int weft_join_slow(weft_fork_slot *here, const void *argument, size_t size) {
+    struct fork_chunk *chunk = chunk_of(here);
     uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
     if (guard) fence_sc(J13);
-    bool is_done = join_resolve(span->seat, here, argument != NULL); /* a detached call's taker needs no help */
+    bool is_done = join_resolve(chunk->seat, here, argument != NULL); /* a detached call's taker needs no help */
     store_rlx(&here->state, guard);
-    if (here == span_last(span)) span_return(span, argument, size);
+    if (here == chunk_last(chunk)) chunk_return(chunk, argument, size);
     if (is_done) plain_read(here->payload, WEFT_FORK_BYTES);
     return is_done;
 }

@@ -1,51 +1,51 @@
 /* loop.c: a range of indices, run by the caller and by whoever comes to help.
  *
- * A range is cut into units of the caller's grain. Each thread that runs the loop has a part, a word with the units left
+ * A range is cut into units of the caller's grain. Each thread that runs the loop has a subrange, a word with the units left
  * to it: it takes some from the front, and when it has none takes the upper half of what another has left, each with one
  * CAS (the scheme of the ranges in A. Robison, M. Voss, A. Kukanov, "Optimization via reflection on work stealing in
  * TBB", IPDPS 2008, doi:10.1109/IPDPS.2008.4536188, in one word). Chunks get smaller towards the end.
  *
  * Nothing of this happens in a loop that is over before anybody could come: a seat remembers how long a unit of the
- * bodies it ran last took. Others of more than one unit open their door once the caller's first chunk is cut off, so that
+ * bodies it ran last took. Others of more than one unit open their entry once the caller's first chunk is cut off, so that
  * whoever is awake comes in; one sleeper is woken when what is left is worth it. A body not known yet counts as long.
  *
- * A helper has the number of its part while it is inside, and a part of its own outside of the loop if none is left. One
- * that leaves before the loop is over leaves its part as it is, to whoever gets the number next, or takes half of it.
+ * A helper has the number of its subrange while it is inside, and a part of its own outside of the loop if none is left. One
+ * that leaves before the loop is over leaves its subrange as it is, to whoever gets the number next, or takes half of it.
  *
- * The door: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep
- * their type until the pool ends, so a thread that comes too late finds a door that is shut, or another loop's.
+ * The entry: who comes in counts itself, while it is open; the caller shuts it and waits until all have left. Loops keep
+ * their type until the pool ends, so a thread that comes too late finds an entry that is shut, or another loop's.
  *
  * The caller that waits for its helpers helps with loops and forked calls inside theirs: a loop or region knows the loop
  * in whose body it began, which cannot end before it, and a call's region that of the call's fork. So do waits with loops
  * of their group, and joins with those that the call waited for has called (fork.c). Asleep, they are told of such loops
- * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its door open (R20) and enter
+ * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its entry open (R20) and enter
  * if that is unchanged (R7): from then on it is not over before they have left.
  *
  * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
- *   R2  part_take: CAS range          relaxed  R4  split: a unit runs twice
+ *   R2  subrange_take: CAS range      relaxed  R4  split: a unit runs twice
  *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy
  *   waits for
  *                                              ever, or not at all
- *   R4  part_steal: CAS range         relaxed  R2  see R2
- *   R5  loop_open: store door         release  R20 a helper sees the loop before
- *   R7  loop_enter: CAS door          relaxed  R8  split: a helper is not counted
- *   R8  loop_shut: and door           acquire  R9  what helpers wrote is not seen; split: one comes in unseen
- *   R9  loop_help: door - 1           release  R8  see R8; split: the caller waits for ever
+ *   R4  subrange_steal: CAS range     relaxed  R2  see R2
+ *   R5  loop_open: store entry        release  R20 a helper sees the loop before
+ *   R7  loop_enter: CAS entry         relaxed  R8  split: a helper is not counted
+ *   R8  loop_shut: and entry          acquire  R9  what helpers wrote is not seen; split: one comes in unseen
+ *   R9  loop_help: entry - 1          release  R8  see R8; split: the caller waits for ever
  *   R10 loop_open: fence              sc       K3, T17, J20, R21  who could help sleeps and does not see the loop
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
  *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
- *   R14 loop_shut: load door          acquire  R9  see R8
+ *   R14 loop_shut: load entry         acquire  R9  see R8
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
  *   R16 loop_help: event + 1          release  R15 see R15
- *   R20 loop_find: load door          acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier
+ *   R20 loop_find: load entry         acquire  R5  what it calls, whose it is, and the loop above may be those of an earlier
  *                                                   use
  *   R21 loop_rest: fence              sc       R10, J15, J18  the caller sleeps beside a loop or a call that needs it
  *   R22 loop_rest: looks              -        R10 see R21
- *   R23 number_take: CAS taken        acquire  R24 the part is thought empty and what is left of it lost; split: two have it
+ *   R23 number_take: CAS taken        acquire  R24 the subrange is thought empty and what is left of it lost; split: two have it
  *   R24 number_give: taken - bit      release  R23 see R23; split: a number stays taken, or two have it
  *   R18 loop_of: store next           release  R19 as R11
  *   R19 loop_next: load next          acquire  R18 see R18
@@ -62,33 +62,34 @@
 #define NEST_MAX 4096u  /* loops inside loops that are followed: links of loops that have ended may lead in a circle */
 #define FEW_MAX 8u      /* and its workers and caller: units that are never the caller's alone */
 
-struct part {
+struct subrange {
     ATOMIC(uint64_t) range; /* units left: from | to << 32 */
     char apart[LINES_APART - sizeof(uint64_t)];
 };
 
-/* door: count of changes (32 bits) | highest number of a helper's part, so far (14) | SLEEPS | OPEN | helpers inside (16) */
-#define DOOR_INSIDE UINT64_C(0xffff)
-#define DOOR_OPEN UINT64_C(0x10000)
-#define DOOR_SLEEPS UINT64_C(0x20000) /* the caller */
-#define DOOR_PART UINT64_C(0x40000)
-#define DOOR_PARTS UINT64_C(0x3fff)
-#define DOOR_COUNT (UINT64_C(1) << 32)
+/* entry: count of changes (32 bits) | highest number of a helper's subrange, so far (14) | SLEEPS | OPEN | helpers inside
+ * (16) */
+#define ENTRY_INSIDE UINT64_C(0xffff)
+#define ENTRY_OPEN UINT64_C(0x10000)
+#define ENTRY_SLEEPS UINT64_C(0x20000) /* the caller */
+#define ENTRY_PART UINT64_C(0x40000)
+#define ENTRY_PARTS UINT64_C(0x3fff)
+#define ENTRY_COUNT (UINT64_C(1) << 32)
 
-/* A helper's way in is lines that its caller has just written, one after the other, and a scout reads the first again and
- * again. So what its caller writes before the door opens is written where it has changed alone (keep). */
+/* A helper's way in is lines that its caller has just written, one after the other, and a searcher reads the first again and
+ * again. So what its caller writes before the entry opens is written where it has changed alone (keep). */
 struct loop {
-    ATOMIC(uint64_t) door;
+    ATOMIC(uint64_t) entry;
     ATOMIC(uint64_t) taken;     /* a bit for each number that some helper has */
     ATOMIC(struct loop *) next; /* of the same seat, for loops inside this one's calls */
     ATOMIC(uint32_t) below;     /* of the seat's first: how many after it others need look at */
-    uint32_t parts;             /* how many */
+    uint32_t subranges;         /* how many */
     struct weft_worker *seat;
     struct loop *around; /* of the same seat, for loops around this one; or NULL */
     uint32_t depth;      /* of these */
     uint32_t was_below;  /* its caller's */
     uint32_t few;        /* as many units */
-    /* written by the caller before the door opens */
+    /* written by the caller before the entry opens */
     ALIGNED(CACHE_LINE) weft_range_fn body;
     void *context;
     size_t begin, count; /* indices */
@@ -108,7 +109,7 @@ struct loop {
     ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
     uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
     uint64_t key;                /* its kind, as cost.h has it */
-    ALIGNED(CACHE_LINE) struct part part[];
+    ALIGNED(CACHE_LINE) struct subrange subrange[];
 };
 
 static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
@@ -120,11 +121,11 @@ static struct loop *loop_next(const struct loop *loop, uint32_t *left) {
 static uint32_t loops_below(const struct loop *first) { return first == NULL ? 0 : load_rlx(&first->below); }
 
 /* Parts that may have something: the caller's and those of helpers, inside or gone. */
-INLINE uint32_t door_parts(uint64_t door) { return (uint32_t)(door / DOOR_PART & DOOR_PARTS) + 1; }
-/* The door when a helper has come in. */
-INLINE uint64_t door_after(const struct loop *loop, uint64_t door, uint32_t number) {
-    bool is_known = number == loop->parts || number < door_parts(door);
-    return (is_known ? door : (door & ~(DOOR_PARTS * DOOR_PART)) + number * DOOR_PART) + 1;
+INLINE uint32_t entry_subranges(uint64_t entry) { return (uint32_t)(entry / ENTRY_PART & ENTRY_PARTS) + 1; }
+/* The entry when a helper has come in. */
+INLINE uint64_t entry_after(const struct loop *loop, uint64_t entry, uint32_t number) {
+    bool is_known = number == loop->subranges || number < entry_subranges(entry);
+    return (is_known ? entry : (entry & ~(ENTRY_PARTS * ENTRY_PART)) + number * ENTRY_PART) + 1;
 }
 /* Leave the line that it stands in as it is where nothing changes. By the only thread that writes it then. */
 #define keep(field, v)                                                                                                      \
@@ -165,9 +166,9 @@ static void loop_call(struct loop *loop, struct weft_worker *seat, uint32_t from
     if (UNLIKELY(error != 0)) loop_fail(loop, from, error);
 }
 
-/* Takes a chunk from the front of the part. false: nothing is left that may run. */
-static bool part_take(struct loop *loop, struct part *part, uint64_t most, uint32_t *from, uint32_t *to) {
-    uint64_t range = load_rlx(&part->range);
+/* Takes a chunk from the front of the subrange. false: nothing is left that may run. */
+static bool subrange_take(struct loop *loop, struct subrange *subrange, uint64_t most, uint32_t *from, uint32_t *to) {
+    uint64_t range = load_rlx(&subrange->range);
     for (;;) {
         uint32_t left = range_left(range);
         *from = range_from(range);
@@ -177,27 +178,27 @@ static bool part_take(struct loop *loop, struct part *part, uint64_t most, uint3
             return false;
         }
         *to = *from + (uint32_t)max_u64(min_u64(left / CHUNK_PART, most), 1);
-        if (cas_rlx(R2, &part->range, &range, range_make(*to, range_to(range)))) return true;
+        if (cas_rlx(R2, &subrange->range, &range, range_make(*to, range_to(range)))) return true;
     }
 }
 
 /* Moves the upper half of the fullest other part to this one. false: there is none. */
-static bool part_steal(struct loop *loop, struct part *part) {
+static bool subrange_steal(struct loop *loop, struct subrange *subrange) {
     for (;;) {
-        struct part *fullest = NULL;
+        struct subrange *fullest = NULL;
         uint64_t most = 0;
-        uint32_t parts = door_parts(load_rlx(&loop->door));
-        for (uint32_t i = 0; i < parts; i++) {
-            uint64_t range = load_rlx(&loop->part[i].range);
-            if (&loop->part[i] == part || range_left(range) <= range_left(most)) continue;
+        uint32_t subranges = entry_subranges(load_rlx(&loop->entry));
+        for (uint32_t i = 0; i < subranges; i++) {
+            uint64_t range = load_rlx(&loop->subrange[i].range);
+            if (&loop->subrange[i] == subrange || range_left(range) <= range_left(most)) continue;
             if (range_from(range) >= load_rlx(&loop->failed_at)) continue;
-            fullest = &loop->part[i];
+            fullest = &loop->subrange[i];
             most = range;
         }
         if (fullest == NULL || load_rlx(&loop->is_cut)) return false;
         uint32_t middle = range_from(most) + range_left(most) / 2;
         if (!cas_rlx(R4, &fullest->range, &most, range_make(range_from(most), middle))) continue;
-        store_rlx(&part->range, range_make(middle, range_to(most)));
+        store_rlx(&subrange->range, range_make(middle, range_to(most)));
         return true;
     }
 }
@@ -207,7 +208,7 @@ static bool is_past(uint64_t until_ns) { return UNLIKELY(until_ns != 0) && os_no
 static void loop_wake(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     struct park_view view = park_look(&seat->pool->park);
-    if (view.parked > 0 || view.dozing) {
+    if (view.parked > 0 || view.polling) {
         worker_wake(seat);
     } else {
         bool is_below = forks_of(seat)->running != NULL || load_rlx(&loop->above) != NULL;
@@ -223,9 +224,9 @@ static NOINLINE void loop_pay(struct loop *loop) {
     loop_wake(loop);
 }
 
-/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the part, which is the
+/* Runs chunks while there are any. Returns how many units. Past that time what is left stays in the subrange, which is the
  * loop's, for others, at last the caller. */
-static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct part *part, uint64_t until_ns) {
+static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct subrange *subrange, uint64_t until_ns) {
     uint32_t from;
     uint32_t to;
     uint64_t units = 0;
@@ -233,26 +234,26 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct p
     uint64_t limit = loop->chunk_max == 0 ? UINT32_MAX : loop->chunk_max;
     uint64_t most = loop->chunk_max == 0 || owes ? 1 : limit;
     do {
-        while (part_take(loop, part, most, &from, &to)) {
+        while (subrange_take(loop, subrange, most, &from, &to)) {
             most = min_u64(most * 2, limit);
             loop_call(loop, seat, from, to);
             units += to - from;
             if (UNLIKELY(owes) && loop->owes_since != 0) loop_pay(loop);
             if (is_past(until_ns)) return units;
         }
-    } while (!is_past(until_ns) && part_steal(loop, part));
+    } while (!is_past(until_ns) && subrange_steal(loop, subrange));
     return units;
 }
 
 /* ---- helping ------------------------------------------------------------------------------------------------------ */
 
-static bool loop_has_more(const struct loop *loop, uint64_t door) {
-    if ((door & DOOR_OPEN) == 0) return false;
+static bool loop_has_more(const struct loop *loop, uint64_t entry) {
+    if ((entry & ENTRY_OPEN) == 0) return false;
     if (load_rlx(&loop->is_cut)) return false;
-    uint32_t parts = door_parts(door);
+    uint32_t subranges = entry_subranges(entry);
     uint32_t failed_at = load_rlx(&loop->failed_at);
-    for (uint32_t i = 0; i < parts; i++) {
-        uint64_t range = load_rlx(&loop->part[i].range);
+    for (uint32_t i = 0; i < subranges; i++) {
+        uint64_t range = load_rlx(&loop->subrange[i].range);
         if (range_left(range) > 0 && range_from(range) < failed_at) return true;
     }
     return false;
@@ -265,35 +266,35 @@ bool loops_are_open(const weft_pool *pool) {
         if (seat == NULL) continue;
         const struct loop *loop = loop_first(seat);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left))
-            if (loop_has_more(loop, load_rlx(&loop->door))) return true;
+            if (loop_has_more(loop, load_rlx(&loop->entry))) return true;
     }
     return false;
 }
 
-/* A number from 1 on that no other helper has; loop->parts: there is none. */
+/* A number from 1 on that no other helper has; loop->subranges: there is none. */
 static uint32_t number_take(struct loop *loop) {
-    uint64_t all = UINT64_MAX >> (PARTS_MAX - loop->parts) & ~UINT64_C(1);
+    uint64_t all = UINT64_MAX >> (PARTS_MAX - loop->subranges) & ~UINT64_C(1);
     uint64_t taken = load_rlx(&loop->taken);
     while ((all & ~taken) != 0) {
         uint32_t number = (uint32_t)__builtin_ctzll(all & ~taken);
         if (cas_acq(R23, &loop->taken, &taken, taken | UINT64_C(1) << number)) return number;
     }
-    return loop->parts;
+    return loop->subranges;
 }
 static void number_give(struct loop *loop, uint32_t number) {
-    if (number < loop->parts) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
+    if (number < loop->subranges) add_rel(R24, &loop->taken, -(UINT64_C(1) << number));
 }
 
-/* As the helper of that number, loop->parts without one. 0: the door is no longer as it was found, or the helper `leaves`
- * and there is no number. */
-static uint32_t loop_enter(struct loop *loop, uint64_t door, bool leaves) {
-    uint64_t count = door / DOOR_COUNT;
-    prefetch_write(&loop->part[0]); /* this line and its own come while it waits for the door's */
+/* As the helper of that number, loop->subranges without one. 0: the entry is no longer as it was found, or the helper
+ * `leaves` and there is no number. */
+static uint32_t loop_enter(struct loop *loop, uint64_t entry, bool leaves) {
+    uint64_t count = entry / ENTRY_COUNT;
+    prefetch_write(&loop->subrange[0]); /* this line and its own come while it waits for the entry's */
     uint32_t number = number_take(loop);
-    if (number < loop->parts) prefetch_write(&loop->part[number]);
-    if (leaves && number == loop->parts) return 0;
-    while ((door & DOOR_OPEN) != 0 && door / DOOR_COUNT == count)
-        if (cas_rlx(R7, &loop->door, &door, door_after(loop, door, number))) return number;
+    if (number < loop->subranges) prefetch_write(&loop->subrange[number]);
+    if (leaves && number == loop->subranges) return 0;
+    while ((entry & ENTRY_OPEN) != 0 && entry / ENTRY_COUNT == count)
+        if (cas_rlx(R7, &loop->entry, &entry, entry_after(loop, entry, number))) return number;
     number_give(loop, number);
     return 0;
 }
@@ -306,11 +307,11 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
         if (other == NULL) continue;
         struct loop *loop = loop_first(other);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
-            uint64_t door = load_acq(R20, &loop->door);
-            if (!loop_has_more(loop, door)) continue; /* first: whose it is may be a long way up */
+            uint64_t entry = load_acq(R20, &loop->entry);
+            if (!loop_has_more(loop, entry)) continue; /* first: whose it is may be a long way up */
             if (filter != NULL && !filter->accepts(filter->context, loop)) continue;
             bool leaves = filter != NULL && filter->leaves;
-            uint32_t number = loop_enter(loop, door, leaves);
+            uint32_t number = loop_enter(loop, entry, leaves);
             *found = loop;
             if (number != 0) return number;
         }
@@ -360,16 +361,17 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
     seat->in_loop = loop;
-    struct part own;
+    struct subrange own;
     store_rlx(&own.range, 0);
-    ASSERT(number < loop->parts || until_ns == 0);
-    struct part *part = number < loop->parts ? &loop->part[number] : &own;
-    if (range_left(load_rlx(&part->range)) > 0 || part_steal(loop, part)) loop_share(loop, seat, part, until_ns);
+    ASSERT(number < loop->subranges || until_ns == 0);
+    struct subrange *subrange = number < loop->subranges ? &loop->subrange[number] : &own;
+    if (range_left(load_rlx(&subrange->range)) > 0 || subrange_steal(loop, subrange))
+        loop_share(loop, seat, subrange, until_ns);
     trace_end(seat, TRACE_HELP_LOOP, start, loop->function);
     worker_flush(seat);
     frame_pop(seat);
     number_give(loop, number);
-    if ((add_rel(R9, &loop->door, UINT64_MAX) & (DOOR_SLEEPS | DOOR_INSIDE)) != (DOOR_SLEEPS | 1)) return;
+    if ((add_rel(R9, &loop->entry, UINT64_MAX) & (ENTRY_SLEEPS | ENTRY_INSIDE)) != (ENTRY_SLEEPS | 1)) return;
     add_rel(R16, &caller->wait_event, 1);
     os_wake(&caller->wait_event, INT32_MAX);
 }
@@ -403,12 +405,12 @@ static struct loop *loop_of(struct weft_worker *seat) {
     struct loop *around = patterns_of(seat)->loop;
     struct loop *loop = around == NULL ? load_rlx(&patterns_of(seat)->loops) : load_rlx(&around->next);
     if (loop != NULL) return loop;
-    uint32_t parts = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
-    loop = store_get(&seat->pool->store, sizeof *loop + parts * sizeof(struct part));
+    uint32_t subranges = (uint32_t)min_u64(load_rlx(&seat->pool->workers) + 1, PARTS_MAX);
+    loop = store_get(&seat->pool->store, sizeof *loop + subranges * sizeof(struct subrange));
     if (loop == NULL) return NULL;
     loop->seat = seat;
-    loop->parts = parts;
-    loop->few = (uint32_t)min_u64(parts, FEW_MAX);
+    loop->subranges = subranges;
+    loop->few = (uint32_t)min_u64(subranges, FEW_MAX);
     loop->around = around;
     loop->depth = around == NULL ? 0 : around->depth + 1;
     if (around == NULL)
@@ -434,23 +436,23 @@ static bool loop_is_worth_a_wake(struct weft_worker *seat, uint64_t ticks) {
 static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
-    bool has_more = range_left(load_rlx(&loop->part[0].range)) > 0;
-    uint64_t open = load_rlx(&seat->in_background) || !has_more ? 0 : DOOR_OPEN;
-    uint64_t door = load_rlx(&loop->door); /* as the last use left it */
-    uint32_t used = door_parts(door);
+    bool has_more = range_left(load_rlx(&loop->subrange[0].range)) > 0;
+    uint64_t open = load_rlx(&seat->in_background) || !has_more ? 0 : ENTRY_OPEN;
+    uint64_t entry = load_rlx(&loop->entry); /* as the last use left it */
+    uint32_t used = entry_subranges(entry);
     struct loop *first = load_rlx(&patterns_of(seat)->loops);
     keep(loop->owes_since, 0);
     keep(loop->was_below, load_rlx(&first->below));
     if (loop != first) store_rlx(&first->below, loop->depth);
     for (uint32_t i = 1; i < used; i++)
-        if (range_left(load_rlx(&loop->part[i].range)) > 0) store_rlx(&loop->part[i].range, 0);
+        if (range_left(load_rlx(&loop->subrange[i].range)) > 0) store_rlx(&loop->subrange[i].range, 0);
     keep_rlx(&loop->position, fork_position(seat));
-    store_rel(R5, &loop->door, (door / DOOR_COUNT + 1) * DOOR_COUNT | open);
+    store_rel(R5, &loop->entry, (entry / ENTRY_COUNT + 1) * ENTRY_COUNT | open);
     fence_sc(R10);
     if (open == 0) return;
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    if (view.scouts > 0) return;
+    if (view.searchers > 0) return;
     if (loop_is_worth_a_wake(seat, ticks))
         loop_wake(loop);
     else
@@ -462,7 +464,7 @@ static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
     struct weft_worker *seat = loop->seat;
     bool has_help = false;
     uint32_t event = load_acq(R15, &seat->wait_event);
-    if ((or_rlx(&loop->door, DOOR_SLEEPS) & DOOR_INSIDE) == 0) return false;
+    if ((or_rlx(&loop->entry, ENTRY_SLEEPS) & ENTRY_INSIDE) == 0) return false;
     store_rlx(&seat->wait_helps, helps ? WEFT_HELP_BELOW + 1 : 0);
     add_rlx(&seat->pool->park.word[0].helpers, helps);
     fence_sc(R21);
@@ -475,7 +477,7 @@ static bool loop_rest(struct loop *loop, bool helps, struct fork_help *help) {
 }
 
 /* The caller waits until all have left that were inside at `start` (ticks). */
-static NOINLINE void loop_await(struct loop *loop, uint64_t door, uint64_t start) {
+static NOINLINE void loop_await(struct loop *loop, uint64_t entry, uint64_t start) {
     struct weft_worker *seat = loop->seat;
     bool helps = seat->is_worker || seat->pool->helps;
     struct fork_help help;
@@ -486,23 +488,23 @@ static NOINLINE void loop_await(struct loop *loop, uint64_t door, uint64_t start
         bool force = now - asked >= seat->pool->patience_ticks;
         if (force) asked = now;
         bool has_help = helps && loop_find_inside(loop, force, &help);
-        bool spins = now - start < real_spin_ticks(seat);
+        bool spins = now - start < realtime_spin_ticks(seat);
         os_take_turns(&turn);
         if (!has_help && spins)
             os_pause();
         else if (!has_help)
             has_help = loop_rest(loop, helps, &help);
         if (has_help) fork_help_run(seat, &help, 0);
-        door = load_acq(R14, &loop->door);
-    } while ((door & DOOR_INSIDE) != 0);
+        entry = load_acq(R14, &loop->entry);
+    } while ((entry & ENTRY_INSIDE) != 0);
     count_up(&seat->spin_ticks, min_u64(os_ticks() - start, load_rlx(&seat->pool->spin_now)));
-    if ((door & DOOR_SLEEPS) != 0) store_rlx(&loop->door, door & ~DOOR_SLEEPS);
+    if ((entry & ENTRY_SLEEPS) != 0) store_rlx(&loop->entry, entry & ~ENTRY_SLEEPS);
 }
 
 /* Lets nobody in any more, and waits until all have left. `start`: ticks. */
 static void loop_shut(struct loop *loop, uint64_t start) {
-    uint64_t door = and_acq(R8, &loop->door, ~DOOR_OPEN);
-    if ((door & DOOR_INSIDE) != 0) loop_await(loop, door, start);
+    uint64_t entry = and_acq(R8, &loop->entry, ~ENTRY_OPEN);
+    if ((entry & ENTRY_INSIDE) != 0) loop_await(loop, entry, start);
     if (loop->depth > 0) store_rlx(&load_rlx(&patterns_of(loop->seat)->loops)->below, loop->was_below);
 }
 
@@ -521,11 +523,12 @@ static void loop_together(struct loop *loop, uint32_t from) {
     bool is_known = ticks != UINT64_MAX;
     uint64_t most = max_u64(CHUNK_NS * loop->seat->pool->ticks_per_us / 1000 / unit_ticks, 1);
     /* nobody else can have taken these; one, where nobody may come, and then the body turns out to take longer */
-    bool is_long = is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).scouts > 0);
+    bool is_long =
+        is_known && (ticks >= cost_long_ticks(loop->seat->pool) || park_look(&loop->seat->pool->park).searchers > 0);
     uint64_t first = is_long ? max_u64(min_u64((loop->units - from) / FIRST_PART, most), 1) : 1;
     uint32_t to = from + (uint32_t)first;
     keep(loop->chunk_max, is_known ? (uint32_t)min_u64(most, UINT32_MAX) : 0);
-    store_rlx(&loop->part[0].range, range_make(to, loop->units));
+    store_rlx(&loop->subrange[0].range, range_make(to, loop->units));
     uint64_t start = os_ticks();
     uint64_t traced = trace_begin(loop->seat);
     loop_open(loop, ticks);
@@ -533,13 +536,14 @@ static void loop_together(struct loop *loop, uint32_t from) {
     loop->seat->in_loop = loop;
     loop_call(loop, loop->seat, from, to);
     if (UNLIKELY(loop->owes_since != 0)) loop_pay(loop);
-    uint64_t units = first + loop_share(loop, loop->seat, &loop->part[0], 0);
+    uint64_t units = first + loop_share(loop, loop->seat, &loop->subrange[0], 0);
     loop->seat->in_loop = outer;
     uint64_t end = os_ticks();
     cost_learn(loop->seat, loop->key, end - start, min_u64(units * loop->unit, loop->count), loop->count);
     loop_shut(loop, end);
     loop->seat->in_loop = loop;
-    if (part_steal(loop, &loop->part[0])) loop_share(loop, loop->seat, &loop->part[0], 0); /* who left may have left some */
+    if (subrange_steal(loop, &loop->subrange[0]))
+        loop_share(loop, loop->seat, &loop->subrange[0], 0); /* who left may have left some */
     loop->seat->in_loop = outer;
     trace_end(loop->seat, TRACE_LOOP, traced, loop->function);
     end = os_ticks();

@@ -7,7 +7,7 @@
 /* Has somebody a loop with more to do than its helpers have begun? Any thread. */
 bool loops_are_open(const weft_pool *pool);
 
-/* Whose loops to help with: those it accepts. It is asked while the door stands open that the finder then enters, else in
+/* Whose loops to help with: those it accepts. It is asked while the entry stands open that the finder then enters, else in
  * vain. */
 struct loop_filter {
     bool (*accepts)(const void *context, const struct loop *loop);

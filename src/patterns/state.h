@@ -5,26 +5,26 @@
 #include "patterns/patterns.h"
 
 /* The forked calls of a seat (fork.c). Only `offer` is written by other threads too. */
-struct fork_span;
+struct fork_chunk;
 struct fork_call;
 struct forks {
-    ATOMIC(struct fork_span *) first;   /* its chain of spans; or NULL */
-    ATOMIC(struct fork_span *) current; /* where its thread forks; NULL: nowhere */
-    ATOMIC(uint64_t) offer;             /* counts changes; odd: anybody may take the call of offered_place */
-    ATOMIC(weft_place *) offered_place; /* written before the offer; so the next */
-    ATOMIC(weft_fork_fn) offered_fn;    /* the call's */
-    ATOMIC(weft_place *) waits_for;     /* its thread waits in the join of this place, or NULL */
-    ATOMIC(uint32_t) sleeps;            /* asleep there, and could help */
-    uint32_t taken;                     /* calls its thread has taken */
-    struct fork_call *running;          /* the one it runs, or NULL */
+    ATOMIC(struct fork_chunk *) first;     /* its chain of chunks; or NULL */
+    ATOMIC(struct fork_chunk *) current;   /* where its thread forks; NULL: nowhere */
+    ATOMIC(uint64_t) offer;                /* counts changes; odd: anybody may take the call of offered_slot */
+    ATOMIC(weft_fork_slot *) offered_slot; /* written before the offer; so the next */
+    ATOMIC(weft_fork_fn) offered_fn;       /* the call's */
+    ATOMIC(weft_fork_slot *) waits_for;    /* its thread waits in the join of this slot, or NULL */
+    ATOMIC(uint32_t) sleeps;               /* asleep there, and could help */
+    uint32_t taken;                        /* calls its thread has taken */
+    struct fork_call *running;             /* the one it runs, or NULL */
 };
 
 /* Calls that a thief has opened one after the other, as far as it is in them (fork.c). */
-struct fork_row {
+struct fork_batch {
     const struct weft_worker *owner; /* or NULL */
-    weft_place *last;                /* that it has taken */
+    weft_fork_slot *last;            /* that it has taken */
     uint32_t left;                   /* after that */
-    uint32_t size;                   /* of the next row */
+    uint32_t size;                   /* of the next batch */
 };
 
 /* How long loops took (cost.c): those of a body at a site, and those of a body that were the first at theirs. */
@@ -48,10 +48,10 @@ struct loop_cost {
 struct patterns_seat {
     struct forks forks;          /* as it says: takers and askers */
     ATOMIC(struct loop *) loops; /* one for each depth; never shortened. Read by helpers */
-    ALIGNED(CACHE_LINE) struct fork_row row;
+    ALIGNED(CACHE_LINE) struct fork_batch batch;
     struct loop *loop; /* the innermost one that it calls, or NULL */
     uint32_t loops_alone;
-    uint64_t loop_end; /* ticks: when its last loop with an open door ended */
+    uint64_t loop_end; /* ticks: when its last loop with an open entry ended */
     uint64_t loop_row; /* ticks: how long short loops, one close after the other, have run without help */
     struct loop_cost loop_costs[LOOP_COSTS];
     struct loop_body loop_bodies[LOOP_BODIES];

@@ -1,29 +1,29 @@
 /* expect.c: see expect.h.
  *
- * Learning: if each of the last gaps between beats is about a multiple of their median, that is the period. Then the
- * pattern is on trial: it must foretell some beats before anybody gets up for it; more after each pattern that did not
- * last, so that chance patterns in irregular work cost little.
+ * Learning: if each of the last gaps between arrivals is about a multiple of their median, that is the period. Then the
+ * pattern is on probation: it must foretell some arrivals before anybody gets up for it; more after each pattern that did
+ * not last, so that chance patterns in irregular work cost little.
  *
- * Following: the next beat is expected one period after the last one, or on a grid that follows the beats slowly: the
+ * Following: the next arrival is expected one period after the last one, or on a grid that follows the arrivals slowly: the
  * first suits jitter that adds up, the second jitter around a clock's ticks. Which of them was nearer lately is believed;
- * but one gets up for the other where that is a little earlier, for a single late beat moves the first. The grid is a
+ * but one gets up for the other where that is a little earlier, for a single late arrival moves the first. The grid is a
  * tracking filter of second order: a part of the error moves the grid, a smaller one the period, so it follows drift.
  *
- * Two beats in a row that do not fit the grid but each other move it there: the pattern has jumped.
+ * Two arrivals in a row that do not fit the grid but each other move it there: the pattern has jumped.
  *
- * Stopping: after a few looks in vain in a row nobody gets up until some beats have come again. What passed while nobody
- * looked tells nothing. After too many beats that fit nothing the pattern is forgotten. */
+ * Stopping: after a few looks in vain in a row nobody gets up until some arrivals have come again. What passed while nobody
+ * looked tells nothing. After too many arrivals that fit nothing the pattern is forgotten. */
 #include "predict/expect.h"
 
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
 #define PERIOD_MAX 1000000000u /* ns */
 #define MULTIPLE_MAX 8u        /* periods in a gap */
-#define VAIN_MAX 3u            /* looks in a row; beats that passed while nobody looked tell nothing, */
+#define VAIN_MAX 3u            /* looks in a row; arrivals that passed while nobody looked tell nothing, */
 #define MISSED_MAX 64u         /* until they are so many */
 #define SKIPS_MAX 4u           /* then the period has become longer */
-#define STRAYS_MAX 6u          /* a stray counts two, a beat that may be late one; a beat in its place takes one off */
-#define TRIAL_MIN 2u
-#define TRIAL_MAX 64u
+#define STRAYS_MAX 6u          /* a stray counts two, a arrival that may be late one; a arrival in its place takes one off */
+#define PROBATION_MIN 2u
+#define PROBATION_MAX 64u
 #define OFF_MARGIN 5000u /* ns */
 #define DOUBT_MAX 60000u /* ns: so much earlier it gets up where the two expectations differ */
 #define LEAD_MIN 10000u  /* ns */
@@ -34,13 +34,13 @@
 #define EARLY_MOST_MAX 90000u
 #define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
-#define HOLD_USUAL 150000u /* ns: it costs little, for most beats come */
+#define HOLD_USUAL 150000u /* ns: it costs little, for most arrivals come */
 #define HOLD_MAX 300000u
 #define HOLD_TOLD 200000u             /* ns: weft.h says so */
-#define REACH_TOLD 400000u            /* ns: a beat farther from the moment told is another */
-#define STEP_UP 16000u                /* ns: the beat found it asleep */
+#define REACH_TOLD 400000u            /* ns: a arrival farther from the moment told is another */
+#define STEP_UP 16000u                /* ns: the arrival found it asleep */
 #define STEP_DOWN 400u                /* ns: it was in time, and earlier than it must be */
-#define HOLD_STEP 50u                 /* ns: back to the usual; a late beat in a hundred is waited for */
+#define HOLD_STEP 50u                 /* ns: back to the usual; a late arrival in a hundred is waited for */
 #define SPENT_SPAN UINT64_C(50000000) /* ns: the budget is kept over spans about that long */
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -80,12 +80,12 @@ static void learn(struct expect *expect) {
     expect->skips = 0;
     expect->off_grid = expect->off_last = expect->period / 32;
     expect->is_stray = false;
-    expect->trial_next = (uint32_t)max_u64(expect->trial_next, TRIAL_MIN);
-    expect->trial = expect->trial_next;
+    expect->probation_next = (uint32_t)max_u64(expect->probation_next, PROBATION_MIN);
+    expect->probation = expect->probation_next;
 }
 
 static void distrust(struct expect *expect) {
-    expect->trial_next = (uint32_t)min_u64(max_u64(UINT64_C(2) * expect->trial_next, TRIAL_MIN), TRIAL_MAX);
+    expect->probation_next = (uint32_t)min_u64(max_u64(UINT64_C(2) * expect->probation_next, PROBATION_MIN), PROBATION_MAX);
 }
 
 static void forget(struct expect *expect) {
@@ -96,7 +96,7 @@ static void forget(struct expect *expect) {
 
 /* ---- following ---------------------------------------------------------------------------------------------------- */
 
-/* The beat was `multiple` periods after the grid's last; so many were seen not to come since. What is far off moves the
+/* The arrival was `multiple` periods after the grid's last; so many were seen not to come since. What is far off moves the
  * grid no more than what is usual. */
 static void follow(struct expect *expect, uint64_t when, uint64_t multiple, uint32_t seen) {
     uint64_t grid = expect->grid + multiple * expect->period;
@@ -118,12 +118,12 @@ static void follow(struct expect *expect, uint64_t when, uint64_t multiple, uint
     else if (seen >= min_u64(multiple - 1, VAIN_MAX)) /* the others may have come, while the thread had no CPU */
         expect->skips++;
     if (expect->strays > 0) expect->strays--;
-    if (expect->trial > 0) expect->trial--;
-    if (expect->trial == 0 && expect->trial_next > TRIAL_MIN) expect->trial_next--;
+    if (expect->probation > 0) expect->probation--;
+    if (expect->probation == 0 && expect->probation_next > PROBATION_MIN) expect->probation_next--;
 }
 
-/* Where the beat is expected that is `multiple` periods after the last. */
-static uint64_t next_beat(const struct expect *expect, uint64_t multiple) {
+/* Where the arrival is expected that is `multiple` periods after the last. */
+static uint64_t next_arrival(const struct expect *expect, uint64_t multiple) {
     bool by_last = expect->off_last < expect->off_grid && !expect->is_stray;
     return (by_last ? expect->last : expect->grid) + multiple * expect->period;
 }
@@ -131,7 +131,7 @@ static uint64_t next_beat(const struct expect *expect, uint64_t multiple) {
 /* How much earlier it might come. */
 static uint64_t doubt(const struct expect *expect) {
     uint64_t least = min_u64(expect->last, expect->grid);
-    return min_u64(next_beat(expect, 0) - least, DOUBT_MAX);
+    return min_u64(next_arrival(expect, 0) - least, DOUBT_MAX);
 }
 
 static void look_longer(struct expect *expect) { expect->hold = min_u64(expect->hold + STEP_UP, HOLD_MAX); }
@@ -141,7 +141,7 @@ static uint64_t early_most(const struct expect *expect) {
     return min_u64(max_u64(expect->period / EARLY_PART, EARLY_MOST_MIN), EARLY_MOST_MAX);
 }
 
-/* Was it in time for the beat that was expected at `moment`? Gets up earlier the next times, or looks longer. */
+/* Was it in time for the arrival that was expected at `moment`? Gets up earlier the next times, or looks longer. */
 static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool was_ready) {
     bool is_late = when > moment + expect->hold;
     if (is_late)
@@ -157,12 +157,12 @@ static void adapt(struct expect *expect, uint64_t when, uint64_t moment, bool wa
         expect->lead = min_u64(expect->lead + STEP_UP, LEAD_MAX);
 }
 
-/* Is it the beat that somebody told and gets up for? */
-static bool is_told_beat(const struct expect *expect, uint64_t when) {
+/* Is it the arrival that somebody told and gets up for? */
+static bool is_told_arrival(const struct expect *expect, uint64_t when) {
     return expect->planned != 0 && expect->planned == expect->told && distance(when, expect->told) <= REACH_TOLD;
 }
 
-/* Is it whole periods after the last beat, which did not fit the grid either? */
+/* Is it whole periods after the last arrival, which did not fit the grid either? */
 static bool has_jumped(const struct expect *expect, uint64_t when) {
     if (!expect->is_stray) return false;
     uint64_t since = when - expect->last;
@@ -170,19 +170,19 @@ static bool has_jumped(const struct expect *expect, uint64_t when) {
     return multiple != 0 && multiple <= MULTIPLE_MAX && distance(since, multiple * expect->period) <= expect->period / 8;
 }
 
-/* Where does the beat stand in the pattern? */
+/* Where does the arrival stand in the pattern? */
 static void compare(struct expect *expect, uint64_t when, bool was_ready, uint32_t seen) {
     uint64_t since = when > expect->grid ? when - expect->grid : 0;
     uint64_t multiple = (since + expect->period / 2) / expect->period;
     bool fits = multiple != 0 && distance(since, multiple * expect->period) <= expect->period / 4;
     if (fits) {
-        if (expect->planned != 0) adapt(expect, when, next_beat(expect, multiple), was_ready);
+        if (expect->planned != 0) adapt(expect, when, next_arrival(expect, multiple), was_ready);
         if (expect->is_late) look_longer(expect);
         follow(expect, when, multiple, seen);
     } else if (has_jumped(expect, when)) {
         expect->grid = when;
         expect->missed = 0;
-        if (expect->trial > 0) expect->trial--;
+        if (expect->probation > 0) expect->probation--;
         fits = true;
     } else if ((expect->strays += since > expect->period ? 1 : 2) > STRAYS_MAX) {
         forget(expect);
@@ -191,12 +191,12 @@ static void compare(struct expect *expect, uint64_t when, bool was_ready, uint32
     expect->is_late = !fits && since > expect->period;
 }
 
-void expect_beat(struct expect *expect, uint64_t when, bool was_ready) {
+void expect_arrival(struct expect *expect, uint64_t when, bool was_ready) {
     if (when <= expect->last) return;
     uint32_t seen = expect->seen;
     expect->vain = expect->seen = 0;
     if (expect->last != 0) expect->gaps[expect->gap_count++ % EXPECT_KEPT] = when - expect->last;
-    if (is_told_beat(expect, when)) {
+    if (is_told_arrival(expect, when)) {
         adapt(expect, when, expect->told, was_ready);
         expect->obeyed = expect->told;
         expect->planned = 0;
@@ -222,50 +222,50 @@ static void spend_less(struct expect *expect, uint64_t step) {
     expect->hold = max_u64(expect->hold - min_u64(step, expect->hold), HOLD_MIN);
 }
 
-/* The beat that the pattern foretells; 0: none. */
-static uint64_t learned_beat(struct expect *expect, uint64_t now) {
+/* The arrival that the pattern foretells; 0: none. */
+static uint64_t learned_arrival(struct expect *expect, uint64_t now) {
     if (expect->period == 0) return 0;
-    uint64_t begun = next_beat(expect, 0) + expect->hold;
+    uint64_t begun = next_arrival(expect, 0) + expect->hold;
     uint64_t passed = now > begun ? (now - begun) / expect->period : 0;
     if (passed > expect->missed) expect->missed = passed;
     bool was_paused = expect->is_paused;
     expect->is_paused = expect->vain >= VAIN_MAX || expect->missed >= MISSED_MAX;
     if (expect->is_paused && !was_paused) {
-        if (expect->trial > 0) distrust(expect);
-        expect->trial = expect->trial_next - 1; /* the next beat is one already */
+        if (expect->probation > 0) distrust(expect);
+        expect->probation = expect->probation_next - 1; /* the next arrival is one already */
     }
-    if (expect->is_paused || expect->trial > 0) return 0;
-    uint64_t beat = next_beat(expect, expect->missed + 1);
+    if (expect->is_paused || expect->probation > 0) return 0;
+    uint64_t arrival = next_arrival(expect, expect->missed + 1);
     uint64_t jumped = expect->last + expect->period;
-    return expect->is_stray && jumped + expect->hold > now ? min_u64(beat, jumped) : beat;
+    return expect->is_stray && jumped + expect->hold > now ? min_u64(arrival, jumped) : arrival;
 }
 
-static uint64_t told_beat(const struct expect *expect, uint64_t now) {
+static uint64_t told_arrival(const struct expect *expect, uint64_t now) {
     return expect->told > now && expect->told != expect->obeyed ? expect->told : 0;
 }
 
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent) {
     if (expect->lead == 0) expect->lead = LEAD_FIRST;
     if (expect->hold == 0) expect->hold = HOLD_USUAL;
-    uint64_t told = told_beat(expect, now);
-    uint64_t beat = told != 0 ? told : learned_beat(expect, now);
+    uint64_t told = told_arrival(expect, now);
+    uint64_t arrival = told != 0 ? told : learned_arrival(expect, now);
     expect->planned = 0;
-    if (beat == 0 || percent == 0) return (struct expect_plan){0, 0};
+    if (arrival == 0 || percent == 0) return (struct expect_plan){0, 0};
     if (!may_spend(expect, now, percent)) {
         spend_less(expect, STEP_UP / 2);
         return (struct expect_plan){0, 0};
     }
     if (!may_spend(expect, now, percent - percent / 8)) spend_less(expect, STEP_UP / 8);
-    expect->planned = beat;
+    expect->planned = arrival;
     uint64_t hold = told != 0 ? HOLD_TOLD : expect->hold;
     uint64_t lead = expect->lead + (told != 0 ? 0 : doubt(expect));
-    return (struct expect_plan){beat - min_u64(lead, beat - 1), beat + min_u64(hold, UINT64_MAX - beat)};
+    return (struct expect_plan){arrival - min_u64(lead, arrival - 1), arrival + min_u64(hold, UINT64_MAX - arrival)};
 }
 
 void expect_tell(struct expect *expect, uint64_t when) { expect->told = when; }
 
-void expect_pass(struct expect *expect, uint32_t beats) {
-    expect->trial = (uint32_t)max_u64(expect->trial, beats);
+void expect_pass(struct expect *expect, uint32_t arrivals) {
+    expect->probation = (uint32_t)max_u64(expect->probation, arrivals);
     expect->obeyed = expect->told;
 }
 
@@ -273,7 +273,7 @@ void expect_looked(struct expect *expect, uint64_t woke, uint64_t now) {
     uint64_t over = max_u64(expect->planned + HOLD_MAX, woke); /* after that it was stopped, not looking */
     expect->spent += min_u64(now, over) - woke;
     expect->woke = woke;
-    expect->vain++; /* if the beat came, that is told next */
+    expect->vain++; /* if the arrival came, that is told next */
     if (woke <= expect->planned && now >= expect->planned + expect->hold) expect->seen++;
     if (expect->planned == expect->told) expect->obeyed = expect->told;
 }

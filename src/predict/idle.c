@@ -1,9 +1,9 @@
-/* idle.c: what a worker does that has nothing to run: it dozes, so that others may sleep; it gets up ahead of work that it
+/* idle.c: what a worker does that has nothing to run: it polls, so that others may sleep; it gets up ahead of work that it
  * expects; and it learns what a wake costs.
  *
- * Tiny tasks: the dozer looks around every DOZE_NS, so a submitter need not wake anybody as long as another worker runs.
+ * Tiny tasks: the poller looks around every POLL_NS, so a submitter need not wake anybody as long as another worker runs.
  *
- * More workers than CPUs: where tasks are brief, no more are woken than there are CPUs, as long as another one dozes: the
+ * More workers than CPUs: where tasks are short, no more are woken than there are CPUs, as long as another one polls: the
  * guard. It looks around every GUARD_NS, or two, and gets up should nothing have moved, or a CPU be free: tasks may
  * block, or wait for each other. Where that happens again and again, as many are woken as if tasks were long, until
  * nothing has happened for a while. A guard that has nothing to guard, for nothing has begun and nothing is queued,
@@ -12,8 +12,8 @@
  * Getting up: each worker learns by itself when work comes to it (expect.c): from wakes that end a sleep, by the moment at
  * which they were sent, and from work that it sees while it looks out. The first parked is woken first, so in bursts of k
  * tasks k workers learn the period, and no others. A worker that expects work parks with a deadline, gets up a little
- * earlier than needed, counts as a scout, so that nobody needs to be woken, and looks out until the beat comes or should
- * have come.
+ * earlier than needed, counts as a searcher, so that nobody needs to be woken, and looks out until the arrival comes or
+ * should have come.
  *
  * A short loop wakes nobody, so no worker learns when it recurs: its caller does (ready_recur), and tells the first worker.
  *
@@ -26,37 +26,38 @@
  * that one looks around, finds nothing and is the last to park in turn. The first comes after a long sleep, wherever the
  * system starts who is woken; then some at once and some after a sleep between, with each worker on a CPU, so that they
  * show wakes from another. Programs that end before, or never pause, see nothing of it; whoever sets the spin time by
- * hand has no use for it. All of it is hints; a trial's wake differs from others only in that it teaches no beat.
+ * hand has no use for it. All of it is hints; a trial's wake differs from others only in that it teaches no arrival.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   D18 doze: looks again                   -        K12  a task published while the worker was busy waits for nobody
+ *   D18 poll: looks again                   -        K12  a task published while the worker was busy waits for nobody
  */
 #include "predict/state.h"
 
 #include <string.h>
 
-/* ---- dozing ------------------------------------------------------------------------------------------------------- */
+/* ---- polling ------------------------------------------------------------------------------------------------------- */
 
-#define DOZE_NS UINT64_C(200000)
+#define POLL_NS UINT64_C(200000)
 #define GUARD_NS UINT64_C(1000000)
 #define IDLE_LOOKS 4u /* at which nothing was to be done; then the guard parks */
 #define CALM_LOOKS 8u /* at which all went well; then it looks half as often */
 #define BLOCKED_ONCE 8u
 #define BLOCKED_MAX 32u
-#ifndef DOZE_BACKLOG
-#define DOZE_BACKLOG 2048u /* cells of tiny tasks */
+#ifndef POLL_BACKLOG
+#define POLL_BACKLOG 2048u /* cells of tiny tasks */
 #endif
 
-bool doze_suffices(const struct weft_worker *seat, const struct park_view *view) {
+bool poll_suffices(const struct weft_worker *seat, const struct park_view *view) {
     const weft_pool *pool = seat->pool;
-    if (!view->dozing || !load_rlx(&pool->brief) || load_rlx(&predict_of_pool(pool)->blocks) > BLOCKED_ONCE) return false;
+    if (!view->polling || !load_rlx(&pool->tasks_are_short) || load_rlx(&predict_of_pool(pool)->blocks) > BLOCKED_ONCE)
+        return false;
     uint32_t self = seat->is_worker || seat->frame != NULL ? 0 : 1;
     uint32_t guests = load_rlx(&pool->guests);
     uint64_t busy = max_u64(guests - min_u64(guests, load_rlx(&pool->guests_asleep)), self);
-    if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->brief_ticks)
+    if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->short_ticks)
         busy = 1;
     if (!pool->helps || pool->config.queue_max != 0) busy = 0;
-    return load_rlx(&pool->workers) + busy >= view->parked + view->dozing + load_rlx(&pool->held_up) + pool->cpus_allowed;
+    return load_rlx(&pool->workers) + busy >= view->parked + view->polling + load_rlx(&pool->held_up) + pool->cpus_allowed;
 }
 
 /* The caller of a wait that helps has a CPU, too. */
@@ -67,7 +68,7 @@ static bool may_guard(const struct weft_worker *seat) {
 }
 
 /* What it sees, look by look. */
-struct dozing {
+struct polling {
     uint64_t heads;      /* of all lanes, together: rises whenever a task begins */
     uint64_t backlog;    /* cells */
     bool is_stuck;       /* a claim's rest is offered, or that or a lane has not moved since the last look */
@@ -76,32 +77,32 @@ struct dozing {
     uint32_t calm_looks; /* in a row */
 };
 
-static void survey(const weft_pool *pool, struct dozing *dozing) {
+static void survey(const weft_pool *pool, struct polling *polling) {
     uint32_t count = load_rlx(&pool->seat_count);
     uint64_t heads = 0;
-    dozing->backlog = 0;
-    dozing->is_stuck = false;
+    polling->backlog = 0;
+    polling->is_stuck = false;
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *other = worker_seat(pool, i);
         if (other == NULL) continue;
         uint64_t mark = claim_mark(&other->claim);
         if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || claim_is_offered(&other->claim)))
-            dozing->is_stuck = true;
+            polling->is_stuck = true;
         store_rlx(&predict_of(other)->claim_seen, mark);
         for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
             uint64_t head = load_rlx(&lane->head);
-            uint64_t backlog = rank_holds(pool, lane) ? 0 : lane_backlog(lane);
-            if (backlog > 0 && head == load_rlx(&lane->head_seen)) dozing->is_stuck = true;
+            uint64_t backlog = priority_holds(pool, lane) ? 0 : lane_backlog(lane);
+            if (backlog > 0 && head == load_rlx(&lane->head_seen)) polling->is_stuck = true;
             store_rlx(&lane->head_seen, head);
-            dozing->backlog += backlog;
+            polling->backlog += backlog;
             heads += head;
         }
     }
-    dozing->moves = heads != dozing->heads;
-    dozing->heads = heads;
+    polling->moves = heads != polling->heads;
+    polling->heads = heads;
 }
 
-/* Tasks are queued and none has begun: brief ones block. Once may be chance. */
+/* Tasks are queued and none has begun: short ones block. Once may be chance. */
 static void learn_blocks(weft_pool *pool, bool rests) {
     uint32_t blocks = load_rlx(&predict_of_pool(pool)->blocks);
     if (rests)
@@ -110,59 +111,59 @@ static void learn_blocks(weft_pool *pool, bool rests) {
         store_rlx(&predict_of_pool(pool)->blocks, blocks - 1);
 }
 
-/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for brief ones, when a claim or a lane
+/* Must it get up? When tasks pile up, when nothing moves, when a CPU may be free for short ones, when a claim or a lane
  * is stuck (who runs may be a wait that helps with its own group alone), when there is nothing to guard, at the end. Else
  * the others do better without one more on the CPUs. */
-static bool doze_is_over(const struct weft_worker *seat, struct dozing *dozing) {
+static bool poll_is_over(const struct weft_worker *seat, struct polling *polling) {
     weft_pool *pool = seat->pool;
-    bool is_brisk = load_rlx(&pool->brisk) != 0;
-    survey(pool, dozing);
-    bool rests = dozing->backlog > 0 && !dozing->moves;
-    if (!is_brisk && (rests || dozing->moves)) learn_blocks(pool, rests);
+    bool is_tiny = load_rlx(&pool->tiny) != 0;
+    survey(pool, polling);
+    bool rests = polling->backlog > 0 && !polling->moves;
+    if (!is_tiny && (rests || polling->moves)) learn_blocks(pool, rests);
     struct park_view view = park_look(&pool->park);
-    bool has_room = !is_brisk && !doze_suffices(seat, &view);
-    bool nobody_runs = view.parked + view.dozing >= load_rlx(&pool->workers);
-    bool is_idle = is_brisk ? nobody_runs : !dozing->moves && dozing->backlog == 0;
+    bool has_room = !is_tiny && !poll_suffices(seat, &view);
+    bool nobody_runs = view.parked + view.polling >= load_rlx(&pool->workers);
+    bool is_idle = is_tiny ? nobody_runs : !polling->moves && polling->backlog == 0;
     if (!is_idle)
-        dozing->idle_looks = IDLE_LOOKS;
-    else if (dozing->idle_looks > 0)
-        dozing->idle_looks = is_brisk ? 0 : dozing->idle_looks - 1;
-    dozing->calm_looks = rests ? 0 : dozing->calm_looks + 1;
-    return dozing->is_stuck || sources_are_open(pool) || sources_hold_back(pool) || rests ||
-           (is_brisk && dozing->backlog > DOZE_BACKLOG) || (dozing->backlog > 0 && has_room) || dozing->idle_looks == 0 ||
+        polling->idle_looks = IDLE_LOOKS;
+    else if (polling->idle_looks > 0)
+        polling->idle_looks = is_tiny ? 0 : polling->idle_looks - 1;
+    polling->calm_looks = rests ? 0 : polling->calm_looks + 1;
+    return polling->is_stuck || sources_are_open(pool) || sources_hold_back(pool) || rests ||
+           (is_tiny && polling->backlog > POLL_BACKLOG) || (polling->backlog > 0 && has_room) || polling->idle_looks == 0 ||
            load_rlx(&pool->exits);
 }
 
-static uint64_t next_look_ns(const weft_pool *pool, const struct dozing *dozing) {
-    if (load_rlx(&pool->brisk)) return DOZE_NS;
-    return dozing->calm_looks < CALM_LOOKS ? GUARD_NS : 2 * GUARD_NS;
+static uint64_t next_look_ns(const weft_pool *pool, const struct polling *polling) {
+    if (load_rlx(&pool->tiny)) return POLL_NS;
+    return polling->calm_looks < CALM_LOOKS ? GUARD_NS : 2 * GUARD_NS;
 }
 
-static bool doze_on(struct weft_worker *seat, uint64_t *since) {
+static bool poll_on(struct weft_worker *seat, uint64_t *since) {
     weft_pool *pool = seat->pool;
-    struct dozing dozing = {.idle_looks = IDLE_LOOKS};
+    struct polling polling = {.idle_looks = IDLE_LOOKS};
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
-    while (!recheck(D18, doze_is_over(seat, &dozing), false)) {
-        rank_wake_helpers(pool);
+    while (!recheck(D18, poll_is_over(seat, &polling), false)) {
+        priority_wake_helpers(pool);
         *since = os_ticks();
-        if (park_doze(&pool->park, seat->index, os_now_ns() + next_look_ns(pool, &dozing))) return true;
+        if (park_poll(&pool->park, seat->index, os_now_ns() + next_look_ns(pool, &polling))) return true;
     }
-    predict_of(seat)->dozed_in_vain = dozing.idle_looks == 0;
-    park_doze_end(&pool->park, seat->index);
+    predict_of(seat)->polled_in_vain = polling.idle_looks == 0;
+    park_poll_end(&pool->park, seat->index);
     return false;
 }
 
-enum doze_end doze(struct weft_worker *seat, bool is_scout, uint64_t *since) {
+enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since) {
     weft_pool *pool = seat->pool;
     struct predict_seat *mine = predict_of(seat);
     struct park_view view = park_look(&pool->park);
-    bool another_runs = view.parked + 1 + view.dozing < load_rlx(&pool->workers);
-    bool guards = load_rlx(&pool->brief) && may_guard(seat) && !mine->dozed_in_vain;
-    mine->dozed_in_vain = false;
-    bool dozes = (load_rlx(&pool->brisk) || guards) && another_runs;
-    if (!dozes || !park_doze_announce(&pool->park, seat->index, is_scout)) return DOZE_NOT;
-    return doze_on(seat, since) ? DOZE_WOKEN : DOZE_OVER;
+    bool another_runs = view.parked + 1 + view.polling < load_rlx(&pool->workers);
+    bool guards = load_rlx(&pool->tasks_are_short) && may_guard(seat) && !mine->polled_in_vain;
+    mine->polled_in_vain = false;
+    bool polls = (load_rlx(&pool->tiny) || guards) && another_runs;
+    if (!polls || !park_poll_announce(&pool->park, seat->index, is_searcher)) return POLL_NOT;
+    return poll_on(seat, since) ? POLL_WOKEN : POLL_OVER;
 }
 
 /* ---- what a wake costs -------------------------------------------------------------------------------------------- */
@@ -244,25 +245,25 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 
 /* ---- getting up ahead of work ------------------------------------------------------------------------------------- */
 
-#define SCOUT_SHORTEST 16u   /* part of the pool's spin time */
-#define STEPS_MAX 8u         /* looks in vain after which nobody looks on for a step */
-#define IDLE_NS 50000u       /* who slept shorter was between two parts of the same burst */
-#define RECUR_NS_MIN 5000u   /* what takes less is not worth getting up for */
-#define RECUR_NS_MAX 100000u /* what takes longer wakes a worker, which then learns by itself */
-#define AWAY_US 10u          /* one look takes so long only when another has the CPU */
-#define CROWDED_BEATS 16u    /* to sleep through when there was no CPU to look out on */
+#define SEARCHER_SHORTEST 16u /* part of the pool's spin time */
+#define STEPS_MAX 8u          /* looks in vain after which nobody looks on for a step */
+#define IDLE_NS 50000u        /* who slept shorter was between two parts of the same burst */
+#define RECUR_NS_MIN 5000u    /* what takes less is not worth getting up for */
+#define RECUR_NS_MAX 100000u  /* what takes longer wakes a worker, which then learns by itself */
+#define AWAY_US 10u           /* one look takes so long only when another has the CPU */
+#define CROWDED_ARRIVALS 16u  /* to sleep through when there was no CPU to look out on */
 
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
  * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long
  * as may be. */
-static void learn_scouting(struct weft_worker *seat, bool came) {
+static void learn_searching(struct weft_worker *seat, bool came) {
     uint64_t most = load_rlx(&seat->pool->spin_now);
     if (!seat->pool->spin_adapts)
-        seat->scout_ticks = most;
+        seat->searcher_ticks = most;
     else if (came)
-        seat->scout_ticks = min_u64(max_u64(seat->scout_ticks, most / SCOUT_SHORTEST) * 2, most);
+        seat->searcher_ticks = min_u64(max_u64(seat->searcher_ticks, most / SEARCHER_SHORTEST) * 2, most);
     else
-        seat->scout_ticks = seat->scout_ticks / 2 < most / SCOUT_SHORTEST ? 0 : seat->scout_ticks / 2;
+        seat->searcher_ticks = seat->searcher_ticks / 2 < most / SEARCHER_SHORTEST ? 0 : seat->searcher_ticks / 2;
 }
 
 /* Where work comes in steps, as a thread waits for some tasks and then submits the next, it is worth looking on as long as
@@ -274,7 +275,7 @@ static void learn_steps(struct weft_worker *seat, bool came) {
 
 void ready_scouted(struct weft_worker *seat, bool came, bool looked_on) {
     if (looked_on) learn_steps(seat, came);
-    if (!looked_on || !came) learn_scouting(seat, came);
+    if (!looked_on || !came) learn_searching(seat, came);
 }
 
 static uint64_t step_ticks(const struct weft_worker *seat) {
@@ -305,20 +306,20 @@ void ready_woken(struct weft_worker *seat) {
     if (idle > now - predict_of(seat)->idle_since) return; /* the waker has not come to that yet */
     costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
     if (is_trial) return;
-    if (idle < spin) seat->scout_ticks = spin;
+    if (idle < spin) seat->searcher_ticks = spin;
     if (idle < step_ticks(seat)) learn_steps(seat, true);
     if (pool->expect_percent == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
-    expect_beat(&predict_of(seat)->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
+    expect_arrival(&predict_of(seat)->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
 }
 
 static bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     weft_pool *pool = seat->pool;
     uint64_t now = os_now_ns();
     if (predict_of(seat)->plan.wake == 0 || now < predict_of(seat)->plan.wake) return false;
-    bool is_crowded = park_look(&pool->park).scouts >= pool->cpu_count;
-    if (is_crowded || real_is_spent(seat)) {
+    bool is_crowded = park_look(&pool->park).searchers >= pool->cpu_count;
+    if (is_crowded || realtime_is_spent(seat)) {
         expect_pass(&predict_of(seat)->expect,
-                    is_crowded ? CROWDED_BEATS : 1); /* else it would be woken for it again, at once */
+                    is_crowded ? CROWDED_ARRIVALS : 1); /* else it would be woken for it again, at once */
         return false;
     }
     predict_of(seat)->plan.wake = now;
@@ -332,27 +333,27 @@ static void ready_looked(struct weft_worker *seat, bool came, uint64_t away) {
     expect_looked(&predict_of(seat)->expect,
                   min_u64(predict_of(seat)->plan.wake + away * 1000 / seat->pool->ticks_per_us, now), now);
     if (came) {
-        expect_beat(&predict_of(seat)->expect, now, true);
+        expect_arrival(&predict_of(seat)->expect, now, true);
         count_up(&seat->expect_hits, 1);
     } else {
         count_up(&seat->expect_misses, 1);
     }
 }
 
-/* The clock has woken it, as a scout: looks out for the work that it expects. The budget bounds that, so it gives way to
- * nobody but who is about to submit: another program's thread would keep the CPU for its whole turn, and the beat would
+/* The clock has woken it, as a searcher: looks out for the work that it expects. The budget bounds that, so it gives way to
+ * nobody but who is about to submit: another program's thread would keep the CPU for its whole turn, and the arrival would
  * find nobody. Ahead of long tasks it does: there the program's own other threads count. */
 void look_out(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t until = 0;
     uint64_t start = os_ticks();
     if (!ready_begin(seat, &until)) return;
-    until = real_look_until(seat, start, until);
+    until = realtime_look_until(seat, start, until);
     bool sees = false;
     uint32_t turn = 0;
     uint64_t away = 0;
     uint64_t ticks = start;
-    bool gives_way = load_rlx(&seat->task_ticks) >= pool->brief_ticks;
+    bool gives_way = load_rlx(&seat->task_ticks) >= pool->short_ticks;
     while (!sees && ticks < until && !load_rlx(&pool->exits)) {
         uint64_t before = ticks;
         sources_ask(pool, NULL, false);
@@ -372,7 +373,7 @@ void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint6
     if (seat->is_worker || pool->expect_percent == 0 || ns < RECUR_NS_MIN || ns > RECUR_NS_MAX) return;
     if (start - since < IDLE_NS * pool->ticks_per_us / 1000) return;
     uint64_t now = os_now_ns();
-    expect_beat(&predict_of(seat)->expect, now - ns, false);
+    expect_arrival(&predict_of(seat)->expect, now - ns, false);
     if (expect_next(&predict_of(seat)->expect, now, pool->expect_percent).wake == 0) return;
     uint64_t told_ns = park_told(&pool->park, 0);
     if (told_ns > now && told_ns != predict_of(seat)->recurs_ns) return; /* by hand, or by another's loop */

@@ -12,7 +12,7 @@ static uint32_t wakers_cpu(const struct weft_worker *seat, bool was_woken) {
 }
 
 static bool is_placed(const struct weft_worker *seat) { /* as ADR 13 says */
-    return seat->pool->placing && load_rlx(&seat->task_ticks) < seat->pool->brief_ticks;
+    return seat->pool->placing && load_rlx(&seat->task_ticks) < seat->pool->short_ticks;
 }
 /* So many are woken first, and one CPU is their waker's. */
 static bool is_first(const struct weft_worker *seat) { return seat->index + 1 < seat->pool->cpus_allowed; }
@@ -36,6 +36,6 @@ void place_after_park(struct weft_worker *seat, bool was_woken) {
     bool has_room = is_first(seat) && workers_leave_room(pool);
     bool is_there = affinity_after_sleep(&mine->affinity, has_room, wakers_cpu(seat, was_woken));
     mine->by_clock = !was_woken && mine->plan.wake != 0;
-    /* the clock woke it for a beat, and who submits then gets up on that CPU: there it would keep off the very beat */
+    /* the clock woke it for a arrival, and who submits then gets up on that CPU: there it would keep off the very arrival */
     if (is_there && mine->by_clock) affinity_leave(&mine->affinity);
 }

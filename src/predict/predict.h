@@ -1,18 +1,18 @@
 /* predict.h: the room's door: what src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
  *
- * predict/ is for guesses: when work comes (expect.c), how long tasks take (tasks.c), what a wake costs and who had better look
- * around than sleep (idle.c), on which CPU to sleep (place.c, affinity.c), who is near (near.c). All of it may be wrong or
- * missing, and the pool works: so nothing in here decides what runs, counts tasks, or is relied on for a wake. What the guesses
- * are told by stands in sched (pool->brisk, brief, spin_now, from_cpu; seat->task_ticks, scout_ticks, near; the lane's brisk),
- * for who reads it there; the rest is in state.h, and nobody else's. */
+ * predict/ is for guesses: when work comes (expect.c), how long tasks take (tasks.c), what a wake costs and who had better
+ * look around than sleep (idle.c), on which CPU to sleep (place.c, affinity.c), who is near (topology.c). All of it may be
+ * wrong or missing, and the pool works: so nothing in here decides what runs, counts tasks, or is relied on for a wake. What
+ * the guesses are told by stands in sched (pool->tiny, short, spin_now, from_cpu; seat->task_ticks, searcher_ticks, near;
+ * the lane's tiny), for who reads it there; the rest is in state.h, and nobody else's. */
 #ifndef WEFT_PREDICT_H
 #define WEFT_PREDICT_H
 
 #include "sched/sched.h"
 
 /* idle.c */
-bool doze_suffices(const struct weft_worker *seat, const struct park_view *view);
-enum doze_end doze(struct weft_worker *seat, bool is_scout, uint64_t *since);
+bool poll_suffices(const struct weft_worker *seat, const struct park_view *view);
+enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since);
 void costs_init(weft_pool *pool);
 uint64_t costs_trial_ns(const weft_pool *pool);
 void costs_try(weft_pool *pool);
@@ -30,9 +30,9 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
 void place_before_park(struct weft_worker *seat);
 void place_after_park(struct weft_worker *seat, bool was_woken);
 
-/* near.c: reads the topology where it makes a difference; no memory: nothing is near. By a worker that begins, or may have been
- * moved to another CPU meanwhile. */
-void near_configure(weft_pool *pool);
-void near_moved(struct weft_worker *seat);
+/* topology.c: reads the topology where it makes a difference; no memory: nothing is near. By a worker that begins, or may
+ * have been moved to another CPU meanwhile. */
+void topology_configure(weft_pool *pool);
+void topology_moved(struct weft_worker *seat);
 
 #endif

@@ -8,13 +8,13 @@
 
 /* Written by the seat's own thread, but for the first. */
 struct predict_seat {
-    ATOMIC(uint64_t) claim_seen; /* the dozer's: claim_mark of this seat's claim when it last looked */
-    ATOMIC(uint32_t) runs_on;    /* near.c: CPU + 1, where the pool asks for that; a hint for all */
+    ATOMIC(uint64_t) claim_seen; /* the poller's: claim_mark of this seat's claim when it last looked */
+    ATOMIC(uint32_t) runs_on;    /* topology.c: CPU + 1, where the pool asks for that; a hint for all */
     uint32_t moves_seen;         /* of the pool's moves */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
-    uint32_t briefs;             /* how sure it is that tasks are brief */
+    uint32_t shorts;             /* how sure it is that tasks are short */
     uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
-    bool dozed_in_vain;          /* idle.c: there was nothing to guard: it parks now */
+    bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
     bool is_placed;              /* place.c: before its present sleep */
     bool by_clock;               /* its last sleep ended when it had planned to */
     uint32_t steps;              /* how sure it is that more work comes when others have run what they run */
@@ -32,7 +32,7 @@ struct predict_pool {
     ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (idle.c) */
     ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
     ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
-    ATOMIC(uint32_t) blocks;                 /* how often brief tasks were seen to block lately */
+    ATOMIC(uint32_t) blocks;                 /* how often short tasks were seen to block lately */
     ATOMIC(uint32_t) moves;                  /* times that a worker was found on another CPU than before */
     uint16_t *shared;                        /* what CPUs share, as os_topology has it; NULL: it makes no difference */
     uint32_t shared_cpus;

@@ -1,32 +1,32 @@
-/* tasks.c: how long tasks take, as far as scheduling asks: tiny ones are claimed several at a time, brief ones are not worth
- * more workers than there are CPUs. Hints all of it: who says what is lanes' and the pool's `brisk`, the pool's `brief`, the
+/* tasks.c: how long tasks take, as far as scheduling asks: tiny ones are claimed several at a time, short ones are not worth
+ * more workers than there are CPUs. Hints all of it: who says what is lanes' and the pool's `tiny`, the pool's `short`, the
  * seat's `task_ticks`. */
 #include "predict/state.h"
 
-#ifndef BRIEFS_SURE
-#define BRIEFS_SURE 8u
+#ifndef SHORT_SURE
+#define SHORT_SURE 8u
 #endif
-#define BRIEFS_MAX 64u
-#define BRIEFS_LOST 2u /* by one task that was not brief; some were preempted */
+#define SHORT_MAX 64u
+#define SHORT_LOST 2u /* by one task that was not short; some were preempted */
 #ifndef TIMED_TRUST
 #define TIMED_TRUST 4u /* timed claims before tasks count as tiny */
 #endif
 
-static void set_brisk(weft_pool *pool, struct lane *lane, bool is_brisk) {
-    if (load_rlx(&lane->brisk) != is_brisk) store_rlx(&lane->brisk, is_brisk);
-    if (load_rlx(&pool->brisk) != is_brisk) store_rlx(&pool->brisk, is_brisk);
+static void set_tiny(weft_pool *pool, struct lane *lane, bool is_tiny) {
+    if (load_rlx(&lane->tiny) != is_tiny) store_rlx(&lane->tiny, is_tiny);
+    if (load_rlx(&pool->tiny) != is_tiny) store_rlx(&pool->tiny, is_tiny);
 }
 
-static void learn_brief(struct weft_worker *seat, uint64_t each) {
+static void learn_short(struct weft_worker *seat, uint64_t each) {
     struct predict_seat *mine = predict_of(seat);
     weft_pool *pool = seat->pool;
-    bool is_brief = each < pool->brief_ticks;
-    if (is_brief)
-        mine->briefs = (uint32_t)min_u64(UINT64_C(1) + mine->briefs, BRIEFS_MAX);
+    bool is_short = each < pool->short_ticks;
+    if (is_short)
+        mine->shorts = (uint32_t)min_u64(UINT64_C(1) + mine->shorts, SHORT_MAX);
     else
-        mine->briefs -= (uint32_t)min_u64(mine->briefs, BRIEFS_LOST);
-    bool is_sure = mine->briefs >= BRIEFS_SURE; /* who has seen too few leaves it to the others */
-    if (is_brief == is_sure && load_rlx(&pool->brief) != is_sure) store_rlx(&pool->brief, is_sure);
+        mine->shorts -= (uint32_t)min_u64(mine->shorts, SHORT_LOST);
+    bool is_sure = mine->shorts >= SHORT_SURE; /* who has seen too few leaves it to the others */
+    if (is_short == is_sure && load_rlx(&pool->tasks_are_short) != is_sure) store_rlx(&pool->tasks_are_short, is_sure);
 }
 
 /* The middle one of the last three, for one of them may have lost its CPU. */
@@ -43,13 +43,13 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     uint64_t each = ticks / tasks;
     uint64_t usual = undisturbed(mine->timed_last, each);
     uint32_t caller = seat->pool->helps ? 1 : 0;
-    if (seat->pool->workers_max + caller > seat->pool->cpus_allowed) learn_brief(seat, usual);
+    if (seat->pool->workers_max + caller > seat->pool->cpus_allowed) learn_short(seat, usual);
     store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + usual) / 4);
     mine->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
         mine->timed = 0;
-        set_brisk(seat->pool, lane, false);
+        set_tiny(seat->pool, lane, false);
     } else if (mine->timed >= TIMED_TRUST) {
-        set_brisk(seat->pool, lane, load_rlx(&seat->task_ticks) < seat->pool->tiny_ticks);
+        set_tiny(seat->pool, lane, load_rlx(&seat->task_ticks) < seat->pool->tiny_ticks);
     }
 }

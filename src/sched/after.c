@@ -1,7 +1,7 @@
-/* after.c: tasks that start when a group has finished. The protocol stands in held.c.
+/* after.c: tasks that start when a group has finished. The protocol stands in continuation.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   V1  hold: fence                       sc       G4  the last to complete does not see the held task, nor this thread the
+ *   V1  hold: fence                       sc       G4  the last to complete does not see the continuation, nor this thread the
  *                                                    completion: it never starts. Also T17: a waiter that could help with the
  *                                                    group sleeps
  *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what those of the group wrote
@@ -11,17 +11,17 @@
 #include <string.h>
 
 /* Puts the task into a lane of the calling thread; without memory for that the thread runs it at once. */
-static void start(struct weft_worker *seat, struct held *held) {
+static void start(struct weft_worker *seat, struct continuation *continuation) {
     if (seat->pool->config.queue_max != 0) add_rlx(&seat->pool->queued, 1);
-    if (!task_put(seat, held->id, held->record, held->cells)) {
+    if (!task_put(seat, continuation->id, continuation->record, continuation->cells)) {
         struct frame frame;
         frame_push(seat, &frame);
-        worker_run_cell(seat, held->cells);
+        worker_run_cell(seat, continuation->cells);
         worker_flush(seat);
         frame_pop(seat);
     }
     seat->lane = &seat->pool->blank;
-    held_put(&seat->pool->groups, held);
+    continuation_put(&seat->pool->groups, continuation);
 }
 
 /* What was to be submitted. */
@@ -39,12 +39,12 @@ static int submit_at_once(weft_pool *pool, weft_group *group, const struct after
 }
 
 /* The task as it will lie in a lane, but for its group. false: no memory. */
-static bool held_fill(struct held *held, const struct after_task *task) {
-    struct cell *cell = held->cells;
+static bool continuation_fill(struct continuation *continuation, const struct after_task *task) {
+    struct cell *cell = continuation->cells;
     cell->fn = task->fn;
     cell->meta = meta_make(0, 0, CELL_NO_PAYLOAD, 0);
     if (task->payload == NULL) return true;
-    if (task->size <= HELD_INLINE_MAX) {
+    if (task->size <= CONTINUATION_INLINE_MAX) {
         cell->meta = meta_make(0, (uint32_t)task->size, task->type == NULL ? CELL_INLINE : CELL_OBJECT, 0);
         memcpy(cell->payload, task->payload, task->size);
         return true;
@@ -57,39 +57,39 @@ static bool held_fill(struct held *held, const struct after_task *task) {
     return true;
 }
 
-static void held_drop(struct groups *groups, struct held *held) {
+static void continuation_drop(struct groups *groups, struct continuation *continuation) {
     struct heap_payload heap;
-    memcpy(&heap, held->cells->payload, sizeof heap);
-    if (meta_kind(held->cells->meta) == CELL_HEAP) weft_free(heap.copy);
-    held_put(groups, held);
+    memcpy(&heap, continuation->cells->payload, sizeof heap);
+    if (meta_kind(continuation->cells->meta) == CELL_HEAP) weft_free(heap.copy);
+    continuation_put(groups, continuation);
 }
 
 /* Counts the task in its group. */
-static int held_count(struct weft_worker *seat, weft_group *group, struct held *held) {
+static int continuation_count(struct weft_worker *seat, weft_group *group, struct continuation *continuation) {
     for (;;) {
         int error;
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
         struct lane *lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
         uint32_t sequence;
-        held->id = lane->group_id;
-        held->record = lane->record;
+        continuation->id = lane->group_id;
+        continuation->record = lane->record;
         if (!task_count(seat, lane, &sequence)) continue;
-        held->cells->meta |= meta_make(held->record->item.index, 0, CELL_INLINE, sequence);
+        continuation->cells->meta |= meta_make(continuation->record->item.index, 0, CELL_INLINE, sequence);
         return WEFT_OK;
     }
 }
 
 /* Inside a wait on the group `id`: WEFT_OK when the task will start and that wait be ended. */
-static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct held *held) {
+static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct continuation *continuation) {
     weft_pool *pool = seat->pool;
-    if (!held_add(&pool->groups, record, id, held)) {
-        task_undo(seat, held->record);
+    if (!continuation_add(&pool->groups, record, id, continuation)) {
+        task_undo(seat, continuation->record);
         return WEFT_EDEADLK;
     }
     fence_sc(V1);
     if (load_rlx(&pool->park.word[0].helpers) > 0) worker_wake_helpers(pool, id);
-    if (record_is_finished(record)) worker_start_held(seat, record);
+    if (record_is_finished(record)) worker_start_continuation(seat, record);
     return WEFT_OK;
 }
 
@@ -105,19 +105,19 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
 }
 
 /* The task will start when the wait on the group `id` ends. On error nothing happened. */
-static int submit_held(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
-                       const struct after_task *task) {
+static int submit_continuation(struct weft_worker *seat, struct record *record, uint64_t id, weft_group *group,
+                               const struct after_task *task) {
     struct groups *groups = &seat->pool->groups;
-    struct held *held = held_get(groups);
-    if (held == NULL) return WEFT_ENOMEM;
-    held->start = start;
-    if (!held_fill(held, task)) {
-        held_put(groups, held);
+    struct continuation *continuation = continuation_get(groups);
+    if (continuation == NULL) return WEFT_ENOMEM;
+    continuation->start = start;
+    if (!continuation_fill(continuation, task)) {
+        continuation_put(groups, continuation);
         return WEFT_ENOMEM;
     }
-    int error = held_count(seat, group, held);
-    if (error == WEFT_OK) error = hold(seat, record, id, held);
-    if (error != WEFT_OK) held_drop(groups, held);
+    int error = continuation_count(seat, group, continuation);
+    if (error == WEFT_OK) error = hold(seat, record, id, continuation);
+    if (error != WEFT_OK) continuation_drop(groups, continuation);
     return error;
 }
 
@@ -134,7 +134,7 @@ static int submit_after(weft_pool *pool, weft_after groups, const struct after_t
     if (record == NULL) {
         if (error == WEFT_OK) error = submit_at_once(pool, groups.group, task);
     } else {
-        error = submit_held(seat, record, id, groups.group, task);
+        error = submit_continuation(seat, record, id, groups.group, task);
         if (error != WEFT_OK) record_leave(&pool->groups, record, false);
     }
     guest_leave(seat);
@@ -147,7 +147,7 @@ int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, const void
 }
 
 int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object) {
-    bool is_good = type != NULL && type->run != NULL && type->move == NULL && type->size <= HELD_INLINE_MAX;
+    bool is_good = type != NULL && type->run != NULL && type->move == NULL && type->size <= CONTINUATION_INLINE_MAX;
     if (pool == NULL || object == NULL || !is_good) return WEFT_EINVAL;
     return submit_after(pool, groups, &(struct after_task){type->run, object, type->size, type, object});
 }

@@ -1,27 +1,27 @@
 /* find.c: looking for something to run.
  *
  * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers'
- * claims, then at the other sources of work (source.h). What goes before all this, and after, is rank.c's.
+ * claims, then at the other sources of work (source.h). What goes before all this, and after, is priority.c's.
  *
  * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all
  * around. */
 #include "sched/find.h"
 
-#include "sched/rank.h"
+#include "sched/priority.h"
 
-#ifndef BRISK_PAUSES
-#define BRISK_PAUSES 40
+#ifndef TINY_PAUSES
+#define TINY_PAUSES 40
 #endif
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 
 static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
-    if (load_rlx(&lane->brisk) == 0) return 1;
+    if (load_rlx(&lane->tiny) == 0) return 1;
     uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
     return (uint32_t)min_u64(fair, pool->claim_max);
 }
 
 void find_pause(const weft_pool *pool, uint32_t *turn) {
-    int pauses = load_rlx(&pool->brisk) ? BRISK_PAUSES : 1;
+    int pauses = load_rlx(&pool->tiny) ? TINY_PAUSES : 1;
     for (int i = 0; i < pauses; i++) {
         os_pause();
         os_take_turns(turn);
@@ -45,7 +45,7 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
                           struct find *find) {
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        uint32_t most = filter == rank_is_background ? 1 : claim_size(seat->pool, lane);
+        uint32_t most = filter == priority_is_background ? 1 : claim_size(seat->pool, lane);
         find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = lane;
@@ -89,7 +89,7 @@ static struct lane *due_first(const weft_pool *pool, const struct weft_worker **
         const struct weft_worker *other = worker_seat(pool, i);
         for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
             uint32_t its_record;
-            uint64_t deadline_ns = rank_deadline_ns(pool, lane, &its_record);
+            uint64_t deadline_ns = priority_deadline_ns(pool, lane, &its_record);
             if (deadline_ns >= earliest) continue;
             earliest = deadline_ns;
             first = lane;
@@ -108,7 +108,7 @@ static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
         uint32_t record;
         find->lane = due_first(seat->pool, &owner, &record);
         if (find->lane == NULL) return false;
-        find->tasks = lane_claim(find->lane, 1, rank_is_record, &record, &find->piece);
+        find->tasks = lane_claim(find->lane, 1, priority_is_record, &record, &find->piece);
         if (find->tasks == 0) continue;
         find_note(seat, owner, find->lane);
         return true;
@@ -118,7 +118,7 @@ static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
 
 static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
     if (load_rlx(&seat->pool->groups.due) != 0 && find_due(seat, find)) return true;
-    return find_in_seats(seat, seat->index, rank_is_urgent, find);
+    return find_in_seats(seat, seat->index, priority_is_urgent, find);
 }
 
 /* In the lane it took from last, or, when that has had its turn, in all from the next one on. */
@@ -127,35 +127,36 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
         uint32_t turn = 0;
-        bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->brisk); /* by another thread, meanwhile */
+        bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
         if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool, &turn);
-        find->tasks = lane_claim(find->lane, claim_size(seat->pool, find->lane), rank_is_prompt, seat->pool, &find->piece);
+        find->tasks =
+            lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
         if (find->tasks > 0) return true;
     } else if (seat->taken != NULL) {
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
         seat->claims_left = CLAIMS_PER_LANE;
-        if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), rank_is_prompt, find)) return true;
+        if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), priority_is_prompt, find)) return true;
         first = owner->index + 1;
     }
     seat->claims_left = CLAIMS_PER_LANE;
-    return find_in_seats(seat, first, rank_is_prompt, find);
+    return find_in_seats(seat, first, priority_is_prompt, find);
 }
 
 static NOINLINE bool find_background(struct weft_worker *seat, struct find *find) {
-    if (!rank_take(seat->pool)) return false;
-    find->is_background = find_in_seats(seat, seat->index, rank_is_background, find);
-    if (!find->is_background) rank_give(seat);
+    if (!priority_take(seat->pool)) return false;
+    find->is_background = find_in_seats(seat, seat->index, priority_is_background, find);
+    if (!find->is_background) priority_give(seat);
     return find->is_background;
 }
 
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     find->is_background = false;
-    if (rank_has_urgent(seat->pool) && find_urgent(seat, find)) return true;
+    if (priority_has_urgent(seat->pool) && find_urgent(seat, find)) return true;
     if (find_in_turn(seat, find)) return true;
     if (find_in_claims(seat, (force & FORCE_CLAIMS) != 0, find)) return true;
     find->tasks = 0;
     if (sources_find(seat, (force & FORCE_SOURCES) != 0, &find->work)) return true;
-    if (rank_has_background(seat->pool) && find_background(seat, find)) return true;
+    if (priority_has_background(seat->pool) && find_background(seat, find)) return true;
     sources_ask(seat->pool, NULL, false);
     return false;
 }
@@ -168,7 +169,7 @@ bool find_sees(const weft_pool *pool, bool claims) {
         if (owner == NULL) continue;
         if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane) && !rank_holds(pool, lane)) return true;
+            if (!lane_is_empty(lane) && !priority_holds(pool, lane)) return true;
     }
     return sources_are_open(pool);
 }

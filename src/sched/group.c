@@ -1,6 +1,6 @@
 /* group.c: counting tasks without a shared counter, and ending a group exactly once.
  *
- * Each thread counts what it submits and what it completes in a line of its own (F. Mattern, "Algorithms for distributed
+ * Each thread counts what it submits and what it completes in a counter of its own (F. Mattern, "Algorithms for distributed
  * termination detection", 1987, doi:10.1007/BF01782776: two sums over monotonic counters). A waiter sums completions first,
  * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
  * counted before its completion.
@@ -19,7 +19,7 @@
  * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks.
  *
  * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
- * begin where its line stood at its first submission to the group; those of threads that share one, where it stood when
+ * begin where its counter stood at its first submission to the group; those of threads that share one, where it stood when
  * the group began: there each would have another beginning from one submission to the next.
  *
  * Ids: a weft_group that nobody waited for keeps its id, also beyond the end of its pool, and may come to another pool. So
@@ -31,8 +31,8 @@
  * id away first, and who has tried record_enter sees that: so an id that stands there still is strange (group_is_astray).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   G1  line_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
- *                                                     lines): a completion is lost, the wait never ends
+ *   G1  counter_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
+ *                                                     counters): a completion is lost, the wait never ends
  *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
  *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
  *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that has been freed; split: freed under it,
@@ -62,18 +62,19 @@
  *                                                     the group before, and a wait runs a stranger's task
  *   G28 group_parent: load parent        acquire  G27 see G27
  */
-#include "sched/held.h"
+#include "sched/continuation.h"
 
-bool groups_init(struct groups *groups, struct store *store, uint32_t lines) {
-    groups->lines = lines;
-    return pile_init(&groups->held, &(struct pile){.store = store,
-                                                   .item_bytes = round_up(sizeof(struct held), CACHE_LINE),
-                                                   .chunk_shift = 4,
-                                                   .items_max = RECORDS_MAX}) &&
-           pile_init(&groups->records, &(struct pile){.store = store,
-                                                      .item_bytes = sizeof(struct record) + lines * sizeof(struct line),
-                                                      .chunk_shift = 4,
-                                                      .items_max = RECORDS_MAX});
+bool groups_init(struct groups *groups, struct store *store, uint32_t counters) {
+    groups->counters = counters;
+    return pile_init(&groups->continuation, &(struct pile){.store = store,
+                                                           .item_bytes = round_up(sizeof(struct continuation), CACHE_LINE),
+                                                           .chunk_shift = 4,
+                                                           .items_max = RECORDS_MAX}) &&
+           pile_init(&groups->records,
+                     &(struct pile){.store = store,
+                                    .item_bytes = sizeof(struct record) + counters * sizeof(struct group_counter),
+                                    .chunk_shift = 4,
+                                    .items_max = RECORDS_MAX});
 }
 
 /* Ids of a record only rise. One that comes while the group ends may be counted until the record has served the next. */
@@ -141,7 +142,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     if (record == NULL) return NULL;
     uint64_t generation = generation_next(record);
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
-    store_rlx(&record->lines, groups->lines);
+    store_rlx(&record->counters, groups->counters);
     store_rlx(&record->last_id, id);
     store_rel(G27, &record->parent, parent);
     store_rlx(&record->depth, parent == 0 ? 1 : record_depth(record_serving(groups, parent)) + 1);
@@ -149,7 +150,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);
     store_rlx(&record->foreign, FOREIGN_NONE);
-    store_rlx(&record->shared_first, load_rlx(&record->line[groups->lines - 1].submitted));
+    store_rlx(&record->shared_first, load_rlx(&record->counter[groups->counters - 1].submitted));
     if ((flags & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, 1);
     if ((flags & WEFT_GROUP_URGENT) != 0) record_boost(groups, record, id);
     store_rel(G13, &record->id, id);
@@ -158,30 +159,30 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
 
-uint64_t line_first(struct record *record, uint32_t seat, uint64_t id) {
-    struct line *line = line_of(record, seat);
-    if (line_is_shared(record, seat)) return load_rlx(&record->shared_first);
-    if (load_rlx(&line->id) != id) {
-        store_rlx(&line->first, load_rlx(&line->submitted));
-        store_rlx(&line->id, id);
+uint64_t counter_first(struct record *record, uint32_t seat, uint64_t id) {
+    struct group_counter *counter = counter_of(record, seat);
+    if (counter_is_shared(record, seat)) return load_rlx(&record->shared_first);
+    if (load_rlx(&counter->id) != id) {
+        store_rlx(&counter->first, load_rlx(&counter->submitted));
+        store_rlx(&counter->id, id);
     }
-    return load_rlx(&line->first);
+    return load_rlx(&counter->first);
 }
 
-void line_complete(struct line *line, bool is_shared, uint64_t tasks) {
+void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks) {
     if (UNLIKELY(is_shared)) {
-        add_rel(G1, &line->completed, tasks);
+        add_rel(G1, &counter->completed, tasks);
         return;
     }
-    store_rel(G1, &line->completed, load_rlx(&line->completed) + tasks);
+    store_rel(G1, &counter->completed, load_rlx(&counter->completed) + tasks);
 }
 
 bool record_is_finished(const struct record *record) {
     uint64_t completed = 0;
     uint64_t submitted = 0;
-    uint32_t lines = load_rlx(&record->lines);
-    for (uint32_t i = 0; i < lines; i++) completed += load_acq(G2, &record->line[i].completed);
-    for (uint32_t i = 0; i < lines; i++) submitted += load_rlx(&record->line[i].submitted);
+    uint32_t counters = load_rlx(&record->counters);
+    for (uint32_t i = 0; i < counters; i++) completed += load_acq(G2, &record->counter[i].completed);
+    for (uint32_t i = 0; i < counters; i++) submitted += load_rlx(&record->counter[i].submitted);
     return completed == submitted;
 }
 

@@ -1,15 +1,15 @@
 /* group.h: the counting behind a weft_group. Layer 3. The protocol stands in group.c.
  *
  * The user's weft_group holds an id; the pool owns the record that the id names. Each thread that touches a group counts in
- * its own line of the record. */
+ * its own counter of the record. */
 #ifndef WEFT_GROUP_H
 #define WEFT_GROUP_H
 
 #include "heap/memory.h"
 #include "weft.h"
 
-struct held;
-struct held_wait;
+struct continuation;
+struct continuation_wait;
 struct lane;
 struct loop;
 
@@ -32,12 +32,12 @@ INLINE group_id *id_of(weft_group *group) { return (group_id *)(void *)&group->i
 INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) & (RECORDS_MAX - 1); }
 
 /* One thread's counts. They only rise, also from one use of the record to the next. */
-struct line {
+struct group_counter {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
-    ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared line, so the next */
+    ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared counter, so the next */
     ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
-    struct lane *lane;      /* the seat's own: which it last bound to a group of this record; not of a shared line */
+    struct lane *lane;      /* the seat's own: which it last bound to a group of this record; not of a shared counter */
 };
 
 #define NOT_CANCELLED UINT32_MAX
@@ -49,7 +49,7 @@ struct line {
 
 struct record {
     struct pile_item item;
-    ATOMIC(uint32_t) lines;        /* how many */
+    ATOMIC(uint32_t) counters;     /* how many */
     ATOMIC(uint32_t) flags;        /* the weft_group's, and RECORD_RUN */
     ATOMIC(uint64_t) id;           /* of the group it serves, with marks; 0: free */
     ATOMIC(uint64_t) last_id;      /* of the group it served last */
@@ -59,16 +59,17 @@ struct record {
     ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
     ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
     ATOMIC(uint32_t) depth;        /* of the group, in the groups above it; 1: none is */
-    ATOMIC(struct held *) held;    /* tasks that start when it has finished, newest first; changed under groups->lock */
+    ATOMIC(struct continuation *)
+    continuation;                  /* tasks that start when it has finished, newest first; changed under groups->lock */
     ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
     ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
     ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
-    ATOMIC(uint64_t) shared_first; /* `submitted` of the shared line when the group began */
-    /* held.c's, under groups->lock */
-    struct held_wait *sleepers; /* waits for the group that sleep inside tasks */
+    ATOMIC(uint64_t) shared_first; /* `submitted` of the shared counter when the group began */
+    /* continuation.c's, under groups->lock */
+    struct continuation_wait *sleepers; /* waits for the group that sleep inside tasks */
     uint64_t walk, walk_id;
     struct record *walk_next;
-    ALIGNED(CACHE_LINE) struct line line[];
+    ALIGNED(CACHE_LINE) struct group_counter counter[];
 };
 
 /* What a seat is running: one for each task, or row of tasks of one group, on its stack. */
@@ -86,8 +87,8 @@ struct frame {
 
 struct groups {
     struct pile records;
-    struct pile held;
-    uint32_t lines;          /* in each record */
+    struct pile continuation;
+    uint32_t counters;       /* in each record */
     ATOMIC(uint32_t) urgent; /* records that serve such groups */
     ATOMIC(uint32_t) background;
     ATOMIC(uint32_t) due; /* records with deadlines */
@@ -96,7 +97,7 @@ struct groups {
     ATOMIC(uint32_t) circles; /* closed by waits that insist; changed under the lock */
 };
 
-bool groups_init(struct groups *groups, struct store *store, uint32_t lines);
+bool groups_init(struct groups *groups, struct store *store, uint32_t counters);
 
 /* A graph's run: a task of the group above, if there is one, is in weft_graph_run until this group has ended. */
 #define RECORD_RUN (UINT32_C(1) << 31)
@@ -106,31 +107,33 @@ INLINE void record_mark_run(struct record *record) { store_rlx(&record->flags, l
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
-/* The line of a seat: its own, or the last, which all further seats share. */
-INLINE bool line_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= load_rlx(&record->lines); }
-INLINE struct line *line_of(struct record *record, uint32_t seat) {
-    return &record->line[line_is_shared(record, seat) ? load_rlx(&record->lines) - 1 : seat];
+/* The counter of a seat: its own, or the last, which all further seats share. */
+INLINE bool counter_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= load_rlx(&record->counters); }
+INLINE struct group_counter *counter_of(struct record *record, uint32_t seat) {
+    return &record->counter[counter_is_shared(record, seat) ? load_rlx(&record->counters) - 1 : seat];
 }
 
 /* Depth of the group that the record serves; 0: of none. */
 INLINE uint32_t record_depth(const struct record *record) { return record == NULL ? 0 : load_rlx(&record->depth); }
 
-/* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this line. */
-INLINE uint64_t line_submit(struct line *line, bool is_shared, uint64_t tasks) {
-    if (UNLIKELY(is_shared)) return add_rlx(&line->submitted, tasks);
-    uint64_t before = load_rlx(&line->submitted);
-    store_rlx(&line->submitted, before + tasks);
+/* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this counter.
+ * */
+INLINE uint64_t counter_submit(struct group_counter *counter, bool is_shared, uint64_t tasks) {
+    if (UNLIKELY(is_shared)) return add_rlx(&counter->submitted, tasks);
+    uint64_t before = load_rlx(&counter->submitted);
+    store_rlx(&counter->submitted, before + tasks);
     return before;
 }
-/* Where the numbers of the group's tasks begin that the seat counts in its line. By who has learnt the id by acquiring. */
-uint64_t line_first(struct record *record, uint32_t seat, uint64_t id);
+/* Where the numbers of the group's tasks begin that the seat counts in its counter. By who has learnt the id by acquiring.
+ * */
+uint64_t counter_first(struct record *record, uint32_t seat, uint64_t id);
 /* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
-void line_complete(struct line *line, bool is_shared, uint64_t tasks);
+void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks);
 
 /* Has every task counted so far run? true: what they wrote is visible. */
 bool record_is_finished(const struct record *record);
 
-/* After line_complete: is somebody waiting whom the caller must wake, for the record is finished? */
+/* After counter_complete: is somebody waiting whom the caller must wake, for the record is finished? */
 bool record_must_wake(const struct record *record);
 
 /* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
@@ -170,8 +173,8 @@ uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat);
 /* A wait for the group `id` begins: the record stays the group's until record_leave. false: the group had ended; no wait has
  * begun. */
 bool record_enter(struct groups *groups, struct record *record, uint64_t id);
-/* A weft_group held `id`, and the record did not serve that. `holder` is the weft_group's id: does that stand there still? Then
- * the group is another pool's, whether that lives or not, or a copy of one that has ended. */
+/* A weft_group held `id`, and the record did not serve that. `holder` is the weft_group's id: does that stand there still?
+ * Then the group is another pool's, whether that lives or not, or a copy of one that has ended. */
 bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id);
 /* A wait ends; `has_ended`: it has called record_end. The last one out of an ended group frees the record. */
 void record_leave(struct groups *groups, struct record *record, bool has_ended);

@@ -1,5 +1,5 @@
-/* hooks.h: the named points at which predict/ and observe/ hang. src/rooms.c binds them; where a hook is NULL nothing happens,
- * and the pool works without. Called by the seat's own thread, unless they say otherwise. */
+/* hooks.h: the named points at which predict/ and observe/ hang. src/rooms.c binds them; where a hook is NULL nothing
+ * happens, and the pool works without. Called by the seat's own thread, unless they say otherwise. */
 #ifndef WEFT_HOOKS_H
 #define WEFT_HOOKS_H
 
@@ -7,39 +7,39 @@
 
 /* ---- prediction: when work comes, what a wake costs, where to sleep ------------------------------------------------- */
 
-enum doze_end { DOZE_NOT, DOZE_WOKEN, DOZE_OVER };
+enum poll_end { POLL_NOT, POLL_WOKEN, POLL_OVER };
 
 struct predict_hooks {
     /* A pool has been made; its threads are about to start. By who makes it. */
     void (*made)(weft_pool *pool);
     void (*starts)(weft_pool *pool);
-    /* So many tasks of a claim from that lane took that long. Says whether tasks are brief, and the lane's brisk. */
+    /* So many tasks of a claim from that lane took that long. Says whether tasks are short, and the lane's tiny. */
     void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
-    /* Are as many workers awake as there are CPUs for brief tasks, while one more dozes? Then nobody need be woken. */
+    /* Are as many workers awake as there are CPUs for short tasks, while one more polls? Then nobody need be woken. */
     bool (*suffices)(const struct weft_worker *seat, const struct park_view *view);
 
-    /* The worker is about to sleep. DOZE_NOT: it is to park. Else it has dozed, in the end from *since (ticks) on, and is a
-     * scout; DOZE_WOKEN: another thread woke it. */
-    enum doze_end (*doze)(struct weft_worker *seat, bool is_scout, uint64_t *since);
+    /* The worker is about to sleep. POLL_NOT: it is to park. Else it has polled, in the end from *since (ticks) on, and is a
+     * searcher; POLL_WOKEN: another thread woke it. */
+    enum poll_end (*poll)(struct weft_worker *seat, bool is_searcher, uint64_t *since);
     /* It is about to park, and has parked. */
     void (*before_park)(struct weft_worker *seat);
     void (*after_park)(struct weft_worker *seat, bool was_woken);
-    /* It has said that it parks, and was told to be awake at `told_ns` (0: it was not). Returns when the clock should wake it
-     * (CLOCK_MONOTONIC ns); 0: not at all. */
+    /* It has said that it parks, and was told to be awake at `told_ns` (0: it was not). Returns when the clock should wake
+     * it (CLOCK_MONOTONIC ns); 0: not at all. */
     uint64_t (*plan)(struct weft_worker *seat, uint64_t told_ns);
     /* Another thread has woken it from that. */
     void (*woken)(struct weft_worker *seat);
-    /* All workers are parked: for how long the last of them is to sleep before it tries a wake, as a scout; NO_TRIAL: it is not
-     * to. */
+    /* All workers are parked: for how long the last of them is to sleep before it tries a wake, as a searcher; NO_TRIAL: it
+     * is not to. */
     uint64_t (*trial_ns)(const weft_pool *pool);
     void (*try_wake)(weft_pool *pool);
     /* It may run on another CPU than before. */
     void (*moved)(struct weft_worker *seat);
-    /* The clock has woken it, as a scout: looks out for the work that it expects. */
+    /* The clock has woken it, as a searcher: looks out for the work that it expects. */
     void (*look_out)(struct weft_worker *seat);
 
-    /* It looked for work before it would sleep; `came`: it found some; `looked_on`: for longer than it would have, as another
-     * thread ran a task. */
+    /* It looked for work before it would sleep; `came`: it found some; `looked_on`: for longer than it would have, as
+     * another thread ran a task. */
     void (*scouted)(struct weft_worker *seat, bool came, bool looked_on);
     /* For how long at most it may do so: ticks; 0: not at all. */
     uint64_t (*step_ticks)(const struct weft_worker *seat);
@@ -58,10 +58,10 @@ INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t 
     if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
 }
 INLINE bool predict_suffices(const struct weft_worker *seat, const struct park_view *view) {
-    return view->dozing && predict.suffices(seat, view); /* nobody dozes but by the hook `doze` */
+    return view->polling && predict.suffices(seat, view); /* nobody polls but by the hook `poll` */
 }
-INLINE enum doze_end predict_doze(struct weft_worker *seat, bool is_scout, uint64_t *since) {
-    return predict.doze == NULL ? DOZE_NOT : predict.doze(seat, is_scout, since);
+INLINE enum poll_end predict_poll(struct weft_worker *seat, bool is_searcher, uint64_t *since) {
+    return predict.poll == NULL ? POLL_NOT : predict.poll(seat, is_searcher, since);
 }
 INLINE void predict_before_park(struct weft_worker *seat) {
     if (predict.before_park != NULL) predict.before_park(seat);

@@ -84,7 +84,7 @@ struct lane {
     uint32_t in_use;         /* how many */
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
-    void *line;
+    void *counter;
     uint64_t first;         /* the line's count before that group's first task */
     uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
     struct lane *newer;     /* the seat's next newer one, or NULL */
@@ -99,8 +99,8 @@ struct lane {
 
     /* the takers' */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
-    ATOMIC(uint64_t) head_seen;                /* the dozer's: the head when it last looked */
-    ATOMIC(uint32_t) brisk;                    /* nonzero: its tasks were seen to be tiny (worker.c) */
+    ATOMIC(uint64_t) head_seen;                /* the poller's: the head when it last looked */
+    ATOMIC(uint32_t) tiny;                     /* nonzero: its tasks were seen to be tiny (worker.c) */
     struct pile *segments;                     /* set by lane_init */
     ATOMIC(struct lane *) next;                /* the seat's next older one; written before the lane is published */
 };

@@ -1,22 +1,22 @@
 /* park.c: sleeping and waking of a pool's workers, without a lost wake-up and without a herd.
  *
  * The scheme of one searcher that wakes the next (R. Cox and others, the Go scheduler; rayon-core's sleep module) on one
- * word: parked bits, a dozing mark and the count of scouts change together, so nobody sees one without the other.
+ * word: parked bits, a polling mark and the count of searchers change together, so nobody sees one without the other.
  *
  * Submitter                                   Worker that finds nothing
- *   1. publishes a task (L6)                    1. announces: scout - 1 and parked + 1 in one change
+ *   1. publishes a task (L6)                    1. announces: searcher - 1 and parked + 1 in one change
  *   2. full fence (in task.c)                   2. full fence (K3)
  *   3. reads the words:                         3. looks at every lane and claim again; work: retracts (K4)
- *      all busy: done. A scout: done.           4. sleeps while its bit stands (K6)
+ *      all busy: done. A searcher: done.        4. sleeps while its bit stands (K6)
  *      else wakes one: parked bit off,
- *      scout + 1 in one change (K5),
+ *      searcher + 1 in one change (K5),
  *      then event + 1 (K8), futex wake
  *
  * No wake-up is lost. By the two fences, either 3 of the submitter sees what 1 of the worker announced, or 3 of the
- * worker sees the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a scout:
- * that scout leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again.
- * (c) All were busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a scout again,
- * for somebody may have relied on it. A woken worker counts as a scout from before its wake-up on, so several submitters
+ * worker sees the task. (a) The submitter saw the worker parked: it wakes it or another. (b) The submitter saw a searcher:
+ * that searcher leaves later; leaving is a change of the word with a full fence after it (K3, K10), and then it looks again.
+ * (c) All were busy: each of them announces later, and looks again. Whoever ends its sleep by itself is a searcher again,
+ * for somebody may have relied on it. A woken worker counts as a searcher from before its wake-up on, so several submitters
  * wake one worker, not many.
  *
  * The wake itself: the sleeper reads event, then its bit, then sleeps while event is as it was. The waker clears the bit,
@@ -29,11 +29,11 @@
  *   K6  park_sleep: load event                     acquire  K8  event is new and the bit old: it sleeps on the new event for ever
  *   K8  park_send: event + 1                       release  K6  see K6; split: a wake overwritten by another
  *   K10 park_unscout: fence                        sc       the submitter's fence  the task published before is not seen, nobody woken
- *   K11 park_doze_announce: CAS word               relaxed  K5  split: two doze
- *   K12 park_doze_announce: fence                  sc       the submitter's fence  see K3, for as long as it dozes
- *   K13 park_doze: load event                      acquire  K8  as K6
- *   K14 park_doze_end: CAS word                    relaxed  K5  as K4
- *   K15 park_scout: CAS word                       relaxed  K5  split: a bit or a scout is lost
+ *   K11 park_poll_announce: CAS word               relaxed  K5  split: two poll
+ *   K12 park_poll_announce: fence                  sc       the submitter's fence  see K3, for as long as it polls
+ *   K13 park_poll: load event                      acquire  K8  as K6
+ *   K14 park_poll_end: CAS word                    relaxed  K5  as K4
+ *   K15 park_searcher: CAS word                    relaxed  K5  split: a bit or a searcher is lost
  *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event and does not know the moment; split: as K8
  */
 #include "sched/park.h"
@@ -42,7 +42,7 @@ static struct park_word *park_word_of(struct park *park, uint32_t worker) { retu
 
 static uint64_t park_bit_of(uint32_t worker) { return UINT64_C(1) << worker % PARK_BITS; }
 
-INLINE uint32_t scouts_of(uint64_t word) { return (uint32_t)(word >> 56); }
+INLINE uint32_t searchers_of(uint64_t word) { return (uint32_t)(word >> 56); }
 
 bool park_init(struct park *park, struct store *store, uint32_t workers) {
     park->workers = workers;
@@ -57,28 +57,28 @@ struct park_view park_look(const struct park *park) {
     for (uint32_t i = 0; i < park->words; i++) {
         uint64_t word = load_rlx(&park->word[i].word);
         view.parked += bits_set(word & PARK_MASK);
-        view.scouts += scouts_of(word);
-        view.dozing += (word & PARK_DOZE) != 0;
+        view.searchers += searchers_of(word);
+        view.polling += (word & PARK_POLL) != 0;
     }
     return view;
 }
 
-bool park_scout(struct park *park, uint32_t worker) {
-    if (park_look(park).scouts > 0) return false;
+bool park_searcher(struct park *park, uint32_t worker) {
+    if (park_look(park).searchers > 0) return false;
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
-    while (scouts_of(word) == 0)
-        if (cas_rlx(K15, &own->word, &word, word + PARK_SCOUT)) return true;
+    while (searchers_of(word) == 0)
+        if (cas_rlx(K15, &own->word, &word, word + PARK_SEARCHER)) return true;
     return false;
 }
 
 void park_unscout(struct park *park, uint32_t worker) {
-    add_rlx(&park_word_of(park, worker)->word, -PARK_SCOUT);
+    add_rlx(&park_word_of(park, worker)->word, -PARK_SEARCHER);
     fence_sc(K10);
 }
 
-void park_announce(struct park *park, uint32_t worker, bool is_scout) {
-    add_rlx(&park_word_of(park, worker)->word, park_bit_of(worker) - (is_scout ? PARK_SCOUT : 0));
+void park_announce(struct park *park, uint32_t worker, bool is_searcher) {
+    add_rlx(&park_word_of(park, worker)->word, park_bit_of(worker) - (is_searcher ? PARK_SEARCHER : 0));
     fence_sc(K3);
 }
 
@@ -86,7 +86,7 @@ void park_retract(struct park *park, uint32_t worker) {
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
     while (word & park_bit_of(worker))
-        if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SCOUT)) return;
+        if (cas_rlx(K4, &own->word, &word, (word & ~park_bit_of(worker)) + PARK_SEARCHER)) return;
 }
 
 enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns) {
@@ -106,37 +106,39 @@ void park_expect(struct park *park, uint32_t worker, uint64_t when_ns) {
     os_wake(&slot->event, 1);
 }
 
-/* ---- dozing ------------------------------------------------------------------------------------------------------- */
+/* ---- polling ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t dozer_mark(uint32_t worker) { return PARK_DOZE | (uint64_t)(worker % PARK_BITS) << PARK_DOZER_SHIFT; }
+static uint64_t poller_mark(uint32_t worker) { return PARK_POLL | (uint64_t)(worker % PARK_BITS) << PARK_POLLER_SHIFT; }
 
-static bool is_dozer(uint64_t word, uint32_t worker) { return (word & (PARK_DOZE | PARK_DOZER_MASK)) == dozer_mark(worker); }
+static bool is_poller(uint64_t word, uint32_t worker) {
+    return (word & (PARK_POLL | PARK_POLLER_MASK)) == poller_mark(worker);
+}
 
-bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout) {
+bool park_poll_announce(struct park *park, uint32_t worker, bool is_searcher) {
     if (worker >= PARK_BITS) return false;
     struct park_word *own = &park->word[0];
     uint64_t word = load_rlx(&own->word);
     do {
-        if (word & PARK_DOZE) return false;
-    } while (!cas_rlx(K11, &own->word, &word, (word - (is_scout ? PARK_SCOUT : 0)) | dozer_mark(worker)));
+        if (word & PARK_POLL) return false;
+    } while (!cas_rlx(K11, &own->word, &word, (word - (is_searcher ? PARK_SEARCHER : 0)) | poller_mark(worker)));
     fence_sc(K12);
     return true;
 }
 
-bool park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns) {
+bool park_poll(struct park *park, uint32_t worker, uint64_t deadline_ns) {
     os_word *event = &park->slots[worker].event;
     for (;;) {
         uint32_t seen = load_acq(K13, event);
-        if (!is_dozer(load_rlx(&park_word_of(park, worker)->word), worker)) return true;
+        if (!is_poller(load_rlx(&park_word_of(park, worker)->word), worker)) return true;
         if (os_wait(event, seen, deadline_ns) == OS_TIMEDOUT) return false;
     }
 }
 
-void park_doze_end(struct park *park, uint32_t worker) {
+void park_poll_end(struct park *park, uint32_t worker) {
     struct park_word *own = park_word_of(park, worker);
     uint64_t word = load_rlx(&own->word);
-    while (is_dozer(word, worker))
-        if (cas_rlx(K14, &own->word, &word, (word & ~(PARK_DOZE | PARK_DOZER_MASK)) + PARK_SCOUT)) return;
+    while (is_poller(word, worker))
+        if (cas_rlx(K14, &own->word, &word, (word & ~(PARK_POLL | PARK_POLLER_MASK)) + PARK_SEARCHER)) return;
 }
 
 /* ---- waking ------------------------------------------------------------------------------------------------------- */
@@ -152,7 +154,7 @@ static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
 }
 
-/* Takes the lowest parked worker of the word, or else its dozer, as a scout; UINT32_MAX when there is none. The lowest,
+/* Takes the lowest parked worker of the word, or else its poller, as a searcher; UINT32_MAX when there is none. The lowest,
  * so that the same few workers stay warm. */
 static uint32_t park_take(struct park_word *own) {
     uint64_t word = load_rlx(&own->word);
@@ -162,13 +164,13 @@ static uint32_t park_take(struct park_word *own) {
         if (word & PARK_MASK) {
             bit = (uint32_t)__builtin_ctzll(word);
             left = word & (word - 1);
-        } else if (word & PARK_DOZE) {
-            bit = (uint32_t)((word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT);
-            left = word & ~(PARK_DOZE | PARK_DOZER_MASK);
+        } else if (word & PARK_POLL) {
+            bit = (uint32_t)((word & PARK_POLLER_MASK) >> PARK_POLLER_SHIFT);
+            left = word & ~(PARK_POLL | PARK_POLLER_MASK);
         } else {
             return UINT32_MAX;
         }
-        if (cas_rlx(K5, &own->word, &word, left + PARK_SCOUT)) return bit;
+        if (cas_rlx(K5, &own->word, &word, left + PARK_SEARCHER)) return bit;
     }
 }
 

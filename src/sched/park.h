@@ -1,7 +1,7 @@
 /* park.h: who sleeps, who is looking for work, whom to wake. Layer 3. The protocol stands in park.c.
  *
- * A worker is busy, a scout (awake and looking, or on its way after a wake), dozing (asleep for a bounded time, at most one
- * of the pool's first PARK_BITS workers) or parked. */
+ * A worker is busy, a searcher (awake and looking, or on its way after a wake), polling (asleep for a bounded time, at most
+ * one of the pool's first PARK_BITS workers) or parked. */
 #ifndef WEFT_PARK_H
 #define WEFT_PARK_H
 
@@ -14,15 +14,16 @@
 
 /* A word: bit i (0..47): worker i of this word is parked. Legal to miss (somebody looks once more); illegal to set for
  *   one that is awake, for a wake would be lost on it.
- * PARK_DOZE: one of them dozes, the one whose bit number stands at PARK_DOZER_SHIFT. In word 0 alone: a glance reads all
- *   words as one, and what a dozer saw of a lane stands in the lane.
- * PARK_SCOUT: scouts among them are counted in the top byte. Illegal to count one that will not look at every lane after
+ * PARK_POLL: one of them polls, the one whose bit number stands at PARK_POLLER_SHIFT. In word 0 alone: a glance reads all
+ *   words as one, and what a poller saw of a lane stands in the lane.
+ * PARK_SEARCHER: searchers among them are counted in the top byte. Illegal to count one that will not look at every lane
+ * after
  *   its leaving is visible. */
 #define PARK_MASK ((UINT64_C(1) << PARK_BITS) - 1)
-#define PARK_DOZE (UINT64_C(1) << 48)
-#define PARK_DOZER_SHIFT 49
-#define PARK_DOZER_MASK (UINT64_C(0x3f) << PARK_DOZER_SHIFT)
-#define PARK_SCOUT (UINT64_C(1) << 56)
+#define PARK_POLL (UINT64_C(1) << 48)
+#define PARK_POLLER_SHIFT 49
+#define PARK_POLLER_MASK (UINT64_C(0x3f) << PARK_POLLER_SHIFT)
+#define PARK_SEARCHER (UINT64_C(1) << 56)
 
 struct park_word {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) word;
@@ -48,8 +49,8 @@ struct park {
 /* What a submitter needs to know. */
 struct park_view {
     uint32_t parked;
-    uint32_t scouts;
-    uint32_t dozing; /* 0 or 1 */
+    uint32_t searchers;
+    uint32_t polling; /* 0 or 1 */
 };
 
 /* All workers count as busy at first. false: no memory. */
@@ -67,25 +68,26 @@ INLINE uint64_t park_glance(const struct park *park) {
     for (uint32_t i = 1; UNLIKELY(i < park->words); i++) word |= load_rlx(&park->word[i].word);
     return word;
 }
-/* From a glance: is somebody looking, soon enough for tiny tasks? A scout; or the dozer while another worker runs. */
+/* From a glance: is somebody looking, soon enough for tiny tasks? A searcher; or the poller while another worker runs. */
 INLINE bool park_has_guard(const struct park *park, uint64_t word) {
-    if (word >= PARK_SCOUT) return true;
-    uint64_t dozer = UINT64_C(1) << ((word & PARK_DOZER_MASK) >> PARK_DOZER_SHIFT);
-    return (word & PARK_DOZE) != 0 && (~(word | dozer) & load_rlx(&park->all)) != 0; /* a spare's bit says nothing */
+    if (word >= PARK_SEARCHER) return true;
+    uint64_t poller = UINT64_C(1) << ((word & PARK_POLLER_MASK) >> PARK_POLLER_SHIFT);
+    return (word & PARK_POLL) != 0 && (~(word | poller) & load_rlx(&park->all)) != 0; /* a spare's bit says nothing */
 }
 struct park_view park_look(const struct park *park);
 
-/* Busy -> scout, unless there is one already. */
-bool park_scout(struct park *park, uint32_t worker);
-/* Scout -> busy. The caller must then look for work that nobody was woken for, after the full fence inside. */
+/* Busy -> searcher, unless there is one already. */
+bool park_searcher(struct park *park, uint32_t worker);
+/* Searcher -> busy. The caller must then look for work that nobody was woken for, after the full fence inside. */
 void park_unscout(struct park *park, uint32_t worker);
 
-/* Scout or busy -> parked. A full fence stands after; the caller looks at everything once more, then retracts or sleeps. */
-void park_announce(struct park *park, uint32_t worker, bool is_scout);
-/* Parked -> scout by the worker itself, if no waker has done it already. */
+/* Searcher or busy -> parked. A full fence stands after; the caller looks at everything once more, then retracts or sleeps.
+ * */
+void park_announce(struct park *park, uint32_t worker, bool is_searcher);
+/* Parked -> searcher by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);
 
-/* Sleeps until woken, the caller is a scout; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or until it is told
+/* Sleeps until woken, the caller is a searcher; or until the deadline (CLOCK_MONOTONIC ns; 0: none) or until it is told
  * another moment than `told_ns`: it is still parked then. */
 enum park_end { PARK_WOKEN, PARK_TIMEDOUT, PARK_TOLD };
 enum park_end park_sleep(struct park *park, uint32_t worker, uint64_t deadline_ns, uint64_t told_ns);
@@ -95,14 +97,15 @@ void park_expect(struct park *park, uint32_t worker, uint64_t when_ns);
 /* What a worker was told last; 0: nothing. */
 INLINE uint64_t park_told(const struct park *park, uint32_t worker) { return load_rlx(&park->slots[worker].expected_ns); }
 
-/* Scout or busy -> dozing, unless another dozes or the worker is not in word 0. A full fence stands after. */
-bool park_doze_announce(struct park *park, uint32_t worker, bool is_scout);
-/* Sleeps until woken: true, the caller is a scout; or until the deadline: false, it still dozes. */
-bool park_doze(struct park *park, uint32_t worker, uint64_t deadline_ns);
-/* Dozing -> scout, if no waker has done it already: others rely on the dozer to look, so it hands over as a scout does. */
-void park_doze_end(struct park *park, uint32_t worker);
+/* Searcher or busy -> polling, unless another polls or the worker is not in word 0. A full fence stands after. */
+bool park_poll_announce(struct park *park, uint32_t worker, bool is_searcher);
+/* Sleeps until woken: true, the caller is a searcher; or until the deadline: false, it still polls. */
+bool park_poll(struct park *park, uint32_t worker, uint64_t deadline_ns);
+/* Polling -> searcher, if no waker has done it already: others rely on the poller to look, so it hands over as a searcher
+ * does. */
+void park_poll_end(struct park *park, uint32_t worker);
 
-/* Wakes one parked worker, or else the dozing one, which becomes a scout. false: there is none. Any thread. */
+/* Wakes one parked worker, or else the polling one, which becomes a searcher. false: there is none. Any thread. */
 bool park_wake(struct park *park);
 
 #endif

@@ -71,7 +71,7 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     seat->pool = pool;
     seat->index = index;
     seat->lane = &pool->blank;
-    seat->scout_ticks = load_rlx(&pool->spin_ticks);
+    seat->searcher_ticks = load_rlx(&pool->spin_ticks);
     store_rel(P1, &pool->seats[index], seat);
     if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
     return seat;

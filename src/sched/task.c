@@ -1,7 +1,7 @@
 /* task.c: submitting.
  *
  * Submit. The caller's seat has a lane for each group it submits to; the one used last is at hand. The task is counted in
- * the group's record (line_submit), then the group is looked at once more, then the task is written and published:
+ * the group's record (counter_submit), then the group is looked at once more, then the task is written and published:
  *
  *   Submitter                                  Closer (record_close), destroy (pool_drain)
  *     1. submitted + 1                           1. marks the id / closes the pool
@@ -38,7 +38,7 @@
 
 #include "sched/lanes.h"
 #include "sched/hooks.h"
-#include "sched/rank.h"
+#include "sched/priority.h"
 #include "sched/task.h"
 
 #ifndef BIAS_AFTER
@@ -48,7 +48,7 @@
 #define GROUP_FLAGS (WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND | WEFT_GROUP_DROP_LATE)
 
 void task_undo(struct weft_worker *seat, struct record *record) {
-    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), 1);
+    counter_complete(counter_of(record, seat->index), counter_is_shared(record, seat->index), 1);
     worker_settle(seat, record); /* somebody may have gone to sleep for this count */
 }
 
@@ -68,8 +68,8 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
 /* The lane that is bound to the group, or NULL. */
 static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane;
-    if (!line_is_shared(record, seat->index)) {
-        lane = line_of(record, seat->index)->lane;
+    if (!counter_is_shared(record, seat->index)) {
+        lane = counter_of(record, seat->index)->lane;
         return lane != NULL && lane->group_id == id ? lane : NULL;
     }
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
@@ -77,19 +77,19 @@ static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, stru
 }
 
 /* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
- * at hand for weft_submit only where that may go the short way: no bound, and a line of the seat's own. */
+ * at hand for weft_submit only where that may go the short way: no bound, and a counter of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane = lane_bound(seat, id, record);
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
     lane->group_id = id;
     lane->record = record;
-    lane->line = line_of(record, seat->index);
-    lane->first = line_first(record, seat->index, id);
+    lane->counter = counter_of(record, seat->index);
+    lane->first = counter_first(record, seat->index, id);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
-    bool is_shared = line_is_shared(record, seat->index);
-    if (!is_shared) line_of(record, seat->index)->lane = lane;
+    bool is_shared = counter_is_shared(record, seat->index);
+    if (!is_shared) counter_of(record, seat->index)->lane = lane;
     bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
     return lane;
@@ -114,7 +114,7 @@ uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
         uint64_t id = load_acq(T16, id_of(group));
         if (id != 0) return id;
         *error = WEFT_EINVAL;
-        if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !rank_allows(seat->pool, group->flags)) return 0;
+        if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !priority_allows(seat->pool, group->flags)) return 0;
         uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
         struct record *record = record_open(&seat->pool->groups, parent, group->flags);
         *error = WEFT_ENOMEM;
@@ -211,7 +211,7 @@ struct job {
 bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence) {
     struct record *record = lane->record;
     uint64_t id = lane->group_id;
-    uint64_t before = line_submit(lane->line, line_is_shared(record, seat->index), 1);
+    uint64_t before = counter_submit(lane->counter, counter_is_shared(record, seat->index), 1);
     os_fence_light(T2);
     *sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
     if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
@@ -407,7 +407,7 @@ INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const 
         return submit_slow(pool, group, fn, payload, size);
     if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
     submit_enter(seat);
-    uint64_t before = line_submit(lane->line, false, 1);
+    uint64_t before = counter_submit(lane->counter, false, 1);
     os_fence_light(T1);
     const struct record *record = lane->record;
     if (UNLIKELY(load_rlx(&record->id) != lane->group_id || load_rlx(&pool->closed)))
@@ -457,7 +457,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
         worker_leave_queue(pool);
         return false;
     }
-    uint64_t before = line_submit(lane->line, line_is_shared(lane->record, seat->index), 1);
+    uint64_t before = counter_submit(lane->counter, counter_is_shared(lane->record, seat->index), 1);
     struct cell *cell = lane_cell(lane);
     cell->fn = fn;
     cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);

@@ -26,8 +26,8 @@
  */
 #include "sched/find.h"
 #include "sched/lanes.h"
-#include "sched/rank.h"
-#include "sched/real.h"
+#include "sched/priority.h"
+#include "sched/realtime.h"
 #include "sched/task.h"
 
 struct wait {
@@ -141,11 +141,11 @@ static void wait_sleep(struct wait *wait) {
 /* The same, but false when this sleep would never end. */
 static bool wait_sleep_soundly(struct wait *wait) {
     struct groups *groups = &wait->seat->pool->groups;
-    struct held_wait mine = {.record = wait->record,
-                             .id = wait->id,
-                             .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL,
-                             .insists = wait->must_end};
-    bool is_circle = mine.frame != NULL && !held_wait_begin(groups, &mine);
+    struct continuation_wait mine = {.record = wait->record,
+                                     .id = wait->id,
+                                     .frame = wait->deadline_ns == 0 ? wait->seat->frame : NULL,
+                                     .insists = wait->must_end};
+    bool is_circle = mine.frame != NULL && !continuation_wait_begin(groups, &mine);
     if (is_circle && !mine.insists) return false;
     wait->circles = mine.frame != NULL ? mine.circles : load_rlx(&groups->circles);
     if (is_circle) {
@@ -153,7 +153,7 @@ static bool wait_sleep_soundly(struct wait *wait) {
         worker_wake_waits(wait->seat->pool); /* one of them is refused instead */
     }
     wait_sleep(wait);
-    if (mine.frame != NULL) held_wait_end(groups, &mine);
+    if (mine.frame != NULL) continuation_wait_end(groups, &mine);
     return true;
 }
 
@@ -175,7 +175,7 @@ static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct source_work found;
     uint32_t self = wait->seat->is_worker ? 0 : 1;
-    uint64_t most = real_spin_ticks(wait->seat);
+    uint64_t most = realtime_spin_ticks(wait->seat);
     uint64_t start = os_ticks();
     uint64_t spent = 0;
     uint32_t turn = 0;
@@ -239,8 +239,8 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
 /* A task to help with: from the lane that this thread submitted to the group by, or from any. */
 static bool wait_find_task(struct wait *wait, struct piece *piece) {
     struct weft_worker *seat = wait->seat;
-    struct lane *lane = line_of(wait->record, seat->index)->lane;
-    bool is_bound = !line_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
+    struct lane *lane = counter_of(wait->record, seat->index)->lane;
+    bool is_bound = !counter_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
     if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
     return find_help(seat, wait_accepts, wait, piece);
 }
@@ -342,7 +342,7 @@ static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
     uint64_t served = wait->id;
-    bool is_own = task_is_inside(seat, wait->id) || held_leads(groups, seat->frame, wait->id);
+    bool is_own = task_is_inside(seat, wait->id) || continuation_leads(groups, seat->frame, wait->id);
     if ((is_own || wait_is_around(seat, wait->id)) && !wait->must_end) return WEFT_EDEADLK;
     wait->served = &served;
     if (!record_enter(groups, wait->record, wait->id))
@@ -471,7 +471,7 @@ int weft_block_begin(weft_worker *self) {
     if (self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
     self->offers = rest_offer(self);
-    if (load_rlx(&self->in_background)) rank_give(self);
+    if (load_rlx(&self->in_background)) priority_give(self);
     if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
     self->has_spare = pool_stand_in(pool);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
@@ -482,7 +482,7 @@ int weft_block_end(weft_worker *self) {
     if (--self->blocking > 0 || !is_runner(self)) return WEFT_OK;
     pool_stand_down(self->pool);
     if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
-    if (load_rlx(&self->in_background)) rank_retake(self->pool);
+    if (load_rlx(&self->in_background)) priority_retake(self->pool);
     if (self->offers) rest_keep(self);
     self->offers = false;
     return WEFT_OK;

@@ -1,11 +1,11 @@
 /* worker.c: what workers do: find tasks, run them, sleep.
  *
  * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then
- * becomes the one scout and looks on for the pool's spin time, then parks (park.c).
+ * becomes the one searcher and looks on for the pool's spin time, then parks (park.c).
  *
  * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
- * worker dozes instead of parking (predict/idle.c). Nothing is left lying: while claims of several are open, somebody is awake or
- * dozing, and nobody parks while an open claim has a rest that could be revoked.
+ * worker polls instead of parking (predict/idle.c). Nothing is left lying: while claims of several are open, somebody is
+ * awake or polling, and nobody parks while an open claim has a rest that could be revoked.
  *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
  * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
@@ -25,7 +25,7 @@
  *   D10 spare_rest: load event              acquire  P14  a spare sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
- *   D15 leave_scout: looks again            -        K10  a task published while there was a scout waits for nobody
+ *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  */
@@ -33,8 +33,8 @@
 #include "sched/hooks.h"
 #include "sched/lanes.h"
 #include "sched/seat.h"
-#include "sched/rank.h"
-#include "sched/real.h"
+#include "sched/priority.h"
+#include "sched/realtime.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -69,14 +69,14 @@ void frame_pop(struct weft_worker *seat) {
     seat->lane = &seat->pool->blank;
 }
 
-void worker_start_held(struct weft_worker *seat, struct record *record) {
+void worker_start_continuation(struct weft_worker *seat, struct record *record) {
     struct groups *groups = &seat->pool->groups;
-    struct held *held = held_take(groups, record);
-    while (held != NULL) {
-        struct held *next = held->next;
-        held->start(seat, held);
+    struct continuation *continuation = continuation_take(groups, record);
+    while (continuation != NULL) {
+        struct continuation *next = continuation->next;
+        continuation->start(seat, continuation);
         record_leave(groups, record, false);
-        held = next;
+        continuation = next;
     }
 }
 
@@ -85,7 +85,7 @@ void worker_settle(struct weft_worker *seat, struct record *record) {
     bool wakes = record_must_wake(record);
     uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
     if (wakes && id != 0) worker_wake_waiters(pool, id);
-    if (wakes && load_rlx(&record->held) != NULL) worker_start_held(seat, record);
+    if (wakes && load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
     if (LIKELY(!load_rlx(&pool->closed))) return;
     event_raise(&pool->drained);
 }
@@ -103,8 +103,8 @@ static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     if (record == NULL) return;
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
-    rank_before_count(seat->pool, record);
-    line_complete(line_of(record, seat->index), line_is_shared(record, seat->index), tasks);
+    priority_before_count(seat->pool, record);
+    counter_complete(counter_of(record, seat->index), counter_is_shared(record, seat->index), tasks);
     worker_settle(seat, record);
 }
 
@@ -154,7 +154,7 @@ NOINLINE void worker_leave_queue(weft_pool *pool) {
 static NOINLINE weft_fn begin_extras(struct weft_worker *seat, weft_fn fn) {
     uint32_t extras = load_rlx(&seat->pool->extras);
     if ((extras & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
-    if ((extras & EXTRA_DUE) != 0) rank_before_task(seat);
+    if ((extras & EXTRA_DUE) != 0) priority_before_task(seat);
     return observe_task(seat->pool, fn);
 }
 
@@ -287,28 +287,28 @@ static void note_cpu(struct weft_worker *seat) {
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
-    bool is_brisk = load_rlx(&pool->brisk) != 0;
+    bool is_tiny = load_rlx(&pool->tiny) != 0;
     note_cpu(seat);
-    uint32_t asleep = view.parked + view.dozing;
-    if (lane != NULL && rank_holds(pool, lane)) {
+    uint32_t asleep = view.parked + view.polling;
+    if (lane != NULL && priority_holds(pool, lane)) {
         worker_wake_helpers(pool, id);
         return;
     }
-    bool is_urgent = lane != NULL && rank_has_urgent(pool) && rank_is_urgent(pool, load_rlx(&lane->group));
+    bool is_urgent = lane != NULL && priority_has_urgent(pool) && priority_is_urgent(pool, load_rlx(&lane->group));
     if (!is_urgent && predict_suffices(seat, &view)) return;
-    if (view.scouts == 0 && asleep > 0) {
-        if (view.dozing && is_brisk && asleep < load_rlx(&pool->workers)) return;
+    if (view.searchers == 0 && asleep > 0) {
+        if (view.polling && is_tiny && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
-    } else if (view.scouts == 1 && asleep > 0 && !is_brisk && (lane == NULL || lane_backlog(lane) > 1)) {
+    } else if (view.searchers == 1 && asleep > 0 && !is_tiny && (lane == NULL || lane_backlog(lane) > 1)) {
         worker_wake(seat);
-    } else if (lane != NULL && asleep == 0 && view.scouts == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
+    } else if (lane != NULL && asleep == 0 && view.searchers == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
     }
 }
 
 void worker_notify_offer(struct weft_worker *seat) {
     struct park_view view = park_look(&seat->pool->park);
-    if (view.scouts == 0 && (view.parked > 0 || view.dozing)) worker_wake(seat);
+    if (view.searchers == 0 && (view.parked > 0 || view.polling)) worker_wake(seat);
 }
 
 void worker_unbias(weft_pool *pool) {
@@ -326,19 +326,19 @@ void worker_unbias(weft_pool *pool) {
 
 /* ---- a worker's life ---------------------------------------------------------------------------------------------- */
 
-/* Scout -> busy with work in hand: somebody else must look for what was published meanwhile. */
-static void leave_scout(struct weft_worker *seat) {
+/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. */
+static void leave_searcher(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    bool is_watched = (view.dozing && load_rlx(&pool->brisk)) || predict_suffices(seat, &view);
-    if (view.scouts > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
+    if (view.searchers > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
-    rank_wake_helpers(pool);
+    priority_wake_helpers(pool);
     if (!recheck(D15, find_sees(pool, true) || sources_hold_back(pool), false)) return;
-    if (view.parked > 0 || view.dozing)
+    if (view.parked > 0 || view.polling)
         worker_wake(seat);
     else
         worker_wake_helpers(pool, 0);
@@ -346,7 +346,7 @@ static void leave_scout(struct weft_worker *seat) {
 
 uint32_t workers_awake(const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    uint32_t asleep = view.parked + view.dozing;
+    uint32_t asleep = view.parked + view.polling;
     uint32_t workers = load_rlx(&pool->workers);
     return workers > asleep ? workers - asleep : 0;
 }
@@ -357,7 +357,7 @@ bool workers_leave_room(const weft_pool *pool) {
 
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || real_is_spent(seat)) return false;
+    if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || realtime_is_spent(seat)) return false;
     uint64_t start = os_ticks();
     bool sees = false;
     uint32_t turn = 0;
@@ -381,35 +381,35 @@ static bool others_run(const struct weft_worker *seat) {
 
 /* What it came upon: nothing, work, or some that is held back by who has been asked for a while. Not where there are more
  * workers awake than CPUs: it would take one from those who run. */
-enum scouting { SCOUT_NOTHING, SCOUT_WORK, SCOUT_HELD_BACK };
-static enum scouting scout_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
+enum searching { SEARCHER_NOTHING, SEARCHER_WORK, SEARCHER_CONTINUATION_BACK };
+static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
     const weft_pool *pool = seat->pool;
-    if (workers_awake(pool) > pool->cpu_count || real_is_spent(seat)) return SCOUT_NOTHING;
+    if (workers_awake(pool) > pool->cpu_count || realtime_is_spent(seat)) return SEARCHER_NOTHING;
     uint32_t turn = 0;
     uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
-    uint64_t until = seat->scout_ticks; /* it looks on from then on while others run */
+    uint64_t until = seat->searcher_ticks; /* it looks on from then on while others run */
     for (uint64_t before = 0;;) {
-        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SCOUT_WORK;
+        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SEARCHER_WORK;
         sources_ask(pool, NULL, false);
         find_pause(pool, &turn);
         uint64_t ticks = os_ticks() - start;
         if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
         before = ticks;
-        if (ticks >= pool->patience_ticks && sources_hold_back(pool)) return SCOUT_HELD_BACK;
-        if (ticks < seat->scout_ticks) continue;
+        if (ticks >= pool->patience_ticks && sources_hold_back(pool)) return SEARCHER_CONTINUATION_BACK;
+        if (ticks < seat->searcher_ticks) continue;
         if (ticks < step && others_run(seat)) until = ticks + load_rlx(&pool->spin_now) / STEP_PART;
-        if (ticks >= until) return SCOUT_NOTHING;
+        if (ticks >= until) return SEARCHER_NOTHING;
         *looked_on = true;
     }
 }
 
-static NOINLINE enum scouting scout_spin(struct weft_worker *seat) {
+static NOINLINE enum searching searcher_spin(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool was_away = false;
     bool looked_on = false;
-    enum scouting came_upon = scout_look(seat, start, &was_away, &looked_on);
+    enum searching came_upon = searcher_look(seat, start, &was_away, &looked_on);
     count_up(&seat->spin_ticks, os_ticks() - start);
-    predict_scouted(seat, came_upon != SCOUT_NOTHING && !was_away, looked_on);
+    predict_scouted(seat, came_upon != SEARCHER_NOTHING && !was_away, looked_on);
     return came_upon;
 }
 
@@ -451,15 +451,15 @@ static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_n
     return end == PARK_WOKEN;
 }
 
-/* The worker is a scout after. Returns whether somebody woke it. */
-static bool park(struct weft_worker *seat, bool is_scout) {
+/* The worker is a searcher after. Returns whether somebody woke it. */
+static bool park(struct weft_worker *seat, bool is_searcher) {
     weft_pool *pool = seat->pool;
-    park_announce(&pool->park, seat->index, is_scout);
+    park_announce(&pool->park, seat->index, is_searcher);
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
-    bool is_guarded = view.scouts > 0 || view.dozing; /* they look at the claims, in their time */
-    bool sees = find_sees(pool, !is_guarded) || (view.scouts == 0 && sources_hold_back(pool));
+    bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
+    bool sees = find_sees(pool, !is_guarded) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     uint64_t wait_ns = is_last ? predict_trial_ns(pool) : NO_TRIAL;
     if (recheck(D16, sees || load_rlx(&pool->exits), false) || wait_ns == 0) {
@@ -467,7 +467,7 @@ static bool park(struct weft_worker *seat, bool is_scout) {
         if (!sees && wait_ns == 0) predict_try_wake(pool);
         return false;
     }
-    rank_wake_helpers(pool);
+    priority_wake_helpers(pool);
     PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
@@ -482,12 +482,12 @@ static bool park(struct weft_worker *seat, bool is_scout) {
 }
 
 /* As park. */
-static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_scout) {
+static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     uint64_t since;
-    enum doze_end dozed = predict_doze(seat, is_scout, &since);
-    if (dozed != DOZE_NOT) return dozed == DOZE_WOKEN && time_wake(seat, since);
+    enum poll_end polled = predict_poll(seat, is_searcher, &since);
+    if (polled != POLL_NOT) return polled == POLL_WOKEN && time_wake(seat, since);
     predict_before_park(seat);
-    bool was_woken = park(seat, is_scout);
+    bool was_woken = park(seat, is_searcher);
     predict_after_park(seat, was_woken);
     return was_woken;
 }
@@ -508,10 +508,10 @@ static void spare_rest(struct weft_worker *seat) {
 
 /* No timing: how long it takes says nothing of other tasks. */
 static void run_background(struct weft_worker *seat, struct piece *piece) {
-    rank_begin(seat);
+    priority_begin(seat);
     run_claim(seat, NULL, piece, 1);
     worker_flush(seat);
-    rank_end(seat);
+    priority_end(seat);
 }
 
 static void worker_run(struct weft_worker *seat, const struct find *found) {
@@ -532,14 +532,14 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
 
 static void worker_loop(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    bool is_scout = false;
-    bool may_spin = false; /* it became a scout for a reason */
+    bool is_searcher = false;
+    bool may_spin = false; /* it became a searcher for a reason */
     unsigned force = 0;    /* it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
         if (find_work(seat, force, &find)) {
-            if (is_scout) leave_scout(seat);
-            is_scout = false;
+            if (is_searcher) leave_searcher(seat);
+            is_searcher = false;
             force = 0;
             worker_run(seat, &find);
             continue;
@@ -548,19 +548,19 @@ static void worker_loop(struct weft_worker *seat) {
         lanes_hide(seat);
         store_rlx(&seat->running, 0);
         if (UNLIKELY(!spare_is_wanted(seat))) {
-            if (is_scout) leave_scout(seat);
-            is_scout = false;
+            if (is_searcher) leave_searcher(seat);
+            is_searcher = false;
             force = 0;
             spare_rest(seat);
-        } else if (is_scout || !linger(seat)) {
-            if (!is_scout) is_scout = may_spin = park_scout(&pool->park, seat->index);
-            enum scouting came_upon = may_spin ? scout_spin(seat) : SCOUT_NOTHING;
-            if (came_upon == SCOUT_HELD_BACK) force |= FORCE_SOURCES;
-            if (came_upon != SCOUT_NOTHING) continue;
-            may_spin = worker_sleep(seat, is_scout);
+        } else if (is_searcher || !linger(seat)) {
+            if (!is_searcher) is_searcher = may_spin = park_searcher(&pool->park, seat->index);
+            enum searching came_upon = may_spin ? searcher_spin(seat) : SEARCHER_NOTHING;
+            if (came_upon == SEARCHER_CONTINUATION_BACK) force |= FORCE_SOURCES;
+            if (came_upon != SEARCHER_NOTHING) continue;
+            may_spin = worker_sleep(seat, is_searcher);
             predict_moved(seat);
             if (!may_spin) predict_look_out(seat);
-            is_scout = true;
+            is_searcher = true;
             force = FORCE_CLAIMS | FORCE_SOURCES;
         }
     }
@@ -576,14 +576,14 @@ void worker_main(void *argument) {
     self->is_worker = true;
     seat_watch();
     frame_push(seat, &frame);
-    real_begin(seat);
+    realtime_begin(seat);
     predict_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     add_rel(D11, &pool->started, 1);
     os_wake(&pool->started, INT32_MAX);
     worker_loop(seat);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
-    real_end(seat);
+    realtime_end(seat);
     frame_pop(seat);
     self->is_worker = false;
 }

@@ -6,7 +6,7 @@
 #define WEFT_WORKER_H
 
 #include "sched/claim.h"
-#include "sched/held.h"
+#include "sched/continuation.h"
 #include "sched/park.h"
 #include "weft.h"
 
@@ -29,7 +29,7 @@ struct loop;
 
 /* What a thread has in one pool. Only the seat's own thread touches a field, unless it says otherwise. */
 struct weft_worker {
-    struct weft_forker forker; /* first: spans point to it. Its `slow`: patterns/span.c, with the first span */
+    struct weft_forker forker; /* first: spans point to it. Its `slow`: patterns/chunk.c, with the first span */
     weft_pool *pool;           /* these two: seat_make; read by all */
     uint32_t index;
     bool is_worker;          /* a worker or a spare, not a thread from outside; by who starts its thread */
@@ -55,11 +55,11 @@ struct weft_worker {
     enum claim_source taken_from; /* what it claimed last */
     enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
-    struct loop *in_loop; /* whose body it calls now, or NULL */
-    bool has_worked;      /* since predict/ cleared it at its last sleep */
-    uint64_t scout_ticks; /* how long it looks for work now, as a scout, before it sleeps; predict/ learns it */
-    uint16_t *near;       /* the workers, nearest first (predict/near.c); NULL: in the order of seats */
-    uint64_t spin_window; /* ticks: since when it counts what it may spin, and spin_ticks then (real.c) */
+    struct loop *in_loop;    /* whose body it calls now, or NULL */
+    bool has_worked;         /* since predict/ cleared it at its last sleep */
+    uint64_t searcher_ticks; /* how long it looks for work now, as a searcher, before it sleeps; predict/ learns it */
+    uint16_t *nearest;       /* the workers, nearest first (predict/topology.c); NULL: in the order of seats */
+    uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (realtime.c) */
     uint64_t spin_before;
 
     /* read by all, written by its own thread */
@@ -67,7 +67,7 @@ struct weft_worker {
     ATOMIC(uintptr_t) running;      /* the function of the task, forked call or loop, or 0; of a worker that is awake */
     ATOMIC(uint64_t) running_since; /* ticks; 0: not noted */
     ATOMIC(uint64_t) task_ticks;    /* about how long its tasks take (predict/tasks.c) */
-    ATOMIC(uint32_t) in_background; /* it runs a task in a slot (rank.c) */
+    ATOMIC(uint32_t) in_background; /* it runs a task in a slot (priority.c) */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
     /* counters, of whatever room; counters.c says what each counts */
@@ -123,10 +123,11 @@ struct weft_pool {
     uint32_t expect_percent; /* of its time that a worker may be awake ahead of work; 0: never */
     uint64_t patience_ticks; /* how long it asks for what a source holds back before it takes it unasked */
     uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
-    uint64_t brief_ticks;    /* tasks shorter than this are brief */
+    uint64_t short_ticks;    /* tasks shorter than this are short */
     ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke; the last to park, and who wakes */
-    ATOMIC(uint32_t) brisk;  /* tasks seen lately were tiny: a doze is short enough a delay for them; predict/tasks.c */
-    ATOMIC(uint32_t) brief;  /* they were so short that more workers than CPUs would only delay them; predict/tasks.c */
+    ATOMIC(uint32_t) tiny;   /* tasks seen lately were tiny: a poll is short enough a delay for them; predict/tasks.c */
+    ATOMIC(uint32_t)
+    tasks_are_short;         /* they were so short that more workers than CPUs would only delay them; predict/tasks.c */
     ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside; who destroys, so the next */
     ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
     /* apart from `closed`, which submissions read: `offers` changes with each wait inside a task */
@@ -143,7 +144,7 @@ struct weft_pool {
 
     ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
     ATOMIC(uint32_t) seat_count;         /* under the lock */
-    ATOMIC(uint32_t) background_runs;    /* slots taken, rank.c */
+    ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
     ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
     ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
     ATOMIC(uint32_t) blocked_peak;
@@ -152,7 +153,7 @@ struct weft_pool {
     ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool; any thread, so the next two */
     os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted; /* threads that wait for it */
-    /* written by threads from outside at each burst: on a line that nobody who looks for work reads */
+    /* written by threads from outside at each burst: on a counter that nobody who looks for work reads */
     ALIGNED(CACHE_LINE)
     ATOMIC(uint32_t) guests;             /* calls of outside threads that may sleep; destroy waits for them to leave */
     ATOMIC(uint32_t) guests_asleep;      /* of these, in a wait, a join or a loop */
@@ -176,7 +177,7 @@ struct weft_pool {
         ATOMIC(uint32_t) policy_refused, bind_refused;
         ATOMIC(int) policy_error, bind_error;
         char refused[160];
-    } real; /* policy.c; what was refused: each worker, real.c */
+    } realtime; /* policy.c; what was refused: each worker, realtime.c */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];
@@ -196,8 +197,8 @@ INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
 }
 /* The i-th seat to take from: all of them for i below `count`, its own first, then those near it. By its own thread. */
 INLINE uint32_t worker_victim(const struct weft_worker *seat, uint32_t i, uint32_t count) {
-    if (LIKELY(seat->near == NULL)) return (seat->index + i) % count;
-    return i < seat->pool->workers_max ? seat->near[i] : i;
+    if (LIKELY(seat->nearest == NULL)) return (seat->index + i) % count;
+    return i < seat->pool->workers_max ? seat->nearest[i] : i;
 }
 INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
 
@@ -209,7 +210,7 @@ void worker_main(void *argument);
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
 INLINE bool worker_is_calm(const weft_pool *pool) { /* is there nobody to wake? */
     uint64_t glance = park_glance(&pool->park);
-    return LIKELY(glance == 0) || (load_rlx(&pool->brisk) && park_has_guard(&pool->park, glance));
+    return LIKELY(glance == 0) || (load_rlx(&pool->tiny) && park_has_guard(&pool->park, glance));
 }
 INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     if (UNLIKELY(!worker_is_calm(seat->pool))) worker_notify_slow(seat, lane, id);
@@ -239,7 +240,7 @@ void frame_pop(struct weft_worker *seat);
  * then. */
 void worker_settle(struct weft_worker *seat, struct record *record);
 /* Starts what the record holds, if its group has finished. */
-void worker_start_held(struct weft_worker *seat, struct record *record);
+void worker_start_continuation(struct weft_worker *seat, struct record *record);
 /* A bounded pool's task has started, or was not submitted after all. */
 void worker_leave_queue(weft_pool *pool);
 

@@ -12,18 +12,18 @@ static int add(void *payload, weft_worker *self) {
     return 0;
 }
 
-static int half(weft_place *here, int depth);
-static void nothing(weft_place *here, int *depth);
+static int half(weft_fork_slot *here, int depth);
+static void nothing(weft_fork_slot *here, int *depth);
 WEFT_FORK(half, int, int)
 WEFT_FORK_VOID(nothing, int *)
 
-static void nothing(weft_place *here, int *depth) { (void)here, (void)depth; }
-static int half(weft_place *here, int depth) {
+static void nothing(weft_fork_slot *here, int *depth) { (void)here, (void)depth; }
+static int half(weft_fork_slot *here, int depth) {
     int above = depth - 1;
     int *where = &above;
     if (depth == 0) return 1;
-    weft_place *deeper = half_fork(here, &above);
-    weft_place *deepest = nothing_fork(deeper, &where);
+    weft_fork_slot *deeper = half_fork(here, &above);
+    weft_fork_slot *deepest = nothing_fork(deeper, &where);
     int right = half(deepest, above);
     nothing_join(deeper, &where);
     return half_join(here, &above) + right;
@@ -32,7 +32,7 @@ static int half(weft_place *here, int depth) {
 int main(void) {
     weft_pool *pool;
     weft_config config;
-    weft_place *here;
+    weft_fork_slot *here;
     weft_group group = WEFT_GROUP_INIT;
     int sum = 0;
     int *where = &sum;

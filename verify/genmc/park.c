@@ -17,7 +17,7 @@ static void *submitter(void *unused) {
     store_rel(L6, &work, 1);
     fence_sc(T1);
     uint64_t word = park_glance(&park);
-    if (word != 0 && word < PARK_SCOUT) was_woken = park_wake(&park);
+    if (word != 0 && word < PARK_SEARCHER) was_woken = park_wake(&park);
     return unused;
 }
 static void *worker(void *unused) {
@@ -37,7 +37,7 @@ int main(void) {
     assert(park_init(&park, NULL, 1));
     run_threads((void *(*const[])(void *)){submitter, worker}, 2);
     struct park_view view = park_look(&park);
-    assert(view.parked == 0 && view.scouts == 0);
+    assert(view.parked == 0 && view.searchers == 0);
     assert(!has_slept || was_woken);
     return 0;
 }

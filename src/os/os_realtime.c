@@ -1,4 +1,4 @@
-/* os_real.c: real time: how the system schedules a thread, and memory that stays. Layer 1; the contracts are in os.h. */
+/* os_realtime.c: real time: how the system schedules a thread, and memory that stays. Layer 1; the contracts are in os.h. */
 #define _GNU_SOURCE
 #include "os/os.h"
 

@@ -1,4 +1,4 @@
-/* real.c: see real.h.
+/* realtime.c: see realtime.h.
  *
  * Each worker asks for its policy and its CPU itself, before its start hook, and has its stack locked; what the system
  * refuses is noted, and it works without. Memory comes from the pool's store, which locks what it grows by.
@@ -9,16 +9,16 @@
  * part of what it may run. No spin is longer than that part, but for a few looks around, so in any period it spins for at
  * most three: the last of one window, all of the next. A pool whose policy is refused to all workers spins as an ordinary
  * one. */
-#include "sched/real.h"
+#include "sched/realtime.h"
 
-NOINLINE uint64_t real_spin_left_slow(struct weft_worker *seat) {
+NOINLINE uint64_t realtime_spin_left_slow(struct weft_worker *seat) {
     uint64_t now = os_ticks();
     uint64_t spun = load_rlx(&seat->spin_ticks);
-    if (now - seat->spin_window >= load_rlx(&seat->pool->real.window_ticks)) {
+    if (now - seat->spin_window >= load_rlx(&seat->pool->realtime.window_ticks)) {
         seat->spin_window = now;
         seat->spin_before = spun;
     }
-    uint64_t share = load_rlx(&seat->pool->real.share_ticks);
+    uint64_t share = load_rlx(&seat->pool->realtime.share_ticks);
     return share - min_u64(spun - seat->spin_before, share);
 }
 
@@ -34,8 +34,8 @@ static void bind(struct weft_worker *seat) {
     }
     int error = os_cpu_bind(os_cpuset_nth(&pool->cpus, seat->index));
     if (error == 0) return;
-    store_rlx(&pool->real.bind_error, error);
-    add_rlx(&pool->real.bind_refused, 1);
+    store_rlx(&pool->realtime.bind_error, error);
+    add_rlx(&pool->realtime.bind_refused, 1);
 }
 
 static void apply_policy(weft_pool *pool) {
@@ -47,8 +47,8 @@ static void apply_policy(weft_pool *pool) {
                                              .deadline_ns = config->deadline_ns,
                                              .period_ns = config->period_ns});
     if (error == 0) return;
-    store_rlx(&pool->real.policy_error, error);
-    add_rlx(&pool->real.policy_refused, 1);
+    store_rlx(&pool->realtime.policy_error, error);
+    add_rlx(&pool->realtime.policy_refused, 1);
 }
 
 static void lock_stack(weft_pool *pool) {
@@ -58,14 +58,14 @@ static void lock_stack(weft_pool *pool) {
     store_lock(&pool->store, lowest, bytes);
 }
 
-void real_begin(struct weft_worker *seat) {
+void realtime_begin(struct weft_worker *seat) {
     bind(seat);
     lock_stack(seat->pool);
     apply_policy(seat->pool);
 }
 
 /* The C library may keep the stack for another thread. */
-void real_end(struct weft_worker *seat) {
+void realtime_end(struct weft_worker *seat) {
     void *lowest;
     size_t bytes;
     if (seat->pool->store.locks && os_stack(&lowest, &bytes)) store_unlock(&seat->pool->store, lowest, bytes);

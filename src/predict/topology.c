@@ -1,26 +1,26 @@
-/* near.c: which workers are near to each other.
+/* topology.c: which workers are near to each other.
  *
  * Near: a pool of at most two workers, or on CPUs that are all as near to each other, takes in the order of seats. Else
  * each worker has an order of its own: its own lanes, then those of workers on the same core, the same L2, L3, node; then
  * the rest, spares and threads from outside. Each notes after a sleep where it runs then; the order is made anew after a
  * sleep during which some worker has moved. All of it is a hint. */
-#include "predict/near.h"
+#include "predict/topology.h"
 
-uint32_t near_distance(const uint16_t *shared, uint32_t one, uint32_t other) {
+uint32_t topology_distance(const uint16_t *shared, uint32_t one, uint32_t other) {
     if (one == other) return 0;
     for (uint32_t level = 0; level < OS_NEAR_LEVELS; level++)
         if (shared[one * OS_NEAR_LEVELS + level] == shared[other * OS_NEAR_LEVELS + level]) return level + 1;
     return OS_NEAR_LEVELS + 1;
 }
 
-void near_sort(const uint16_t *shared, const uint32_t *cpus, uint16_t *order, uint32_t workers, uint32_t self) {
+void topology_sort(const uint16_t *shared, const uint32_t *cpus, uint16_t *order, uint32_t workers, uint32_t self) {
     uint32_t at = 0;
     order[at++] = (uint16_t)self;
     for (uint32_t distance = 0; distance <= OS_NEAR_LEVELS + 1; distance++)
         for (uint32_t i = 1; i < workers; i++) {
             uint32_t other = (self + i) % workers;
             bool is_known = cpus[self] != OS_NO_CPU && cpus[other] != OS_NO_CPU;
-            uint32_t its = is_known ? near_distance(shared, cpus[self], cpus[other]) : OS_NEAR_LEVELS + 1;
+            uint32_t its = is_known ? topology_distance(shared, cpus[self], cpus[other]) : OS_NEAR_LEVELS + 1;
             if (its == distance) order[at++] = (uint16_t)other;
         }
 }
@@ -39,7 +39,7 @@ static bool is_flat(const uint16_t *shared, const os_cpuset *set, uint32_t cpus)
     return true;
 }
 
-void near_configure(weft_pool *pool) {
+void topology_configure(weft_pool *pool) {
     os_cpuset set;
     uint32_t cpus = OS_CPUS_MAX;
     if (pool->workers_max <= 2 || pool->cpu_count <= 2) return;
@@ -54,7 +54,7 @@ void near_configure(weft_pool *pool) {
     predict_of_pool(pool)->shared = shared;
 }
 
-void near_moved(struct weft_worker *seat) {
+void topology_moved(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     struct predict_pool *known = predict_of_pool(pool);
     struct predict_seat *mine = predict_of(seat);
@@ -65,13 +65,13 @@ void near_moved(struct weft_worker *seat) {
     if (load_rlx(&mine->runs_on) != here + 1) add_rlx(&known->moves, 1);
     store_rlx(&mine->runs_on, here + 1);
     uint32_t moves = load_rlx(&known->moves);
-    if (seat->near != NULL && mine->moves_seen == moves) return;
-    if (seat->near == NULL) seat->near = store_get(&pool->store, pool->workers_max * sizeof *seat->near);
-    if (seat->near == NULL) return;
+    if (seat->nearest != NULL && mine->moves_seen == moves) return;
+    if (seat->nearest == NULL) seat->nearest = store_get(&pool->store, pool->workers_max * sizeof *seat->nearest);
+    if (seat->nearest == NULL) return;
     mine->moves_seen = moves;
     for (uint32_t i = 0; i < pool->workers_max; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
         cpus[i] = other == NULL ? OS_NO_CPU : load_rlx(&predict_of(other)->runs_on) - 1; /* 0 - 1: not known */
     }
-    near_sort(known->shared, cpus, seat->near, pool->workers_max, seat->index);
+    topology_sort(known->shared, cpus, seat->nearest, pool->workers_max, seat->index);
 }

@@ -1,7 +1,7 @@
-/* test_near.c: what sysfs says CPUs share, whom a worker takes from first. The machines are made up. */
+/* test_topology.c: what sysfs says CPUs share, whom a worker takes from first. The machines are made up. */
 #define _GNU_SOURCE
 #include "pool_help.h"
-#include "predict/near.h"
+#include "predict/topology.h"
 
 #include <sys/stat.h>
 
@@ -75,8 +75,8 @@ static void test_distances(void **state) {
                  {5, 3, OS_NEAR_LEVELS + 1},
                  {0, 11, OS_NEAR_NODE + 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(near_distance(shared, cases[i].one, cases[i].other), cases[i].distance);
-        assert_int_equal(near_distance(shared, cases[i].other, cases[i].one), cases[i].distance);
+        assert_int_equal(topology_distance(shared, cases[i].one, cases[i].other), cases[i].distance);
+        assert_int_equal(topology_distance(shared, cases[i].other, cases[i].one), cases[i].distance);
     }
 }
 
@@ -87,7 +87,7 @@ static void test_unknown_machine(void **state) {
     errno = EDOM;
     assert_true(os_topology(shared, CPUS, "/nowhere"));
     assert_int_equal(errno, EDOM);
-    for (uint32_t i = 1; i < CPUS; i++) assert_int_equal(near_distance(shared, 0, i), OS_NEAR_NODE + 1);
+    for (uint32_t i = 1; i < CPUS; i++) assert_int_equal(topology_distance(shared, 0, i), OS_NEAR_NODE + 1);
 }
 
 /* The real one: whatever it is, a CPU is at no distance from itself, and distances are mutual. */
@@ -97,8 +97,9 @@ static void test_this_machine(void **state) {
     uint16_t shared[HERE * OS_NEAR_LEVELS];
     assert_true(os_topology(shared, HERE, "/"));
     for (uint32_t i = 0; i < HERE; i++) {
-        assert_int_equal(near_distance(shared, i, i), 0);
-        for (uint32_t j = 0; j < HERE; j++) assert_int_equal(near_distance(shared, i, j), near_distance(shared, j, i));
+        assert_int_equal(topology_distance(shared, i, i), 0);
+        for (uint32_t j = 0; j < HERE; j++)
+            assert_int_equal(topology_distance(shared, i, j), topology_distance(shared, j, i));
     }
 }
 
@@ -114,10 +115,10 @@ bool __wrap_os_topology(uint16_t *shared, uint32_t cpus, const char *from) {
 static void configure(uint64_t cpus, uint32_t workers, uint32_t shared_cpus) {
     weft_pool pool = {.workers_max = workers, .cpus = {{cpus}}, .config = {.cpus = "as in .cpus"}};
     pool.cpu_count = os_cpuset_count(&pool.cpus);
-    near_configure(&pool);
+    topology_configure(&pool);
     assert_int_equal(predict_of_pool(&pool)->shared_cpus, shared_cpus);
     assert_true((predict_of_pool(&pool)->shared != NULL) == (shared_cpus != 0));
-    if (shared_cpus > 8) assert_int_equal(near_distance(predict_of_pool(&pool)->shared, 0, 8), OS_NEAR_CORE + 1);
+    if (shared_cpus > 8) assert_int_equal(topology_distance(predict_of_pool(&pool)->shared, 0, 8), OS_NEAR_CORE + 1);
     store_end(&pool.store);
 }
 
@@ -155,9 +156,9 @@ static void test_order(void **state) {
     /* workers 0..7 on these CPUs, of the last nobody knows */
     static const uint32_t cpus[8] = {0, 5, 4, 13, 6, 1, 12, OS_NO_CPU};
     static const uint16_t expected[8] = {1, 3, 2, 6, 4, 5, 7, 0}; /* core, L3, L3, node, then by number */
-    near_sort(shared, cpus, order, 8, 1);
+    topology_sort(shared, cpus, order, 8, 1);
     for (int i = 0; i < 8; i++) assert_int_equal(order[i], expected[i]);
-    near_sort(shared, cpus, order, 8, 7); /* who does not know its own: as ever */
+    topology_sort(shared, cpus, order, 8, 7); /* who does not know its own: as ever */
     for (int i = 0; i < 8; i++) assert_int_equal(order[i], (7 + i) % 8);
 }
 
@@ -170,7 +171,7 @@ static void test_every_seat_once(void **state) {
         uint32_t seen = 0;
         for (uint32_t i = 0; i < 11; i++) seen |= 1u << worker_victim(&seat, i, 11);
         assert_int_equal(seen, (1u << 11) - 1);
-        seat.near = near;
+        seat.nearest = near;
     }
     assert_int_equal(worker_victim(&seat, 1, 11), 0);
     end_pool(pool);
@@ -227,8 +228,8 @@ static void test_near_first(void **state) {
     for (int i = 0; i < WORKERS; i++) await(&s.entered);
     uint16_t near[WORKERS] = {0, 3, 1, 2};
     struct weft_worker *hunter = load_rlx(&s.pool->seats[0]);
-    if (hunter->near == NULL) assert_null(predict_of_pool(s.pool)->shared); /* no difference on this machine */
-    hunter->near = near;                                                    /* it stands in its task */
+    if (hunter->nearest == NULL) assert_null(predict_of_pool(s.pool)->shared); /* no difference on this machine */
+    hunter->nearest = near;                                                    /* it stands in its task */
     predict_of_pool(s.pool)->shared = NULL; /* so that it keeps that order, should it be moved to another CPU */
     for (int i = 0; i < WORKERS; i++) sem_post(&s.submit[i]);
     for (int i = 0; i < WORKERS; i++) await(&s.submitted);
@@ -265,11 +266,11 @@ static void test_moved(void **state) {
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
         assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-        near_moved(&seat);
+        topology_moved(&seat);
         assert_int_equal(load_rlx(&predict_of(&seat)->runs_on), cpu + 1);
         assert_int_equal(load_rlx(&predict_of_pool(&made_up)->moves), cpu + 1);
-        assert_int_equal(seat.near[0], 1);
-        assert_int_equal(seat.near[1], 2);
+        assert_int_equal(seat.nearest[0], 1);
+        assert_int_equal(seat.nearest[1], 2);
         store_rlx(&predict_of(&others[0])->runs_on, 1u + 8);
         store_rlx(&predict_of(&others[2])->runs_on, 1u + 9); /* beside CPU 1 */
     }

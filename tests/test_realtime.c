@@ -1,10 +1,10 @@
-/* test_real.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once
+/* test_realtime.c: real-time pools: what was asked for is so, or reported; how long they spin; that they share no lock once
  * warm. */
 #define _GNU_SOURCE
 #include "os_help.h"
 #include "pool_help.h"
 #include "front.h"
-#include "sched/real.h"
+#include "sched/realtime.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -358,24 +358,24 @@ static void test_spin_budget(void **state) {
     (void)state;
     weft_pool *pool = unstarted_pool(80000000, 1000000000000); /* the test ends sooner */
     bool spins = pool->cpus_allowed > 1;                       /* on one CPU there is none */
-    uint64_t share = load_rlx(&pool->real.share_ticks);
+    uint64_t share = load_rlx(&pool->realtime.share_ticks);
     uint64_t most = load_rlx(&pool->spin_ticks);
     assert_int_equal(share, UINT64_C(10000000) * pool->ticks_per_us / 1000);
     assert_int_equal(most, spins ? share : 0); /* no spin is longer */
     struct weft_worker seat = {.pool = pool};
-    seat.spin_window = os_ticks() - load_rlx(&pool->real.window_ticks); /* over, however young the machine is */
+    seat.spin_window = os_ticks() - load_rlx(&pool->realtime.window_ticks); /* over, however young the machine is */
     store_rlx(&seat.spin_ticks, 1000u);
-    assert_false(real_is_spent(&seat));
-    assert_int_equal(real_spin_ticks(&seat), most);
-    assert_int_equal(real_look_until(&seat, 5, 5 + share / 2), 5 + share / 2);
-    assert_int_equal(real_look_until(&seat, 5, 5 + 2 * share), 5 + share); /* nor is a look-out */
+    assert_false(realtime_is_spent(&seat));
+    assert_int_equal(realtime_spin_ticks(&seat), most);
+    assert_int_equal(realtime_look_until(&seat, 5, 5 + share / 2), 5 + share / 2);
+    assert_int_equal(realtime_look_until(&seat, 5, 5 + 2 * share), 5 + share); /* nor is a look-out */
     store_rlx(&seat.spin_ticks, 1000 + share - 7);
-    assert_int_equal(real_look_until(&seat, 5, 5 + share), 5 + 7);
+    assert_int_equal(realtime_look_until(&seat, 5, 5 + share), 5 + 7);
     store_rlx(&seat.spin_ticks, 1000 + share);
-    assert_true(real_is_spent(&seat));
-    assert_int_equal(real_spin_ticks(&seat), 0);
-    seat.spin_window -= load_rlx(&pool->real.window_ticks); /* the next */
-    assert_false(real_is_spent(&seat));
+    assert_true(realtime_is_spent(&seat));
+    assert_int_equal(realtime_spin_ticks(&seat), 0);
+    seat.spin_window -= load_rlx(&pool->realtime.window_ticks); /* the next */
+    assert_false(realtime_is_spent(&seat));
     char text[1024];
     weft_config found = {.struct_size = sizeof found};
     policy_started(pool);
@@ -389,9 +389,9 @@ static void test_spin_budget(void **state) {
 static void test_spin_budget_of_ages(void **state) {
     (void)state;
     weft_pool *pool = unstarted_pool(INT64_MAX - INT64_MAX / 3, INT64_MAX); /* neither fits in ticks */
-    uint64_t window = load_rlx(&pool->real.window_ticks);
+    uint64_t window = load_rlx(&pool->realtime.window_ticks);
     assert_true(window > 0);
-    assert_int_equal(load_rlx(&pool->real.share_ticks), window / 8);
+    assert_int_equal(load_rlx(&pool->realtime.share_ticks), window / 8);
     end_unstarted(pool);
 }
 
@@ -406,7 +406,7 @@ static int spin_as_nobody(void *nothing) {
     config.spin_ns = 30000;
     weft_pool *pool = make_pool_with(&config);
     REQUIRE(outcome_of(pool).policy_refused == 2);
-    REQUIRE(load_rlx(&pool->real.window_ticks) == 0);
+    REQUIRE(load_rlx(&pool->realtime.window_ticks) == 0);
     REQUIRE(load_rlx(&pool->spin_ticks) == (pool->cpus_allowed > 1 ? 30 * pool->ticks_per_us : 0));
     runs_tasks(pool);
     end_pool(pool);
@@ -423,7 +423,7 @@ static void test_refused_spins_as_others(void **state) {
 static void test_ordinary_pools_spin_as_they_did(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    assert_int_equal(load_rlx(&pool->real.window_ticks), 0);
+    assert_int_equal(load_rlx(&pool->realtime.window_ticks), 0);
     end_pool(pool);
 }
 
@@ -458,16 +458,16 @@ static int meet_and_loop(void *payload, weft_worker *self) {
 static void warm(weft_pool *pool) {
     atomic_uint here = 0;
     atomic_uint *where = &here;
-    weft_group held = WEFT_GROUP_INIT;
+    weft_group continuation = WEFT_GROUP_INIT;
     weft_group groups[2] = {{.flags = 0}, {.flags = WEFT_GROUP_URGENT}};
     gate gates[2];
-    for (int i = 0; i < 2; i++) REQUIRE(weft_submit(pool, &held, meet_and_loop, &where, sizeof where) == WEFT_OK);
-    REQUIRE(weft_group_wait(pool, &held) == WEFT_OK);
-    for (int i = 0; i < 2; i++) gate_occupy(&gates[i], pool, &held);
+    for (int i = 0; i < 2; i++) REQUIRE(weft_submit(pool, &continuation, meet_and_loop, &where, sizeof where) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &continuation) == WEFT_OK);
+    for (int i = 0; i < 2; i++) gate_occupy(&gates[i], pool, &continuation);
     for (int i = 0; i < 2000; i++) REQUIRE(weft_submit(pool, &groups[i % 2], empty_task, &i, sizeof i) == WEFT_OK);
     for (int i = 0; i < 2; i++) gate_open(&gates[i]);
     for (int i = 0; i < 2; i++) REQUIRE(weft_group_wait(pool, &groups[i]) == WEFT_OK);
-    REQUIRE(weft_group_wait(pool, &held) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &continuation) == WEFT_OK);
 }
 
 static void test_no_lock_once_warm(void **state) {

@@ -1,8 +1,8 @@
-/* drive_rank.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
+/* drive_priority.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
  * play. */
 #include "at_rest.h"
 #include "front.h"
-#include "sched/rank.h"
+#include "sched/priority.h"
 
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void worker_1(void) { worker_main(seat(1)); }
 /* As pool_stop. */
 static void stop(void) {
     store_rlx(&world.pool->exits, 1);
-    fence_sc(drive_rank_stop);
+    fence_sc(drive_priority_stop);
     for (uint32_t i = 0; i < world.pool->park.workers; i++) {
         add_rlx(&world.pool->park.slots[i].event, 1);
         os_wake(&world.pool->park.slots[i].event, 8);
@@ -80,21 +80,21 @@ static void give(void) {
     struct frame frame;
     *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat(0), .is_worker = true};
     frame_push(seat(0), &frame);
-    rank_give(seat(0));
+    priority_give(seat(0));
 }
 static void submit_and_stop(void) {
     submit();
     wait_and_stop();
     EXPECT(world.ran == 1);
 }
-EXPLORE_DRIVER(rank_give, .about = "a slot is given back, a background task published, a worker parks", .setup = setup_slot,
-               .threads = {submit_and_stop, worker_1, give}, .check = end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(priority_give, .about = "a slot is given back, a background task published, a worker parks",
+               .setup = setup_slot, .threads = {submit_and_stop, worker_1, give}, .check = end, .flags = EXPLORE_NO_RESCUE);
 /* It is published before: nobody else makes a fence then, and the sleeper has looked. */
 static void setup_slot_waiting(void) {
     setup_slot();
     submit();
 }
-EXPLORE_DRIVER(rank_give_late, .about = "a slot is given back for a task that waits, a worker parks",
+EXPLORE_DRIVER(priority_give_late, .about = "a slot is given back for a task that waits, a worker parks",
                .setup = setup_slot_waiting, .threads = {wait_and_stop, worker_1, give}, .check = end,
                .flags = EXPLORE_NO_RESCUE);
 /* The publisher makes no fence of its own. */
@@ -107,13 +107,13 @@ static void setup_slot_biased(void) {
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_at(&world.pool->groups, id_index(world.group.id));
     piece_done(&piece);
-    line_complete(line_of(record, 0), false, 1);
+    counter_complete(counter_of(record, 0), false, 1);
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     world.group.flags = WEFT_GROUP_BACKGROUND;
     store_rlx(&outside->biased, 1);
     store_rlx(&world.pool->biased, 1);
 }
-EXPLORE_DRIVER(rank_give_biased, .about = "the same, the publisher is biased", .setup = setup_slot_biased,
+EXPLORE_DRIVER(priority_give_biased, .about = "the same, the publisher is biased", .setup = setup_slot_biased,
                .threads = {submit_and_stop, worker_1, give}, .check = end,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
@@ -124,10 +124,10 @@ static void submit_two_and_stop(void) {
     wait_and_stop();
     EXPECT(world.ran == 2);
 }
-EXPLORE_DRIVER(rank_slot, .about = "two workers, one slot", .setup = setup_two,
+EXPLORE_DRIVER(priority_slot, .about = "two workers, one slot", .setup = setup_two,
                .threads = {submit_two_and_stop, worker_0, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE);
 static void take(void) {
-    if (rank_take(world.pool)) EXPECT(++world.running == 1);
+    if (priority_take(world.pool)) EXPECT(++world.running == 1);
 }
 static void setup_taken(void) {
     make(2);
@@ -137,7 +137,7 @@ static void check_taken(void) {
     EXPECT(world.running == 1 && load_rlx(&world.pool->background_runs) == 1);
     store_rlx(&world.pool->exits, 0);
 }
-EXPLORE_DRIVER(rank_take, .about = "two take the only slot", .setup = setup_taken, .threads = {take, take},
+EXPLORE_DRIVER(priority_take, .about = "two take the only slot", .setup = setup_taken, .threads = {take, take},
                .check = check_taken);
 
 /* A task in the only slot waits for a group whose task is published while a worker looks for work, which has no slot for
@@ -157,18 +157,18 @@ static int counts(void *payload, weft_worker *self) {
 static void setup_holder(void) {
     make(2);
     world.pool->helps = true;
-    store_rlx(&world.pool->brisk, 1);
+    store_rlx(&world.pool->tiny, 1);
     submit();
     struct weft_worker *outside = seat(2);
     struct piece piece; /* seat and lane are made; the task that did it goes */
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_open(&world.pool->groups, 0, WEFT_GROUP_BACKGROUND);
     awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_GROUP_BACKGROUND};
-    line_submit(line_of(record, outside->index), false, 1); /* one that the driver itself completes */
+    counter_submit(counter_of(record, outside->index), false, 1); /* one that the driver itself completes */
     const uint32_t payload = 1;
     EXPECT(weft_submit(world.pool, &world.group, waits, &payload, sizeof payload) == WEFT_OK);
     piece_done(&piece);
-    line_complete(line_of(record_at(&world.pool->groups, id_index(world.group.id)), outside->index), false, 1);
+    counter_complete(counter_of(record_at(&world.pool->groups, id_index(world.group.id)), outside->index), false, 1);
 }
 static void publish_for_wait(void) {
     struct weft_worker *outside = seat(2);
@@ -176,12 +176,12 @@ static void publish_for_wait(void) {
     const uint32_t payload = 1;
     while (load_rlx(&world.pool->background_runs) == 0) os_pause();
     EXPECT(weft_submit(world.pool, &awaited, counts, &payload, sizeof payload) == WEFT_OK);
-    line_complete(line_of(record, outside->index), false, 1);
+    counter_complete(counter_of(record, outside->index), false, 1);
     worker_settle(outside, record);
     wait_and_stop();
     EXPECT(world.ran == 2);
 }
-EXPLORE_DRIVER(rank_holder, .about = "a task in the last slot waits for one that needs a slot", .setup = setup_holder,
+EXPLORE_DRIVER(priority_holder, .about = "a task in the last slot waits for one that needs a slot", .setup = setup_holder,
                .threads = {publish_for_wait, worker_0, worker_1}, .check = end);
 
 /* ---- urgent groups ------------------------------------------------------------------------------------------------ */
@@ -192,12 +192,12 @@ static void boost_and_stop(void) {
     wait_and_stop();
     EXPECT(world.ran == 1);
 }
-EXPLORE_DRIVER(rank_boost, .about = "a background task becomes urgent, a worker parks", .setup = setup_slot_waiting,
+EXPLORE_DRIVER(priority_boost, .about = "a background task becomes urgent, a worker parks", .setup = setup_slot_waiting,
                .threads = {boost_and_stop, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE);
 /* Another thread has just made the group. */
 static void boost(void) { EXPECT(weft_group_boost(world.pool, &world.group) == WEFT_OK); }
-EXPLORE_DRIVER(rank_boost_new, .about = "a new group becomes urgent while its first task is submitted", .setup = setup_two,
-               .threads = {submit_and_stop, worker_1, boost}, .check = end, .flags = EXPLORE_NO_RESCUE);
+EXPLORE_DRIVER(priority_boost_new, .about = "a new group becomes urgent while its first task is submitted",
+               .setup = setup_two, .threads = {submit_and_stop, worker_1, boost}, .check = end, .flags = EXPLORE_NO_RESCUE);
 
 /* The count of urgent groups. */
 static void setup_record(void) {
@@ -217,15 +217,15 @@ static void check_boosted(void) {
     EXPECT(load_rlx(&world.pool->groups.urgent) == urgent);
     if (load_rlx(&world.record->id) != 0) end_record();
     struct record *next = record_open(&world.pool->groups, 0, WEFT_GROUP_URGENT);
-    EXPECT(load_rlx(&world.pool->groups.urgent) == 1 && rank_is_urgent(world.pool, next->item.index));
+    EXPECT(load_rlx(&world.pool->groups.urgent) == 1 && priority_is_urgent(world.pool, next->item.index));
     world.record = next;
     world.id = load_rlx(&next->id);
     end_record();
     end();
 }
-EXPLORE_DRIVER(rank_boost_two, .about = "two boost a group at once", .setup = setup_record,
+EXPLORE_DRIVER(priority_boost_two, .about = "two boost a group at once", .setup = setup_record,
                .threads = {boost_record, boost_record}, .check = check_boosted);
-EXPLORE_DRIVER(rank_boost_end, .about = "a group is boosted while it ends", .setup = setup_record,
+EXPLORE_DRIVER(priority_boost_end, .about = "a group is boosted while it ends", .setup = setup_record,
                .threads = {boost_record, boost_record, end_record}, .check = check_boosted);
 
 /* ---- deadlines ---------------------------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static void check_due(void) {
     EXPECT(world.ran + load_rlx(&seat(0)->tasks_dropped) == 1);
     end();
 }
-EXPLORE_DRIVER(rank_due, .about = "two give a group a deadline, a worker runs it, a third waits", .setup = setup_due,
+EXPLORE_DRIVER(priority_due, .about = "two give a group a deadline, a worker runs it, a third waits", .setup = setup_due,
                .threads = {set_due, set_due, wait_due, worker_0}, .check = check_due, .must_see = 3);
 
 /* The deadline is replaced between two tasks that miss it: both are long ago. */
@@ -274,5 +274,5 @@ static void check_missed(void) {
     EXPECT(load_rlx(&world.record->late) == 0);
     end();
 }
-EXPLORE_DRIVER(rank_missed, .about = "a deadline is replaced while two threads miss it", .setup = setup_missed,
+EXPLORE_DRIVER(priority_missed, .about = "a deadline is replaced while two threads miss it", .setup = setup_missed,
                .threads = {miss, replace_and_miss}, .check = check_missed);

@@ -1,4 +1,4 @@
-/* What a full cache leaves with its thread (heap_spill.c): who takes it back, what is never kept, what ends it. */
+/* What a full cache leaves with its thread (heap_overflow.c): who takes it back, what is never kept, what ends it. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -117,7 +117,7 @@ static void test_taken_back(void **state) {
     weft_heap_counts before = counts_now();
     for (int i = 0; i < CACHE + 1; i++) REQUIRE((again[i] = weft_alloc(SIZE)) != NULL);
     weft_heap_counts after = counts_now();
-    assert_int_equal(after.from_spill - before.from_spill, 1);
+    assert_int_equal(after.from_overflow - before.from_overflow, 1);
     assert_int_equal(after.misses - before.misses, 1);
     assert_int_equal(slabs_taken(&after), slabs_taken(&before));
     assert_int_equal(kept(), 0);
@@ -143,7 +143,7 @@ static void test_bounded(void **state) {
     for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
     weft_trim();
     assert_int_equal(kept(), 0);
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
 }
 
 /* Blocks over TINY_MAX are not kept, and those of the largest class up to it are. */
@@ -157,10 +157,10 @@ static void test_classes(void **state) {
             weft_free(blocks[i]);
             if (i % 16 == 0) weft_free(weft_alloc(size));
         }
-        assert_int_equal(heap_mine()->spill != NULL, size <= TINY_MAX);
+        assert_int_equal(heap_mine()->overflow != NULL, size <= TINY_MAX);
     }
     weft_trim();
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
 }
 
 /* ---- what ends it ------------------------------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static void test_trim(void **state) {
     keep_half();
     weft_trim();
     assert_int_equal(kept(), 0);
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
     clean();
 }
 
@@ -184,10 +184,10 @@ static void test_only_frees(void **state) {
     end(MANY / 2, MANY / 2);
     assert_int_equal(kept(), 0);
     weft_trim();
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
     make(MANY);
     end(0, MANY);
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
 }
 
 /* Rounds of a millisecond, at most a second. */
@@ -201,7 +201,7 @@ static void test_rest(void **state) {
     keep_half();
     assert_true(heap_mine()->watches);
     int ms = 0;
-    for (; ms < 1000 && heap_mine()->spill != NULL; ms++) {
+    for (; ms < 1000 && heap_mine()->overflow != NULL; ms++) {
         weft_free(weft_alloc(SIZE));
         test_ns += 1000000;
     }
@@ -220,11 +220,11 @@ static void test_use(void **state) {
     uint64_t before = 0;
     for (int i = 0; i < ROUNDS; i++) {
         end(0, CACHE + HALF);
-        if (i == 1) before = counts_now().from_spill;
+        if (i == 1) before = counts_now().from_overflow;
         make(CACHE + HALF);
         test_ns += 1000000;
     }
-    assert_int_equal(counts_now().from_spill - before, ROUNDS - 1);
+    assert_int_equal(counts_now().from_overflow - before, ROUNDS - 1);
     end(0, CACHE + HALF);
     weft_trim();
     assert_int_equal(kept(), 0);
@@ -237,9 +237,9 @@ static void *keep_and_leave(void *unused) {
 }
 static void *take_kept(void *unused) {
     (void)unused;
-    uint64_t before = counts_now().from_spill;
+    uint64_t before = counts_now().from_overflow;
     make(CACHE + 1);
-    REQUIRE(counts_now().from_spill == before + 1);
+    REQUIRE(counts_now().from_overflow == before + 1);
     end(0, CACHE + 1);
     return NULL;
 }
@@ -260,7 +260,7 @@ static void test_thread_end(void **state) {
     assert_true(kept() > 0);
     clean();
     assert_int_equal(kept(), 0);
-    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) assert_null(heap->spill);
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) assert_null(heap->overflow);
 }
 
 /* ---- what is never kept ------------------------------------------------------------------------------------------- */
@@ -270,7 +270,7 @@ static void *end_others(void *unused) {
     uint64_t before = counts_now().flushes;
     end_of_busy(MANY, 16);
     REQUIRE(counts_now().flushes - before > 5);
-    REQUIRE(heap_mine()->spill == NULL);
+    REQUIRE(heap_mine()->overflow == NULL);
     return NULL;
 }
 
@@ -292,7 +292,7 @@ static void test_other_policies(void **state) {
         configure(ways[i]);
         make(MANY);
         end_of_busy(MANY, 16);
-        assert_null(heap_mine()->spill);
+        assert_null(heap_mine()->overflow);
         weft_trim();
         configure((weft_heap_config){0});
     }
@@ -316,7 +316,7 @@ static void test_private(void **state) {
         REQUIRE(weft_arena_free(heap, blocks[i]) == WEFT_OK);
         if (i % 16 == 0) REQUIRE(weft_arena_free(heap, weft_arena_alloc(heap, SIZE)) == WEFT_OK);
     }
-    assert_null(((struct heap *)(void *)heap)->spill);
+    assert_null(((struct heap *)(void *)heap)->overflow);
     assert_int_equal(weft_arena_destroy(&heap), WEFT_OK);
 }
 
@@ -334,7 +334,7 @@ static void test_no_memory(void **state) {
     while (count < SLOTS && (slots[count] = weft_alloc(SLOT_BYTES)) != NULL) count++;
     assert_in_range(count, 0, SLOTS - 1);
     end_of_busy(MANY / 2, 16);
-    assert_null(heap_mine()->spill);
+    assert_null(heap_mine()->overflow);
     no_maps = false;
     while (count > 0) weft_free(slots[--count]);
     end(MANY / 2, MANY / 2);
@@ -344,9 +344,9 @@ static void test_no_memory(void **state) {
 
 static int take_in_child(void *unused) {
     (void)unused;
-    uint64_t before = counts_now().from_spill;
+    uint64_t before = counts_now().from_overflow;
     make(CACHE + 1);
-    REQUIRE(counts_now().from_spill == before + 1);
+    REQUIRE(counts_now().from_overflow == before + 1);
     end(0, CACHE + 1);
     weft_trim();
     REQUIRE(kept() == 0);
@@ -356,10 +356,10 @@ static int take_in_child(void *unused) {
 static int check_in_child(void *unused) {
     (void)unused;
     configure((weft_heap_config){.checks = 1});
-    REQUIRE(kept() == 0 && heap_mine()->spill == NULL);
+    REQUIRE(kept() == 0 && heap_mine()->overflow == NULL);
     make(MANY);
     end(0, MANY);
-    REQUIRE(heap_mine()->spill == NULL);
+    REQUIRE(heap_mine()->overflow == NULL);
     return 0;
 }
 

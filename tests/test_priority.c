@@ -1,4 +1,4 @@
-/* test_rank.c: urgent and background groups, from the contracts of weft.h alone. */
+/* test_priority.c: urgent and background groups, from the contracts of weft.h alone. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 
@@ -29,7 +29,7 @@ static int note_task(void *payload, weft_worker *self) {
 /* The only worker stands in a gate; what is submitted meanwhile is run in the order that `expected` says. */
 static void check_order(uint32_t flags_a, uint32_t flags_b, bool boosts_b, const char *expected) {
     weft_pool *pool = pool_of(1, 1, WEFT_POOL_NO_HELP);
-    weft_group held = WEFT_GROUP_INIT, a = GROUP_OF(flags_a), b = GROUP_OF(flags_b), before[4] = {GROUP_OF(0)};
+    weft_group continuation = WEFT_GROUP_INIT, a = GROUP_OF(flags_a), b = GROUP_OF(flags_b), before[4] = {GROUP_OF(0)};
     char log[8] = "";
     atomic_uint length = 0, count = 0;
     gate g;
@@ -38,7 +38,7 @@ static void check_order(uint32_t flags_a, uint32_t flags_b, bool boosts_b, const
         assert_int_equal(weft_group_boost(pool, &before[i]), WEFT_OK);
     }
     for (int i = 0; i < 4; i++) assert_int_equal(weft_group_wait(pool, &before[i]), WEFT_OK);
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     for (unsigned i = 0; i < 6; i++) {
         const struct note note = {log, &length, i % 2 == 0 ? 'a' : 'b'};
         assert_int_equal(weft_submit(pool, i % 2 == 0 ? &a : &b, note_task, &note, sizeof note), WEFT_OK);
@@ -47,7 +47,7 @@ static void check_order(uint32_t flags_a, uint32_t flags_b, bool boosts_b, const
     gate_open(&g);
     assert_int_equal(weft_group_wait(pool, &a), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &b), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     end_pool(pool);
     assert_string_equal(log, expected);
 }
@@ -144,11 +144,11 @@ static void test_spare_stands_in(void **state) {
 static void test_ways_round_the_slots(void **state) {
     (void)state;
     weft_pool *pool = pool_of(2, 1, 0);
-    weft_group held = GROUP_OF(WEFT_GROUP_BACKGROUND), helped = GROUP_OF(WEFT_GROUP_BACKGROUND),
+    weft_group continuation = GROUP_OF(WEFT_GROUP_BACKGROUND), helped = GROUP_OF(WEFT_GROUP_BACKGROUND),
                lifted = GROUP_OF(WEFT_GROUP_BACKGROUND);
     gate g;
     atomic_uint count = 0;
-    gate_occupy(&g, pool, &held);
+    gate_occupy(&g, pool, &continuation);
     for (unsigned i = 0; i < 3; i++) submit_count(pool, &helped, &count);
     assert_int_equal(weft_group_wait(pool, &helped), WEFT_OK);
     assert_int_equal(atomic_load(&count), 3);
@@ -164,7 +164,7 @@ static void test_ways_round_the_slots(void **state) {
         assert_int_equal(weft_group_wait(pool, &lifted), WEFT_OK);
     }
     gate_open(&g);
-    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     end_pool(pool);
 }
 
@@ -219,20 +219,20 @@ struct fork_argument {
     const pthread_t *thread;
     unsigned depth;
 };
-static int forked(weft_place *here, struct fork_argument argument);
+static int forked(weft_fork_slot *here, struct fork_argument argument);
 WEFT_FORK(forked, int, struct fork_argument)
-static int forked(weft_place *here, struct fork_argument argument) {
+static int forked(weft_fork_slot *here, struct fork_argument argument) {
     REQUIRE(pthread_equal(pthread_self(), *argument.thread));
     sched_yield();
     if (argument.depth == 0) return 1;
     argument.depth--;
-    weft_place *deeper = forked_fork(here, &argument);
+    weft_fork_slot *deeper = forked_fork(here, &argument);
     int other = forked(deeper, argument);
     return forked_join(here, &argument) + other;
 }
 static int start_much(void *payload, weft_worker *self) {
     const pthread_t me = pthread_self();
-    weft_place *here;
+    weft_fork_slot *here;
     (void)payload;
     REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 500, 1}, same_thread, (void *)&me) == WEFT_OK);
     REQUIRE(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);

@@ -1,16 +1,16 @@
-/* drive_row.c: calls forked one after the other, then joined, and thieves who take them unasked, in rows. The pools have
+/* drive_batch.c: calls forked one after the other, then joined, and thieves who take them unasked, in rows. The pools have
  * no threads; the driver's own play the thieves. */
 #include "at_rest.h"
 #include "patterns/fork.h"
 #include "front.h"
-#include "patterns/span.h"
+#include "patterns/chunk.h"
 
 #include <string.h>
 
 enum {
     THIEVES = 2,
     CALLS = 3,
-    SPAN_CALLS = SPAN_PLACES - SPAN_FIRST,
+    SPAN_CALLS = CHUNK_SLOTS - CHUNK_FIRST,
     LONG = SPAN_CALLS + 1,
     ROWS = 6,
     CALLS_MAX = ROWS * LONG
@@ -47,28 +47,28 @@ static uint32_t note(uint32_t number) {
     EXPECT(++world.run[number] == 1);
     return number;
 }
-static uint32_t even(weft_place *here, uint32_t number) {
+static uint32_t even(weft_fork_slot *here, uint32_t number) {
     (void)here;
     EXPECT(number % 2 == 0);
     return note(number) + 1;
 }
 WEFT_FORK(even, uint32_t, uint32_t)
-static uint32_t odd(weft_place *here, uint32_t number) {
+static uint32_t odd(weft_fork_slot *here, uint32_t number) {
     (void)here;
     EXPECT(number % 2 == 1);
     return note(number) + 1;
 }
 WEFT_FORK(odd, uint32_t, uint32_t)
 
-static weft_place *fork_one(weft_place *here, const uint32_t *number) {
+static weft_fork_slot *fork_one(weft_fork_slot *here, const uint32_t *number) {
     return *number % 2 == 0 ? even_fork(here, number) : odd_fork(here, number);
 }
-static void join_one(weft_place *here, const uint32_t *number) {
+static void join_one(weft_fork_slot *here, const uint32_t *number) {
     EXPECT((*number % 2 == 0 ? even_join(here, number) : odd_join(here, number)) == *number + 1);
 }
 
-static void row(weft_place *here, uint32_t count, void (*before)(void)) {
-    weft_place *places[LONG + 1] = {here};
+static void row(weft_fork_slot *here, uint32_t count, void (*before)(void)) {
+    weft_fork_slot *places[LONG + 1] = {here};
     uint32_t numbers[LONG];
     for (uint32_t i = 0; i < count; i++) {
         numbers[i] = world.made++;
@@ -80,7 +80,7 @@ static void row(weft_place *here, uint32_t count, void (*before)(void)) {
 
 /* An odd count, so that the second row has the other function at each place. */
 static void two_rows(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     row(here, CALLS, NULL);
     row(here, CALLS, NULL);
@@ -88,7 +88,7 @@ static void two_rows(void) {
 }
 
 static void many_rows(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
     for (uint32_t i = 0; i < ROWS; i++) row(here, CALLS, NULL);
     weft_leave(here);
@@ -125,7 +125,7 @@ EXPLORE_DRIVER(row_again, .about = "the same again and again, two thieves", .set
 /* Rows to beyond the end of a span. There may be no memory for the next: then the fork at the last place is refused. */
 static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
 static void long_rows(void) {
-    weft_place *here;
+    weft_fork_slot *here;
     while (weft_enter(world.pool, &here) != WEFT_OK) continue;
     row(here, LONG, empty_store);
     row(here, LONG, empty_store);

@@ -1,0 +1,102 @@
+/* heap_overflow.c: what a full cache leaves with its thread. Layer 2.
+ *
+ * A cache that overflows gives up its older half. The slabs' way costs a miss for each block's descriptor, and the next
+ * refill searches the same bits. So the half stays with the thread as it is, pointers on the overflow: a second stack for
+ * each class up to TINY_MAX, of three halves. A refill takes a half back from there before it looks for slabs; what
+ * overflows goes to slabs where the stack has no room.
+ *
+ * The first overflow of a class goes to the slabs: a thread that frees all it has would gain nothing. Blocks of others'
+ * slabs are not kept either, they go home (ADR 11); nor is anything of a private heap, whose end would have to know of it,
+ * nor without a warm pool, nor under another policy than the usual one.
+ *
+ * What is kept goes to its slabs where the cache's blocks do (a trim, a thread's end, a rest), when the thread only frees,
+ * and at a rest since the last of which no refill took any: a thread that has kept some watches (heap_watch.c), so that
+ * there are rests. The next overflow of the class is a first one then.
+ *
+ * The stacks lie in a slot of their own, taken when the first half is to be kept and given back when nothing is. The owner
+ * alone reads and writes them. */
+#include <string.h>
+
+#include "heap/heap.h"
+
+#define HALVES 3     /* of a cache */
+#define OVERFLOWS 20 /* classes up to TINY_MAX; each has a bit in the heap's words */
+
+struct overflow {
+    uint16_t count[OVERFLOWS];
+    void *blocks[OVERFLOWS][CACHE_BLOCKS_MAX / 2 * HALVES];
+};
+#define OVERFLOW_SLOTS ((unsigned)((sizeof(struct overflow) + SLOT_BYTES - 1) / SLOT_BYTES))
+
+/* NULL: no memory. */
+static struct overflow *overflow_make(struct heap *heap) {
+    struct slots got = depot_take_run(OVERFLOW_SLOTS, 1);
+    if (got.segment == NULL) return NULL;
+    depot_soil(got);
+    heap->overflow = (struct overflow *)(void *)slot_start(got.segment, (unsigned)__builtin_ctzll(got.bits));
+    memset(heap->overflow, 0, offsetof(struct overflow, blocks));
+    return heap->overflow;
+}
+
+static bool is_for(const struct heap *heap, unsigned kind) {
+    return kind < OVERFLOWS && heap->bins[kind].capacity != 0 && load_rlx(&heap->privacy) == PRIVACY_NONE &&
+           load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
+}
+
+static bool are_own(const struct heap *heap, void *const *blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (slab_owner(slab_of(blocks[i])) != heap) return false;
+    return true;
+}
+
+bool heap_overflow_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count) {
+    struct overflow *overflow = heap->overflow;
+    if (!is_for(heap, kind)) return false;
+    bool is_first = (heap->overflow_wanted >> kind & 1) == 0;
+    heap->overflow_wanted |= UINT32_C(1) << kind;
+    if (is_first || (overflow != NULL && overflow->count[kind] + count > class_info[kind].cache_max / 2 * HALVES))
+        return false;
+    if (!are_own(heap, blocks, count) || (overflow == NULL && (overflow = overflow_make(heap)) == NULL)) return false;
+    memcpy(&overflow->blocks[kind][overflow->count[kind]], blocks, count * sizeof *blocks);
+    overflow->count[kind] = (uint16_t)(overflow->count[kind] + count);
+    heap_watch_begin(heap);
+    return true;
+}
+
+uint32_t heap_overflow_take(struct heap *heap, unsigned kind, void **slots, uint32_t count) {
+    struct overflow *overflow = heap->overflow;
+    if (overflow == NULL || kind >= OVERFLOWS || overflow->count[kind] == 0) return 0;
+    if (count > overflow->count[kind]) count = overflow->count[kind];
+    overflow->count[kind] = (uint16_t)(overflow->count[kind] - count);
+    heap->overflow_used |= UINT32_C(1) << kind;
+    memcpy(slots, &overflow->blocks[kind][overflow->count[kind]], count * sizeof *slots);
+    return count;
+}
+
+bool heap_overflow_is_idle(struct heap *heap, unsigned kind) {
+    if (kind >= OVERFLOWS) return false;
+    bool was_used = (heap->overflow_used >> kind & 1) != 0;
+    heap->overflow_used &= ~(UINT32_C(1) << kind);
+    return !was_used;
+}
+
+void **heap_overflow_all(struct heap *heap, unsigned kind, uint32_t *count) {
+    struct overflow *overflow = heap->overflow;
+    *count = 0;
+    if (kind >= OVERFLOWS) return NULL;
+    heap->overflow_wanted &= ~(UINT32_C(1) << kind);
+    heap->overflow_used &= ~(UINT32_C(1) << kind);
+    if (overflow == NULL) return NULL;
+    *count = overflow->count[kind];
+    overflow->count[kind] = 0;
+    return overflow->blocks[kind];
+}
+
+void heap_overflow_end(struct heap *heap) {
+    struct overflow *overflow = heap->overflow;
+    if (overflow == NULL) return;
+    for (unsigned i = 0; i < OVERFLOWS; i++)
+        if (overflow->count[i] != 0) return;
+    heap->overflow = NULL;
+    depot_put(segment_of(overflow), ((UINT64_C(1) << OVERFLOW_SLOTS) - 1) << slot_of(overflow));
+}

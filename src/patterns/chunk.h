@@ -1,0 +1,102 @@
+/* chunk.h: slots, where forked calls are noted, and the chunks and regions that they stand in. Layer 6. fork.c tells what
+ * for.
+ *
+ * A seat's slots stand in a chain of chunks. A slot in use holds a function; slots in use come first. What one thread
+ * forks between entering and leaving, a region, begins in a chunk of its own, so every slot of a chain lies above those
+ * of the calls around it. A slot's position is its number in the chain. */
+#ifndef WEFT_SPAN_H
+#define WEFT_SPAN_H
+
+#include "patterns/state.h"
+
+#define CHUNK_SLOTS (WEFT_FORK_CHUNK / sizeof(weft_fork_slot))
+#define CHUNK_FIRST 2u /* slot 0 is the head, slot 1 holds a frame */
+
+struct fork_chunk {
+    ATOMIC(weft_fork_slot *)
+    limit; /* as in weft_fork_chunk: the last slot; NULL when asked; the head where each fork looks around */
+    struct weft_worker *seat; /* begins with the forker */
+    ATOMIC(struct fork_chunk *) next;
+    struct fork_chunk *outer;      /* of a region's first chunk: where the thread forked before */
+    uint64_t base;                 /* position of slot 0 */
+    ATOMIC(struct loop *) in_loop; /* in whose body the region is, or the fork of the call that it is in; or NULL */
+    ATOMIC(uint64_t) id;           /* the group of the task that the region is in, and its record's index */
+    ATOMIC(uint32_t) index;
+    uint32_t refused : 30; /* forks at the last slot that there was no memory for */
+    uint32_t is_guest : 1; /* the region is an outside thread's */
+};
+
+/* state: GUARD | SLEEPS (the joining thread) | kind | seat (12 bits) | position of the taker's region (32) | count (15) */
+#define STATE_GUARD UINT64_C(1)
+#define STATE_SLEEPS UINT64_C(2)
+#define STATE_KIND UINT64_C(0x1c)
+#define STATE_SEAT_SHIFT 5
+#define STATE_POSITION_SHIFT 17
+#define STATE_COUNT_SHIFT 49
+enum call_kind {
+    CALL_IDLE = 0,
+    CALL_OFFERED = 1 << 2,
+    CALL_WANTED = 2 << 2,
+    CALL_TAKEN = 3 << 2,
+    CALL_DONE = 4 << 2,
+    CALL_OPEN = 5 << 2
+};
+
+_Static_assert(sizeof(weft_fork_slot) == CACHE_LINE && sizeof(struct fork_chunk) <= sizeof(weft_fork_slot),
+               "a head fits in a slot");
+_Static_assert(offsetof(struct fork_chunk, seat) == offsetof(struct weft_fork_chunk, forker) &&
+                   offsetof(struct weft_worker, forker) == 0,
+               "a seat is a forker");
+_Static_assert(sizeof(struct frame) <= sizeof(weft_fork_slot) && SEATS_MAX <= 1 << 12,
+               "a frame fits in a slot, a seat in a state");
+
+INLINE struct fork_chunk *chunk_of(weft_fork_slot *slot) {
+    return (struct fork_chunk *)((uintptr_t)slot & ~(uintptr_t)(WEFT_FORK_CHUNK - 1));
+}
+INLINE weft_fork_slot *chunk_slot(struct fork_chunk *chunk, size_t i) {
+    ASSERT(i < CHUNK_SLOTS);
+    return (weft_fork_slot *)(void *)chunk + i;
+}
+INLINE weft_fork_slot *chunk_last(struct fork_chunk *chunk) { return chunk_slot(chunk, CHUNK_SLOTS - 1); }
+INLINE uint64_t position_of(weft_fork_slot *slot) {
+    struct fork_chunk *chunk = chunk_of(slot);
+    plain_read(&chunk->base, sizeof chunk->base);
+    return chunk->base + (uint64_t)(slot - chunk_slot(chunk, 0));
+}
+INLINE enum call_kind kind_of(uint64_t state) { return (enum call_kind)(state & STATE_KIND); }
+INLINE bool offer_is_open(uint64_t offer) { return (offer & 1) != 0; }
+INLINE uint64_t offer_after(uint64_t offer) { return offer + 1; }
+
+INLINE bool chunk_is_asked(struct fork_chunk *chunk) { return load_rlx(&chunk->limit) != chunk_last(chunk); }
+/* Nobody has asked the chunk's thread. */
+INLINE void chunk_rest(struct fork_chunk *chunk) {
+    store_rlx(&chunk->limit, LIKELY(os_fence_is_asymmetric()) ? chunk_last(chunk) : chunk_slot(chunk, 0));
+}
+/* The same slot, free, for the next fork: where light fences order nothing, its join is to make a full one. A thief who was
+ * late at it fails (J6, J48). */
+INLINE weft_fork_slot *slot_ready(weft_fork_slot *slot) {
+    if (LIKELY(os_fence_is_asymmetric()) || (load_rlx(&slot->state) & STATE_GUARD) != 0) return slot;
+    store_rlx(&slot->state, STATE_GUARD);
+    return slot;
+}
+
+/* weft_forker.slow. Programs compiled with clang rely on its keeping their registers. */
+#if defined(__x86_64__) && !defined(__clang__)
+void fork_slow(weft_fork_slot *here) __attribute__((target("general-regs-only"), no_caller_saved_registers));
+#else
+void fork_slow(weft_fork_slot *here) WEFT_FORK_KEEPS;
+#endif
+
+/* The chunk where the seat's next region will begin. NULL: no memory. */
+struct fork_chunk *region_chunk(struct weft_worker *seat);
+/* Begins a region there, for a task of the group `id`, in the loop that the seat is in; its first slot. */
+weft_fork_slot *region_begin(struct fork_chunk *chunk, uint64_t id, uint32_t index);
+void region_end(struct fork_chunk *chunk);
+
+/* A fork at the chunk's last slot: goes on in the next, or is refused, and then its join calls. Returns the slot for the
+ * next. */
+weft_fork_slot *chunk_leave(struct fork_chunk *chunk);
+/* The last slot's join. */
+void chunk_return(struct fork_chunk *chunk, const void *argument, size_t size);
+
+#endif
