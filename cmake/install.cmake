@@ -6,6 +6,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h ${PROJECT_SOURCE_DIR}/include
               ${PROJECT_SOURCE_DIR}/include/weft_patterns.hpp ${PROJECT_SOURCE_DIR}/include/weft_memory.hpp
               ${PROJECT_SOURCE_DIR}/include/weft_coroutine.hpp ${PROJECT_SOURCE_DIR}/include/weft_execution.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(TARGETS weft_shared weft_static EXPORT weft-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)

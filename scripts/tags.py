@@ -53,7 +53,7 @@ class Site:
 
 def module(place):
     """A header and its source are one; the public header's inline functions belong to fork.c."""
-    return {"weft": "fork"}.get(Path(place.file).stem, Path(place.file).stem)
+    return {"pattern": "fork"}.get(Path(place.file).stem, Path(place.file).stem)
 
 
 @dataclass
@@ -135,10 +135,10 @@ def read(root):
         name, text = str(path.relative_to(root)), path.read_text()
         table.rows += rows_of(name, text)
         table.sites += sites_of(name, text, names)
-    public = root / "include" / "weft.h"
+    public = root / "include" / "weft" / "pattern.h"
     if public.exists():
         code = re.sub(r"^#define weft_\w+\(tag[^\n]*", "", public.read_text(), flags=re.M)
-        table.sites += sites_of("include/weft.h", code, {f"weft_{name}" for name in names | {"fence_light"}})
+        table.sites += sites_of("include/weft/pattern.h", code, {f"weft_{name}" for name in names | {"fence_light"}})
     return table
 
 

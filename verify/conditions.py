@@ -15,8 +15,8 @@ from hunting import ROOT, digest, first_failure, run
 # The files with an ordering table, the group, the graph, the loop, sleep, the pool and the heap. The rest of src/ is left out:
 # what guesses (expect, find, idle, affinity, realtime), what asks the machine (os, cpus) and what shows (dump, text, counters).
 MODULES = set("""lane claim group park store fork join chunk loop graph continuation after task wait pool seat worker depot slab heap heap_api
-    heap_check heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace weft""".split())
-PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft.h: what is inline for fork-join
+    heap_check heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace pattern""".split())
+PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft/pattern.h: what is inline for fork-join
 KINDS = "equal bound reverse not truth operand early step flag call".split()
 COVERAGE_SCHEDULES = 600  # what runs out of memory or time is seen in one of hundreds
 SHARES_S = (0.02, 0.2, 2.0)  # of processor time for a driver, round by round
@@ -43,7 +43,7 @@ class Tree:
         self.sites, self.left_out = [], {}
 
     def sources(self):
-        files = sorted([*(ROOT / "src").rglob("*.[ch]"), ROOT / "include/weft.h"])
+        files = sorted([*(ROOT / "src").rglob("*.[ch]"), ROOT / "include/weft/pattern.h"])
         return [file for file in files if file.stem in MODULES]
 
     def write(self, path, text):
@@ -55,12 +55,12 @@ class Tree:
         """Numbers the sites, each file's from a number of its own, so that a change has one file compiled again; writes the tree."""
         self.sites, self.left_out = [], {}
         types = set()
-        for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").glob("*.h")]:
+        for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").rglob("*.h")]:
             types |= schemata.typedefs(path.read_text())
         rewritten = {}
         for index, path in enumerate(self.sources()):
             text = path.read_text()
-            wanted = PUBLIC.match if path.name == "weft.h" else lambda _: True
+            wanted = PUBLIC.match if path.name == "pattern.h" else lambda _: True
             try:
                 bodies, sites, left_out = schemata.find(text, types, wanted)
             except schemata.Unreadable as problem:

@@ -1,0 +1,59 @@
+/* weft/base.h: the version, how functions are exported, and what they return. Part of weft.h, which is what to include.
+ *
+ * Copyright the weft authors. MIT licence, see LICENSE.
+ */
+#ifndef WEFT_API_BASE_H
+#define WEFT_API_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+#if defined(WEFT_STATIC) /* what includes this links libweft.a, and does not export it: docs/embedding.md */
+#define WEFT_API __attribute__((visibility("hidden")))
+#else
+#define WEFT_API __attribute__((visibility("default")))
+#endif
+#if defined(WEFT_PREFIX) /* what all its functions' names begin with: see there */
+#include <weft_prefix.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+/* One list for the codes and their texts: name, value, text. */
+#define WEFT_ERROR_LIST(X)                                                                                                  \
+    X(WEFT_OK, 0, "success")                                                                                                \
+    X(WEFT_EINVAL, -1, "an argument is NULL, zero or out of range")                                                         \
+    X(WEFT_ENOMEM, -2, "out of memory")                                                                                     \
+    X(WEFT_EAGAIN, -3, "the system or the pool has no thread left to give")                                                 \
+    X(WEFT_ESHUTDOWN, -4, "the pool is being destroyed")                                                                    \
+    X(WEFT_EDEADLK, -5, "the call would wait for its own caller")                                                           \
+    X(WEFT_EFORK, -6, "the pool belongs to the parent process")                                                             \
+    X(WEFT_ETIMEDOUT, -7, "the deadline passed")                                                                            \
+    X(WEFT_EFULL, -8, "the bounded queue is full")                                                                          \
+    X(WEFT_ECANCELED, -9, "the group was cancelled")                                                                        \
+    X(WEFT_EBUSY, -10, "it is in use: the graph runs, or other threads have heaps")                                         \
+    X(WEFT_ECYCLE, -11, "a node would run before itself")                                                                   \
+    X(WEFT_ELATE, -12, "the group's deadline passed before its end")
+
+enum weft_error {
+#define WEFT_ERROR_ENUM(name, value, text) name = (value),
+    WEFT_ERROR_LIST(WEFT_ERROR_ENUM)
+#undef WEFT_ERROR_ENUM
+};
+
+/* The text of a WEFT_* code; a fixed text for any other number. Never NULL; static storage. */
+WEFT_API const char *weft_strerror(int error);
+WEFT_API const char *weft_version(void); /* the library's, as "major.minor.patch"; static storage */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
