@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INDICES_MAX = 32, OWED = 3, SHORT_NS = 100, SHORT_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
+enum { INDICES_MAX = 32, OWED = 3, TINY_NS = 100, SHORT_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
 
 static struct {
     weft_pool *pool;
@@ -111,15 +111,15 @@ static void generic(void) {
     explore_observe(park_look(&world.pool->park).parked > 0);
     switch (explore_pick(3)) {
     case 0: /* another context */
-        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
         EXPECT(weft_for(world.pool, two, generic_body, &world.run[1]) == WEFT_OK);
         break;
     case 1: /* the same, and another site */
-        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
         EXPECT(weft_for_site(world.pool, two, generic_body, &world.run[0], &world) == WEFT_OK);
         break;
     default: /* not often enough */
-        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
+        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
         cost_learn(seat, cost_key((uintptr_t)generic_body, cost_site(&world.run[0], 2)), 2 * cost_long_ticks(world.pool), 2,
                    2);
         for (uint32_t i = 1; i < COST_NEAR; i++)
@@ -219,6 +219,37 @@ static int cancel_first(void *payload, weft_worker *self) {
     EXPECT(weft_group_wait(world.pool, &world.groups[1]) == WEFT_OK);
     return 0;
 }
+static int cut_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    count_runs(begin, end);
+    if (begin == 0) {
+        world.caller = self;
+        for (uint32_t i = 0; i < 8; i++) explore_step();
+        EXPECT(weft_group_cancel(world.pool, &world.groups[0]) == WEFT_OK);
+    }
+    return begin < INDICES_MAX / 2 ? 0 : (int)begin;
+}
+/* The error of a failure says that all below it has run. */
+static int cut_first(void *payload, weft_worker *self) {
+    (void)payload;
+    remember(self, cut_body, NULL, INDICES_MAX, SHORT_NS);
+    int error = weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, cut_body, NULL);
+    EXPECT(error == WEFT_ECANCELED || error > 0);
+    bool has_failed = false;
+    for (int i = 0; i < INDICES_MAX; i++) {
+        EXPECT(world.run[i] <= 1 && (error < 0 || i > error || world.run[i] == 1));
+        has_failed |= i >= INDICES_MAX / 2 && world.run[i] != 0;
+    }
+    if (has_failed) explore_observe(error < 0 ? 0 : 1);
+    return 0;
+}
+static void cut(void) {
+    EXPECT(weft_submit(world.pool, &world.groups[0], cut_first, NULL, 0) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.groups[0]) == WEFT_ECANCELED);
+}
+EXPLORE_DRIVER(loop_cut, .about = "a loop is cancelled, and a helper's chunk fails", .setup = setup_two, .threads = {cut},
+               .check = destroy, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
 static void cancelled(void) {
     EXPECT(weft_submit(world.pool, &world.groups[0], cancel_first, NULL, 0) == WEFT_OK);
     EXPECT(weft_group_wait(world.pool, &world.groups[0]) == WEFT_ECANCELED);

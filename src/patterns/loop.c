@@ -21,7 +21,8 @@
  * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its entry open (R20) and enter
  * if that is unchanged (R7): from then on it is not over before they have left.
  *
- * The error of the lowest chunk that failed is kept; units above it are dropped, those below run.
+ * The error of the lowest chunk that failed is kept; units above it are dropped, those below run. Where the group is cancelled
+ * before all those below have begun, the loop's result is that.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
@@ -247,9 +248,8 @@ static uint64_t loop_share(struct loop *loop, struct weft_worker *seat, struct s
 
 /* ---- helping ------------------------------------------------------------------------------------------------------ */
 
-static bool loop_has_more(const struct loop *loop, uint64_t entry) {
-    if ((entry & ENTRY_OPEN) == 0) return false;
-    if (load_rlx(&loop->is_cut)) return false;
+/* Has anything below the lowest failure not begun? */
+static bool loop_has_left(const struct loop *loop, uint64_t entry) {
     uint32_t subranges = entry_subranges(entry);
     uint32_t failed_at = load_rlx(&loop->failed_at);
     for (uint32_t i = 0; i < subranges; i++) {
@@ -257,6 +257,9 @@ static bool loop_has_more(const struct loop *loop, uint64_t entry) {
         if (range_left(range) > 0 && range_from(range) < failed_at) return true;
     }
     return false;
+}
+static bool loop_has_more(const struct loop *loop, uint64_t entry) {
+    return (entry & ENTRY_OPEN) != 0 && !load_rlx(&loop->is_cut) && loop_has_left(loop, entry);
 }
 
 bool loops_are_open(const weft_pool *pool) {
@@ -576,6 +579,14 @@ static void loop_alone(struct loop *loop, bool is_first) {
     if (from < loop->units) loop_together(loop, (uint32_t)from);
 }
 
+/* After its end. A failure counts only where all below has run. */
+static int loop_result(const struct loop *loop) {
+    bool is_cut = load_rlx(&loop->is_cut);
+    int error = load_rlx(&loop->error);
+    if (error != 0 && !(is_cut && loop_has_left(loop, load_rlx(&loop->entry)))) return error;
+    return is_cut ? WEFT_ECANCELED : WEFT_OK;
+}
+
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
@@ -587,8 +598,7 @@ static int loop_run(struct loop *loop) {
     else
         loop_together(loop, 0);
     patterns_of(seat)->loop = loop->around;
-    if (load_rlx(&loop->error) != 0) return load_rlx(&loop->error);
-    return load_rlx(&loop->is_cut) ? WEFT_ECANCELED : WEFT_OK;
+    return loop_result(loop);
 }
 
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
