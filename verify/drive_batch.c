@@ -100,7 +100,7 @@ static void thieve(uint32_t index) {
         struct fork_call call;
         if (!fork_find(self, true, NULL, &call)) continue;
         explore_observe(index);
-        if (patterns_of(self)->row.left > 0) explore_observe(THIEVES);
+        if (patterns_of(self)->batch.left > 0) explore_observe(THIEVES);
         fork_run(self, &call);
     }
 }

@@ -193,7 +193,7 @@ static void bits_first(void) { bits_live(world.slab); }
 static void bits_second(void) { bits_live(second); }
 static void bits_check(void) {
     const struct heap_segment *segment = segment_of(second);
-    EXPECT(load_rlx(&segment->far_counters[0]) == 0);
+    EXPECT(load_rlx(&segment->far_lines[0]) == 0);
     for (unsigned i = 0; i < SEGMENT_SLOTS * FAR_LINES; i++) EXPECT(segment->far_free[i * LINE_WORDS] == 0);
 }
 EXPLORE_DRIVER(heap_bits, .about = "lines of bits given up and taken", .setup = bits_setup,

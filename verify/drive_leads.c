@@ -23,7 +23,7 @@ static void setup(void) {
     memset(&world, 0, sizeof world);
     EXPECT(groups_init(&world.groups, &world.store, 2));
     for (uint32_t i = 0; i < GROUPS; i++) open_group(i);
-    counter_submit(&world.record[FIRST]->line[0], false, 1);
+    counter_submit(&world.record[FIRST]->counter[0], false, 1);
 }
 static bool first_serves(uint32_t i) { return group_serves(&world.groups, world.id[FIRST], world.id[i]); }
 
@@ -45,7 +45,7 @@ static void hold_other(void) { hold(TOO, 1); }
 
 static void take_all(uint32_t count) {
     uint64_t last[GROUPS] = {0};
-    counter_complete(&world.record[FIRST]->line[0], false, 1);
+    counter_complete(&world.record[FIRST]->counter[0], false, 1);
     struct continuation *continuation = continuation_take(&world.groups, world.record[FIRST]);
     for (struct continuation *next; continuation != NULL; continuation = next, count--) {
         next = continuation->next;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INDICES_MAX = 32, OWED = 3, TINY_NS = 100, SHORT_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
+enum { INDICES_MAX = 32, OWED = 3, SHORT_NS = 100, MIDDLE_NS = 10000, LONG_NS = 60000, PARKS_IN = 200 };
 
 static struct {
     weft_pool *pool;
@@ -74,7 +74,7 @@ static int owed_body(size_t begin, size_t end, void *context, weft_worker *self)
 static void owed_by(weft_worker *seat) {
     for (uint32_t i = 0; i < PARKS_IN && park_look(&world.pool->park).parked == 0; i++) os_pause();
     explore_observe(park_look(&world.pool->park).parked > 0);
-    remember(seat, owed_body, NULL, OWED, SHORT_NS);
+    remember(seat, owed_body, NULL, OWED, MIDDLE_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, OWED, 1}, owed_body, NULL) == WEFT_OK);
 }
 static void owed(void) { owed_by(own_seat()); }
@@ -111,15 +111,15 @@ static void generic(void) {
     explore_observe(park_look(&world.pool->park).parked > 0);
     switch (explore_pick(3)) {
     case 0: /* another context */
-        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
         EXPECT(weft_for(world.pool, two, generic_body, &world.run[1]) == WEFT_OK);
         break;
     case 1: /* the same, and another site */
-        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
         EXPECT(weft_for_site(world.pool, two, generic_body, &world.run[0], &world) == WEFT_OK);
         break;
     default: /* not often enough */
-        remember(seat, generic_body, &world.run[0], 2, TINY_NS);
+        remember(seat, generic_body, &world.run[0], 2, SHORT_NS);
         cost_learn(seat, cost_key((uintptr_t)generic_body, cost_site(&world.run[0], 2)), 2 * cost_long_ticks(world.pool), 2,
                    2);
         for (uint32_t i = 1; i < COST_NEAR; i++)
@@ -144,7 +144,7 @@ static int first_body(size_t begin, size_t end, void *context, weft_worker *self
 }
 static void first(void) {
     world.caller = own_seat();
-    remember(world.caller, first_body, NULL, INDICES_MAX, SHORT_NS);
+    remember(world.caller, first_body, NULL, INDICES_MAX, MIDDLE_NS);
     EXPECT(weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, first_body, NULL) == WEFT_OK);
     all_ran_once(0, INDICES_MAX);
 }
@@ -210,7 +210,7 @@ static int after_cancel(void *payload, weft_worker *self) {
 /* Its group is still there, cancelled, when the other's task is run in the wait. */
 static int cancel_first(void *payload, weft_worker *self) {
     (void)payload;
-    remember(self, cancelling_body, NULL, INDICES_MAX, SHORT_NS);
+    remember(self, cancelling_body, NULL, INDICES_MAX, MIDDLE_NS);
     int error = weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, cancelling_body, NULL);
     EXPECT(world.chunks == 1);
     EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
@@ -232,7 +232,7 @@ static int cut_body(size_t begin, size_t end, void *context, weft_worker *self) 
 /* The error of a failure says that all below it has run. */
 static int cut_first(void *payload, weft_worker *self) {
     (void)payload;
-    remember(self, cut_body, NULL, INDICES_MAX, SHORT_NS);
+    remember(self, cut_body, NULL, INDICES_MAX, MIDDLE_NS);
     int error = weft_for(world.pool, (weft_range){0, INDICES_MAX, 1}, cut_body, NULL);
     EXPECT(error == WEFT_ECANCELED || error > 0);
     bool has_failed = false;
