@@ -273,6 +273,42 @@ static void setup_outside(void) {
 EXPLORE_DRIVER(spare_outside, .about = "a task of a thread from outside waits, and the worker for that",
                .setup = setup_outside, .threads = {run_outside, submit_waiter}, .check = end_outside,
                .flags = EXPLORE_NO_RESCUE);
+/* A thread from outside runs a task, and in that, helping for want of others, the worker's call, which waits; then the worker
+ * falls asleep in the join. */
+static int tells(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    set(&world.is_ready);
+    return 0;
+}
+static int forks_for_outside(void *payload, weft_worker *self) {
+    (void)payload;
+    uint32_t number = 7;
+    weft_fork_slot *here;
+    submit(&world.group, tells);
+    weft_block_begin(self);
+    await(&world.is_ready); /* the other thread helps */
+    weft_block_end(self);
+    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    needs_fork(here, &number);
+    await(&world.is_begun);
+    EXPECT(needs_join(here, &number) == 7);
+    weft_leave(here);
+    return 0;
+}
+static int waits_for_forks(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    submit(&world.group, forks_for_outside);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    return 0;
+}
+static void run_forks(void) {
+    weft_group own = WEFT_GROUP_INIT;
+    EXPECT(weft_run(world.pool, &own, waits_for_forks, NULL) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &own) == WEFT_OK);
+}
+EXPLORE_DRIVER(spare_outside_join, .about = "what a thread from outside helps with waits, and the worker in a join for that",
+               .setup = setup_outside, .threads = {run_forks}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
+
 static void setup_outside_ordered(void) {
     create(1, false, WEFT_POOL_ORDERED);
     world.pool->config.spares = 0;

@@ -71,14 +71,10 @@ static bool wait_close(struct wait *wait) {
 
 static bool is_past(uint64_t deadline_ns) { return deadline_ns != 0 && os_now_ns() >= deadline_ns; }
 
-/* Does it run what a worker would run else? A thread from outside does where waits help. */
-static bool is_runner(const struct weft_worker *seat) { return seat->is_worker || seat->pool->helps; }
-
 /* Nobody may be left to run what it waits for, and it helps nobody. It is a task's: a thread from outside may run one,
  * too. */
 static bool wait_is_stranded(const struct wait *wait) {
-    bool may_help = wait->blocks || (wait->seat->frame != NULL && !is_runner(wait->seat));
-    return may_help && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
+    return wait->blocks && wait->help == WEFT_HELP_NONE && !pool_has_runner(wait->seat->pool);
 }
 
 /* What it may take from other sources than lanes: work of the group, or of one below it. */
@@ -227,7 +223,7 @@ static bool wait_block(struct wait *wait) {
     return weft_block_begin(wait->seat) == WEFT_OK || wait_turns_to_help(wait);
 }
 static bool wait_must_block(const struct wait *wait) {
-    return !wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->frame != NULL && is_runner(wait->seat);
+    return !wait->blocks && wait->help == WEFT_HELP_NONE && wait->seat->frame != NULL;
 }
 
 /* It may come again and again, each time for no longer than it would spin: it is to have a spare at once. */
@@ -466,9 +462,7 @@ int weft_worker_cancelled(const weft_worker *self) {
 
 int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
-    self->blocking++;
-    if (!is_runner(self)) return WEFT_OK;
-    if (self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+    if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_give(self);
@@ -479,7 +473,7 @@ int weft_block_begin(weft_worker *self) {
 
 int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
-    if (--self->blocking > 0 || !is_runner(self)) return WEFT_OK;
+    if (--self->blocking > 0) return WEFT_OK;
     pool_stand_down(self->pool);
     if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
     if (load_rlx(&self->in_background)) priority_retake(self->pool);
