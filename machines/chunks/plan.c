@@ -1,0 +1,253 @@
+/* plan.c: the file `queue`, which says what is to be done. Lines of text, the last of them a checksum of those before; written to
+ * a name of its own, synced, then given its name by link(2), which fails where there is one already. It never changes after. */
+#include "chunks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_BYTES_MAX (64u << 20)
+#define HEAD_BYTES (WEFT_CHUNKS_LABEL_MAX + 512u)
+#define LINE_BYTES 24u /* of a cut */
+#define LEASE_MS 30000u
+
+static size_t count_of(const weft_chunks_plan *plan) {
+    if (plan->chunk == 0) return plan->cut_count + 1;
+    size_t indices = plan->end - plan->begin;
+    return indices / plan->chunk + (indices % plan->chunk != 0);
+}
+
+static bool cuts_are_sound(const weft_chunks_plan *plan) {
+    size_t before = plan->begin;
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        if (plan->cuts[i] <= before || plan->cuts[i] >= plan->end) return false;
+        before = plan->cuts[i];
+    }
+    return true;
+}
+
+int plan_check(const weft_chunks_plan *plan) {
+    if (plan == NULL || plan->struct_size != sizeof *plan) return why(WEFT_EINVAL, "no plan, or one of another size");
+    if (plan->begin >= plan->end) return why(WEFT_EINVAL, "the range %zu to %zu is empty", plan->begin, plan->end);
+    if ((plan->chunk == 0) != (plan->cuts != NULL)) return why(WEFT_EINVAL, "either a chunk's size or cuts");
+    if (plan->cuts == NULL && plan->cut_count > 0) return why(WEFT_EINVAL, "a count of cuts without cuts");
+    if (plan->cut_count >= WEFT_CHUNKS_MAX || count_of(plan) > WEFT_CHUNKS_MAX)
+        return why(WEFT_EINVAL, "more than %u chunks", WEFT_CHUNKS_MAX);
+    if (!cuts_are_sound(plan)) return why(WEFT_EINVAL, "the cuts do not rise from %zu to below %zu", plan->begin, plan->end);
+    if (plan->lease_ms != 0 && (plan->lease_ms < 100 || plan->lease_ms > 1000000000))
+        return why(WEFT_EINVAL, "a lease of %" PRIu64 " ms: 100 to 1000000000 are possible", plan->lease_ms);
+    if ((plan->flags & ~WEFT_CHUNKS_KEEP_GOING) != 0) return why(WEFT_EINVAL, "unknown flags %#x", plan->flags);
+    if (plan->label != NULL && (strlen(plan->label) > WEFT_CHUNKS_LABEL_MAX || strchr(plan->label, '\n') != NULL))
+        return why(WEFT_EINVAL, "the label is longer than %u bytes or has several lines", WEFT_CHUNKS_LABEL_MAX);
+    return WEFT_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+/* The file's text, which the caller frees; NULL: no memory. */
+static char *plan_text(const weft_chunks_plan *plan, size_t *length) {
+    char *text = malloc(HEAD_BYTES + plan->cut_count * LINE_BYTES);
+    if (text == NULL) return NULL;
+    size_t used = (size_t)snprintf(
+        text, HEAD_BYTES,
+        "weft chunks 1\nbegin %zu\nend %zu\nchunk %zu\nlease_ms %" PRIu64 "\ntries %u\nflags %u\nlabel %s\ncuts %zu\n",
+        plan->begin, plan->end, plan->chunk, plan->lease_ms == 0 ? LEASE_MS : plan->lease_ms,
+        plan->tries == 0 ? 1 : plan->tries, plan->flags, plan->label == NULL ? "" : plan->label, plan->cut_count);
+    for (size_t i = 0; i < plan->cut_count; i++) used += (size_t)snprintf(text + used, LINE_BYTES, "%zu\n", plan->cuts[i]);
+    used += (size_t)snprintf(text + used, LINE_BYTES, "check %08" PRIx32 "\n", text_check(text, used, 0));
+    *length = used;
+    return text;
+}
+
+static bool write_all(int fd, const char *text, size_t length) {
+    while (length > 0) {
+        ssize_t put = write(fd, text, length);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return false;
+        text += put;
+        length -= (size_t)put;
+    }
+    return true;
+}
+
+/* Whole, and on disk. */
+static int file_write(int directory, const char *name, const char *text, size_t length) {
+    int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return why_system("%s cannot be made", name);
+    int error = write_all(fd, text, length) && fsync(fd) == 0 ? WEFT_OK : why_system("%s cannot be written", name);
+    if (close(fd) != 0 && error == WEFT_OK) error = why_system("%s cannot be written", name);
+    return error;
+}
+
+/* The text of the file `queue`, which the caller frees. WEFT_CHUNKS_OTHER: there is none. */
+static int file_read(int directory, char **text, size_t *length) {
+    struct stat about;
+    int fd = openat(directory, "queue", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return why(WEFT_CHUNKS_OTHER, "there is no queue in this directory");
+    if (fd < 0) return why_system("the queue's file cannot be opened");
+    int error = fstat(fd, &about) == 0 ? WEFT_OK : why_system("the queue's file cannot be read");
+    if (error == WEFT_OK && (about.st_size <= 0 || about.st_size > FILE_BYTES_MAX))
+        error = why(WEFT_CHUNKS_DAMAGED, "the queue's file has %jd bytes", (intmax_t)about.st_size);
+    *text = error == WEFT_OK ? malloc((size_t)about.st_size + 1) : NULL;
+    if (error == WEFT_OK && *text == NULL) error = why(WEFT_ENOMEM, "no memory for the queue's file");
+    for (*length = 0; error == WEFT_OK && *length < (size_t)about.st_size;) {
+        ssize_t got = read(fd, *text + *length, (size_t)about.st_size - *length);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) error = why_system("the queue's file cannot be read");
+        if (got == 0) error = why(WEFT_CHUNKS_DAMAGED, "the queue's file ends early");
+        if (got > 0) *length += (size_t)got;
+    }
+    close(fd);
+    if (error == WEFT_OK) (*text)[*length] = 0;
+    if (error != WEFT_OK) free(*text);
+    return error;
+}
+
+/* There is a queue: is it this one? */
+static int file_compare(int directory, const char *text, size_t length) {
+    char *there;
+    size_t there_length;
+    int error = file_read(directory, &there, &there_length);
+    if (error != WEFT_OK) return error;
+    if (there_length != length || memcmp(there, text, length) != 0) {
+        struct plan plan;
+        error = plan_read(directory, &plan); /* damaged? */
+        if (error == WEFT_OK) {
+            error = why(WEFT_CHUNKS_OTHER, "the directory holds another queue: %zu to %zu in %zu chunks%s%s",
+                        plan.public.begin, plan.public.end, plan.count, plan.label[0] == 0 ? "" : ", ", plan.label);
+            plan_end(&plan);
+        }
+    }
+    free(there);
+    return error;
+}
+
+int plan_write(int directory, const weft_chunks_plan *plan) {
+    size_t length;
+    uint64_t random;
+    char name[NAME_BYTES];
+    char *text = plan_text(plan, &length);
+    if (text == NULL) return why(WEFT_ENOMEM, "no memory for the plan");
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        free(text);
+        return why_system("no random numbers");
+    }
+    snprintf(name, sizeof name, "queue.%016" PRIx64, random);
+    int error = file_write(directory, name, text, length);
+    if (error == WEFT_OK && linkat(directory, name, directory, "queue", 0) != 0) {
+        int number = errno;
+        error = file_compare(directory, text, length); /* also of a link whose reply was lost */
+        errno = number;
+        if (error == WEFT_CHUNKS_OTHER && faccessat(directory, "queue", F_OK, 0) != 0) {
+            errno = number;
+            error = why_system("the queue's file cannot get its name");
+        }
+    }
+    unlinkat(directory, name, 0);
+    if (error == WEFT_OK && fsync(directory) != 0) error = why_system("the directory cannot be synced");
+    free(text);
+    return error;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+/* `*at` moves behind a line "word number". */
+static bool line_number(const char **at, const char *word, size_t *number) {
+    char *end;
+    size_t length = strlen(word);
+    if (strncmp(*at, word, length) != 0) return false;
+    if ((*at)[length] < '0' || (*at)[length] > '9') return false;
+    errno = 0;
+    *number = strtoul(*at + length, &end, 10);
+    if (errno != 0 || *end != '\n') return false;
+    *at = end + 1;
+    return true;
+}
+
+static bool label_read(const char **at, struct plan *plan) {
+    const char *end = strchr(*at, '\n');
+    if (strncmp(*at, "label ", 6) != 0 || end == NULL) return false;
+    size_t length = (size_t)(end - *at) - 6;
+    if (length > WEFT_CHUNKS_LABEL_MAX) return false;
+    memcpy(plan->label, *at + 6, length);
+    plan->label[length] = 0;
+    plan->public.label = plan->label;
+    *at = end + 1;
+    return true;
+}
+
+static bool text_is_whole(const char *text, size_t length) {
+    char line[LINE_BYTES];
+    const size_t line_length = strlen("check 12345678\n");
+    if (length < line_length || strlen(text) != length) return false;
+    snprintf(line, sizeof line, "check %08" PRIx32 "\n", text_check(text, length - line_length, 0));
+    return strcmp(text + length - line_length, line) == 0;
+}
+
+/* False: the text is none of plan_text's. *enough false: no memory. */
+static bool text_read(const char *at, struct plan *plan, bool *enough) {
+    weft_chunks_plan *public = &plan->public;
+    static const char first[] = "weft chunks 1\n";
+    size_t lease, tries, flags;
+    if (strncmp(at, first, sizeof first - 1) != 0) return false;
+    at += sizeof first - 1;
+    if (!line_number(&at, "begin ", &public->begin) || !line_number(&at, "end ", &public->end)) return false;
+    if (!line_number(&at, "chunk ", &public->chunk) || !line_number(&at, "lease_ms ", &lease)) return false;
+    if (!line_number(&at, "tries ", &tries) || !line_number(&at, "flags ", &flags)) return false;
+    if (!label_read(&at, plan) || !line_number(&at, "cuts ", &public->cut_count)) return false;
+    public->lease_ms = lease;
+    public->tries = (uint32_t)tries;
+    public->flags = (uint32_t)flags;
+    if (public->cut_count >= WEFT_CHUNKS_MAX || tries > UINT32_MAX || flags > UINT32_MAX) return false;
+    if (public->chunk == 0) plan->cuts = calloc(public->cut_count + 1, sizeof *plan->cuts);
+    *enough = public->chunk != 0 || plan->cuts != NULL;
+    public->cuts = plan->cuts;
+    for (size_t i = 0; *enough && i < public->cut_count; i++)
+        if (plan->cuts == NULL || !line_number(&at, "", &plan->cuts[i])) return false;
+    return true;
+}
+
+int plan_read(int directory, struct plan *plan) {
+    char *text;
+    size_t length;
+    bool enough = true;
+    memset(plan, 0, sizeof *plan);
+    plan->public.struct_size = sizeof plan->public;
+    int error = file_read(directory, &text, &length);
+    if (error != WEFT_OK) return error;
+    if (!text_is_whole(text, length))
+        error = why(WEFT_CHUNKS_DAMAGED, "the queue's file does not have its checksum");
+    else if (!text_read(text, plan, &enough))
+        error = why(WEFT_CHUNKS_DAMAGED, "the queue's file is of another version");
+    else if (!enough)
+        error = why(WEFT_ENOMEM, "no memory for the cuts");
+    else if (plan_check(&plan->public) != WEFT_OK)
+        error = WEFT_CHUNKS_DAMAGED;
+    free(text);
+    if (error == WEFT_OK) plan->count = count_of(&plan->public);
+    if (error != WEFT_OK) plan_end(plan);
+    return error;
+}
+
+void plan_end(struct plan *plan) {
+    free(plan->cuts);
+    plan->cuts = NULL;
+}
+
+void plan_chunk(const struct plan *plan, size_t index, weft_chunk *chunk) {
+    const weft_chunks_plan *public = &plan->public;
+    chunk->index = index;
+    if (plan->cuts != NULL) {
+        chunk->begin = index == 0 ? public->begin : plan->cuts[index - 1];
+        chunk->end = index < public->cut_count ? plan->cuts[index] : public->end;
+        return;
+    }
+    chunk->begin = public->begin + index * public->chunk;
+    chunk->end = public->end - chunk->begin > public->chunk ? chunk->begin + public->chunk : public->end;
+}
