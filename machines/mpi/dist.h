@@ -1,0 +1,120 @@
+/* dist.h: what the files of libweft-mpi share; include/weft_dist.h says how it works.
+ *
+ *   dist.c     opening and closing
+ *   wait.c     waiting without spinning, agreeing, errors of MPI
+ *   watch.c    who lives, who holds what
+ *   row.h      the row of chunks
+ *   loop.c     weft_dist_for
+ *   reduce.c   weft_dist_reduce
+ *   sort.c     weft_dist_sort
+ *
+ * The window is rank 0's, words of 64 bits: first the number of the next chunk, then three for each rank, which it alone writes:
+ * the call it is in, 1 + the first index of the chunk it runs, how often it has said that it lives. */
+#ifndef WEFT_DIST_INTERNAL_H
+#define WEFT_DIST_INTERNAL_H
+
+#include <weft_dist.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define WORD_NEXT 0
+#define RANK_WORDS 3
+#define WORD_OF(rank) (1 + RANK_WORDS * (MPI_Aint)(rank))
+#define NO_MORE (UINT64_C(1) << 62) /* added to the number of the next chunk: there is none */
+#define KEY_NONE UINT64_MAX         /* nothing has failed */
+#define KEY_CANCELLED (UINT64_MAX - 1)
+
+/* What rank 0 has seen of another rank. */
+struct seen {
+    uint64_t words[RANK_WORDS];
+    uint64_t silent_ns; /* that rank 0 was awake and did not hear of it */
+    uint64_t since_ns;  /* since when it has had its chunk, or not come */
+    uint64_t named_ns;  /* when it was last named; 0: not for this chunk */
+};
+
+struct weft_dist {
+    weft_pool *pool;
+    MPI_Comm comm;
+    MPI_Win window;
+    uint64_t *words; /* of the window; NULL on ranks that do not share rank 0's memory */
+    MPI_Op lowest;   /* of two outcomes */
+    MPI_Datatype pair;
+    int rank;
+    int ranks;
+    unsigned workers_all;
+    unsigned workers_most; /* of one rank */
+    bool is_near;          /* all ranks share memory, and the window: it is used without MPI */
+    weft_dist_config config;
+    atomic_bool cancelled;
+    weft_dist_counts counts;
+    uint64_t call; /* number of the collective call */
+    uint64_t held; /* 1 + first index of the chunk that runs here; 0: none */
+    uint64_t beat;
+    uint64_t said_ns;
+    uint64_t awake_ns;         /* when this rank last looked around */
+    uint64_t unheard_ns;       /* that it has been awake since rank 0 should have answered */
+    bool has_met;              /* all ranks are in this call */
+    uint64_t said[RANK_WORDS]; /* on its way */
+    uint64_t unsaid[RANK_WORDS];
+    MPI_Request saying;
+    struct seen *seen; /* of all ranks, on rank 0 */
+    uint64_t *look;    /* on its way */
+    MPI_Request looking;
+    uint64_t looked_ns;
+};
+
+/* ---- wait.c ---- */
+
+uint64_t now_ns(void);
+/* An error of MPI, or a rank that is gone: says so and ends the job. Does not return. */
+void dist_abort(weft_dist *dist, const char *what, int code) __attribute__((noreturn));
+void dist_must(weft_dist *dist, int code, const char *what); /* aborts unless MPI_SUCCESS */
+bool dist_test(weft_dist *dist, MPI_Request *request, const char *what);
+void dist_await(weft_dist *dist, MPI_Request *request, const char *what);
+void dist_nap(weft_dist *dist, unsigned *turn); /* between two tests; *turn 0 at first */
+/* Sleeps until the group has finished, letting MPI work meanwhile, at most for wait_ns (0: for ever). WEFT_OK, WEFT_ETIMEDOUT. */
+int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns);
+/* Runs fn(payload) in the pool, for what takes long. Returns what it does, or an error of weft_submit. */
+int dist_run(weft_dist *dist, int (*fn)(void *), void *payload);
+
+/* How a call ends on one rank; the lowest key of all wins. */
+struct outcome {
+    uint64_t key;
+    int64_t error;
+};
+int dist_agree(weft_dist *dist, struct outcome outcome);
+/* Begins a collective call: `sum` of its arguments must be the same everywhere. WEFT_OK, or WEFT_EINVAL, or the error that any
+ * rank brings along. */
+int dist_begin(weft_dist *dist, uint64_t sum, int error);
+uint64_t sum_add(uint64_t sum, uint64_t value);
+
+/* Words of a window that is shared memory. */
+static inline uint64_t word_add(weft_dist *dist, MPI_Aint word, uint64_t value) {
+    return __atomic_fetch_add(&dist->words[word], value, __ATOMIC_RELAXED);
+}
+static inline void word_store(weft_dist *dist, MPI_Aint word, uint64_t value) {
+    __atomic_store_n(&dist->words[word], value, __ATOMIC_RELAXED);
+}
+static inline uint64_t word_load(const weft_dist *dist, MPI_Aint word) {
+    return __atomic_load_n(&dist->words[word], __ATOMIC_RELAXED);
+}
+
+/* ---- watch.c ---- */
+
+void watch_enter(weft_dist *dist); /* after dist_begin's agreement has begun to be waited for */
+void watch_say(weft_dist *dist, bool now);
+void watch_look(weft_dist *dist);
+void watch_end(weft_dist *dist); /* nothing is on its way when it returns */
+
+/* ---- loop.c ---- */
+
+struct loop {
+    weft_range range; /* grain set */
+    weft_range_fn body;
+    void *context;
+};
+struct outcome loop_run(weft_dist *dist, const struct loop *loop);
+int loop_end(weft_dist *dist, struct outcome outcome);
+
+#endif

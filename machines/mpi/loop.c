@@ -1,0 +1,217 @@
+/* loop.c: weft_dist_for: chunks fetched one by one, two of them in the pool at a time.
+ *
+ * A flight is a chunk that is in the pool, as a task whose group the calling thread waits for. While one runs the next is queued
+ * behind it, so that workers go from one to the other; near the end of the row none is queued ahead, for another rank may be
+ * without work by then. */
+#include "dist.h"
+#include "row.h"
+
+#define FLIGHTS 2u
+#define GRAINS_PER_WORKER 64u
+#define LOOK_NS UINT64_C(20000000) /* between two looks whether the call was cancelled */
+
+struct flight {
+    const struct loop *loop;
+    weft_dist *dist;
+    weft_range range;
+    weft_group group;
+    int error;
+    bool has_run;
+    uint64_t begin_ns;
+    uint64_t end_ns;
+};
+
+/* One call on one rank. */
+struct course {
+    weft_dist *dist;
+    const struct loop *loop;
+    struct row row;
+    struct flight flights[FLIGHTS]; /* a ring: tasks know theirs by its address */
+    unsigned first;
+    unsigned count;
+    struct piece last; /* that was fetched */
+    bool is_over;      /* nothing more is fetched */
+    bool has_stopped;  /* the others were told so */
+    uint64_t next;     /* fetched */
+    MPI_Request fetching;
+    struct outcome outcome;
+    uint64_t begin_ns;
+    uint64_t end_ns;
+};
+
+static const uint64_t one_more = 1, no_more = NO_MORE;
+
+static bool is_cancelled(const weft_dist *dist) { return atomic_load_explicit(&dist->cancelled, memory_order_acquire); }
+
+/* ---- in the pool --------------------------------------------------------------------------------------------------- */
+
+static int flight_run(void *payload, weft_worker *self) {
+    struct flight *flight = *(struct flight **)payload;
+    (void)self;
+    if (is_cancelled(flight->dist)) return 0;
+    flight->begin_ns = now_ns();
+    flight->error = weft_for(flight->dist->pool, flight->range, flight->loop->body, flight->loop->context);
+    flight->end_ns = now_ns();
+    flight->has_run = true;
+    return 0;
+}
+
+/* ---- fetching ------------------------------------------------------------------------------------------------------ */
+
+/* False: the number is there already. */
+static bool fetch_begin(struct course *course) {
+    weft_dist *dist = course->dist;
+    if (dist->is_near) {
+        course->next = word_add(dist, WORD_NEXT, 1);
+        return false;
+    }
+    dist_must(dist,
+              MPI_Rget_accumulate(&one_more, 1, MPI_UINT64_T, &course->next, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T,
+                                  MPI_SUM, dist->window, &course->fetching),
+              "the next chunk cannot be fetched");
+    return true;
+}
+
+static struct flight *flight_at(struct course *course, unsigned index) {
+    return &course->flights[(course->first + index) % FLIGHTS];
+}
+
+/* Nobody is to begin a chunk any more, as far as it is told in time. */
+static void stop(struct course *course) {
+    weft_dist *dist = course->dist;
+    course->is_over = true;
+    if (course->has_stopped) return;
+    course->has_stopped = true;
+    if (dist->is_near) {
+        word_add(dist, WORD_NEXT, NO_MORE);
+        return;
+    }
+    uint64_t before;
+    MPI_Request request;
+    dist_must(dist,
+              MPI_Rget_accumulate(&no_more, 1, MPI_UINT64_T, &before, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T,
+                                  MPI_SUM, dist->window, &request),
+              "the other ranks cannot be stopped");
+    dist_await(dist, &request, "the other ranks cannot be stopped");
+}
+
+/* Flights above the chunk that failed need not begin; those below have to end. */
+static void fail(struct course *course, uint64_t key, int error) {
+    if (key < course->outcome.key) course->outcome = (struct outcome){key, error};
+    for (unsigned i = 0; i < course->count; i++) {
+        struct flight *flight = flight_at(course, i);
+        if (key == KEY_CANCELLED || flight->range.begin > key) weft_group_cancel(course->dist->pool, &flight->group);
+    }
+    stop(course);
+}
+
+static weft_range range_of(const struct course *course, struct piece piece) {
+    const weft_range *all = &course->loop->range;
+    weft_range range = {all->begin + piece.begin * all->grain, all->end, all->grain};
+    if (piece.end < course->row.grains) range.end = all->begin + piece.end * all->grain;
+    return range;
+}
+
+static void hold_first(struct course *course) {
+    course->dist->held = course->count == 0 ? 0 : flight_at(course, 0)->range.begin + 1;
+    watch_say(course->dist, true);
+}
+
+static void launch(struct course *course, struct piece piece) {
+    struct flight *flight = flight_at(course, course->count);
+    *flight = (struct flight){.loop = course->loop, .dist = course->dist, .range = range_of(course, piece)};
+    int error = weft_submit(course->dist->pool, &flight->group, flight_run, &flight, sizeof flight);
+    if (error != WEFT_OK) {
+        fail(course, flight->range.begin, error);
+        return;
+    }
+    course->last = piece;
+    if (course->count++ == 0) hold_first(course);
+}
+
+/* The number of the next chunk is there. Of a call that was stopped it is too large. */
+static void fetched(struct course *course) {
+    struct piece piece;
+    if (course->is_over || course->next >= NO_MORE || !row_find(&course->row, course->next, &piece))
+        course->is_over = true;
+    else
+        launch(course, piece);
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------------------ */
+
+static void flight_note(struct course *course, const struct flight *flight) {
+    weft_dist_counts *counts = &course->dist->counts;
+    if (!flight->has_run) return;
+    uint64_t ns = flight->end_ns - flight->begin_ns;
+    if (course->begin_ns == 0) course->begin_ns = flight->begin_ns;
+    course->end_ns = flight->end_ns;
+    counts->chunks++;
+    counts->indices += flight->range.end - flight->range.begin;
+    if (ns > counts->longest_ns) counts->longest_ns = ns;
+    if (flight->error != WEFT_OK) fail(course, flight->range.begin, flight->error);
+}
+
+static void land(struct course *course) {
+    struct flight flight = *flight_at(course, 0);
+    course->first = (course->first + 1) % FLIGHTS;
+    course->count--;
+    flight_note(course, &flight);
+    hold_first(course);
+}
+
+static bool may_fetch(const struct course *course) {
+    if (course->is_over || course->fetching != MPI_REQUEST_NULL) return false;
+    return course->count == 0 || (course->count < FLIGHTS && row_is_long(&course->row, course->last));
+}
+
+/* One step: something fetched, something finished, or some time slept. False: this rank has nothing left. */
+static bool course_step(struct course *course, unsigned *turn) {
+    weft_dist *dist = course->dist;
+    if (!course->is_over && is_cancelled(dist)) fail(course, KEY_CANCELLED, WEFT_ECANCELED);
+    bool is_new = may_fetch(course), is_there = is_new && !fetch_begin(course);
+    bool is_fetching = course->fetching != MPI_REQUEST_NULL;
+    if (is_there || (is_fetching && dist_test(dist, &course->fetching, "the next chunk cannot be fetched"))) {
+        *turn = 0;
+        fetched(course);
+        return true;
+    }
+    if (course->count == 0 && is_fetching) dist_nap(dist, turn);
+    if (course->count == 0) return is_fetching || !course->is_over;
+    uint64_t wait_ns = is_fetching ? (uint64_t)dist->config.poll_us * 1000 : LOOK_NS;
+    if (dist_await_group(dist, &flight_at(course, 0)->group, wait_ns) != WEFT_ETIMEDOUT) land(course);
+    return true;
+}
+
+struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
+    size_t indices = loop->range.end - loop->range.begin, grain = loop->range.grain;
+    struct course course = {.dist = dist, .loop = loop, .fetching = MPI_REQUEST_NULL, .outcome = {KEY_NONE, WEFT_OK}};
+    course.row = (struct row){indices / grain + (indices % grain != 0), 2 * (size_t)dist->workers_most,
+                              2 * (size_t)dist->ranks, 0, 0};
+    dist->counts = (weft_dist_counts){.struct_size = sizeof dist->counts};
+    unsigned turn = 0;
+    while (course_step(&course, &turn)) {}
+    dist->counts.busy_ns = course.end_ns - course.begin_ns;
+    return course.outcome;
+}
+
+/* The ranks' agreement; a wish to cancel is served by it. */
+int loop_end(weft_dist *dist, struct outcome outcome) {
+    uint64_t begin = now_ns();
+    int error = dist_agree(dist, outcome);
+    dist->counts.wait_ns = now_ns() - begin;
+    if (error == WEFT_ECANCELED) atomic_store_explicit(&dist->cancelled, false, memory_order_relaxed);
+    return error;
+}
+
+int weft_dist_for(weft_dist *dist, weft_range range, weft_range_fn body, void *context) {
+    if (dist == NULL) return WEFT_EINVAL;
+    int error = body == NULL || range.begin > range.end ? WEFT_EINVAL : WEFT_OK;
+    error = dist_begin(dist, sum_add(sum_add(sum_add(1, range.begin), range.end), range.grain), error);
+    if (error != WEFT_OK || range.begin == range.end) return error;
+    size_t parts = (size_t)dist->workers_all * GRAINS_PER_WORKER, indices = range.end - range.begin;
+    if (range.grain == 0) range.grain = indices / parts + (indices % parts != 0);
+    const struct loop loop = {range, body, context};
+    struct outcome outcome = loop_run(dist, &loop);
+    return loop_end(dist, outcome);
+}

@@ -1,0 +1,221 @@
+/* reduce.c: weft_reduce's tree, over ranks.
+ *
+ * Leaves are ranges of `grain` indices; node i of level l is made of nodes 2i and 2i+1 of level l-1, a node without a right half is
+ * its left one. A block is a subtree of 1 << levels leaves: the loop's index. Its value lies in a slot of its number. What a rank
+ * has then is put together as far as both halves are there: node (l, i) lies in slot i << l. The nodes that are left are sent to all
+ * ranks, and each puts together the rest. So every rank combines the same operands in the same places of the tree. */
+#include "dist.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define LEAVES_MAX 256u /* where weft chooses the grain: as weft_reduce does */
+#define BLOCKS_PER_WORKER 32u
+#define VALUES_BYTES ((size_t)64 << 20) /* of all blocks, if that leaves four for each worker */
+#define NOT_HERE UINT8_MAX
+
+struct tree {
+    const weft_reduction *how;
+    weft_range range; /* grain set */
+    size_t leaves;
+    size_t blocks;
+    size_t stride;         /* bytes from slot to slot */
+    unsigned levels;       /* of a block */
+    unsigned char *values; /* a slot for each block */
+    uint8_t *level;        /* of the node in a slot; NOT_HERE: none */
+    unsigned char *mail;   /* nodes on their way: a head and the value each */
+    unsigned char *own;
+    size_t letter; /* bytes of one */
+};
+
+struct head {
+    uint64_t slot;
+    uint64_t level;
+};
+
+static unsigned char *slot(const struct tree *tree, size_t index) { return tree->values + index * tree->stride; }
+
+/* ---- one block ----------------------------------------------------------------------------------------------------- */
+
+static int leaf(const struct tree *tree, size_t index, void *value, weft_worker *self) {
+    size_t begin = tree->range.begin + index * tree->range.grain;
+    size_t end = tree->range.end - begin > tree->range.grain ? begin + tree->range.grain : tree->range.end;
+    return tree->how->leaf(begin, end, value, tree->how->context, self);
+}
+
+/* Leaves one after the other; subtrees that wait for their right neighbour lie on a stack, the largest first. */
+static int block_run(const struct tree *tree, size_t block, unsigned char *stack, weft_worker *self) {
+    size_t first = block << tree->levels, left = tree->leaves - first, count = 0;
+    size_t leaves = left < (size_t)1 << tree->levels ? left : (size_t)1 << tree->levels;
+    for (size_t i = 0; i < leaves; i++) {
+        int error = leaf(tree, first + i, stack + count * tree->stride, self);
+        if (error != 0) return error;
+        count++;
+        for (size_t at = i; (at & 1) != 0; at >>= 1) {
+            count--;
+            tree->how->combine(stack + (count - 1) * tree->stride, stack + count * tree->stride, tree->how->context);
+        }
+    }
+    for (; count > 1; count--)
+        tree->how->combine(stack + (count - 2) * tree->stride, stack + (count - 1) * tree->stride, tree->how->context);
+    memcpy(slot(tree, block), stack, tree->how->size);
+    return 0;
+}
+
+static int blocks_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct tree *tree = context;
+    unsigned char *stack = weft_alloc(tree->stride * (tree->levels + 2));
+    if (stack == NULL) return WEFT_ENOMEM;
+    int error = 0;
+    for (size_t block = begin; block < end && error == 0; block++) {
+        error = block_run(tree, block, stack, self);
+        if (error == 0) tree->level[block] = 0;
+    }
+    weft_free(stack);
+    return error;
+}
+
+/* ---- above blocks -------------------------------------------------------------------------------------------------- */
+
+/* Puts together every two halves that are both here. For dist_run. */
+static int tree_unite(void *payload) {
+    const struct tree *tree = payload;
+    for (unsigned level = 0; (tree->blocks - 1) >> level > 0; level++) {
+        size_t step = (size_t)1 << level;
+        for (size_t left = 0; left < tree->blocks; left += 2 * step) {
+            if (tree->level[left] != level) continue;
+            bool has_right = left + step < tree->blocks;
+            if (has_right && tree->level[left + step] != level) continue;
+            if (has_right) {
+                tree->how->combine(slot(tree, left), slot(tree, left + step), tree->how->context);
+                tree->level[left + step] = NOT_HERE;
+            }
+            tree->level[left] = (uint8_t)(level + 1);
+        }
+    }
+    return WEFT_OK;
+}
+
+static size_t nodes_pack(const struct tree *tree) {
+    size_t count = 0;
+    for (size_t i = 0; i < tree->blocks; i++) {
+        if (tree->level[i] == NOT_HERE) continue;
+        const struct head head = {i, tree->level[i]};
+        unsigned char *letter = tree->own + count++ * tree->letter;
+        memcpy(letter, &head, sizeof head);
+        memcpy(letter + sizeof head, slot(tree, i), tree->how->size);
+    }
+    return count;
+}
+
+static void nodes_unpack(const struct tree *tree, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct head head;
+        const unsigned char *letter = tree->mail + i * tree->letter;
+        memcpy(&head, letter, sizeof head);
+        memcpy(slot(tree, head.slot), letter + sizeof head, tree->how->size);
+        tree->level[head.slot] = (uint8_t)head.level;
+    }
+}
+
+/* Every rank's nodes to every rank. `counts` and `places` have one for each. */
+static void nodes_exchange(weft_dist *dist, const struct tree *tree, int *counts, int *places) {
+    const char *what = "the values cannot be exchanged";
+    int count = (int)nodes_pack(tree), all = 0;
+    MPI_Request request;
+    MPI_Datatype letter;
+    dist_must(dist, MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, dist->comm, &request), what);
+    dist_await(dist, &request, what);
+    for (int rank = 0; rank < dist->ranks; rank++) {
+        places[rank] = all;
+        all += counts[rank];
+    }
+    dist_must(dist, MPI_Type_contiguous((int)tree->letter, MPI_BYTE, &letter), what);
+    dist_must(dist, MPI_Type_commit(&letter), what);
+    dist_must(dist, MPI_Iallgatherv(tree->own, count, letter, tree->mail, counts, places, letter, dist->comm, &request),
+              what);
+    dist_await(dist, &request, what);
+    dist_must(dist, MPI_Type_free(&letter), what);
+    nodes_unpack(tree, (size_t)all);
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------------------ */
+
+static bool is_sound(weft_range range, const weft_reduction *how, const void *result) {
+    return result != NULL && how != NULL && how->size > 0 && how->size <= WEFT_PAYLOAD_MAX && how->leaf != NULL &&
+           how->combine != NULL && range.begin <= range.end;
+}
+
+static int empty(const weft_reduction *how, void *result) {
+    if (how->identity != NULL) memcpy(result, how->identity, how->size);
+    if (how->identity == NULL) memset(result, 0, how->size);
+    return WEFT_OK;
+}
+
+/* How many blocks there are is every rank's to know, so it goes by what all ranks know. */
+static void tree_plan(const weft_dist *dist, struct tree *tree) {
+    size_t indices = tree->range.end - tree->range.begin, workers = dist->workers_all;
+    if (tree->range.grain == 0) tree->range.grain = indices / LEAVES_MAX + (indices % LEAVES_MAX != 0);
+    tree->leaves = indices / tree->range.grain + (indices % tree->range.grain != 0);
+    tree->stride = (tree->how->size + 15) / 16 * 16;
+    tree->letter = sizeof(struct head) + tree->stride;
+    size_t most = VALUES_BYTES / tree->stride;
+    if (most > workers * BLOCKS_PER_WORKER) most = workers * BLOCKS_PER_WORKER;
+    if (most < workers * 4) most = workers * 4;
+    for (tree->blocks = tree->leaves; tree->blocks > most; tree->blocks = tree->blocks / 2 + tree->blocks % 2)
+        tree->levels++;
+}
+
+static int tree_make(const weft_dist *dist, struct tree *tree) {
+    tree_plan(dist, tree);
+    tree->values = weft_alloc(tree->blocks * tree->stride);
+    tree->level = weft_alloc(tree->blocks);
+    tree->mail = weft_alloc(tree->blocks * tree->letter);
+    tree->own = weft_alloc(tree->blocks * tree->letter);
+    if (tree->values == NULL || tree->level == NULL || tree->mail == NULL || tree->own == NULL) return WEFT_ENOMEM;
+    memset(tree->level, NOT_HERE, tree->blocks);
+    return WEFT_OK;
+}
+
+static void tree_end(struct tree *tree) {
+    weft_free(tree->values);
+    weft_free(tree->level);
+    weft_free(tree->mail);
+    weft_free(tree->own);
+}
+
+static struct outcome outcome_of(const weft_dist *dist, int error) {
+    return (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error};
+}
+
+/* The memory is there on all ranks. */
+static int tree_run(weft_dist *dist, struct tree *tree, int *counts) {
+    const struct loop loop = {{0, tree->blocks, 1}, blocks_body, tree};
+    int error = loop_end(dist, loop_run(dist, &loop));
+    if (error != WEFT_OK) return error;
+    struct outcome united = outcome_of(dist, dist_run(dist, tree_unite, tree));
+    nodes_exchange(dist, tree, counts, counts + dist->ranks);
+    if (united.key == KEY_NONE) united = outcome_of(dist, dist_run(dist, tree_unite, tree));
+    return dist_agree(dist, united);
+}
+
+int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_reduction *how, void *result) {
+    if (dist == NULL) return WEFT_EINVAL;
+    int error = is_sound(range, how, result) ? WEFT_OK : WEFT_EINVAL;
+    struct tree tree = {.how = how, .range = range};
+    bool is_empty = error == WEFT_OK && range.begin == range.end;
+    int *counts = NULL;
+    if (error == WEFT_OK && !is_empty) {
+        error = tree_make(dist, &tree);
+        counts = weft_alloc(2 * (size_t)dist->ranks * sizeof *counts);
+        if (counts == NULL) error = WEFT_ENOMEM;
+    }
+    uint64_t sum = sum_add(sum_add(sum_add(2, range.begin), range.end), range.grain);
+    error = dist_begin(dist, sum_add(sum, how != NULL ? how->size : 0), error);
+    if (error == WEFT_OK && !is_empty) error = tree_run(dist, &tree, counts);
+    if (error == WEFT_OK && !is_empty) memcpy(result, tree.values, how->size);
+    if (error == WEFT_OK && is_empty) error = empty(how, result);
+    tree_end(&tree);
+    weft_free(counts);
+    return error;
+}

@@ -1,0 +1,143 @@
+/* wait.c: requests waited for without spinning; what ranks agree on; the end after an error. */
+#include "dist.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDLE_NS UINT64_C(20000000) /* a wait for the pool, where nobody needs this rank's help */
+#define POLL_NS_MAX UINT64_C(1000000)
+#define TURNS_AWAKE 16u /* tests before a wait sleeps in between */
+
+uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void dist_abort(weft_dist *dist, const char *what, int code) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code != MPI_SUCCESS && MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+    fprintf(stderr, "weft_dist: rank %d of %d: %s%s%.*s; the job is aborted\n", dist->rank, dist->ranks, what,
+            length > 0 ? ": " : "", length, text);
+    fflush(stderr);
+    alarm(5); /* where the abort itself cannot reach anybody */
+    MPI_Abort(dist->comm, 1);
+    _exit(1);
+}
+
+void dist_must(weft_dist *dist, int code, const char *what) {
+    if (code != MPI_SUCCESS) dist_abort(dist, what, code);
+}
+
+bool dist_test(weft_dist *dist, MPI_Request *request, const char *what) {
+    int done = 1;
+    if (*request != MPI_REQUEST_NULL) dist_must(dist, MPI_Test(request, &done, MPI_STATUS_IGNORE), what);
+    return done != 0;
+}
+
+void dist_nap(weft_dist *dist, unsigned *turn) {
+    watch_say(dist, false);
+    watch_look(dist);
+    if (++*turn <= TURNS_AWAKE) {
+        sched_yield();
+        return;
+    }
+    long ns = (long)dist->config.poll_us * 1000;
+    const struct timespec time = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&time, NULL);
+}
+
+void dist_await(weft_dist *dist, MPI_Request *request, const char *what) {
+    unsigned turn = 0;
+    while (!dist_test(dist, request, what)) dist_nap(dist, &turn);
+}
+
+int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns) {
+    uint64_t begin = now_ns(), end = wait_ns == 0 ? UINT64_MAX : begin + wait_ns,
+             step = (uint64_t)dist->config.poll_us * 1000;
+    for (;;) {
+        uint64_t now = now_ns(), poll = dist->is_near ? IDLE_NS : step;
+        uint64_t until = now + poll < end ? now + poll : end;
+        int error = weft_group_wait_until(dist->pool, group, WEFT_HELP_NONE, until);
+        if (error != WEFT_ETIMEDOUT) return error;
+        int flag;
+        if (!dist->is_near)
+            dist_must(dist, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, dist->comm, &flag, MPI_STATUS_IGNORE),
+                      "MPI cannot work");
+        watch_say(dist, false);
+        watch_look(dist);
+        if (now_ns() >= end) return error;
+        /* What has run for long may be asked less often: others ask for work no more often than this rank does. */
+        step = (now_ns() - begin) / 16;
+        if (step < (uint64_t)dist->config.poll_us * 1000) step = (uint64_t)dist->config.poll_us * 1000;
+        if (step > POLL_NS_MAX) step = POLL_NS_MAX;
+    }
+}
+
+struct run {
+    int (*fn)(void *);
+    void *payload;
+    int result;
+};
+
+static int run_task(void *payload, weft_worker *self) {
+    struct run *run = *(struct run **)payload;
+    (void)self;
+    run->result = run->fn(run->payload);
+    return 0;
+}
+
+int dist_run(weft_dist *dist, int (*fn)(void *), void *payload) {
+    struct run run = {fn, payload, WEFT_OK}, *place = &run;
+    weft_group group = WEFT_GROUP_INIT;
+    int error = weft_submit(dist->pool, &group, run_task, &place, sizeof place);
+    if (error != WEFT_OK) return error;
+    error = dist_await_group(dist, &group, 0);
+    return error != WEFT_OK ? error : run.result;
+}
+
+/* ---- agreeing ------------------------------------------------------------------------------------------------------ */
+
+int dist_agree(weft_dist *dist, struct outcome outcome) {
+    struct outcome lowest = outcome;
+    MPI_Request request;
+    dist_must(dist, MPI_Iallreduce(&outcome, &lowest, 1, dist->pair, dist->lowest, dist->comm, &request),
+              "the ranks cannot agree");
+    dist_await(dist, &request, "the ranks cannot agree");
+    return lowest.key == KEY_NONE ? WEFT_OK : (int)lowest.error;
+}
+
+uint64_t sum_add(uint64_t sum, uint64_t value) { return (sum ^ value) * UINT64_C(0x100000001b3) + (sum >> 29); }
+
+static void counter_reset(weft_dist *dist) {
+    const uint64_t zero = 0;
+    const char *what = "the counter cannot be reset";
+    if (dist->rank != 0) return;
+    if (dist->is_near) {
+        word_store(dist, WORD_NEXT, 0);
+        return;
+    }
+    dist_must(dist, MPI_Accumulate(&zero, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T, MPI_REPLACE, dist->window), what);
+    dist_must(dist, MPI_Win_flush(0, dist->window), what);
+}
+
+int dist_begin(weft_dist *dist, uint64_t sum, int error) {
+    sum = sum_add(sum, dist->call + 1);
+    const uint64_t mine[3] = {sum, ~sum, error == WEFT_OK ? 1 : 0};
+    uint64_t least[3];
+    counter_reset(dist); /* nobody fetches: all have ended the call before */
+    MPI_Request request;
+    watch_enter(dist);
+    dist_must(dist, MPI_Iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, dist->comm, &request), "the ranks cannot meet");
+    dist_await(dist, &request, "the ranks cannot meet");
+    dist->has_met = true;
+    dist->unheard_ns = 0;
+    if (least[0] != ~least[1]) return WEFT_EINVAL;
+    if (least[2] == 1) return WEFT_OK;
+    return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error});
+}

@@ -1,0 +1,141 @@
+/* watch.c: each rank says about once a second what it holds, and that it lives; rank 0 looks. A rank that is silent inside a call
+ * is dead or cut off, and the job is aborted: it could not end. A rank that has not come to the call is named, for it may be busy
+ * with something else. The other ranks look whether rank 0 answers: what they say is confirmed to them. */
+#include "dist.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BEAT_NS UINT64_C(1000000000)
+
+static uint64_t silence_ns(const weft_dist *dist) {
+    return dist->config.silence_ms > UINT64_MAX / 1000000 ? UINT64_MAX : dist->config.silence_ms * 1000000;
+}
+
+static uint64_t beat_ns(const weft_dist *dist) {
+    uint64_t part = silence_ns(dist) / 4;
+    return part < BEAT_NS ? part : BEAT_NS;
+}
+
+void watch_enter(weft_dist *dist) {
+    uint64_t now = now_ns();
+    dist->call++;
+    dist->held = 0;
+    dist->has_met = false; /* rank 0 may be elsewhere still, and answer nobody */
+    for (int rank = 0; dist->rank == 0 && rank < dist->ranks; rank++) {
+        dist->seen[rank].since_ns = now;
+        dist->seen[rank].silent_ns = dist->seen[rank].named_ns = 0;
+    }
+    dist->awake_ns = dist->looked_ns = now;
+    watch_say(dist, true);
+}
+
+/* Time since the last look, but no more than this rank can have been awake: one that was stopped does not accuse others. */
+static uint64_t awake_since(const weft_dist *dist, uint64_t then, uint64_t now) {
+    return now - then < beat_ns(dist) ? now - then : beat_ns(dist);
+}
+
+static void said_await(weft_dist *dist, uint64_t now) {
+    dist->unheard_ns += awake_since(dist, dist->awake_ns, now);
+    dist->awake_ns = now;
+    if (dist->has_met && dist->unheard_ns > silence_ns(dist)) dist_abort(dist, "rank 0 does not answer", MPI_SUCCESS);
+}
+
+/* Fetched, so that its end says that rank 0 has it. */
+static void say(weft_dist *dist) {
+    dist_must(dist,
+              MPI_Rget_accumulate(dist->said, RANK_WORDS, MPI_UINT64_T, dist->unsaid, RANK_WORDS, MPI_UINT64_T, 0,
+                                  WORD_OF(dist->rank), RANK_WORDS, MPI_UINT64_T, MPI_REPLACE, dist->window, &dist->saying),
+              "rank 0 cannot be told");
+}
+
+/* `now`: or when the last time is long ago. What is still on its way is not overtaken. */
+void watch_say(weft_dist *dist, bool now) {
+    uint64_t time = now_ns();
+    if (!dist_test(dist, &dist->saying, "rank 0 cannot be told")) {
+        said_await(dist, time);
+        return;
+    }
+    dist->awake_ns = time;
+    dist->unheard_ns = 0;
+    if (!now && time - dist->said_ns < beat_ns(dist)) return;
+    const uint64_t words[RANK_WORDS] = {dist->call, dist->held, ++dist->beat};
+    dist->said_ns = time;
+    memcpy(dist->said, words, sizeof words);
+    for (int i = 0; dist->is_near && i < RANK_WORDS; i++) word_store(dist, WORD_OF(dist->rank) + i, words[i]);
+    if (!dist->is_near) say(dist);
+}
+
+/* ---- rank 0 -------------------------------------------------------------------------------------------------------- */
+
+static void name_rank(weft_dist *dist, int rank, uint64_t now) {
+    struct seen *seen = &dist->seen[rank];
+    uint64_t limit = dist->config.watchdog_ms * 1000000;
+    uint64_t since = seen->since_ns, last = seen->named_ns == 0 ? since : seen->named_ns;
+    uint64_t wait = seen->named_ns == 0 ? limit : last - since; /* then twice as long, and so on */
+    bool is_here = seen->words[0] == dist->call;
+    if (limit == 0 || now - last < wait || (is_here && seen->words[1] == 0)) return;
+    seen->named_ns = now;
+    double seconds = (double)(now - since) / 1e9;
+    if (!is_here)
+        fprintf(stderr, "weft_dist: rank %d has not come to call %" PRIu64 " for %.1f s\n", rank, dist->call, seconds);
+    else
+        fprintf(stderr, "weft_dist: rank %d has had the chunk from index %" PRIu64 " for %.1f s\n", rank, seen->words[1] - 1,
+                seconds);
+}
+
+static void rank_look(weft_dist *dist, int rank, uint64_t now) {
+    struct seen *seen = &dist->seen[rank];
+    const uint64_t *words = dist->look + RANK_WORDS * (size_t)rank;
+    seen->silent_ns = words[2] != seen->words[2] ? 0 : seen->silent_ns + awake_since(dist, dist->looked_ns, now);
+    if (words[0] != seen->words[0] || words[1] != seen->words[1]) {
+        seen->since_ns = now;
+        seen->named_ns = 0;
+    }
+    memcpy(seen->words, words, sizeof seen->words);
+    name_rank(dist, rank, now);
+    if (rank == 0 || words[0] != dist->call || seen->silent_ns <= silence_ns(dist)) return;
+    char what[160];
+    snprintf(what, sizeof what, "rank %d has been silent for %.1f s%s", rank, (double)seen->silent_ns / 1e9,
+             words[1] == 0 ? "" : ", holding a chunk");
+    dist_abort(dist, what, MPI_SUCCESS);
+}
+
+static void ranks_look(weft_dist *dist, uint64_t now) {
+    for (int rank = 0; rank < dist->ranks; rank++) rank_look(dist, rank, now);
+    dist->looked_ns = now;
+}
+
+static uint64_t look_step(const weft_dist *dist) {
+    uint64_t step = beat_ns(dist) / 2, watchdog = dist->config.watchdog_ms * 250000;
+    return watchdog > 0 && watchdog < step ? watchdog : step;
+}
+
+void watch_look(weft_dist *dist) {
+    const char *what = "the ranks' words cannot be read";
+    if (dist->rank != 0) return;
+    uint64_t now = now_ns();
+    int count = RANK_WORDS * dist->ranks;
+    if (dist->looking != MPI_REQUEST_NULL) {
+        if (dist_test(dist, &dist->looking, what)) ranks_look(dist, now);
+        return;
+    }
+    if (now - dist->looked_ns < look_step(dist)) return;
+    for (int i = 0; dist->is_near && i < count; i++) dist->look[i] = word_load(dist, WORD_OF(0) + i);
+    if (dist->is_near) {
+        ranks_look(dist, now);
+        return;
+    }
+    dist_must(dist,
+              MPI_Rget_accumulate(NULL, 0, MPI_UINT64_T, dist->look, count, MPI_UINT64_T, 0, WORD_OF(0), count, MPI_UINT64_T,
+                                  MPI_NO_OP, dist->window, &dist->looking),
+              what);
+}
+
+void watch_end(weft_dist *dist) {
+    unsigned turn = 0;
+    while (!dist_test(dist, &dist->saying, "rank 0 cannot be told") ||
+           !dist_test(dist, &dist->looking, "the ranks' words cannot be read"))
+        dist_nap(dist, &turn);
+}

@@ -1,0 +1,307 @@
+/* dist_scenes.c: one program, run on 1 to 4 priorities by test_dist.py. Each scene is checked on every priority against what
+ * one pool alone does; a priority that finds something wrong ends the job.
+ *
+ *     mpirun -np 3 dist_scenes WORKERS [SCENE] */
+#include "help.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+#include <weft_dist.h>
+
+static weft_dist *dist;
+static weft_pool *pool;
+static int priority, priorities;
+
+/* ---- loops --------------------------------------------------------------------------------------------------------- */
+
+enum { INDICES = 20000 };
+static atomic_uchar runs[INDICES];
+static size_t fails_at = SIZE_MAX;
+static size_t fails_too = SIZE_MAX;
+
+static int count_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    REQUIRE(begin < end && self != NULL);
+    for (size_t i = begin; i < end; i++) {
+        atomic_fetch_add(&runs[i], 1);
+        if (i == fails_at || i == fails_too) return (int)i;
+    }
+    return 0;
+}
+
+static void runs_clear(void) { memset(runs, 0, sizeof runs); }
+
+/* How often each index has run on all priorities. */
+static void runs_sum(unsigned char *all) { MPI_Allreduce(runs, all, INDICES, MPI_UNSIGNED_CHAR, MPI_SUM, MPI_COMM_WORLD); }
+
+static void scene_loop(void) {
+    static unsigned char all[INDICES];
+    static const size_t grains[] = {0, 1, 7, 1000, INDICES, SIZE_MAX};
+    for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
+        for (size_t begin = 0; begin < INDICES; begin = begin * 3 + 1) {
+            runs_clear();
+            REQUIRE(weft_dist_for(dist, (weft_range){begin, INDICES, grains[g]}, count_body, NULL) == WEFT_OK);
+            runs_sum(all);
+            for (size_t i = 0; i < INDICES; i++) REQUIRE(all[i] == (i >= begin));
+        }
+    }
+    REQUIRE(weft_dist_for(dist, (weft_range){5, 5, 0}, count_body, NULL) == WEFT_OK);
+    const size_t far = SIZE_MAX - 3;
+    runs_clear();
+    REQUIRE(weft_dist_for(dist, (weft_range){far, far, 1}, count_body, NULL) == WEFT_OK);
+}
+
+static void scene_failure(void) {
+    static unsigned char all[INDICES];
+    for (size_t at = 0; at < INDICES; at = at * 2 + 1) {
+        fails_at = at + 1 < INDICES ? at + 1 : at;
+        fails_too = INDICES - 1;
+        runs_clear();
+        int expected = (int)fails_at, got = weft_dist_for(dist, (weft_range){0, INDICES, 10}, count_body, NULL);
+        REQUIRE(got == expected);
+        runs_sum(all);
+        for (size_t i = 0; i <= fails_at; i++) REQUIRE(all[i] == 1);
+        for (size_t i = 0; i < INDICES; i++) REQUIRE(all[i] <= 1);
+    }
+    fails_at = fails_too = SIZE_MAX;
+    scene_loop(); /* as if nothing had been */
+}
+
+static int cancel_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct timespec moment = {0, 100000};
+    (void)self;
+    if (begin == 0 && *(int *)context) weft_dist_cancel(dist);
+    for (size_t i = begin; i < end; i++) nanosleep(&moment, NULL);
+    return 0;
+}
+
+static void scene_cancel(void) {
+    int cancels = 1;
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 10000, 1}, cancel_body, &cancels) == WEFT_ECANCELED);
+    if (priority == priorities - 1) REQUIRE(weft_dist_cancel(dist) == WEFT_OK); /* the next one is */
+    cancels = 0;
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 10000, 1}, cancel_body, &cancels) == WEFT_ECANCELED);
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 8, 1}, cancel_body, &cancels) == WEFT_OK);
+}
+
+/* ---- reductions ---------------------------------------------------------------------------------------------------- */
+
+static double term(size_t index) {
+    uint64_t x = (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return ((double)(x >> 12) - 1e15) * (x % 7 == 0 ? 1e-20 : 1.0);
+}
+
+/* Of several doubles, so that values have any size. */
+static size_t doubles;
+static int sum_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
+    double *sums = value;
+    (void)context;
+    (void)self;
+    REQUIRE((uintptr_t)value % 16 == 0);
+    for (size_t k = 0; k < doubles; k++) sums[k] = 0;
+    for (size_t i = begin; i < end; i++) {
+        if (i == fails_at) return 77;
+        for (size_t k = 0; k < doubles; k++) sums[k] += term(i * 31 + k);
+    }
+    return 0;
+}
+static void sum_combine(void *left, const void *right, void *context) {
+    (void)context;
+    for (size_t k = 0; k < doubles; k++) ((double *)left)[k] += ((const double *)right)[k];
+}
+
+static void scene_reduce(void) {
+    static const size_t counts[] = {0, 1, 2, 3, 7, 64, 255, 256, 257, 1000, 4095, 20011};
+    static const size_t grains[] = {0, 1, 3, 100, 5000, SIZE_MAX};
+    static double expected[512], got[512];
+    uint64_t hash = 0;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
+            doubles = (c + g) % 3 == 0 ? 1 : (c + g) % 3 == 1 ? 3 : 512;
+            if (counts[c] > 5000 && doubles > 3) continue;
+            const double identity[512] = {1.5};
+            const weft_reduction how = {
+                .size = doubles * sizeof(double), .leaf = sum_leaf, .combine = sum_combine, .identity = identity};
+            weft_range range = {11, 11 + counts[c], grains[g]};
+            memset(got, 255, sizeof got);
+            REQUIRE(weft_reduce(pool, range, &how, expected) == WEFT_OK);
+            REQUIRE(weft_dist_reduce(dist, range, &how, got) == WEFT_OK);
+            REQUIRE(memcmp(got, expected, how.size) == 0);
+            for (size_t k = 0; k < doubles; k++) {
+                uint64_t bits;
+                memcpy(&bits, &got[k], sizeof bits);
+                hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+            }
+        }
+    }
+    if (priority == 0) printf("bits %016llx\n", (unsigned long long)hash);
+    const weft_reduction how = {.size = sizeof(double), .leaf = sum_leaf, .combine = sum_combine};
+    doubles = 1;
+    fails_at = 4321;
+    got[0] = 42;
+    REQUIRE(weft_dist_reduce(dist, (weft_range){0, 9999, 3}, &how, got) == 77);
+    REQUIRE(got[0] == 42);
+    fails_at = SIZE_MAX;
+}
+
+/* ---- sorts --------------------------------------------------------------------------------------------------------- */
+
+struct item {
+    uint32_t key;
+    uint32_t origin;
+    uint32_t more; /* 12 bytes: a size that nothing is made for */
+};
+
+static int key_compare(const void *left, const void *right, void *context) {
+    uint32_t one = ((const struct item *)left)->key, other = ((const struct item *)right)->key;
+    (void)context;
+    return one < other ? -1 : one > other;
+}
+
+/* All items of all priorities are known to each; a stable sort of them has one outcome. */
+static void sort_case(size_t total, uint32_t keys, unsigned skew) {
+    struct item *all = calloc(total + 1, sizeof *all);
+    for (size_t i = 0; i < total; i++) {
+        uint64_t x = (i + 1 + total) * UINT64_C(0x9e3779b97f4a7c15);
+        all[i] = (struct item){(uint32_t)(x >> 40) % keys, (uint32_t)i, ~(uint32_t)i};
+    }
+    size_t here = (size_t)priority, last = (size_t)priorities - 1, few = skew == 2 ? total / 10 : total;
+    size_t begin = few * here / (last + 1), end = few * (here + 1) / (last + 1);
+    if (skew == 1) begin = here == 0 ? 0 : total; /* one has all */
+    if (skew == 1 || here == last) end = total;   /* or the last one most */
+    struct item *mine = calloc(end - begin + 1, sizeof *mine);
+    memcpy(mine, all + begin, (end - begin) * sizeof *mine);
+    const weft_order order = {sizeof *mine, key_compare, NULL};
+    REQUIRE(weft_dist_sort(dist, mine, end - begin, &order) == WEFT_OK);
+    REQUIRE(weft_sort(pool, all, total, &order) == WEFT_OK);
+    REQUIRE(memcmp(mine, all + begin, (end - begin) * sizeof *mine) == 0);
+    free(all);
+    free(mine);
+}
+
+static void scene_sort(void) {
+    static const size_t totals[] = {0, 1, 2, 3, 5, 17, 100, 1000, 30011};
+    static const uint32_t keys[] = {1, 2, 50, UINT32_MAX};
+    for (size_t t = 0; t < sizeof totals / sizeof *totals; t++)
+        for (size_t k = 0; k < 4; k++)
+            for (unsigned skew = 0; skew < 3; skew++) sort_case(totals[t], keys[k], skew);
+}
+
+/* ---- misuse -------------------------------------------------------------------------------------------------------- */
+
+static int no_order(const void *left, const void *right, void *context) {
+    (void)left;
+    (void)right;
+    (void)context;
+    return 1; /* everything is greater than everything */
+}
+
+static void scene_misuse(void) {
+    const weft_reduction how = {.size = 8, .leaf = sum_leaf, .combine = sum_combine};
+    weft_reduction bad = how;
+    weft_dist *none = NULL;
+    weft_dist_counts counts = {.struct_size = 1};
+    double value;
+    uint32_t items[64] = {0};
+    weft_order order = {4, key_compare, NULL};
+    REQUIRE(weft_dist_for(NULL, (weft_range){0, 1, 1}, count_body, NULL) == WEFT_EINVAL);
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 1, 1}, NULL, NULL) == WEFT_EINVAL);
+    REQUIRE(weft_dist_for(dist, (weft_range){2, 1, 1}, count_body, NULL) == WEFT_EINVAL);
+    bad.size = 0;
+    REQUIRE(weft_dist_reduce(dist, (weft_range){0, 1, 1}, &bad, &value) == WEFT_EINVAL);
+    REQUIRE(weft_dist_reduce(dist, (weft_range){0, 1, 1}, NULL, &value) == WEFT_EINVAL);
+    REQUIRE(weft_dist_reduce(dist, (weft_range){0, 1, 1}, &how, NULL) == WEFT_EINVAL);
+    REQUIRE(weft_dist_sort(dist, NULL, 1, &order) == WEFT_EINVAL);
+    REQUIRE(weft_dist_sort(dist, items, SIZE_MAX / 4, &order) == WEFT_EINVAL);
+    REQUIRE(weft_dist_sort(dist, items, 1, NULL) == WEFT_EINVAL);
+    order.compare = no_order;
+    REQUIRE(weft_dist_sort(dist, items, 64, &order) == WEFT_OK);
+    if (priorities > 1) { /* different ones, or one of them wrong */
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 10 + (size_t)priority, 1}, count_body, NULL) == WEFT_EINVAL);
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 10, 1}, priority == 1 ? NULL : count_body, NULL) == WEFT_EINVAL);
+        REQUIRE((priority == 0 ? weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL)
+                               : weft_dist_reduce(dist, (weft_range){0, 1, 1}, &how, &value)) == WEFT_EINVAL);
+    }
+    REQUIRE(weft_dist_open(&none, priority == priorities - 1 ? NULL : pool, MPI_COMM_WORLD, NULL) == WEFT_EINVAL &&
+            none == NULL);
+    REQUIRE(weft_dist_open(&none, pool, MPI_COMM_NULL, NULL) == WEFT_EINVAL);
+    weft_dist_config config = {.struct_size = 1};
+    REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, &config) == WEFT_EINVAL);
+    REQUIRE(weft_dist_close(&none) == WEFT_EINVAL && weft_dist_close(NULL) == WEFT_EINVAL);
+    REQUIRE(weft_dist_cancel(NULL) == WEFT_EINVAL && weft_dist_counts_of(dist, &counts) == WEFT_EINVAL);
+    REQUIRE(weft_dist_priority(NULL) == -1 && weft_dist_priorities(NULL) == 0 && weft_dist_workers(NULL) == 0);
+}
+
+/* ---- priorities that die, hang and are silent ---------------------------------------------------------------------------
+ * */
+
+static int dying_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)end;
+    (void)self;
+    const struct timespec moment = {0, 3000000};
+    nanosleep(&moment, NULL);
+    if (priority == priorities - 1 && begin > 20) raise(*(int *)context);
+    return 0;
+}
+
+static void scene_die(void) {
+    int killed = SIGKILL;
+    weft_dist_for(dist, (weft_range){0, 100000, 1}, dying_body, &killed);
+    puts("a result"); /* that must not count */
+}
+
+static void scene_silent(void) {
+    int stopped = SIGSTOP;
+    weft_dist_for(dist, (weft_range){0, 100000, 1}, dying_body, &stopped);
+    puts("a result");
+}
+
+/* One index takes until another priority's watchdog has spoken: the test looks for its words. */
+static int long_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    (void)self;
+    const struct timespec time = {1, 500000000};
+    for (size_t i = begin; i < end; i++)
+        if (i == 3) nanosleep(&time, NULL);
+    return 0;
+}
+
+static void scene_watchdog(void) { REQUIRE(weft_dist_for(dist, (weft_range){0, 64, 1}, long_body, NULL) == WEFT_OK); }
+
+/* ---- all of them --------------------------------------------------------------------------------------------------- */
+
+static const struct scene {
+    const char *name;
+    void (*run)(void);
+    bool alone; /* only when asked for */
+} scenes[] = {
+    {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"reduce", scene_reduce, false},
+    {"sort", scene_sort, false},     {"failure", scene_failure, false}, {"cancel", scene_cancel, false},
+    {"die", scene_die, true},        {"silent", scene_silent, true},    {"watchdog", scene_watchdog, true},
+};
+
+int main(int argc, char **argv) {
+    int provided;
+    weft_config config;
+    REQUIRE(argc >= 2);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    REQUIRE(weft_config_init(&config) == WEFT_OK);
+    config.workers = (uint32_t)atoi(argv[1]);
+    REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
+    weft_dist_config how = {.struct_size = sizeof how};
+    if (argc > 2) how.watchdog_ms = 500;
+    if (argc > 2 && strcmp(argv[2], "silent") == 0) how.silence_ms = 2000;
+    REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);
+    priority = weft_dist_priority(dist);
+    priorities = weft_dist_priorities(dist);
+    REQUIRE(weft_dist_workers(dist) == config.workers * (unsigned)priorities);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (argc > 2 ? strcmp(argv[2], scenes[i].name) == 0 : !scenes[i].alone) scenes[i].run();
+    REQUIRE(weft_dist_close(&dist) == WEFT_OK && dist == NULL);
+    REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
+    if (priority == 0) puts("passed");
+    MPI_Finalize();
+    return 0;
+}
