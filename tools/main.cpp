@@ -1,5 +1,6 @@
 // weft: the command. Each subcommand has a folder of its own.
 #include "checks.hpp"
+#include "chunks/chunks.hpp"
 #include "doctor/doctor.hpp"
 #include "doctor/loop.hpp"
 #include "idle/idle.hpp"
@@ -103,6 +104,11 @@ static int command(int argc, char **argv) {
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
+#if defined(WEFT_CHUNKS_COMMAND)
+    ChunksOptions chunks_wish;
+    CLI::App *chunks = app.add_subcommand("chunks", "a program over a range, on any number of machines, by a directory");
+    chunks_options(*chunks, chunks_wish);
+#endif
     if (argc == 1) {
         fputs(app.help().c_str(), stderr);
         return 2;
@@ -116,6 +122,9 @@ static int command(int argc, char **argv) {
     } catch (const CLI::ParseError &wrong) {
         return app.exit(wrong) == 0 ? 0 : 2;
     }
+#if defined(WEFT_CHUNKS_COMMAND)
+    if (chunks->parsed()) return chunks_main(*chunks, chunks_wish);
+#endif
     if (loop->parsed()) return loop_main(loop_wish);
     if (doctor->parsed()) return doctor_main(doctor_wish);
     if (latency->parsed()) return latency_main(latency_wish);

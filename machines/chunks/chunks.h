@@ -32,7 +32,7 @@ int why_system(const char *format, ...) PRINTS;
 /* ---- plan.c ---- */
 
 struct plan {
-    weft_chunks_plan public; /* `cuts` and `label` point to what follows */
+    weft_chunks_plan given; /* `cuts` and `label` point to what follows */
     size_t count;
     size_t *cuts;
     char label[WEFT_CHUNKS_LABEL_MAX + 1];

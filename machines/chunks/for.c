@@ -25,7 +25,7 @@ static void *keeper_run(void *argument) {
     struct keeper *keeper = argument;
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->ends) {
-        struct timespec then = after_ms(keeper->queue->plan.public.lease_ms / 4);
+        struct timespec then = after_ms(keeper->queue->plan.given.lease_ms / 4);
         pthread_cond_timedwait(&keeper->ending, &keeper->lock, &then);
         if (keeper->ends) break;
         pthread_mutex_unlock(&keeper->lock);
@@ -71,7 +71,7 @@ static int chunk_run(weft_chunks *queue, const weft_chunks_work *work, const wef
 }
 
 static void nap(const weft_chunks *queue) {
-    uint64_t ms = queue->plan.public.lease_ms / 16;
+    uint64_t ms = queue->plan.given.lease_ms / 16;
     ms = ms < NAP_MS_MIN ? NAP_MS_MIN : ms > NAP_MS_MAX ? NAP_MS_MAX : ms;
     const struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     nanosleep(&time, NULL);

@@ -23,7 +23,7 @@ static bool name_read(const char *name, struct place *place) {
 
 /* The chunk has failed, or is to be tried anew. */
 static void limit_move(weft_chunks *queue, size_t index, bool has_failed) {
-    if ((queue->plan.public.flags & WEFT_CHUNKS_KEEP_GOING) != 0) return;
+    if ((queue->plan.given.flags & WEFT_CHUNKS_KEEP_GOING) != 0) return;
     if (has_failed && index < queue->limit) queue->limit = index;
     if (has_failed || index != queue->limit) return;
     while (queue->limit < queue->plan.count && queue->marks[queue->limit].state != WEFT_CHUNK_FAILED) queue->limit++;
@@ -42,7 +42,7 @@ static void mark_apply(weft_chunks *queue, size_t index, const struct record *re
     if (record->kind == KIND_FAIL) {
         mark->error = (int32_t)record->value;
         mark->fails++;
-        if (mark->fails >= queue->plan.public.tries) mark->state = WEFT_CHUNK_FAILED;
+        if (mark->fails >= queue->plan.given.tries) mark->state = WEFT_CHUNK_FAILED;
     }
     if (record->kind == KIND_ANEW) {
         mark->fails = 0;

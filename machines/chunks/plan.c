@@ -120,7 +120,7 @@ static int file_compare(int directory, const char *text, size_t length) {
         error = plan_read(directory, &plan); /* damaged? */
         if (error == WEFT_OK) {
             error = why(WEFT_CHUNKS_OTHER, "the directory holds another queue: %zu to %zu in %zu chunks%s%s",
-                        plan.public.begin, plan.public.end, plan.count, plan.label[0] == 0 ? "" : ", ", plan.label);
+                        plan.given.begin, plan.given.end, plan.count, plan.label[0] == 0 ? "" : ", ", plan.label);
             plan_end(&plan);
         }
     }
@@ -177,7 +177,7 @@ static bool label_read(const char **at, struct plan *plan) {
     if (length > WEFT_CHUNKS_LABEL_MAX) return false;
     memcpy(plan->label, *at + 6, length);
     plan->label[length] = 0;
-    plan->public.label = plan->label;
+    plan->given.label = plan->label;
     *at = end + 1;
     return true;
 }
@@ -192,23 +192,23 @@ static bool text_is_whole(const char *text, size_t length) {
 
 /* False: the text is none of plan_text's. *enough false: no memory. */
 static bool text_read(const char *at, struct plan *plan, bool *enough) {
-    weft_chunks_plan *public = &plan->public;
+    weft_chunks_plan *given = &plan->given;
     static const char first[] = "weft chunks 1\n";
     size_t lease, tries, flags;
     if (strncmp(at, first, sizeof first - 1) != 0) return false;
     at += sizeof first - 1;
-    if (!line_number(&at, "begin ", &public->begin) || !line_number(&at, "end ", &public->end)) return false;
-    if (!line_number(&at, "chunk ", &public->chunk) || !line_number(&at, "lease_ms ", &lease)) return false;
+    if (!line_number(&at, "begin ", &given->begin) || !line_number(&at, "end ", &given->end)) return false;
+    if (!line_number(&at, "chunk ", &given->chunk) || !line_number(&at, "lease_ms ", &lease)) return false;
     if (!line_number(&at, "tries ", &tries) || !line_number(&at, "flags ", &flags)) return false;
-    if (!label_read(&at, plan) || !line_number(&at, "cuts ", &public->cut_count)) return false;
-    public->lease_ms = lease;
-    public->tries = (uint32_t)tries;
-    public->flags = (uint32_t)flags;
-    if (public->cut_count >= WEFT_CHUNKS_MAX || tries > UINT32_MAX || flags > UINT32_MAX) return false;
-    if (public->chunk == 0) plan->cuts = calloc(public->cut_count + 1, sizeof *plan->cuts);
-    *enough = public->chunk != 0 || plan->cuts != NULL;
-    public->cuts = plan->cuts;
-    for (size_t i = 0; *enough && i < public->cut_count; i++)
+    if (!label_read(&at, plan) || !line_number(&at, "cuts ", &given->cut_count)) return false;
+    given->lease_ms = lease;
+    given->tries = (uint32_t)tries;
+    given->flags = (uint32_t)flags;
+    if (given->cut_count >= WEFT_CHUNKS_MAX || tries > UINT32_MAX || flags > UINT32_MAX) return false;
+    if (given->chunk == 0) plan->cuts = calloc(given->cut_count + 1, sizeof *plan->cuts);
+    *enough = given->chunk != 0 || plan->cuts != NULL;
+    given->cuts = plan->cuts;
+    for (size_t i = 0; *enough && i < given->cut_count; i++)
         if (plan->cuts == NULL || !line_number(&at, "", &plan->cuts[i])) return false;
     return true;
 }
@@ -218,7 +218,7 @@ int plan_read(int directory, struct plan *plan) {
     size_t length;
     bool enough = true;
     memset(plan, 0, sizeof *plan);
-    plan->public.struct_size = sizeof plan->public;
+    plan->given.struct_size = sizeof plan->given;
     int error = file_read(directory, &text, &length);
     if (error != WEFT_OK) return error;
     if (!text_is_whole(text, length))
@@ -227,10 +227,10 @@ int plan_read(int directory, struct plan *plan) {
         error = why(WEFT_CHUNKS_DAMAGED, "the queue's file is of another version");
     else if (!enough)
         error = why(WEFT_ENOMEM, "no memory for the cuts");
-    else if (plan_check(&plan->public) != WEFT_OK)
+    else if (plan_check(&plan->given) != WEFT_OK)
         error = WEFT_CHUNKS_DAMAGED;
     free(text);
-    if (error == WEFT_OK) plan->count = count_of(&plan->public);
+    if (error == WEFT_OK) plan->count = count_of(&plan->given);
     if (error != WEFT_OK) plan_end(plan);
     return error;
 }
@@ -241,13 +241,13 @@ void plan_end(struct plan *plan) {
 }
 
 void plan_chunk(const struct plan *plan, size_t index, weft_chunk *chunk) {
-    const weft_chunks_plan *public = &plan->public;
+    const weft_chunks_plan *given = &plan->given;
     chunk->index = index;
     if (plan->cuts != NULL) {
-        chunk->begin = index == 0 ? public->begin : plan->cuts[index - 1];
-        chunk->end = index < public->cut_count ? plan->cuts[index] : public->end;
+        chunk->begin = index == 0 ? given->begin : plan->cuts[index - 1];
+        chunk->end = index < given->cut_count ? plan->cuts[index] : given->end;
         return;
     }
-    chunk->begin = public->begin + index * public->chunk;
-    chunk->end = public->end - chunk->begin > public->chunk ? chunk->begin + public->chunk : public->end;
+    chunk->begin = given->begin + index * given->chunk;
+    chunk->end = given->end - chunk->begin > given->chunk ? chunk->begin + given->chunk : given->end;
 }

@@ -113,7 +113,7 @@ size_t weft_chunks_count(const weft_chunks *queue) { return queue == NULL ? 0 : 
 
 int weft_chunks_plan_of(const weft_chunks *queue, weft_chunks_plan *plan) {
     if (queue == NULL || plan == NULL || plan->struct_size != sizeof *plan) return why(WEFT_EINVAL, "no queue, or no plan");
-    *plan = queue->plan.public;
+    *plan = queue->plan.given;
     return WEFT_OK;
 }
 

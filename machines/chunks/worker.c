@@ -172,7 +172,7 @@ int worker_expired(weft_chunks *queue, uint64_t id) {
         peer->beat = beat;
         peer->changed_ns = now;
     }
-    return now - peer->changed_ns > queue->plan.public.lease_ms * 1000000 ? WEFT_CHUNKS_LOST : WEFT_OK;
+    return now - peer->changed_ns > queue->plan.given.lease_ms * 1000000 ? WEFT_CHUNKS_LOST : WEFT_OK;
 }
 
 static int file_ms(int directory, const char *name, uint64_t *ms) {

@@ -1,0 +1,41 @@
+// chunks.hpp: `weft chunks`: a program as it is, over a range that is kept in a directory (weft_chunks.h).
+#ifndef WEFT_CHUNKS_CHUNKS_HPP
+#define WEFT_CHUNKS_CHUNKS_HPP
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+struct ChunksOptions {
+    std::string directory;
+    // create, run
+    uint64_t begin = 0, end = 0, chunk = 0;
+    std::string cuts_file; // one index a line: where chunks begin
+    double lease_seconds = 30;
+    unsigned tries = 1;
+    bool keep_going = false;
+    // run
+    std::vector<std::string> program;
+    std::string output; // a pattern: what the program writes to {output} gets this name when it has succeeded
+    unsigned jobs = 1;
+    double limit_seconds = 0; // a program that runs longer is ended, its chunk has failed; 0: none
+    bool quiet = false;
+    // status
+    bool all = false;
+};
+
+// Adds the subcommand's own subcommands.
+void chunks_options(CLI::App &chunks, ChunksOptions &options);
+int chunks_main(const CLI::App &chunks, const ChunksOptions &options);
+
+int chunks_create(const ChunksOptions &options);
+int chunks_run(const ChunksOptions &options);
+int chunks_status(const ChunksOptions &options);
+int chunks_cancel(const ChunksOptions &options);
+int chunks_retry(const ChunksOptions &options);
+
+// Prints what weft_chunks_why says, and returns the command's exit status for it: 1.
+int chunks_fail(const char *what, int error);
+
+#endif

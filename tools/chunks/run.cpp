@@ -1,0 +1,325 @@
+// run.cpp: `weft chunks run`: a worker whose chunks are programs.
+//
+// One thread: it claims, starts, renews and waits for children by pidfd. A program that fails, or dies, has failed its chunk; one
+// whose chunk has gone to another worker is ended. SIGINT and SIGTERM end the programs, give their chunks back and end the worker;
+// when the worker itself is killed, the kernel kills its programs.
+#include "chunks.hpp"
+
+#include <cerrno>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <poll.h>
+#include <random>
+#include <spawn.h>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <weft_chunks.h>
+
+namespace {
+
+uint64_t now_ms() {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
+}
+
+struct Child {
+    weft_chunk chunk = {};
+    pid_t pid = -1;
+    int fd = -1; // readable when it has ended
+    std::string written, output;
+    uint64_t since_ms = 0;
+    bool is_lost = false, is_over_limit = false;
+};
+
+// Where {word} stands its text is put; other braces stay.
+std::string replaced(const std::string &text, const std::map<std::string, std::string> &words) {
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+        size_t end = text[at] == '{' ? text.find('}', at) : std::string::npos;
+        auto found = end == std::string::npos ? words.end() : words.find(text.substr(at + 1, end - at - 1));
+        result += found == words.end() ? text.substr(at, 1) : found->second;
+        at = found == words.end() ? at + 1 : end + 1;
+    }
+    return result;
+}
+
+// Beside the place where it goes, so that a rename gets it there.
+std::string own_name(const std::string &output, uint64_t token, const weft_chunk &chunk) {
+    char own[64];
+    snprintf(own, sizeof own, ".%016" PRIx64 ".%u.part", token, chunk.record);
+    size_t slash = output.rfind('/');
+    size_t name = slash == std::string::npos ? 0 : slash + 1;
+    return output.substr(0, name) + "." + output.substr(name) + own;
+}
+
+bool sync_path(const std::string &path, int flags) {
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) return false;
+    bool is_synced = fsync(fd) == 0;
+    int number = errno;
+    close(fd);
+    errno = number;
+    return is_synced;
+}
+
+// What the program has written gets its name, on disk.
+bool output_place(const Child &child) {
+    if (child.output.empty()) return true;
+    size_t slash = child.output.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : child.output.substr(0, slash);
+    if (sync_path(child.written, 0) && rename(child.written.c_str(), child.output.c_str()) == 0 &&
+        sync_path(folder, O_DIRECTORY))
+        return true;
+    fprintf(stderr, "\nweft chunks: chunk %zu: %s: %s\n", child.chunk.index, child.written.c_str(), strerror(errno));
+    return false;
+}
+
+class Worker {
+    const ChunksOptions &options;
+    weft_chunks *queue = nullptr;
+    weft_chunks_plan plan = {};
+    std::vector<Child> children;
+    sigset_t old_signals;
+    int signals = -1;
+    uint64_t token;
+    uint64_t renewed_ms = 0, shown_ms = 0, start_ms = now_ms();
+    size_t done_at_start = 0;
+    int ending = WEFT_OK; // why no more is claimed
+    int signal_number = 0;
+    bool has_shown = false;
+
+    void start(const weft_chunk &chunk);
+    [[noreturn]] void become(const std::vector<std::string> &words);
+    void claim();
+    void finish(Child &child, int status);
+    void end_children(int number);
+    void look_after();
+    void wait();
+    void renew();
+    void show(bool at_end);
+
+  public:
+    explicit Worker(const ChunksOptions &options_given);
+    ~Worker();
+    Worker(const Worker &) = delete;
+    Worker &operator=(const Worker &) = delete;
+    int run();
+};
+
+Worker::Worker(const ChunksOptions &options_given) : options(options_given) {
+    std::random_device random;
+    token = (static_cast<uint64_t>(random()) << 32) | random();
+    sigset_t caught;
+    sigemptyset(&caught);
+    sigaddset(&caught, SIGINT);
+    sigaddset(&caught, SIGTERM);
+    sigprocmask(SIG_BLOCK, &caught, &old_signals);
+    signals = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0) throw std::runtime_error(std::string("signalfd: ") + strerror(errno));
+}
+
+Worker::~Worker() {
+    end_children(SIGKILL);
+    if (queue != nullptr) weft_chunks_close(&queue);
+    close(signals);
+}
+
+// In the child.
+void Worker::become(const std::vector<std::string> &words) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == 1) _exit(127);
+    setpgid(0, 0);
+    sigprocmask(SIG_SETMASK, &old_signals, nullptr);
+    std::vector<char *> arguments;
+    for (const std::string &word : words) arguments.push_back(const_cast<char *>(word.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    fprintf(stderr, "weft chunks: %s: %s\n", arguments[0], strerror(errno));
+    _exit(127);
+}
+
+void Worker::start(const weft_chunk &chunk) {
+    Child child;
+    child.chunk = chunk;
+    std::map<std::string, std::string> words = {{"begin", std::to_string(chunk.begin)},
+                                                {"end", std::to_string(chunk.end)},
+                                                {"last", std::to_string(chunk.end - 1)},
+                                                {"count", std::to_string(chunk.end - chunk.begin)},
+                                                {"chunk", std::to_string(chunk.index)}};
+    if (!options.output.empty()) {
+        child.output = replaced(options.output, words);
+        child.written = words["output"] = own_name(child.output, token, chunk);
+    }
+    std::vector<std::string> arguments;
+    for (const std::string &word : options.program) arguments.push_back(replaced(word, words));
+    fflush(nullptr);
+    child.pid = fork();
+    if (child.pid == 0) become(arguments);
+    child.since_ms = now_ms();
+    child.fd = child.pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0));
+    if (child.fd < 0) {
+        fprintf(stderr, "\nweft chunks: no process for chunk %zu: %s\n", chunk.index, strerror(errno));
+        if (child.pid > 0) kill(child.pid, SIGKILL), waitpid(child.pid, nullptr, 0);
+        weft_chunks_release(queue, &chunk);
+        ending = WEFT_EAGAIN;
+        return;
+    }
+    children.push_back(child);
+}
+
+void Worker::claim() {
+    while (ending == WEFT_OK && children.size() < options.jobs) {
+        weft_chunk chunk;
+        int error = weft_chunks_claim(queue, &chunk);
+        if (error == WEFT_CHUNKS_BUSY) return;
+        if (error == WEFT_OK)
+            start(chunk);
+        else
+            ending = error;
+        if (error == WEFT_CHUNKS_SYSTEM || error == WEFT_ENOMEM) chunks_fail("no chunk can be claimed", error);
+    }
+}
+
+void Worker::end_children(int number) {
+    for (Child &child : children) kill(-child.pid, number) == 0 || kill(child.pid, number);
+}
+
+// The program has ended.
+void Worker::finish(Child &child, int status) {
+    int error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    bool is_given_back = signal_number != 0 && error != 0;
+    if (error == 0 && !child.is_lost && !output_place(child)) error = 1;
+    if (error != 0 && !child.written.empty()) unlink(child.written.c_str());
+    if (child.is_lost) {
+        fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", child.chunk.index);
+        return;
+    }
+    if (error != 0 && !is_given_back)
+        fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", child.chunk.index, options.program[0].c_str(),
+                child.is_over_limit   ? "was ended, over the limit,"
+                : WIFSIGNALED(status) ? "was killed by signal"
+                                      : "failed with",
+                WIFSIGNALED(status) ? WTERMSIG(status) : error);
+    int noted = is_given_back ? weft_chunks_release(queue, &child.chunk) : weft_chunks_finish(queue, &child.chunk, error);
+    if (noted == WEFT_OK) return;
+    chunks_fail("a chunk cannot be finished", noted);
+    if (noted != WEFT_CHUNKS_LOST) ending = noted;
+}
+
+void Worker::renew() {
+    uint64_t now = now_ms();
+    if (now - renewed_ms < plan.lease_ms / 4) return;
+    renewed_ms = now;
+    int error = weft_chunks_renew(queue);
+    if (error != WEFT_OK) chunks_fail("the lease cannot be renewed", error);
+    for (Child &child : children) {
+        bool is_over = options.limit_seconds > 0 && static_cast<double>(now - child.since_ms) > options.limit_seconds * 1000;
+        if (weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST) child.is_lost = true;
+        if (is_over) child.is_over_limit = true;
+        if (child.is_lost || is_over) kill(-child.pid, SIGKILL) == 0 || kill(child.pid, SIGKILL);
+    }
+}
+
+void Worker::look_after() {
+    struct signalfd_siginfo got;
+    if (read(signals, &got, sizeof got) == sizeof got) {
+        end_children(signal_number == 0 ? SIGTERM : SIGKILL);
+        signal_number = static_cast<int>(got.ssi_signo);
+        ending = WEFT_ECANCELED;
+    }
+    for (size_t i = 0; i < children.size();) {
+        int status;
+        if (waitpid(children[i].pid, &status, WNOHANG) != children[i].pid) {
+            i++;
+            continue;
+        }
+        Child child = children[i];
+        children.erase(children.begin() + static_cast<ptrdiff_t>(i));
+        close(child.fd);
+        finish(child, status);
+    }
+}
+
+// Until a program has ended or a signal come; at most until the lease is to be renewed.
+void Worker::wait() {
+    std::vector<struct pollfd> fds = {{signals, POLLIN, 0}};
+    for (const Child &child : children) fds.push_back({child.fd, POLLIN, 0});
+    uint64_t most = std::min<uint64_t>(plan.lease_ms / 8, 500);
+    if (options.limit_seconds > 0) most = std::min<uint64_t>(most, 100);
+    poll(fds.data(), fds.size(), static_cast<int>(std::max<uint64_t>(most, 10)));
+}
+
+void Worker::show(bool at_end) {
+    uint64_t now = now_ms();
+    size_t counts[4];
+    if (options.quiet || (!at_end && (!isatty(STDERR_FILENO) || now - shown_ms < 1000))) return;
+    shown_ms = now;
+    if (weft_chunks_read(queue, counts) != WEFT_OK) return;
+    size_t all = weft_chunks_count(queue), done = counts[WEFT_CHUNK_DONE], here = done - done_at_start;
+    char bar[41];
+    for (size_t i = 0; i < 40; i++) bar[i] = i < done * 40 / all ? '#' : '.';
+    bar[40] = 0;
+    fprintf(stderr, "%s[%s] %zu of %zu done, %zu held", isatty(STDERR_FILENO) ? "\r\033[K" : "", bar, done, all,
+            counts[WEFT_CHUNK_HELD]);
+    if (counts[WEFT_CHUNK_FAILED] > 0) fprintf(stderr, ", %zu FAILED", counts[WEFT_CHUNK_FAILED]);
+    if (here > 0 && done < all)
+        fprintf(stderr, ", about %.0f s still",
+                static_cast<double>(now - start_ms) / 1000 / static_cast<double>(here) * static_cast<double>(all - done));
+    has_shown = true;
+    if (at_end) fprintf(stderr, "\n");
+    fflush(stderr);
+}
+
+int Worker::run() {
+    int error = weft_chunks_open(&queue, options.directory.c_str());
+    if (error != WEFT_OK) return chunks_fail(options.directory.c_str(), error);
+    plan.struct_size = sizeof plan;
+    size_t counts[4] = {};
+    weft_chunks_plan_of(queue, &plan);
+    if (weft_chunks_read(queue, counts) == WEFT_OK) done_at_start = counts[WEFT_CHUNK_DONE];
+    renewed_ms = now_ms();
+    for (;;) {
+        claim();
+        show(false);
+        if (children.empty() && ending != WEFT_OK) break;
+        wait();
+        look_after();
+        renew();
+    }
+    show(true);
+    if (signal_number != 0) {
+        fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
+        return 128 + signal_number;
+    }
+    int result = ending == WEFT_CHUNKS_END ? weft_chunks_result(queue) : ending;
+    if (result == WEFT_OK) return 0;
+    fprintf(stderr, "weft chunks: %s\n", weft_chunks_why());
+    return 1;
+}
+
+} // namespace
+
+int chunks_run(const ChunksOptions &options) {
+    if (!options.output.empty() && options.output.find("{begin}") == std::string::npos &&
+        options.output.find("{chunk}") == std::string::npos) {
+        fprintf(stderr, "weft chunks: --output %s names one file for all chunks: it needs {begin} or {chunk}\n",
+                options.output.c_str());
+        return 2;
+    }
+    if (options.end > 0) {
+        int status = chunks_create(options);
+        if (status != 0) return status;
+    }
+    Worker worker(options);
+    return worker.run();
+}
