@@ -22,6 +22,7 @@ help:
 	@echo 'make x264      the x264 part of the race alone; X264=--full for all of it'
 	@echo 'make hosts     hosts whose source Debian has, stock and with weft: their tests, outputs, memory, speed'
 	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
+	@echo 'make cluster   the real x264 over ranks and over a chunk queue, kills, three network namespaces with a cut link: some minutes'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make format    clang-format over every file'
@@ -71,8 +72,16 @@ hooks: build
 	@$(call build,release) --target hooks
 	@build/release/tests/hooks/hooks $(HOOKS)
 
+# What `make cluster` runs: scripts/cluster --help. The namespaces need root.
+CLUSTER ?=
+
+cluster: build
+	@scripts/need build test mpi cluster
+	@$(call build,release)
+	@scripts/cluster $(CLUSTER)
+
 test: build
-	@scripts/need build test
+	@scripts/need build test mpi
 	@JOBS=$(JOBS) scripts/build $(PRESETS)
 	@JOBS=$(JOBS) scripts/test $(PRESETS)
 
@@ -141,4 +150,4 @@ install: build
 clean:
 	rm -rf build
 
-.PHONY: help race x264 hosts hooks test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean
+.PHONY: help race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean

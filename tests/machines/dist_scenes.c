@@ -242,7 +242,7 @@ static int dying_body(size_t begin, size_t end, void *context, weft_worker *self
     (void)self;
     const struct timespec moment = {0, 3000000};
     nanosleep(&moment, NULL);
-    if (priority == priorities - 1 && begin > 20) raise(*(int *)context);
+    if (*(int *)context != 0 && priority == priorities - 1 && begin > 20) raise(*(int *)context);
     return 0;
 }
 
@@ -268,6 +268,15 @@ static int long_body(size_t begin, size_t end, void *context, weft_worker *self)
     return 0;
 }
 
+/* A loop of a minute and more: somebody cuts a priority's link. */
+static void scene_cut(void) {
+    int none = 0;
+    puts("begins");
+    fflush(stdout);
+    weft_dist_for(dist, (weft_range){0, 100000, 1}, dying_body, &none);
+    puts("a result");
+}
+
 static void scene_watchdog(void) { REQUIRE(weft_dist_for(dist, (weft_range){0, 64, 1}, long_body, NULL) == WEFT_OK); }
 
 /* ---- all of them --------------------------------------------------------------------------------------------------- */
@@ -280,6 +289,7 @@ static const struct scene {
     {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"reduce", scene_reduce, false},
     {"sort", scene_sort, false},     {"failure", scene_failure, false}, {"cancel", scene_cancel, false},
     {"die", scene_die, true},        {"silent", scene_silent, true},    {"watchdog", scene_watchdog, true},
+    {"cut", scene_cut, true},
 };
 
 int main(int argc, char **argv) {
@@ -292,7 +302,7 @@ int main(int argc, char **argv) {
     REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
     weft_dist_config how = {.struct_size = sizeof how};
     if (argc > 2) how.watchdog_ms = 500;
-    if (argc > 2 && strcmp(argv[2], "silent") == 0) how.silence_ms = 2000;
+    if (argc > 2 && (strcmp(argv[2], "silent") == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
     REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);
     priority = weft_dist_priority(dist);
     priorities = weft_dist_priorities(dist);

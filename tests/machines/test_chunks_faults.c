@@ -6,8 +6,10 @@
 #define CALL_LIST(X)                                                                                                        \
     X(symlinkat)                                                                                                            \
     X(readlinkat)                                                                                                           \
-    X(openat) X(read) X(write) X(pwrite) X(close) X(fsync) X(linkat) X(mkdirat) X(unlinkat) X(fdopendir) X(readdir)         \
-        X(fstat) X(getrandom) X(malloc) X(calloc) X(pthread_create)
+    X(openat)                                                                                                               \
+    X(read)                                                                                                                 \
+    X(write) X(pwrite) X(close) X(fsync) X(linkat) X(mkdirat) X(unlinkat) X(fdopendir) X(readdir) X(fstat) X(getrandom)     \
+        X(malloc) X(calloc) X(pthread_create)
 #define CALL_ENUM(name) C_##name,
 #define CALL_NAME(name) #name,
 enum call { CALL_LIST(CALL_ENUM) CALLS };

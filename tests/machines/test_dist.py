@@ -108,7 +108,7 @@ def main(kind, program, count):
     if count:
         return kills(launcher, count)
     passes(launcher, 1, 2)
-    passes(launcher, 3, 1)
+    passes(launcher, 3 if kind == "openmpi" else 2, 1)  # waits of MPICH spin, and there may be fewer processors than priorities
     bits = {grid: re.search(r"bits (\w+)", passes(launcher, *grid, "reduce"))[1] for grid in GRIDS}
     check(len(set(bits.values())) == 1, f"bits: {bits}")
     if kind == "openmpi":  # over TCP: nobody shares memory
