@@ -157,7 +157,12 @@ static void test_misuse(void **state) {
     assert_int_equal(weft_chunks_renew(NULL), WEFT_EINVAL);
     assert_int_equal(weft_chunks_close(NULL), WEFT_EINVAL);
     assert_int_equal(weft_chunks_close(&none), WEFT_EINVAL);
-    assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
+    assert_int_equal(weft_chunks_release(queue, &chunk), WEFT_OK);
+    wrong = claim(queue); /* the same chunk: what was claimed before is another claim */
+    assert_true(wrong.index == chunk.index && wrong.record == 3);
+    assert_int_equal(weft_chunks_check(queue, &chunk), WEFT_CHUNKS_LOST);
+    assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_CHUNKS_LOST);
+    assert_int_equal(weft_chunks_finish(queue, &wrong, 0), WEFT_OK);
     close_queue(queue);
 }
 

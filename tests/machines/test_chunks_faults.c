@@ -1,6 +1,6 @@
-/* test_chunks_faults.c: every call of the system that the queue makes fails in turn, once or from then on: a full disk, an I/O
- * error, a signal, no memory. Whatever it returns, the next worker finds a queue in which nothing is lost or done twice. And
- * clocks: the one that can be set does not matter, the other one ends leases. */
+/* test_chunks_faults.c: every call of the system that the queue makes fails in turn, once or from then on: a full disk, an
+ * I/O error, a signal, no memory. Whatever it returns, the next worker finds a queue in which nothing is lost or done twice.
+ * And clocks: the one that can be set does not matter, the other one ends leases. */
 #include "chunks_help.h"
 
 #define CALL_LIST(X)                                                                                                        \
@@ -8,8 +8,20 @@
     X(readlinkat)                                                                                                           \
     X(openat)                                                                                                               \
     X(read)                                                                                                                 \
-    X(write) X(pwrite) X(close) X(fsync) X(linkat) X(mkdirat) X(unlinkat) X(fdopendir) X(readdir) X(fstat) X(getrandom)     \
-        X(malloc) X(calloc) X(pthread_create)
+    X(write)                                                                                                                \
+    X(pwrite)                                                                                                               \
+    X(close)                                                                                                                \
+    X(fsync)                                                                                                                \
+    X(linkat)                                                                                                               \
+    X(mkdirat)                                                                                                              \
+    X(unlinkat)                                                                                                             \
+    X(fdopendir)                                                                                                            \
+    X(readdir)                                                                                                              \
+    X(fstat)                                                                                                                \
+    X(getrandom)                                                                                                            \
+    X(malloc)                                                                                                               \
+    X(calloc)                                                                                                               \
+    X(pthread_create)
 #define CALL_ENUM(name) C_##name,
 #define CALL_NAME(name) #name,
 enum call { CALL_LIST(CALL_ENUM) CALLS };
@@ -192,6 +204,30 @@ static void test_faults(void **state) {
     end_pool(pool);
 }
 
+/* A claim whose record was written, but could not be read back: nobody knows that it was made. The worker that made it can
+ * claim again. */
+static void test_unknown_claim(void **state) {
+    (void)state;
+    weft_chunks_plan plan = plan_of(1, 1);
+    weft_chunk chunk;
+    base_make(base);
+    snprintf(place, sizeof place, "%s/q", base);
+    REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+    weft_chunks *queue = open_queue(place);
+    fault.number = EIO;
+    fault.skip = 0;
+    fault.for_ever = false;
+    fault.call = C_readlinkat;
+    assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_CHUNKS_SYSTEM);
+    assert_int_equal(fault.call, CALLS);
+    assert_int_equal(records_of(place, 0, "continuation"), 1);
+    assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_OK);
+    assert_int_equal(chunk.record, 2);
+    assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
+    close_queue(queue);
+    tree_remove(base);
+}
+
 /* ---- leases -------------------------------------------------------------------------------------------------------- */
 
 static void test_lease(void **state) {
@@ -227,6 +263,7 @@ static void test_lease(void **state) {
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults), cmocka_unit_test(test_lease)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults), cmocka_unit_test(test_unknown_claim),
+                                       cmocka_unit_test(test_lease)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
