@@ -14,6 +14,45 @@ static weft_dist *dist;
 static weft_pool *pool;
 static int priority, priorities;
 
+/* ---- faults: WEFT_FAIL_CALL=N has the Nth call of MPI on priority 0 fail, by the interface that MPI has for such layers
+ * -------- */
+
+static unsigned long mpi_calls, mpi_fails_at;
+static int strikes(void) {
+    if (priority != 0) return 0;
+    mpi_calls++;
+    if (mpi_calls != mpi_fails_at) return 0;
+    puts("struck");
+    fflush(stdout);
+    return 1;
+}
+#define LAYER(name, parameters, arguments)                                                                                  \
+    int name parameters { return strikes() ? MPI_ERR_OTHER : P##name arguments; }
+
+LAYER(MPI_Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
+LAYER(MPI_Test, (MPI_Request * request, int *done, MPI_Status *status), (request, done, status))
+LAYER(MPI_Allreduce, (const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+      (from, to, count, type, op, comm))
+LAYER(MPI_Iallreduce,
+      (const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request),
+      (from, to, count, type, op, comm, request))
+LAYER(MPI_Iallgatherv,
+      (const void *from, int count, MPI_Datatype type, void *to, const int counts[], const int places[], MPI_Datatype other,
+       MPI_Comm comm, MPI_Request *request),
+      (from, count, type, to, counts, places, other, comm, request))
+LAYER(MPI_Ialltoallv,
+      (const void *from, const int counts[], const int places[], MPI_Datatype type, void *to, const int other_counts[],
+       const int other_places[], MPI_Datatype other, MPI_Comm comm, MPI_Request *request),
+      (from, counts, places, type, to, other_counts, other_places, other, comm, request))
+LAYER(MPI_Rget_accumulate,
+      (const void *from, int count, MPI_Datatype type, void *to, int to_count, MPI_Datatype to_type, int target, MPI_Aint at,
+       int target_count, MPI_Datatype target_type, MPI_Op op, MPI_Win window, MPI_Request *request),
+      (from, count, type, to, to_count, to_type, target, at, target_count, target_type, op, window, request))
+LAYER(MPI_Type_contiguous, (int count, MPI_Datatype old, MPI_Datatype *made), (count, old, made))
+LAYER(MPI_Op_create, (MPI_User_function * function, int commutes, MPI_Op *op), (function, commutes, op))
+LAYER(MPI_Win_lock_all, (int how, MPI_Win window), (how, window))
+LAYER(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status), (source, tag, comm, flag, status))
+
 /* ---- loops --------------------------------------------------------------------------------------------------------- */
 
 enum { INDICES = 20000 };
@@ -301,6 +340,9 @@ int main(int argc, char **argv) {
     config.workers = (uint32_t)atoi(argv[1]);
     REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
     weft_dist_config how = {.struct_size = sizeof how};
+    const char *fails = getenv("WEFT_FAIL_CALL");
+    MPI_Comm_priority(MPI_COMM_WORLD, &priority);
+    if (fails != NULL) mpi_fails_at = strtoul(fails, NULL, 10);
     if (argc > 2) how.watchdog_ms = 500;
     if (argc > 2 && (strcmp(argv[2], "silent") == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
     REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);

@@ -25,10 +25,10 @@ class Launcher:
         self.environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
-    def start(self, priorities, *words, options=()):
+    def start(self, priorities, *words, options=(), **more):
         command = [self.mpirun, "-np", str(priorities), *options] if priorities > 1 or options else []
         return subprocess.Popen([*command, self.program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env=self.environment, stdin=subprocess.DEVNULL, start_new_session=True)
+                                env={**self.environment, **more}, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def run(self, priorities, *words, options=()):
         process = self.start(priorities, *words, options=options)
@@ -56,6 +56,22 @@ def fails(launcher, priorities, *words, options=()):
     status, output = launcher.run(priorities, *words, options=options)
     check(status != 0 and "a result" not in output and "passed" not in output, f"{priorities} priorities, {words}: status {status}", output)
     return output
+
+
+def faults(launcher, priorities, calls):
+    """A call of MPI that fails: an error or the end of the job, non-zero; never a result. Over TCP, where there are more of them."""
+    struck = 0
+    for call in calls:
+        process = launcher.start(priorities, 1, "reduce", options=TCP if priorities > 1 and launcher.kind == "openmpi" else (), WEFT_FAIL_CALL=str(call))
+        try:
+            output, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            sys.exit(f"FAILED: MPI's call {call} fails: hangs")
+        struck += "struck" in output
+        check(("struck" in output) == (process.returncode != 0), f"MPI's call {call} fails: status {process.returncode}", output)
+        check("struck" not in output or "passed" not in output, f"MPI's call {call} fails: a result", output)
+    print(f"{launcher.kind}: MPI's calls {calls[0]} to {calls[-1]} failed, on {priorities} priorities: {struck} jobs ended, none with a result")
 
 
 def kills(launcher, count):
@@ -106,6 +122,8 @@ def main(kind, program, count):
         print(f"skipped, {kind}: no mpirun")
         return
     if count:
+        faults(launcher, 1, range(1, 2 * count))
+        faults(launcher, 2, range(1, count))
         return kills(launcher, count)
     passes(launcher, 1, 2)
     passes(launcher, 3 if kind == "openmpi" else 2, 1)  # waits of MPICH spin, and there may be fewer processors than priorities
@@ -114,6 +132,7 @@ def main(kind, program, count):
     if kind == "openmpi":  # over TCP: nobody shares memory
         passes(launcher, 2, 2, options=TCP)
         check("bits " + bits[1, 1] in passes(launcher, 3, 1, "reduce", options=TCP), "bits over TCP")
+    faults(launcher, 1, [1, 2, 3, 5, 8, 13, 21, 34])
     fails(launcher, 3, 1, "die")
     output = fails(launcher, 3, 1, "silent")
     check("priority 2 has been silent" in output and "holding a chunk" in output, "who was silent", output)
