@@ -124,7 +124,7 @@ FUZZ ?= 60
 GENMC ?=
 
 nightly: build
-	@scripts/need build test nightly fuzz
+	@scripts/need build test mpi nightly fuzz
 	@JOBS=$(JOBS) scripts/build release tsan explore fuzz
 	@JOBS=$(JOBS) scripts/nightly --minutes $(NIGHTLY) $(if $(GENMC),--genmc $(GENMC))
 

@@ -1,8 +1,9 @@
 /* loop.c: weft_dist_for: chunks fetched one by one, two of them in the pool at a time.
  *
- * A flight is a chunk that is in the pool, as a task whose group the calling thread waits for. While one runs the next is queued
- * behind it, so that workers go from one to the other; near the end of the row none is queued ahead, for another rank may be
- * without work by then. */
+ * A flight is a chunk that is in the pool, as a task whose group the calling thread waits for. Shortly before one should end, by
+ * what the one before took, the next is queued behind it, so that workers go from one to the other. Not earlier: a rank whose
+ * processor is slow would have hoarded work. Near the end of the row none is queued ahead, for another rank may be without work
+ * by then. */
 #include "dist.h"
 #include "row.h"
 
@@ -17,6 +18,7 @@ struct flight {
     weft_group group;
     int error;
     bool has_run;
+    uint64_t ahead_ns; /* when the next is to be fetched; 0: when this has ended */
     uint64_t begin_ns;
     uint64_t end_ns;
 };
@@ -37,6 +39,7 @@ struct course {
     struct outcome outcome;
     uint64_t begin_ns;
     uint64_t end_ns;
+    double index_ns; /* what an index took in the last chunk; 0: not known */
 };
 
 static const uint64_t one_more = 1, no_more = NO_MORE;
@@ -112,8 +115,12 @@ static weft_range range_of(const struct course *course, struct piece piece) {
     return range;
 }
 
+/* The oldest flight begins about now, if there is one. */
 static void hold_first(struct course *course) {
-    course->dist->held = course->count == 0 ? 0 : flight_at(course, 0)->range.begin + 1;
+    struct flight *first = flight_at(course, 0);
+    course->dist->held = course->count == 0 ? 0 : first->range.begin + 1;
+    double expected_ns = course->index_ns * (double)(first->range.end - first->range.begin);
+    if (course->count > 0 && expected_ns > 0) first->ahead_ns = now_ns() + (uint64_t)expected_ns / 8 * 7;
     watch_say(course->dist, true);
 }
 
@@ -148,6 +155,7 @@ static void flight_note(struct course *course, const struct flight *flight) {
     course->end_ns = flight->end_ns;
     counts->chunks++;
     counts->indices += flight->range.end - flight->range.begin;
+    course->index_ns = (double)ns / (double)(flight->range.end - flight->range.begin);
     if (ns > counts->longest_ns) counts->longest_ns = ns;
     if (flight->error != WEFT_OK) fail(course, flight->range.begin, flight->error);
 }
@@ -160,9 +168,17 @@ static void land(struct course *course) {
     hold_first(course);
 }
 
+/* Until the next chunk is to be fetched while one runs. */
+static uint64_t ahead_in_ns(const struct course *course) {
+    const struct flight *first = &course->flights[course->first];
+    uint64_t now = now_ns();
+    if (first->ahead_ns == 0 || !row_is_long(&course->row, course->last)) return UINT64_MAX;
+    return first->ahead_ns > now ? first->ahead_ns - now : 0;
+}
+
 static bool may_fetch(const struct course *course) {
     if (course->is_over || course->fetching != MPI_REQUEST_NULL) return false;
-    return course->count == 0 || (course->count < FLIGHTS && row_is_long(&course->row, course->last));
+    return course->count == 0 || (course->count < FLIGHTS && ahead_in_ns(course) == 0);
 }
 
 /* One step: something fetched, something finished, or some time slept. False: this rank has nothing left. */
@@ -179,6 +195,8 @@ static bool course_step(struct course *course, unsigned *turn) {
     if (course->count == 0 && is_fetching) dist_nap(dist, turn);
     if (course->count == 0) return is_fetching || !course->is_over;
     uint64_t wait_ns = is_fetching ? (uint64_t)dist->config.poll_us * 1000 : LOOK_NS;
+    uint64_t ahead_ns = course->count == 1 && !course->is_over ? ahead_in_ns(course) : UINT64_MAX;
+    if (ahead_ns > 0 && ahead_ns < wait_ns) wait_ns = ahead_ns;
     if (dist_await_group(dist, &flight_at(course, 0)->group, wait_ns) != WEFT_ETIMEDOUT) land(course);
     return true;
 }
