@@ -148,6 +148,25 @@ def test_many_workers():
     check(not list(PLACE.glob(".*.part")), "nothing is left over")
 
 
+def test_as_init():
+    """In a container the worker is process 1: its programs run, and SIGTERM ends it."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, capture_output=True).returncode != 0:
+        print("skipped, as process 1: this user may not have a space of pids")
+        return
+    command = ["unshare", "--pid", "--fork", "--kill-child", WEFT, "chunks", "run", "--dir", "l", "--end", "2", "--chunk", "1", "--"]
+    result = subprocess.run([*command, "sh", "-c", "echo $PPID"], cwd=PLACE, capture_output=True, text=True, check=False, timeout=600,
+                            stdin=subprocess.DEVNULL)
+    check(result.returncode == 0 and result.stdout == "1\n1\n", "as process 1", result.stdout + result.stderr)
+    command[command.index("l")] = "m"
+    with subprocess.Popen([*command, "sh", "-c", "touch deep{chunk}; exec sleep 1000"], cwd=PLACE, stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as outer:
+        wait_for((PLACE / "deep0").exists, "a program below process 1")
+        inner = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        os.kill(int(inner[0]), signal.SIGTERM)
+        said = outer.communicate()[1]
+    check(outer.returncode == 128 + signal.SIGTERM and "given back" in said, f"process 1 and SIGTERM: {outer.returncode}", said)
+
+
 def test_full_disk():
     """A file system without room for one more name: an error in words, and when there is room again it goes on."""
     disk = PLACE / "disk"

@@ -99,7 +99,7 @@ class Worker {
     bool has_shown = false;
 
     void start(const weft_chunk &chunk);
-    [[noreturn]] void become(const std::vector<std::string> &words);
+    [[noreturn]] void become(pid_t parent, const std::vector<std::string> &words);
     void claim();
     void finish(Child &child, int status);
     void end_children(int number);
@@ -134,10 +134,10 @@ Worker::~Worker() {
     close(signals);
 }
 
-// In the child.
-void Worker::become(const std::vector<std::string> &words) {
+// In the child. The worker may be process 1 itself, as a container's.
+void Worker::become(pid_t parent, const std::vector<std::string> &words) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == 1) _exit(127);
+    if (getppid() != parent) _exit(127); // it died before
     setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
     std::vector<char *> arguments;
@@ -163,8 +163,9 @@ void Worker::start(const weft_chunk &chunk) {
     std::vector<std::string> arguments;
     for (const std::string &word : options.program) arguments.push_back(replaced(word, words));
     fflush(nullptr);
+    const pid_t self = getpid();
     child.pid = fork();
-    if (child.pid == 0) become(arguments);
+    if (child.pid == 0) become(self, arguments);
     child.since_ms = now_ms();
     child.fd = child.pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0));
     if (child.fd < 0) {
