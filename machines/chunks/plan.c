@@ -104,17 +104,17 @@ static int file_read(int directory, char **text, size_t *length) {
         if (got > 0) *length += (size_t)got;
     }
     close(fd);
-    if (error == WEFT_OK) (*text)[*length] = 0;
+    if (error == WEFT_OK && *text != NULL) (*text)[*length] = 0;
     if (error != WEFT_OK) free(*text);
     return error;
 }
 
 /* There is a queue: is it this one? */
 static int file_compare(int directory, const char *text, size_t length) {
-    char *there;
-    size_t there_length;
+    char *there = NULL;
+    size_t there_length = 0;
     int error = file_read(directory, &there, &there_length);
-    if (error != WEFT_OK) return error;
+    if (error != WEFT_OK || there == NULL) return error;
     if (there_length != length || memcmp(there, text, length) != 0) {
         struct plan plan;
         error = plan_read(directory, &plan); /* damaged? */
@@ -214,8 +214,8 @@ static bool text_read(const char *at, struct plan *plan, bool *enough) {
 }
 
 int plan_read(int directory, struct plan *plan) {
-    char *text;
-    size_t length;
+    char *text = NULL;
+    size_t length = 0;
     bool enough = true;
     memset(plan, 0, sizeof *plan);
     plan->given.struct_size = sizeof plan->given;

@@ -22,7 +22,7 @@ int weft_chunks_create(const char *directory, const weft_chunks_plan *plan) {
     if (directory == NULL) return why(WEFT_EINVAL, "no directory");
     int error = plan_check(plan);
     if (error != WEFT_OK) return error;
-    int top, fd;
+    int top = -1, fd = -1;
     error = directory_make(AT_FDCWD, directory, &top);
     if (error != WEFT_OK) return error;
     for (int i = 0; i < 2 && error == WEFT_OK; i++) {

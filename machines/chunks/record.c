@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,12 +38,14 @@ static void text_write(struct place place, const struct record *record, char tex
     snprintf(text + length, RECORD_BYTES - (size_t)length, " %08" PRIx32, check_of(place, text, (size_t)length));
 }
 
-/* Exactly what text_write makes of some record. */
+/* Exactly what text_write makes of some record: the numbers are read as they may, and compared as text. */
 static bool text_read(struct place place, const char *text, struct record *record) {
-    char kind[5], again[RECORD_BYTES];
-    if (sscanf(text, "%4s %16" SCNx64 " %" SCNd64, kind, &record->worker, &record->value) != 3) return false;
+    char again[RECORD_BYTES], *end;
+    if (strlen(text) < 5) return false;
+    record->worker = strtoull(text + 5, &end, 16);
+    record->value = strtoll(end, NULL, 10);
     for (int i = 0; i < KINDS; i++) {
-        if (strcmp(kind, kinds[i]) != 0) continue;
+        if (strncmp(text, kinds[i], 4) != 0) continue;
         record->kind = (enum kind)i;
         text_write(place, record, again);
         return strcmp(text, again) == 0;

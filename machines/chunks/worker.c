@@ -23,6 +23,7 @@
 
 #define HOST_BYTES 65
 #define BOOT_BYTES 37
+#define START_FIELD 22 /* of /proc/PID/stat, where the state is the third */
 
 /* Where a process runs; a pid without its start time may be another process by now. */
 struct home {
@@ -59,15 +60,14 @@ static ssize_t slurp(int directory, const char *name, char *text, size_t size) {
 
 /* When it started; 0: it has ended, or /proc does not tell. */
 static uint64_t start_of(int64_t pid) {
-    char path[NAME_BYTES], text[1024], state = 'Z';
-    unsigned long long start = 0;
+    char path[NAME_BYTES], text[1024];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
     if (slurp(AT_FDCWD, path, text, sizeof text) < 0) return 0;
     const char *behind = strrchr(text, ')'); /* the name before may hold anything */
     if (behind == NULL) return 0;
-    int got = sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-                     &start);
-    return got == 2 && state != 'Z' && state != 'X' ? start : 0;
+    if (strlen(behind) < 3 || behind[2] == 'Z' || behind[2] == 'X') return 0;
+    for (int field = 2; field < START_FIELD && behind != NULL; field++) behind = strchr(behind + 1, ' ');
+    return behind == NULL ? 0 : strtoull(behind, NULL, 10);
 }
 
 static void home_here(struct home *home) {
@@ -92,9 +92,29 @@ static int home_write(const struct home *home, uint64_t beat, char text[WORKER_B
                     beat, home->host, home->boot, home->space, home->pid, home->start);
 }
 
+/* The word behind `label`. */
+static bool word_read(const char *text, const char *label, char *word, size_t size) {
+    const char *found = strstr(text, label);
+    if (found == NULL) return false;
+    found += strlen(label);
+    size_t length = strcspn(found, " \n");
+    if (length == 0 || length >= size) return false;
+    memcpy(word, found, length);
+    word[length] = 0;
+    return true;
+}
+
 static bool home_read(const char *text, struct home *home) {
-    return sscanf(text, "beat %*u host %64s boot %36s space %" SCNu64 " pid %" SCNd64 " start %" SCNu64, home->host,
-                  home->boot, &home->space, &home->pid, &home->start) == 5;
+    char space[24], pid[24], start[24];
+    if (!word_read(text, " host ", home->host, sizeof home->host) ||
+        !word_read(text, " boot ", home->boot, sizeof home->boot))
+        return false;
+    if (!word_read(text, " space ", space, sizeof space) || !word_read(text, " pid ", pid, sizeof pid)) return false;
+    if (!word_read(text, " start ", start, sizeof start)) return false;
+    home->space = strtoull(space, NULL, 10);
+    home->pid = strtoll(pid, NULL, 10);
+    home->start = strtoull(start, NULL, 10);
+    return true;
 }
 
 /* Has a process that ran there ended for certain? */

@@ -6,15 +6,6 @@
 #define POLL_US 100u
 #define SILENCE_MS 60000u
 
-/* The pair with the lower key; of equal ones the first. */
-static void lowest(void *in, void *out, int *count, MPI_Datatype *type) {
-    (void)type;
-    const struct outcome *one = in;
-    struct outcome *other = out;
-    for (int i = 0; i < *count; i++)
-        if (one[i].key < other[i].key) other[i] = one[i];
-}
-
 static bool mpi_is_up(void) {
     int is_up = 0, is_down = 0, level = MPI_THREAD_SINGLE;
     if (MPI_Initialized(&is_up) != MPI_SUCCESS || MPI_Finalized(&is_down) != MPI_SUCCESS || !is_up || is_down) return false;
@@ -79,14 +70,17 @@ static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, const weft_dist_conf
     weft_dist *dist = weft_alloc_zeroed(1, sizeof *dist);
     struct seen *seen = weft_alloc_zeroed(rank == 0 ? (size_t)ranks : 1, sizeof *seen);
     uint64_t *look = weft_alloc_zeroed(rank == 0 ? RANK_WORDS * (size_t)ranks : 1, sizeof *look);
-    if (dist == NULL || seen == NULL || look == NULL) {
+    struct outcome *outcomes = weft_alloc_zeroed((size_t)ranks, sizeof *outcomes);
+    if (dist == NULL || seen == NULL || look == NULL || outcomes == NULL) {
+        weft_free(outcomes);
         weft_free(dist);
         weft_free(seen);
         weft_free(look);
         return NULL;
     }
-    *dist = (weft_dist){.pool = pool, .comm = comm, .rank = rank, .ranks = ranks, .seen = seen, .look = look};
-    dist->saying = dist->looking = MPI_REQUEST_NULL;
+    *dist = (weft_dist){
+        .pool = pool, .comm = comm, .rank = rank, .ranks = ranks, .seen = seen, .look = look, .outcomes = outcomes};
+    dist->saying = dist->looking = dist->request = MPI_REQUEST_NULL;
     if (config != NULL) dist->config = *config;
     dist->config.struct_size = sizeof dist->config;
     if (dist->config.poll_us == 0) dist->config.poll_us = POLL_US;
@@ -97,6 +91,7 @@ static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, const weft_dist_conf
 static void dist_free(weft_dist *dist) {
     weft_free(dist->seen);
     weft_free(dist->look);
+    weft_free(dist->outcomes);
     weft_free(dist);
 }
 
@@ -111,15 +106,12 @@ int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_
     weft_dist *made = is_sound ? dist_make(pool, own, config) : NULL;
     int trouble = made != NULL ? 0 : is_sound ? 1 : 2;
     int code = MPI_Allreduce(MPI_IN_PLACE, &trouble, 1, MPI_INT, MPI_MAX, own);
-    if (code != MPI_SUCCESS || trouble > 0) {
+    if (code != MPI_SUCCESS || trouble > 0 || made == NULL) {
         if (made != NULL) dist_free(made);
         MPI_Comm_free(&own);
         return trouble == 1 && code == MPI_SUCCESS ? WEFT_ENOMEM : WEFT_EINVAL;
     }
     dist_share(made);
-    dist_must(made, MPI_Op_create(lowest, 1, &made->lowest), "no operation");
-    dist_must(made, MPI_Type_contiguous(2, MPI_UINT64_T, &made->pair), "no type");
-    dist_must(made, MPI_Type_commit(&made->pair), "no type");
     window_make(made);
     *dist = made;
     return WEFT_OK;
@@ -130,14 +122,11 @@ int weft_dist_close(weft_dist **dist) {
     weft_dist *one = *dist;
     dist_begin(one, 0, WEFT_OK); /* no rank needs another's answer any more */
     watch_end(one);
-    MPI_Request request;
-    dist_must(one, MPI_Ibarrier(one->comm, &request), "the ranks cannot part");
-    dist_await(one, &request, "the ranks cannot part");
+    dist_must(one, MPI_Ibarrier(one->comm, &one->request), "the ranks cannot part");
+    dist_await(one, "the ranks cannot part");
     watch_end(one);
     dist_must(one, MPI_Win_unlock_all(one->window), "the window cannot be closed");
     dist_must(one, MPI_Win_free(&one->window), "the window cannot be closed");
-    MPI_Op_free(&one->lowest);
-    MPI_Type_free(&one->pair);
     MPI_Comm_free(&one->comm);
     dist_free(one);
     *dist = NULL;

@@ -25,6 +25,12 @@
 #define KEY_NONE UINT64_MAX         /* nothing has failed */
 #define KEY_CANCELLED (UINT64_MAX - 1)
 
+/* How a call ends on one rank; the lowest key of all wins. */
+struct outcome {
+    uint64_t key;
+    int64_t error;
+};
+
 /* What rank 0 has seen of another rank. */
 struct seen {
     uint64_t words[RANK_WORDS];
@@ -36,10 +42,10 @@ struct seen {
 struct weft_dist {
     weft_pool *pool;
     MPI_Comm comm;
+    MPI_Request request; /* that the calling thread waits for */
     MPI_Win window;
-    uint64_t *words; /* of the window; NULL on ranks that do not share rank 0's memory */
-    MPI_Op lowest;   /* of two outcomes */
-    MPI_Datatype pair;
+    uint64_t *words;          /* of the window; NULL on ranks that do not share rank 0's memory */
+    struct outcome *outcomes; /* of all ranks */
     int rank;
     int ranks;
     unsigned workers_all;
@@ -71,18 +77,13 @@ uint64_t now_ns(void);
 void dist_abort(weft_dist *dist, const char *what, int code) __attribute__((noreturn));
 void dist_must(weft_dist *dist, int code, const char *what); /* aborts unless MPI_SUCCESS */
 bool dist_test(weft_dist *dist, MPI_Request *request, const char *what);
-void dist_await(weft_dist *dist, MPI_Request *request, const char *what);
-void dist_nap(weft_dist *dist, unsigned *turn); /* between two tests; *turn 0 at first */
+void dist_await(weft_dist *dist, const char *what); /* until dist->request is done */
+void dist_nap(weft_dist *dist, unsigned *turn);     /* between two tests; *turn 0 at first */
 /* Sleeps until the group has finished, letting MPI work meanwhile, at most for wait_ns (0: for ever). WEFT_OK, WEFT_ETIMEDOUT. */
 int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns);
 /* Runs fn(payload) in the pool, for what takes long. Returns what it does, or an error of weft_submit. */
 int dist_run(weft_dist *dist, int (*fn)(void *), void *payload);
 
-/* How a call ends on one rank; the lowest key of all wins. */
-struct outcome {
-    uint64_t key;
-    int64_t error;
-};
 int dist_agree(weft_dist *dist, struct outcome outcome);
 /* Begins a collective call: `sum` of its arguments must be the same everywhere. WEFT_OK, or WEFT_EINVAL, or the error that any
  * rank brings along. */

@@ -90,12 +90,11 @@ static void stop(struct course *course) {
         return;
     }
     uint64_t before;
-    MPI_Request request;
     dist_must(dist,
               MPI_Rget_accumulate(&no_more, 1, MPI_UINT64_T, &before, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T,
-                                  MPI_SUM, dist->window, &request),
+                                  MPI_SUM, dist->window, &dist->request),
               "the other ranks cannot be stopped");
-    dist_await(dist, &request, "the other ranks cannot be stopped");
+    dist_await(dist, "the other ranks cannot be stopped");
 }
 
 /* Flights above the chunk that failed need not begin; those below have to end. */

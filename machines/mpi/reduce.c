@@ -122,19 +122,19 @@ static void nodes_unpack(const struct tree *tree, size_t count) {
 static void nodes_exchange(weft_dist *dist, const struct tree *tree, int *counts, int *places) {
     const char *what = "the values cannot be exchanged";
     int count = (int)nodes_pack(tree), all = 0;
-    MPI_Request request;
     MPI_Datatype letter;
-    dist_must(dist, MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, dist->comm, &request), what);
-    dist_await(dist, &request, what);
+    dist_must(dist, MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, dist->comm, &dist->request), what);
+    dist_await(dist, what);
     for (int rank = 0; rank < dist->ranks; rank++) {
         places[rank] = all;
         all += counts[rank];
     }
     dist_must(dist, MPI_Type_contiguous((int)tree->letter, MPI_BYTE, &letter), what);
     dist_must(dist, MPI_Type_commit(&letter), what);
-    dist_must(dist, MPI_Iallgatherv(tree->own, count, letter, tree->mail, counts, places, letter, dist->comm, &request),
+    dist_must(dist,
+              MPI_Iallgatherv(tree->own, count, letter, tree->mail, counts, places, letter, dist->comm, &dist->request),
               what);
-    dist_await(dist, &request, what);
+    dist_await(dist, what);
     dist_must(dist, MPI_Type_free(&letter), what);
     nodes_unpack(tree, (size_t)all);
 }
@@ -212,8 +212,8 @@ int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_reduction *ho
     }
     uint64_t sum = sum_add(sum_add(sum_add(2, range.begin), range.end), range.grain);
     error = dist_begin(dist, sum_add(sum, how != NULL ? how->size : 0), error);
-    if (error == WEFT_OK && !is_empty) error = tree_run(dist, &tree, counts);
-    if (error == WEFT_OK && !is_empty) memcpy(result, tree.values, how->size);
+    if (error == WEFT_OK && counts != NULL) error = tree_run(dist, &tree, counts);
+    if (error == WEFT_OK && counts != NULL && how != NULL) memcpy(result, tree.values, how->size);
     if (error == WEFT_OK && is_empty) error = empty(how, result);
     tree_end(&tree);
     weft_free(counts);

@@ -45,7 +45,7 @@ static int agree(weft_dist *dist, int error) {
     return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error});
 }
 
-static int *numbers(const struct sort *sort, int which) { return sort->numbers + which * sort->dist->ranks; }
+static int *numbers(const struct sort *sort, int which) { return sort->numbers + (ptrdiff_t)which * sort->dist->ranks; }
 
 /* ---- samples ------------------------------------------------------------------------------------------------------- */
 
@@ -86,19 +86,18 @@ static int samples_gather(struct sort *sort) {
     if (error == WEFT_OK) sort->samples = weft_alloc((all + 1) * sort->stride);
     if (error == WEFT_OK && sort->samples == NULL) error = WEFT_ENOMEM;
     error = agree(dist, error);
-    if (error != WEFT_OK) return error;
+    if (error != WEFT_OK || sort->samples == NULL) return error;
     for (size_t i = 0; i < mine; i++) {
         struct origin origin = {(uint64_t)dist->rank, sort->count / mine * i + sort->count % mine * i / mine};
         unsigned char *sample = sort->samples + (before + i) * sort->stride;
         memcpy(sample, sort->items + origin.place * sort->order->size, sort->order->size);
         memcpy(sample + sort->origin, &origin, sizeof origin);
     }
-    MPI_Request request;
     dist_must(dist,
               MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, sort->samples, numbers(sort, 2), numbers(sort, 3), MPI_BYTE,
-                              dist->comm, &request),
+                              dist->comm, &dist->request),
               what);
-    dist_await(dist, &request, what);
+    dist_await(dist, what);
     const weft_order order = {sort->stride, sample_compare, sort};
     return agree(dist, weft_sort(dist->pool, sort->samples, all, &order));
 }
@@ -141,10 +140,9 @@ static int cuts_make(const struct sort *sort) {
 
 static void numbers_exchange(const struct sort *sort, size_t *total) {
     weft_dist *dist = sort->dist;
-    MPI_Request request;
-    dist_must(dist, MPI_Ialltoall(numbers(sort, 0), 1, MPI_INT, numbers(sort, 2), 1, MPI_INT, dist->comm, &request),
+    dist_must(dist, MPI_Ialltoall(numbers(sort, 0), 1, MPI_INT, numbers(sort, 2), 1, MPI_INT, dist->comm, &dist->request),
               "no counts");
-    dist_await(dist, &request, "no counts");
+    dist_await(dist, "no counts");
     *total = 0;
     for (int rank = 0; rank < dist->ranks; rank++) {
         numbers(sort, 3)[rank] = (int)*total;
@@ -155,15 +153,14 @@ static void numbers_exchange(const struct sort *sort, size_t *total) {
 static void items_exchange(const struct sort *sort, const void *from, void *to) {
     weft_dist *dist = sort->dist;
     MPI_Datatype item;
-    MPI_Request request;
     const char *what = "the items cannot be exchanged";
     dist_must(dist, MPI_Type_contiguous((int)sort->order->size, MPI_BYTE, &item), what);
     dist_must(dist, MPI_Type_commit(&item), what);
     dist_must(dist,
               MPI_Ialltoallv(from, numbers(sort, 0), numbers(sort, 1), item, to, numbers(sort, 2), numbers(sort, 3), item,
-                             dist->comm, &request),
+                             dist->comm, &dist->request),
               what);
-    dist_await(dist, &request, what);
+    dist_await(dist, what);
     dist_must(dist, MPI_Type_free(&item), what);
 }
 
@@ -199,10 +196,10 @@ static void homes_find(const struct sort *sort) {
 }
 
 static void counts_gather(const struct sort *sort, uint64_t mine, uint64_t *counts) {
-    MPI_Request request;
-    dist_must(sort->dist, MPI_Iallgather(&mine, 1, MPI_UINT64_T, counts, 1, MPI_UINT64_T, sort->dist->comm, &request),
+    dist_must(sort->dist,
+              MPI_Iallgather(&mine, 1, MPI_UINT64_T, counts, 1, MPI_UINT64_T, sort->dist->comm, &sort->dist->request),
               "no counts");
-    dist_await(sort->dist, &request, "no counts");
+    dist_await(sort->dist, "no counts");
 }
 
 static int sort_run(struct sort *sort) {

@@ -52,9 +52,9 @@ void dist_nap(weft_dist *dist, unsigned *turn) {
     nanosleep(&time, NULL);
 }
 
-void dist_await(weft_dist *dist, MPI_Request *request, const char *what) {
+void dist_await(weft_dist *dist, const char *what) {
     unsigned turn = 0;
-    while (!dist_test(dist, request, what)) dist_nap(dist, &turn);
+    while (!dist_test(dist, &dist->request, what)) dist_nap(dist, &turn);
 }
 
 int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns) {
@@ -105,10 +105,12 @@ int dist_run(weft_dist *dist, int (*fn)(void *), void *payload) {
 
 int dist_agree(weft_dist *dist, struct outcome outcome) {
     struct outcome lowest = outcome;
-    MPI_Request request;
-    dist_must(dist, MPI_Iallreduce(&outcome, &lowest, 1, dist->pair, dist->lowest, dist->comm, &request),
-              "the ranks cannot agree");
-    dist_await(dist, &request, "the ranks cannot agree");
+    const char *what = "the ranks cannot agree";
+    dist_must(dist, MPI_Iallgather(&outcome, 2, MPI_UINT64_T, dist->outcomes, 2, MPI_UINT64_T, dist->comm, &dist->request),
+              what);
+    dist_await(dist, what);
+    for (int rank = 0; rank < dist->ranks; rank++)
+        if (dist->outcomes[rank].key < lowest.key) lowest = dist->outcomes[rank];
     return lowest.key == KEY_NONE ? WEFT_OK : (int)lowest.error;
 }
 
@@ -131,10 +133,10 @@ int dist_begin(weft_dist *dist, uint64_t sum, int error) {
     const uint64_t mine[3] = {sum, ~sum, error == WEFT_OK ? 1 : 0};
     uint64_t least[3];
     counter_reset(dist); /* nobody fetches: all have ended the call before */
-    MPI_Request request;
     watch_enter(dist);
-    dist_must(dist, MPI_Iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, dist->comm, &request), "the ranks cannot meet");
-    dist_await(dist, &request, "the ranks cannot meet");
+    dist_must(dist, MPI_Iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, dist->comm, &dist->request),
+              "the ranks cannot meet");
+    dist_await(dist, "the ranks cannot meet");
     dist->has_met = true;
     dist->unheard_ns = 0;
     if (least[0] != ~least[1]) return WEFT_EINVAL;

@@ -36,6 +36,10 @@ LAYER(MPI_Allreduce, (const void *from, void *to, int count, MPI_Datatype type, 
 LAYER(MPI_Iallreduce,
       (const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request),
       (from, to, count, type, op, comm, request))
+LAYER(MPI_Iallgather,
+      (const void *from, int count, MPI_Datatype type, void *to, int other_count, MPI_Datatype other, MPI_Comm comm,
+       MPI_Request *request),
+      (from, count, type, to, other_count, other, comm, request))
 LAYER(MPI_Iallgatherv,
       (const void *from, int count, MPI_Datatype type, void *to, const int counts[], const int places[], MPI_Datatype other,
        MPI_Comm comm, MPI_Request *request),
@@ -49,7 +53,7 @@ LAYER(MPI_Rget_accumulate,
        int target_count, MPI_Datatype target_type, MPI_Op op, MPI_Win window, MPI_Request *request),
       (from, count, type, to, to_count, to_type, target, at, target_count, target_type, op, window, request))
 LAYER(MPI_Type_contiguous, (int count, MPI_Datatype old, MPI_Datatype *made), (count, old, made))
-LAYER(MPI_Op_create, (MPI_User_function * function, int commutes, MPI_Op *op), (function, commutes, op))
+
 LAYER(MPI_Win_lock_all, (int how, MPI_Win window), (how, window))
 LAYER(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status), (source, tag, comm, flag, status))
 
