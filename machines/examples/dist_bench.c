@@ -168,9 +168,9 @@ int main(int argc, char **argv) {
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     weft_config_init(&config);
-    config.workers = (uint32_t)atoi(argv[1]);
+    config.workers = (uint32_t)strtoul(argv[1], NULL, 10);
     indices = strtoul(argv[2], NULL, 10);
-    us = (unsigned)atoi(argv[3]);
+    us = (unsigned)strtoul(argv[3], NULL, 10);
     uneven = argc > 4 && strcmp(argv[4], "uneven") == 0;
     if (weft_pool_create(&pool, &config) != WEFT_OK || weft_dist_open(&dist, pool, MPI_COMM_WORLD, NULL) != WEFT_OK)
         MPI_Abort(MPI_COMM_WORLD, 1);

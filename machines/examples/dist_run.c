@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <weft_dist.h>
 
 enum { WORDS = 64, WORD_BYTES = 1024 };
-
-extern char **environ;
 
 struct job {
     size_t *cuts; /* one more than pieces: the last is the end */
@@ -51,6 +50,7 @@ static int piece_run(const struct job *job, size_t piece) {
         words[count] = texts[count];
     }
     words[count] = NULL;
+    if (count == 0) return 127;
     pid_t child;
     int error = posix_spawnp(&child, words[0], NULL, NULL, words, environ);
     if (error != 0) {
@@ -71,9 +71,12 @@ static int body(size_t begin, size_t end, void *context, weft_worker *self) {
 
 static int cuts_read(struct job *job, const char *name, size_t end) {
     FILE *file = fopen(name, "r");
-    size_t cut, before = 0, room = 0;
+    char line[32], *rest = line;
+    size_t before = 0, room = 0;
     if (file == NULL) return 0;
-    while (fscanf(file, "%zu", &cut) == 1 && cut < end && (job->pieces == 0 || cut > before)) {
+    while (fgets(line, sizeof line, file) != NULL) {
+        size_t cut = strtoul(line, &rest, 10);
+        if (rest == line || *rest != '\n' || cut >= end || (job->pieces > 0 && cut <= before)) break;
         if (job->pieces + 2 > room) job->cuts = realloc(job->cuts, (room = room * 2 + 64) * sizeof *job->cuts);
         if (job->cuts == NULL) break;
         job->cuts[job->pieces++] = before = cut;
@@ -88,12 +91,13 @@ int main(int argc, char **argv) {
     int level;
     struct job job = {NULL, 0, argv + 3};
     if (argc < 4 || argc > WORDS + 3 || !cuts_read(&job, argv[1], strtoul(argv[2], NULL, 10))) {
+        free(job.cuts);
         fprintf(stderr, "usage: dist_run CUTS END PROGRAM WORD...: CUTS has rising numbers below END, one a line\n");
         return 2;
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-    weft_pool *pool;
-    weft_dist *dist;
+    weft_pool *pool = NULL;
+    weft_dist *dist = NULL;
     weft_config config;
     weft_config_init(&config);
     config.workers = 1;

@@ -341,7 +341,7 @@ int main(int argc, char **argv) {
     REQUIRE(argc >= 2);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     REQUIRE(weft_config_init(&config) == WEFT_OK);
-    config.workers = (uint32_t)atoi(argv[1]);
+    config.workers = (uint32_t)strtoul(argv[1], NULL, 10);
     REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
     weft_dist_config how = {.struct_size = sizeof how};
     const char *fails = getenv("WEFT_FAIL_CALL");
