@@ -6,6 +6,7 @@
 #include "idle/idle.hpp"
 #include "latency/latency.hpp"
 #include "race/alloc.hpp"
+#include "simulate/simulate.hpp"
 
 #include <CLI/CLI.hpp>
 #include <weft.h>
@@ -61,6 +62,31 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_option("--plot", options.plot_file, "Draw the distributions, .png or .svg")->check(plot_file());
     latency.add_option("--entrants", options.entrant_dir, "Where the entrants are");
     latency.add_flag("--list", options.list, "Show pools and modes");
+    latency.add_flag("--machine", options.machine,
+                     "In place of bursts: what lines, wakes and fences cost here, for weft simulate");
+}
+
+static void simulate_options(CLI::App &simulate, SimulateOptions &options) {
+    simulate.add_option("--workload", options.workloads, "Only these workloads (--list shows them)")->delimiter(',');
+    simulate.add_option("--workers", options.workers, "Worker counts")
+        ->delimiter(',')
+        ->check(CLI::Range(1U, WEFT_WORKERS_MAX));
+    simulate.add_option("--machine", options.machine,
+                        "A machine's file, or epyc-128; weft latency --machine makes one of this machine");
+    simulate.add_option("--set", options.settings, "name=value: another value of the machine")->allow_extra_args(false);
+    simulate.add_option("--tasks", options.tasks, "Tasks, hops, groups or loops of a round")->check(CLI::Range(1, 10000000));
+    simulate.add_option("--task-ns", options.task_ns, "Own work of each")->check(CLI::Range(1, 1000000000));
+    simulate.add_option("--submitters", options.submitters, "Of producers")->check(CLI::Range(1, 1024));
+    simulate.add_option("--rounds", options.rounds, "Warmed rounds")->check(CLI::Range(1, 1000));
+    simulate.add_option("--seed", options.seed, "What is drawn: how long tasks take");
+    simulate.add_option("--lines", options.lines, "How many of the dearest lines of the sources")
+        ->check(CLI::Range(0, 1000));
+    simulate.add_option("--plant", options.plant,
+                        "FILE:LINE:NS: each access of an atomic variable there costs so much more");
+    simulate.add_option("--json", options.json_file, "Write the result as JSON")->check(writable_file());
+    simulate.add_option("--plot", options.plot_file, "Draw it over the workers, .png or .svg")->check(plot_file());
+    simulate.add_flag("--real", options.real, "Each workload on this machine, too, and how far the model is off");
+    simulate.add_flag("--list", options.list, "Show the workloads");
 }
 
 static void doctor_options(CLI::App &doctor, DoctorOptions &options) {
@@ -101,6 +127,10 @@ static int command(int argc, char **argv) {
     DoctorOptions doctor_wish;
     CLI::App *doctor = app.add_subcommand("doctor", "what on this machine keeps short jobs waiting, and what changes it");
     doctor_options(*doctor, doctor_wish);
+    SimulateOptions simulate_wish;
+    CLI::App *simulate =
+        app.add_subcommand("simulate", "weft on a machine in virtual time: what each line costs on 128 CPUs");
+    simulate_options(*simulate, simulate_wish);
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
@@ -128,6 +158,7 @@ static int command(int argc, char **argv) {
     if (loop->parsed()) return loop_main(loop_wish);
     if (doctor->parsed()) return doctor_main(doctor_wish);
     if (latency->parsed()) return latency_main(latency_wish);
+    if (simulate->parsed()) return simulate_main(simulate_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 

@@ -25,6 +25,7 @@ struct LatencyOptions {
     std::vector<std::string> peers; // shared objects
     std::string json_file, plot_file, entrant_dir;
     bool list = false;
+    bool machine = false; // what things cost here, in place of bursts
 };
 
 // Who is measured: a pool in one of its modes.
@@ -101,6 +102,10 @@ unsigned latency_table_print(const LatencyResult &result);
 void latency_json_write(const LatencyResult &result);
 void latency_plot_write(const LatencyResult &result);
 void latency_list_print(const std::vector<Contestant> &all);
+
+// Measures what lines, wakes and fences cost on this machine and writes it as JSON, for `weft simulate`; "": to standard output.
+// The command's exit status. Throws std::runtime_error.
+int latency_machine(const std::string &json_file);
 
 // The command's exit status. Throws std::exception.
 int latency_main(const LatencyOptions &options);

@@ -153,6 +153,7 @@ int measure(LatencyResult &result) {
 } // namespace
 
 int latency_main(const LatencyOptions &options) {
+    if (options.machine) return latency_machine(options.json_file);
     interrupt_prepare();
     try {
         if (options.list) {

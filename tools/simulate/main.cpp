@@ -1,0 +1,67 @@
+// weft simulate: the order of things.
+#include "simulate.hpp"
+#include "workload.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+namespace {
+
+std::vector<std::string> workloads_of(const SimulateOptions &options) {
+    if (!options.workloads.empty()) return options.workloads;
+    std::vector<std::string> all;
+    for (const struct workload *one = workloads; one->name != nullptr; one++) all.emplace_back(one->name);
+    return all;
+}
+
+std::vector<unsigned> workers_of(const SimulateOptions &options, const SimulatedMachine &machine) {
+    if (!options.workers.empty()) return options.workers;
+    std::vector<unsigned> all;
+    for (unsigned workers = 1; workers < machine.cpus; workers *= 2) all.push_back(workers);
+    all.push_back(std::min(machine.cpus, WEFT_WORKERS_MAX));
+    return all;
+}
+
+void list() {
+    for (const struct workload *one = workloads; one->name != nullptr; one++) printf("%-10s  %s\n", one->name, one->about);
+}
+
+void require_known(const std::vector<std::string> &names) {
+    for (const auto &name : names)
+        if (workload_find(name.c_str()) == nullptr)
+            throw std::invalid_argument("there is no workload " + name + "; --list shows them");
+}
+
+int run(const SimulateOptions &options) {
+    SimulatedMachine machine = machine_load(options.machine);
+    std::vector<std::string> names = workloads_of(options);
+    std::vector<SimulatedRow> rows;
+    require_known(names);
+    simulate_table_head(options, machine);
+    for (const auto &name : names) {
+        for (unsigned workers : workers_of(options, machine)) {
+            rows.push_back(simulate_run(options, machine, name, workers));
+            if (options.real && rows.back().error.empty()) rows.back().real_ns = real_run(options, name, workers);
+            simulate_table_row(options, rows.back());
+        }
+    }
+    if (!options.json_file.empty()) simulate_json_write(options, machine, rows);
+    if (!options.plot_file.empty()) simulate_plot_write(options, machine, rows);
+    return std::all_of(rows.begin(), rows.end(), [](const SimulatedRow &row) { return row.error.empty(); }) ? 0 : 1;
+}
+
+} // namespace
+
+int simulate_main(const SimulateOptions &options) {
+    if (options.list) {
+        list();
+        return 0;
+    }
+    try {
+        return run(options);
+    } catch (const std::invalid_argument &wrong) {
+        fprintf(stderr, "weft simulate: %s\n", wrong.what());
+        return 2;
+    }
+}
