@@ -4,6 +4,7 @@
 // CPUs where lines or wakes pass between them. What cannot be measured here is given, and named so in the file.
 #include "latency.hpp"
 
+#include "../../bench/jobs.h"
 #include "../race/probe.hpp"
 #include "../race/race.hpp"
 
@@ -73,25 +74,36 @@ std::vector<unsigned> cpus_allowed() {
 
 // ---- one CPU
 
+// Loads that wait for nothing, as many as the processor does at once: programs' accesses mostly hide behind each other so.
 double access_ns() {
     constexpr unsigned words = 512;
     std::vector<std::atomic<uint64_t>> table(words);
     return each_ns(200,
-                   [&](unsigned i) {
-                       for (unsigned at = 0; at < words; at++)
-                           table[at].store(table[(at * 7) % words].load(std::memory_order_relaxed) + i,
-                                           std::memory_order_relaxed);
+                   [&](unsigned) {
+                       for (const auto &word : table) {
+                           uint64_t value = word.load(std::memory_order_relaxed);
+                           __asm__("" : : "r"(value));
+                       }
                    }) /
-           (2 * words);
+           words;
 }
 
-__attribute__((noinline)) uint64_t callee(uint64_t value) {
-    __asm__("" : "+r"(value));
-    return value;
-}
-
-double call_ns() {
-    return each_ns(10000, [](unsigned i) { sink += callee(i); });
+// How much longer work takes on one CPU while the other works, too: cores may be shared.
+double pair_percent(unsigned one, unsigned other) {
+    constexpr unsigned iterations = 20000;
+    stay_on(one);
+    double alone = each_ns(1, [](unsigned) { job_spin(iterations); });
+    std::atomic<bool> is_there{false}, ends{false};
+    std::thread partner([&] {
+        stay_on(other);
+        is_there = true;
+        while (!ends) job_spin(iterations);
+    });
+    while (!is_there) {}
+    double together = each_ns(1, [](unsigned) { job_spin(iterations); });
+    ends = true;
+    partner.join();
+    return std::max(100.0, 100 * together / alone);
 }
 
 // A chain of loads through so many bytes, in no order.
@@ -104,7 +116,7 @@ double chase_ns(size_t bytes) {
         reinterpret_cast<size_t *>((reinterpret_cast<uintptr_t>(memory) + huge_bytes - 1) / huge_bytes * huge_bytes);
     std::vector<size_t> order(count);
     std::iota(order.begin(), order.end(), size_t{0});
-    std::shuffle(order.begin() + 1, order.end(), std::mt19937_64(1));
+    std::shuffle(order.begin() + 1, order.end(), std::mt19937_64(std::random_device{}()));
     for (size_t i = 0; i < count; i++)
         next[order[i] * (line_bytes / sizeof(size_t))] = order[(i + 1) % count] * (line_bytes / sizeof(size_t));
     size_t at = 0;
@@ -147,7 +159,7 @@ double thread_start_ns() {
 
 // A line goes back and forth: a hop is the way of who writes to who reads, and of what tells that it may write.
 double hop_ns(unsigned one, unsigned other) {
-    constexpr unsigned hops = 1000;
+    constexpr uint64_t hops = 200;
     return least_of([=] {
         Line line;
         std::thread partner([&] {
@@ -158,19 +170,22 @@ double hop_ns(unsigned one, unsigned other) {
             }
         });
         stay_on(one);
-        uint64_t start = clock_ns();
+        uint64_t start = 0;
         for (uint64_t i = 0; i < 2 * hops; i += 2) {
             while (line.value.load(std::memory_order_acquire) != i) {}
+            if (i == 2) start = clock_ns(); // the partner is there
             line.value.store(i + 1, std::memory_order_release);
         }
+        while (line.value.load(std::memory_order_acquire) != 2 * hops) {}
+        double ns = static_cast<double>(clock_ns() - start) / (2 * hops - 2);
         partner.join();
-        return static_cast<double>(clock_ns() - start) / (2 * hops);
+        return ns;
     });
 }
 
 // Reads many lines that another CPU has written: ns for each, in a loop whose loads wait for nothing.
 double scan_ns(unsigned one, unsigned other) {
-    constexpr unsigned lines = 128, turns = 40;
+    constexpr uint64_t lines = 128, turns = 40;
     return least_of([=] {
         std::vector<Line> all(lines);
         std::atomic<unsigned> turn{0};
@@ -183,17 +198,18 @@ double scan_ns(unsigned one, unsigned other) {
             }
         });
         stay_on(one);
-        uint64_t least = UINT64_MAX;
+        std::vector<uint64_t> times;
         for (unsigned i = 1; i < 2 * turns; i += 2) {
             while (turn.load(std::memory_order_acquire) != i) {}
             uint64_t start = clock_ns(), sum = 0;
             for (auto &line : all) sum += line.value.load(std::memory_order_relaxed);
-            least = std::min(least, clock_ns() - start);
+            times.push_back(clock_ns() - start);
             sink += sum;
             turn.store(i + 1, std::memory_order_release);
         }
         writer.join();
-        return static_cast<double>(least) / lines;
+        std::nth_element(times.begin(), times.begin() + turns / 2, times.end());
+        return static_cast<double>(times[turns / 2]) / lines;
     });
 }
 
@@ -216,7 +232,7 @@ WakeCosts wake_costs(unsigned one, unsigned other, unsigned asleep_us) {
     });
     stay_on(one);
     for (uint32_t i = 0; i < wakes; i++) {
-        uint64_t until = clock_ns() + 1000 * asleep_us;
+        uint64_t until = clock_ns() + uint64_t{1000} * asleep_us;
         while (clock_ns() < until) {}
         ran_ns.store(0);
         word.store(i + 1);
@@ -247,14 +263,16 @@ double turn_ns(unsigned cpu) {
             }
         });
         stay_on(cpu);
-        uint64_t start = clock_ns();
+        uint64_t start = 0;
         for (uint32_t i = 0; i < 2 * turns; i += 2) {
+            if (i == 2) start = clock_ns();
             word.store(i + 1);
             futex(word, FUTEX_WAKE, 1);
             for (uint32_t seen; (seen = word.load()) != i + 2;) futex(word, FUTEX_WAIT, seen);
         }
+        double ns = static_cast<double>(clock_ns() - start) / (2 * turns - 2);
         partner.join();
-        return static_cast<double>(clock_ns() - start) / (2 * turns);
+        return ns;
     });
 }
 
@@ -347,7 +365,6 @@ class Found {
 void measure_one(Found &found) {
     Line line;
     found.measure("access_ns", access_ns());
-    found.measure("call_ns", call_ns());
     found.measure("rmw_ns", each_ns(10000, [&](unsigned) { line.value.fetch_add(1); }));
     found.measure("fence_ns", each_ns(10000, [](unsigned) { std::atomic_thread_fence(std::memory_order_seq_cst); }));
 #if defined(__x86_64__)
@@ -391,6 +408,7 @@ void measure_two(Found &found, const std::vector<unsigned> &cpus) {
     else
         found.give("remote_ns", std::round(near_ns * remote_over_cluster));
     found.measure("overlap_percent", std::min(100.0, 100 * scan_ns(cpus[0], cpus[1]) / near_ns));
+    found.measure("pair_percent", pair_percent(cpus[0], cpus[1]));
     WakeCosts brief = wake_costs(cpus[0], cpus[1], 30), middle = wake_costs(cpus[0], cpus[1], 500),
               slow = wake_costs(cpus[0], cpus[1], 5000);
     found.measure("wake_ns", brief.send_ns);
@@ -422,6 +440,7 @@ ordered_json measure_machine() {
     measure_one(found);
     measure_two(found, cpus);
     found.give("store_buffer", 16);
+    found.give("call_ns", 0.3);
     found.give("share_ns", 5);
     found.give("migrate_ns", 2000);
     found.give("slice_ns", 3000000);

@@ -173,7 +173,10 @@ SimulatedRow simulate_run(const SimulateOptions &options, const SimulatedMachine
     row.workers = workers;
     std::string engine = beside_this("weft-simulate");
     std::vector<std::string> words = {engine, workload, std::to_string(workers)};
-    for (const auto &[name, value] : machine.values) words.push_back(name + "=" + json(value).dump());
+    for (const auto &[name, value] : machine.values) {
+        words.push_back(name);
+        words.back().append("=").append(json(value).dump());
+    }
     words.push_back(setting("seed", options.seed));
     words.push_back(setting("rounds", options.rounds));
     if (options.tasks != 0) words.push_back(setting("tasks", options.tasks));

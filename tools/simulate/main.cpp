@@ -42,7 +42,7 @@ int run(const SimulateOptions &options) {
     for (const auto &name : names) {
         for (unsigned workers : workers_of(options, machine)) {
             rows.push_back(simulate_run(options, machine, name, workers));
-            if (options.real && rows.back().error.empty()) rows.back().real_ns = real_run(options, name, workers);
+            if (options.real && rows.back().error.empty()) real_run(options, rows.back());
             simulate_table_row(options, rows.back());
         }
     }

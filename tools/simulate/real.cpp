@@ -41,26 +41,30 @@ const struct stage here = {clock_ns, work, sleep_until, together, nothing, nothi
 
 } // namespace
 
-double real_run(const SimulateOptions &options, const std::string &workload, unsigned workers) {
-    double least = 0;
-    uint64_t start = clock_ns();
+static double run_once(const SimulateOptions &options, const SimulatedRow &row) {
+    struct play play = {};
+    struct outcome outcome;
+    play.on = &here;
+    play.workers = row.workers;
+    play.submitters = options.submitters;
+    play.tasks = options.tasks;
+    play.task_ns = options.task_ns;
+    play.seed = options.seed;
+    play.rounds = options.rounds;
+    weft_config_init(&play.config);
+    int error = workload_play(workload_find(row.workload.c_str()), &play, &outcome);
+    if (error != 0) throw std::runtime_error(row.workload + " on this machine: " + weft_strerror(error));
+    return static_cast<double>(outcome.elapsed_ns) / static_cast<double>(outcome.tasks);
+}
+
+void real_run(const SimulateOptions &options, SimulatedRow &row) {
+    std::vector<double> times;
     if (spins_per_us == 0) spins_per_us = spin_calibrate();
     prctl(PR_SET_TIMERSLACK, 1);
-    for (unsigned i = 0; i < runs_max && (i < runs_min || clock_ns() - start < runs_ns); i++) {
-        struct play play = {};
-        struct outcome outcome;
-        play.on = &here;
-        play.workers = workers;
-        play.submitters = options.submitters;
-        play.tasks = options.tasks;
-        play.task_ns = options.task_ns;
-        play.seed = options.seed;
-        play.rounds = std::max(options.rounds, 1u);
-        weft_config_init(&play.config);
-        int error = workload_play(workload_find(workload.c_str()), &play, &outcome);
-        if (error != 0) throw std::runtime_error(workload + " on this machine: " + weft_strerror(error));
-        double ns = static_cast<double>(outcome.elapsed_ns) / static_cast<double>(outcome.tasks);
-        least = i == 0 ? ns : std::min(least, ns);
-    }
-    return least;
+    uint64_t start = clock_ns();
+    while (times.size() < runs_min || (times.size() < runs_max && clock_ns() - start < runs_ns))
+        times.push_back(run_once(options, row));
+    std::sort(times.begin(), times.end());
+    row.real_ns = times.front();
+    row.real_median_ns = times[times.size() / 2];
 }

@@ -18,7 +18,7 @@ void simulate_table_head(const SimulateOptions &options, const SimulatedMachine 
            "beginning.\n");
     printf("cas: those that failed. For each task: rmws, line transfers, wakes.\n");
     printf("workload   workers   ns/task   eff %%  wait p50 us  p99 us  steals  cas failed   rmws  lines  wakes");
-    printf(options.real ? "      real   off %%\n" : "\n");
+    printf(options.real ? "  real least  median   off %%\n" : "\n");
 }
 
 static void print_lines(const SimulateOptions &options, const SimulatedRow &row) {
@@ -43,7 +43,7 @@ void simulate_table_row(const SimulateOptions &options, const SimulatedRow &row)
     printf("%-10s %7u %9.1f %7s %12s %7s %7.0f %11.0f %6.2f %6.2f %6.3f", row.workload.c_str(), row.workers,
            row.ns_per_task(), efficiency, p50, p99, row.steals, row.cas_failed, row.rmws / row.tasks,
            row.transfers / row.tasks, row.wakes / row.tasks);
-    if (row.real_ns > 0) printf(" %9.1f %+7.1f", row.real_ns, row.error_percent());
+    if (row.real_ns > 0) printf("  %10.1f %7.1f %+7.1f", row.real_ns, row.real_median_ns, row.error_percent());
     printf("\n");
     print_lines(options, row);
     fflush(stdout);
@@ -85,6 +85,7 @@ static ordered_json row_json(const SimulateOptions &options, const SimulatedRow 
     out["wakes_in_vain"] = row.wakes_in_vain;
     out["preemptions"] = row.preemptions;
     if (row.real_ns > 0) out["real_ns_per_task"] = row.real_ns;
+    if (row.real_ns > 0) out["real_median_ns_per_task"] = row.real_median_ns;
     for (size_t i = 0; i < row.lines.size() && i < options.lines; i++) out["lines"].push_back(line_json(row.lines[i]));
     return out;
 }

@@ -27,7 +27,7 @@ struct SimulatedMachine {
     unsigned cpus = 0;
 };
 // Throws std::invalid_argument.
-SimulatedMachine machine_load(const std::string &file);
+SimulatedMachine machine_load(const std::string &name);
 
 // What one line of the sources has cost.
 struct CostLine {
@@ -43,7 +43,8 @@ struct SimulatedRow {
     double claims = 0, steals = 0, cas = 0, cas_failed = 0, rmws = 0, pauses = 0, transfers = 0, sleeps = 0, wakes = 0,
            wakes_in_vain = 0, preemptions = 0, waits = 0, revoked = 0, helped = 0;
     std::vector<CostLine> lines; // the dearest first
-    double real_ns = 0;          // for each task, on this machine; 0: not asked for
+    double real_ns = 0;          // for each task, on this machine, in the shortest of some runs; 0: not asked for
+    double real_median_ns = 0;   // in the middle one
     double ns_per_task() const { return elapsed_ns / tasks; }
     // Of what so many threads could have done; negative: its tasks do nothing.
     double efficiency_percent() const { return work_ns > 0 && ideal_ns > 0 ? 100 * ideal_ns / elapsed_ns : -1; }
@@ -54,9 +55,9 @@ struct SimulatedRow {
 // One run of the engine. Its failure is the row's error.
 SimulatedRow simulate_run(const SimulateOptions &options, const SimulatedMachine &machine, const std::string &workload,
                           unsigned workers);
-// ns for each task of the workload on this machine, the shortest of some runs: what else the machine does only makes
-// them longer. Throws std::runtime_error.
-double real_run(const SimulateOptions &options, const std::string &workload, unsigned workers);
+// Runs the row's workload on this machine. What else that does only makes runs longer, so the shortest is told as well as the
+// median. Throws std::runtime_error.
+void real_run(const SimulateOptions &options, SimulatedRow &row);
 
 void simulate_table_head(const SimulateOptions &options, const SimulatedMachine &machine);
 void simulate_table_row(const SimulateOptions &options, const SimulatedRow &row);

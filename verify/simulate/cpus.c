@@ -24,7 +24,7 @@ static struct timer {
 } timers[TIMERS_MAX];
 static uint32_t timer_count;
 
-static sim_cpu cpus[CPUS_MAX], *heap[CPUS_MAX];
+static sim_cpu cpus[CPUS_MAX + 1], *heap[CPUS_MAX];
 static uint32_t heap_count;
 static sim_thread *threads[SIM_THREADS_MAX], *running;
 static uint32_t thread_count;
@@ -339,7 +339,7 @@ void cpu_pass(void) {
 void sim_busy(uint64_t ps) {
     while (ps > 0) {
         uint64_t step = min_u64(ps, BUSY_STEP_PS);
-        cpu_now->clock_ps += step;
+        cpu_now->clock_ps += sim_paired(step);
         ps -= step;
         sim_point();
     }

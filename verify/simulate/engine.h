@@ -36,7 +36,8 @@ enum { CPUS_MAX = 512, SIM_THREADS_MAX = 4096, SET_WORDS = CPUS_MAX / 64, NO_OWN
     X(store_buffer)                                                                                                         \
     X(l1_lines)                                                                                                             \
     X(l2_lines)                                                                                                             \
-    X(overlap_percent)
+    X(overlap_percent)                                                                                                      \
+    X(pair_percent)
 #define MACHINE_TIMES(X)                                                                                                    \
     X(access_ns)                                                                                                            \
     X(call_ns)                                                                                                              \
@@ -141,6 +142,11 @@ uint64_t cpus_busy_ps(void);
 void cpu_pass(void); /* the current CPU's clock has passed the horizon: others go first */
 INLINE void sim_point(void) {
     if (UNLIKELY(cpu_now->clock_ps > horizon_ps)) cpu_pass();
+}
+/* What instructions that take `ps` alone take while the other CPU of the core, one of each pair, runs something, too. */
+INLINE uint64_t sim_paired(uint64_t ps) {
+    bool is_shared = M.pair_percent != 100 && cpu_at(cpu_index(cpu_now) ^ 1)->thread != NULL;
+    return is_shared ? ps * M.pair_percent / 100 : ps;
 }
 /* The thread is busy for so long; it may lose its CPU meanwhile. */
 void sim_busy(uint64_t ps);

@@ -202,7 +202,7 @@ void line_access(sim_site *site, uintptr_t address, enum access how) {
     struct line *line = line_of(address);
     uint32_t self = cpu_index(cpu_now);
     uint64_t before = cpu_now->clock_ps;
-    cpu_now->clock_ps += PS(access_ns) + site->planted_ps;
+    cpu_now->clock_ps += sim_paired(PS(access_ns)) + site->planted_ps;
     if (is_in_arena(address) && UNLIKELY(memory_first_touch(address))) cpu_now->clock_ps += PS(fault_ns);
     if (how == ACCESS_CHANGE) stores_drain();
     bool has = set_has(line->sharers, self) && (how == ACCESS_READ || line->owner == self);

@@ -44,6 +44,7 @@ const char *machine_wrong(void) {
     if (M.cluster_cpus == 0) return "cluster_cpus";
     if (M.store_buffer == 0 || M.store_buffer > 64) return "store_buffer";
     if (M.overlap_percent > 100) return "overlap_percent";
+    if (M.pair_percent < 100 || M.pair_percent > 1000) return "pair_percent";
     if (PS(slice_ns) == 0) return "slice_ns";
     return NULL;
 }

@@ -69,25 +69,25 @@ void os_free(void *memory) {
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 
-int os_thread_start(os_thread *started, const os_thread_options *options, void (*entry)(void *), void *argument) {
+int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
     charge(CALLER, PS(thread_start_ns));
-    sim_thread *thread = sim_thread_start(entry, argument);
-    if (thread == NULL) return EAGAIN;
+    sim_thread *started = sim_thread_start(entry, argument);
+    if (started == NULL) return EAGAIN;
     const os_cpuset *cpus = options->cpus;
     if (cpus != NULL && os_cpuset_count(cpus) < M.cpus) {
-        thread->allowed = *cpus;
-        thread->bound = true;
+        started->allowed = *cpus;
+        started->bound = true;
     }
-    started->handle = (uintptr_t)thread;
+    thread->handle = (uintptr_t)started;
     return 0;
 }
 
 size_t os_stack_size(void) { return 65536; }
 
-void os_thread_join(os_thread joined) {
-    sim_thread *thread = (sim_thread *)joined.handle;
+void os_thread_join(os_thread thread) {
+    sim_thread *joined = (sim_thread *)thread.handle;
     sim_point();
-    while (thread->state != THREAD_DONE) sim_sleep(thread, 0);
+    while (joined->state != THREAD_DONE) sim_sleep(joined, 0);
 }
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
@@ -110,7 +110,8 @@ int os_memory_lock(void *memory, size_t bytes) {
 void os_memory_unlock(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 const char *os_error_name(int error) { return error == EPERM ? "EPERM" : "EINVAL"; }
 bool os_stack(void **lowest, size_t *bytes) {
-    (void)lowest, (void)bytes;
+    *lowest = NULL;
+    *bytes = 0;
     return false;
 }
 

@@ -46,7 +46,7 @@ void __tsan_init(void) {}
 void __tsan_func_entry(void *caller);
 void __tsan_func_entry(void *caller) {
     (void)caller;
-    cpu_now->clock_ps += PS(call_ns);
+    cpu_now->clock_ps += sim_paired(PS(call_ns));
 }
 void __tsan_func_exit(void);
 void __tsan_func_exit(void) {}

@@ -5,50 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const machine_text[] = {"cpus=6",
-                                           "sockets=2",
-                                           "cluster_cpus=2",
-                                           "store_buffer=2",
-                                           "l1_lines=100000",
-                                           "l2_lines=200000",
-                                           "overlap_percent=50",
-                                           "access_ns=1",
-                                           "call_ns=0",
-                                           "rmw_ns=4",
-                                           "fence_ns=7",
-                                           "pause_ns=11",
-                                           "ticks_ns=0",
-                                           "now_ns=0",
-                                           "l2_ns=3",
-                                           "l3_ns=20",
-                                           "memory_ns=100",
-                                           "cluster_ns=40",
-                                           "socket_ns=80",
-                                           "remote_ns=200",
-                                           "share_ns=0",
-                                           "fault_ns=0",
-                                           "syscall_ns=10",
-                                           "sleep_ns=30",
-                                           "wake_ns=50",
-                                           "run_short_ns=300",
-                                           "run_middle_ns=300",
-                                           "run_long_ns=300",
-                                           "switch_ns=5",
-                                           "migrate_ns=6",
-                                           "slice_ns=1000000",
-                                           "timer_slack_ns=60",
-                                           "barrier_ns=70",
-                                           "barrier_cpu_ns=8",
-                                           "interrupt_ns=9",
-                                           "thread_start_ns=0",
-                                           "skew_ns=0"};
+static const char *const machine_text[] = {
+    "cpus=6",           "sockets=2",          "cluster_cpus=2",    "store_buffer=2", "l1_lines=100000",
+    "l2_lines=200000",  "overlap_percent=50", "access_ns=1",       "call_ns=0",      "rmw_ns=4",
+    "fence_ns=7",       "pause_ns=11",        "ticks_ns=0",        "now_ns=0",       "l2_ns=3",
+    "l3_ns=20",         "memory_ns=100",      "cluster_ns=40",     "socket_ns=80",   "remote_ns=200",
+    "share_ns=0",       "fault_ns=0",         "syscall_ns=10",     "sleep_ns=30",    "wake_ns=50",
+    "run_short_ns=300", "run_middle_ns=300",  "run_long_ns=300",   "switch_ns=5",    "migrate_ns=6",
+    "slice_ns=1000000", "pair_percent=100",   "timer_slack_ns=60", "barrier_ns=70",  "barrier_cpu_ns=8",
+    "interrupt_ns=9",   "thread_start_ns=0",  "skew_ns=0"};
 
 typedef ATOMIC(uint64_t) word;
 
 static word *lines; /* 64 bytes apart; fresh for each case */
 static unsigned failures;
 
-static word *line(unsigned i) { return &lines[8 * i]; }
+static word *line(size_t i) { return &lines[8 * i]; }
 static uint64_t now(void) { return cpu_now->clock_ps / 1000; }
 static void until(uint64_t when) { sim_busy((when - now()) * 1000); }
 
@@ -83,6 +55,24 @@ static void one_cpu(void) {
     expect("pause", TOOK(os_pause()), 11);
     uint64_t sum = load_rlx(line(0));
     expect("what was computed", sum, 2);
+}
+
+/* Two that share a core: what one does takes longer while the other runs. */
+static void busy_partner(void *argument) {
+    os_cpu_bind(1);
+    until(*(uint64_t *)argument);
+}
+
+static void sharing_a_core(void) {
+    uint64_t end = now() + 20000;
+    os_cpu_bind(0);
+    sim_thread *partner = sim_thread_start(busy_partner, &end);
+    until(now() + 1000);
+    M.pair_percent = 150;
+    expect("work beside a busy partner", TOOK(sim_busy(1000000)), 1500);
+    while (partner->state != THREAD_DONE) sim_sleep(partner, 0);
+    expect("work alone", TOOK(sim_busy(1000000)), 1000);
+    M.pair_percent = 100;
 }
 
 static void scan(void) {
@@ -203,6 +193,7 @@ static void run_all(void *argument) {
     run_case(waking);
     run_case(sharing_a_cpu);
     run_case(attribution);
+    run_case(sharing_a_core);
 }
 
 int main(void) {
