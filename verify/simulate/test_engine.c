@@ -22,7 +22,7 @@ static unsigned failures;
 
 static word *line(size_t i) { return &lines[8 * i]; }
 static uint64_t now(void) { return cpu_now->clock_ps / 1000; }
-static void until(uint64_t when) { sim_busy((when - now()) * 1000); }
+static void until(uint64_t when) { sim_busy(when > now() ? (when - now()) * 1000 : 0); }
 
 static void expect(const char *what, uint64_t found, uint64_t wanted) {
     if (found == wanted) return;
