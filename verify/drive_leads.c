@@ -34,7 +34,7 @@ static void hold(uint32_t i, uint64_t number) {
     continuation->record = world.record[i];
     continuation->id = world.id[i];
     continuation->cells->meta = number;
-    EXPECT(continuation_add(&world.groups, world.record[FIRST], world.id[FIRST], continuation));
+    EXPECT(continuation_add(&world.groups, world.record[FIRST], continuation));
     EXPECT(first_serves(i));
 }
 static void hold_two(void) {

@@ -69,12 +69,10 @@ static int continuation_count(struct weft_worker *seat, weft_group *group, struc
     for (;;) {
         int error;
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        struct lane *lane = task_enter(seat, group, &error);
-        if (lane == NULL) return error;
         uint32_t sequence;
-        continuation->id = lane->group_id;
-        continuation->record = lane->record;
-        if (!task_count(seat, lane, &sequence)) continue;
+        continuation->record = task_open(seat, group, &continuation->id, &error);
+        if (continuation->record == NULL) return error;
+        if (!task_count(seat, continuation->record, continuation->id, &sequence)) continue;
         continuation->cells->meta |= meta_make(continuation->record->item.index, 0, CELL_INLINE, sequence);
         return WEFT_OK;
     }
@@ -83,7 +81,7 @@ static int continuation_count(struct weft_worker *seat, weft_group *group, struc
 /* Inside a wait on the group `id`: WEFT_OK when the task will start and that wait be ended. */
 static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct continuation *continuation) {
     weft_pool *pool = seat->pool;
-    if (!continuation_add(&pool->groups, record, id, continuation)) {
+    if (!continuation_add(&pool->groups, record, continuation)) {
         task_undo(seat, continuation->record);
         return WEFT_EDEADLK;
     }

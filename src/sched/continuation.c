@@ -13,6 +13,10 @@
  * any of the list's tasks was added. Who takes the list has ended its waits only after, so until then the record serves no
  * other group.
  *
+ * Groups form a graph: from each to those whose tasks it holds, and whose tasks sleep in waits for it. Each search in it,
+ * for a circle or for what a group serves, goes from both ends (struct search). What was found about serving is noted in the
+ * records, so that a wait at the end of a long chain of groups does not go through the chain for each task in it.
+ *
  * Circles. A group finishes only after those that hold tasks of it, and after those that a task of it waits for. Who adds
  * a continuation, or is about to sleep in a wait inside a task, looks under the same lock whether that closes a circle, and
  * is refused: so of several the last. A wait with a deadline ends by itself and does not count. A run of a graph cannot
@@ -24,74 +28,121 @@
  */
 #include "sched/continuation.h"
 
-/* A search from group to group, under the lock. A circle would have it go round: each record is looked at once for each
- * walk. */
+/* ---- searching ---------------------------------------------------------------------------------------------------- */
+
+/* A search from group to group, under the lock: does one group lead to another, which can finish only after it? It goes from
+ * both sides in turn, by one step each, and ends when they meet or when one side has nowhere to go: so what is new on either
+ * side is added in a few steps, however much hangs on the other. Each record is met once. */
+struct side {
+    struct record *open; /* to be gone on from, linked by walk_next */
+    struct record *at;   /* whose continuations, and sleeping waits, come next */
+    const struct continuation *continuation;
+    const struct continuation_wait *wait;
+    uint64_t mark; /* `walk` of records that it has met */
+};
 struct search {
-    struct groups *groups;
-    struct record *open; /* to be looked at, linked by walk_next */
-    uint64_t to;
+    struct side ahead, back;
+    bool meets;
+    uint64_t steps;
+    struct record *meeting, *before; /* where both came to, the one that came later from `before` */
 };
 
-static struct search search_begin(struct groups *groups, uint64_t to) {
-    groups->walks++;
-    return (struct search){groups, NULL, to};
+static struct search search_begin(struct groups *groups) {
+    groups->walks += 2;
+    return (struct search){.ahead = {.mark = groups->walks}, .back = {.mark = groups->walks + 1}};
 }
 
-/* The search comes to the group. true: it is the one looked for. */
-static bool search_meets(struct search *search, uint64_t id, struct record *record) {
-    if (id == search->to) return true;
-    if (id == 0 || record->walk == search->groups->walks) return false;
-    record->walk = search->groups->walks;
-    record->walk_id = id;
-    record->walk_next = search->open;
-    search->open = record;
-    return false;
-}
-/* The same for a group that may have ended. */
-static bool search_meets_id(struct search *search, uint64_t id) {
-    struct record *record = record_at(search->groups, id_index(id));
-    return record != NULL && (load_rlx(&record->id) & ~ID_MARKS) == id && search_meets(search, id, record);
-}
-static bool search_meets_frames(struct search *search, const struct frame *frame) {
-    for (; frame != NULL; frame = frame->above)
-        if (search_meets(search, frame->id, frame->record)) return true;
-    return false;
-}
-static bool search_meets_continuation(struct search *search, const struct record *record) {
-    for (const struct continuation *continuation = load_rlx(&record->continuation); continuation != NULL;
-         continuation = continuation->next)
-        if (search_meets(search, continuation->id, continuation->record)) return true;
-    return false;
-}
-
-static const struct record *search_next(struct search *search) {
-    const struct record *record = search->open;
-    if (record != NULL) search->open = record->walk_next;
-    return record;
-}
-
-/* Goes on to the groups that can finish only after those met so far: for the tasks that these hold, and for the frames
- * around the sleeping waits for these. */
-static bool search_leads(struct search *search) {
-    for (const struct record *record; (record = search_next(search)) != NULL;) {
-        if (search_meets_continuation(search, record)) return true;
-        for (const struct continuation_wait *wait = record->sleepers; wait != NULL; wait = wait->next)
-            if (search_meets_frames(search, wait->frame)) return true;
+/* One side comes to the record from `from` (NULL: it begins there, or goes up from a group to that above it). */
+static void search_comes(struct search *search, struct side *side, struct record *record, struct record *from) {
+    uint64_t other = side == &search->ahead ? search->back.mark : search->ahead.mark;
+    search->steps++;
+    if (record == NULL || record->walk == side->mark || search->meets) return;
+    if (record->walk == other) {
+        search->meets = true;
+        search->meeting = record;
+        search->before = from;
+        return;
     }
-    return false;
+    record->walk = side->mark;
+    record->walk_from = from;
+    record->walk_next = side->open;
+    side->open = record;
+}
+static void search_comes_to_frames(struct search *search, const struct frame *frame) {
+    for (; frame != NULL; frame = frame->above) search_comes(search, &search->ahead, frame->record, NULL);
 }
 
-static bool frames_lead(struct groups *groups, const struct frame *frame, uint64_t to) {
-    struct search search = search_begin(groups, to);
-    return search_meets_frames(&search, frame) || search_leads(&search);
+/* The next record to go on from. false: there is none. */
+static bool side_goes_on(struct side *side) {
+    side->at = side->open;
+    if (side->at != NULL) side->open = side->at->walk_next;
+    return side->at != NULL;
+}
+
+/* One step to a group that can finish only after those met so far: for a task that one of these holds, or for the frames
+ * around a sleeping wait for it. false: there is none. */
+static bool search_ahead(struct search *search) {
+    struct side *side = &search->ahead;
+    if (side->continuation != NULL) {
+        search_comes(search, side, side->continuation->record, side->at);
+        side->continuation = side->continuation->next;
+    } else if (side->wait != NULL) {
+        search_comes_to_frames(search, side->wait->frame);
+        side->wait = side->wait->next;
+    } else {
+        if (!side_goes_on(side)) return false;
+        side->continuation = load_rlx(&side->at->continuation);
+        side->wait = side->at->sleepers;
+    }
+    return true;
+}
+
+/* One step back, to a group that holds a task of one met so far. false: there is none. */
+static bool search_back(struct search *search) {
+    struct side *side = &search->back;
+    if (side->continuation == NULL) {
+        if (!side_goes_on(side)) return false;
+        side->continuation = load_rlx(&side->at->continuation_in);
+    } else {
+        search_comes(search, side, side->continuation->after, side->at);
+        side->continuation = load_rlx(&side->continuation->in_next);
+    }
+    return true;
+}
+
+/* From what either side has met so far. */
+static bool search_leads(struct groups *groups, struct search *search) {
+    bool is_blind = false; /* behind it may be more groups, of the sleeping waits in its tasks */
+    while (!search->meets) {
+        if (!is_blind && !search_back(search)) break;
+        is_blind |= search->back.at != NULL && load_rlx(&search->back.at->slept_in) != 0;
+        if (!search->meets && !search_ahead(search)) break;
+    }
+    groups->steps += search->steps;
+    return search->meets;
+}
+
+static bool frames_lead(struct groups *groups, const struct frame *frame, struct record *to) {
+    struct search search = search_begin(groups);
+    search_comes(&search, &search.back, to, NULL);
+    search_comes_to_frames(&search, frame);
+    return search_leads(groups, &search);
+}
+
+/* ---- sleeping waits ----------------------------------------------------------------------------------------------- */
+
+static void frames_sleep(const struct frame *frame, uint32_t more) {
+    for (; frame != NULL; frame = frame->above)
+        if (frame->record != NULL) store_rlx(&frame->record->slept_in, load_rlx(&frame->record->slept_in) + more);
 }
 
 bool continuation_wait_begin(struct groups *groups, struct continuation_wait *wait) {
     os_lock(&groups->lock);
-    bool is_circle = frames_lead(groups, wait->frame, wait->id);
+    bool is_circle = frames_lead(groups, wait->frame, wait->record);
     if (!is_circle || wait->insists) {
         wait->next = wait->record->sleepers;
         wait->record->sleepers = wait;
+        frames_sleep(wait->frame, 1);
     }
     if (is_circle && wait->insists) store_rlx(&groups->circles, load_rlx(&groups->circles) + 1);
     wait->circles = load_rlx(&groups->circles);
@@ -104,16 +155,25 @@ void continuation_wait_end(struct groups *groups, struct continuation_wait *wait
     struct continuation_wait **link = &wait->record->sleepers;
     while (*link != wait) link = &(*link)->next;
     *link = wait->next;
+    frames_sleep(wait->frame, UINT32_MAX);
     os_unlock(&groups->lock);
 }
 
+/* Does the group wait for nothing but its own tasks? */
+static bool waits_for_none(const struct record *record) {
+    return load_rlx(&record->continuation_in) == NULL && load_rlx(&record->slept_in) == 0;
+}
+
 bool continuation_leads(struct groups *groups, const struct frame *frame, uint64_t to) {
-    if (load_rlx(&groups->continuation.made) == 0) return false;
+    struct record *record = record_at(groups, id_index(to));
+    if (frame == NULL || load_rlx(&groups->continuation.made) == 0 || record == NULL || waits_for_none(record)) return false;
     os_lock(&groups->lock);
-    bool result = frames_lead(groups, frame, to);
+    bool result = (load_rlx(&record->id) & ~ID_MARKS) == to && frames_lead(groups, frame, record);
     os_unlock(&groups->lock);
     return result;
 }
+
+/* ---- what a group serves ------------------------------------------------------------------------------------------ */
 
 /* How a group lies to another, by the groups above it alone. */
 enum relation {
@@ -129,32 +189,100 @@ static enum relation relation(const struct groups *groups, uint64_t id, uint64_t
     for (; id != goal; id = group_parent(groups, id)) {
         const struct record *record = id == 0 ? NULL : record_at(groups, id_index(id));
         if (record == NULL) return RELATION_NONE;
+        if (holds && load_rlx(&record->serves) == goal) return RELATION_BELOW;
         if (holds && load_rlx(&record->continuation) != NULL) return RELATION_CONTINUATION;
         if (!holds && record_depth(record) <= depth) return RELATION_NONE;
     }
     return RELATION_BELOW;
 }
 
+/* As many as stand on the way from group to group serve the goal as long as they hold tasks. From where the search went up
+ * to a group above, that is not sure: it may end first. */
+static void search_notes(const struct search *search, uint64_t goal) {
+    struct record *ways[] = {search->meeting, search->before};
+    for (uint32_t i = 0; i < 2; i++)
+        for (struct record *record = ways[i]; record != NULL; record = record->walk_from) store_rlx(&record->serves, goal);
+}
+
+/* The record of a group on the way to the goal, its id, and that of the group above it. */
+static void search_comes_up(struct groups *groups, struct search *search, uint64_t id) {
+    struct record *record = id == 0 ? NULL : record_at(groups, id_index(id));
+    if (record != NULL && (load_rlx(&record->id) & ~ID_MARKS) == id) search_comes(search, &search->ahead, record, NULL);
+}
+
+/* One step to a group for whose tasks one met so far holds some, or to that above. false: there is none. */
+static bool search_up(struct groups *groups, struct search *search) {
+    struct side *side = &search->ahead;
+    if (side->continuation != NULL) {
+        search_comes(search, side, side->continuation->record, side->at);
+        side->continuation = side->continuation->next;
+        return true;
+    }
+    if (!side_goes_on(side)) return false;
+    side->continuation = load_rlx(&side->at->continuation);
+    search_comes_up(groups, search, group_parent(groups, load_rlx(&side->at->id) & ~ID_MARKS));
+    return true;
+}
+
+static bool serves_by_holding(struct groups *groups, uint64_t id, struct record *to, uint64_t goal) {
+    struct search search = search_begin(groups);
+    bool is_blind = false; /* groups below may hold tasks, too */
+    search_comes(&search, &search.back, to, NULL);
+    search_comes_up(groups, &search, id);
+    while (!search.meets) {
+        if (!is_blind && !search_back(&search)) break;
+        is_blind |= search.back.at != NULL && load_rlx(&search.back.at->above) != 0;
+        if (!search.meets && !search_up(groups, &search)) break;
+    }
+    groups->steps += search.steps;
+    if (search.meets) search_notes(&search, goal);
+    return search.meets;
+}
+
 bool group_serves(struct groups *groups, uint64_t id, uint64_t goal) {
+    struct record *to = record_at(groups, id_index(goal));
+    if (to == NULL || group_is_alone(to)) return id == goal;
     enum relation is = relation(groups, id, goal);
     if (is != RELATION_CONTINUATION) return is == RELATION_BELOW;
+    struct record *record = record_at(groups, id_index(id));
     os_lock(&groups->lock);
-    struct search search = search_begin(groups, goal);
-    bool serves = search_meets_id(&search, id);
-    for (const struct record *record; !serves && (record = search_next(&search)) != NULL;)
-        serves =
-            search_meets_continuation(&search, record) || search_meets_id(&search, group_parent(groups, record->walk_id));
+    bool is_known = load_rlx(&record->serves_not[0]) == goal && load_rlx(&record->serves_not[1]) == groups->holds;
+    bool serves = !is_known && serves_by_holding(groups, id, to, goal);
+    if (!serves && (load_rlx(&record->id) & ~ID_MARKS) == id) {
+        store_rlx(&record->serves_not[0], goal);
+        store_rlx(&record->serves_not[1], groups->holds);
+    }
     os_unlock(&groups->lock);
     return serves;
 }
 
-bool continuation_add(struct groups *groups, struct record *record, uint64_t id, struct continuation *continuation) {
+/* ---- holding ------------------------------------------------------------------------------------------------------ */
+
+static void continuation_link_in(struct continuation *continuation) {
+    struct continuation *next = load_rlx(&continuation->record->continuation_in);
+    store_rlx(&continuation->in_next, next);
+    continuation->in_link = &continuation->record->continuation_in;
+    if (next != NULL) next->in_link = &continuation->in_next;
+    store_rlx(&continuation->record->continuation_in, continuation);
+}
+static void continuation_unlink_in(struct continuation *continuation) {
+    struct continuation *next = load_rlx(&continuation->in_next);
+    store_rlx(continuation->in_link, next);
+    if (next != NULL) next->in_link = continuation->in_link;
+}
+
+bool continuation_add(struct groups *groups, struct record *record, struct continuation *continuation) {
     os_lock(&groups->lock);
-    struct search search = search_begin(groups, id);
-    bool is_circle = search_meets(&search, continuation->id, continuation->record) || search_leads(&search);
+    struct search search = search_begin(groups);
+    search_comes(&search, &search.back, record, NULL);
+    search_comes(&search, &search.ahead, continuation->record, NULL);
+    bool is_circle = search_leads(groups, &search);
     if (!is_circle) {
+        groups->holds++;
+        continuation->after = record;
         continuation->next = load_rlx(&record->continuation);
         store_rlx(&record->continuation, continuation);
+        continuation_link_in(continuation);
     }
     os_unlock(&groups->lock);
     return !is_circle;
@@ -167,11 +295,13 @@ struct continuation *continuation_take(struct groups *groups, struct record *rec
         struct continuation *continuation = load_rlx(&record->continuation);
         while (continuation != NULL) {
             struct continuation *next = continuation->next;
+            continuation_unlink_in(continuation);
             continuation->next = oldest;
             oldest = continuation;
             continuation = next;
         }
         store_rlx(&record->continuation, NULL);
+        store_rlx(&record->serves, 0);
     }
     os_unlock(&groups->lock);
     return oldest;

@@ -15,6 +15,9 @@ struct continuation {
     struct continuation *next; /* held before this one; after continuation_take: after this one */
     struct record *record;     /* of the group it counts in, and that group's id */
     uint64_t id;
+    struct record *after;      /* of the group that holds it; it and the next two: continuation.c's */
+    continuation_link in_next; /* another that counts in the same group, added before; and who points to this one */
+    continuation_link *in_link;
     void (*start)(struct weft_worker *seat,
                   struct continuation *continuation);  /* the task may run now; ends with continuation_put */
     ALIGNED(16) struct cell cells[CONTINUATION_CELLS]; /* the task as it will lie in a lane */
@@ -26,10 +29,10 @@ INLINE void continuation_put(struct groups *groups, struct continuation *continu
     pile_put(&groups->continuation, continuation);
 }
 
-/* Inside a wait (record_enter) on the group `id`, which lasts until somebody has taken the task: it starts when the group
- * has finished. false: that group cannot finish before the task's own has. A fence must follow, then a look whether the
- * group has finished already. */
-bool continuation_add(struct groups *groups, struct record *record, uint64_t id, struct continuation *continuation);
+/* Inside a wait (record_enter) on the group that the record serves, which lasts until somebody has taken the task: it starts
+ * when the group has finished. false: that group cannot finish before the task's own has. A fence must follow, then a look
+ * whether the group has finished already. */
+bool continuation_add(struct groups *groups, struct record *record, struct continuation *continuation);
 
 /* What the record holds, in the order it was added, when its group has finished. Any thread that sees the counts change.
  * The taker starts each task and leaves the wait once for each. */
@@ -53,6 +56,10 @@ void continuation_wait_end(struct groups *groups, struct continuation_wait *wait
 /* Can the group `to` finish only after a group of these frames has? */
 bool continuation_leads(struct groups *groups, const struct frame *frame, uint64_t to);
 
+/* Does no other group serve the one that the record serves? Whoever publishes a task of one that does has said so before. */
+INLINE bool group_is_alone(const struct record *record) {
+    return load_rlx(&record->above) == 0 && load_rlx(&record->continuation_in) == NULL;
+}
 /* May a wait for the group `goal` run tasks of the group `id`: is that below it, or does it, or a group above it, hold tasks
  * of a group that is, and so on? Harmless for any id. */
 bool group_serves(struct groups *groups, uint64_t id, uint64_t goal);

@@ -4,7 +4,16 @@
  * claims, then at the other sources of work (source.h). What goes before all this, and after, is priority.c's.
  *
  * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all
- * around. */
+ * around.
+ *
+ * A wait that helps looks at all lanes, too, unless no other group serves its own (group_is_alone) and none of that one's
+ * tasks came from a seat without a counter: then the record's counters name the lanes. Each of these three is told before
+ * the task is published. So of who publishes and who is about to sleep, which both fence in between, one sees the other
+ * (wait.c).
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   I1  find_help_record: load lane      acquire  T30  a lane is looked at before it is made
+ */
 #include "sched/find.h"
 
 #include "sched/priority.h"
@@ -121,7 +130,9 @@ static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
     return find_in_seats(seat, seat->index, priority_is_urgent, find);
 }
 
-/* In the lane it took from last, or, when that has had its turn, in all from the next one on. */
+/* In the lane it took from last and those after it, for who submits to many groups at once leaves many lanes with a task or
+ * two: from the first on, each look would pass all that were emptied before. When that lane has had its turn, from the next
+ * one on. */
 static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
     if (seat->taken != NULL && seat->claims_left-- > 0) {
@@ -132,6 +143,8 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
         find->tasks =
             lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
         if (find->tasks > 0) return true;
+        const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
+        if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), priority_is_prompt, find)) return true;
     } else if (seat->taken != NULL) {
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
         seat->claims_left = CLAIMS_PER_LANE;
@@ -178,6 +191,18 @@ bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filt
                    struct piece *piece) {
     seat->help_from = claim_source_of(seat, seat);
     return !lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0;
+}
+
+bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
+                      struct piece *piece) {
+    uint32_t own = load_rlx(&record->counters) - 1; /* seats with a counter of their own */
+    for (uint32_t i = 0; i < own; i++) {
+        struct lane *lane = load_acq(I1, &record->counter[i].lane);
+        if (lane == NULL || lane_is_empty(lane) || lane_claim(lane, 1, filter, context, piece) == 0) continue;
+        seat->help_from = claim_source_of(seat, worker_seat(seat->pool, i));
+        return true;
+    }
+    return false;
 }
 
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {

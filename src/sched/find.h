@@ -27,6 +27,9 @@ void find_pause(const weft_pool *pool, uint32_t *turn);
 /* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
  * worker_run_help. */
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
+/* The same from the lanes bound to the group that the record serves, of seats with counters of their own. */
+bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
+                      struct piece *piece);
 /* The same from that lane of the seat's own alone. */
 bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
                    struct piece *piece);

@@ -121,8 +121,8 @@ bool record_is_late(struct record *record) {
 }
 
 /* The record of the group `id`; NULL when that has ended. */
-static const struct record *record_serving(const struct groups *groups, uint64_t id) {
-    const struct record *record = record_at(groups, id_index(id));
+static struct record *record_serving(const struct groups *groups, uint64_t id) {
+    struct record *record = record_at(groups, id_index(id));
     return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
 }
 
@@ -137,6 +137,14 @@ static uint64_t generation_next(const struct record *record) {
     return add_rlx(&id_blocks[record->item.index % ID_COUNTERS], 1) << ID_BLOCK_SHIFT;
 }
 
+/* The record serves a group below that one. */
+static void record_go_below(const struct groups *groups, struct record *record, uint64_t parent) {
+    struct record *upper = parent == 0 ? NULL : record_serving(groups, parent);
+    store_rel(G27, &record->parent, parent);
+    store_rlx(&record->depth, parent == 0 ? 1 : record_depth(upper) + 1);
+    if (upper != NULL && load_rlx(&upper->above) == 0) store_rlx(&upper->above, 1);
+}
+
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
     struct record *record = pile_get(&groups->records);
     if (record == NULL) return NULL;
@@ -144,8 +152,10 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
     store_rlx(&record->counters, groups->counters);
     store_rlx(&record->last_id, id);
-    store_rel(G27, &record->parent, parent);
-    store_rlx(&record->depth, parent == 0 ? 1 : record_depth(record_serving(groups, parent)) + 1);
+    record_go_below(groups, record, parent);
+    store_rlx(&record->above, 0);
+    store_rlx(&record->serves, 0);
+    store_rlx(&record->serves_not[0], 0);
     store_rlx(&record->flags, flags);
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);

@@ -13,6 +13,8 @@ struct continuation_wait;
 struct lane;
 struct loop;
 
+typedef ATOMIC(struct continuation *) continuation_link;
+
 #define RECORDS_MAX (1u << 20)
 
 /* An id: generation (41 bits) | record index (20 bits) | three marks. A user's weft_group never holds a mark; 0 is no group.
@@ -35,9 +37,9 @@ INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) 
 struct group_counter {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
-    ATOMIC(uint64_t) id;    /* the group that `first` is of; not of a shared counter, so the next */
-    ATOMIC(uint64_t) first; /* `submitted` before that group's first submission here */
-    struct lane *lane;      /* the seat's own: which it last bound to a group of this record; not of a shared counter */
+    ATOMIC(uint64_t) id;        /* the group that `first` is of; not of a shared counter, so the next */
+    ATOMIC(uint64_t) first;     /* `submitted` before that group's first submission here */
+    ATOMIC(struct lane *) lane; /* the seat's own: which it last bound to a group of this record; not of a shared counter */
 };
 
 #define NOT_CANCELLED UINT32_MAX
@@ -49,26 +51,30 @@ struct group_counter {
 
 struct record {
     struct pile_item item;
-    ATOMIC(uint32_t) counters;     /* how many */
-    ATOMIC(uint32_t) flags;        /* the weft_group's, and RECORD_RUN */
-    ATOMIC(uint64_t) id;           /* of the group it serves, with marks; 0: free */
-    ATOMIC(uint64_t) last_id;      /* of the group it served last */
-    ATOMIC(uint64_t) parent;       /* id of the group above, or 0 */
-    ATOMIC(uint32_t) cancel_after; /* tasks with a greater sequence number do not run */
-    ATOMIC(uint32_t) waiting;      /* threads in a wait for it; too many for a moment is harmless | WAITS_ENDED */
-    ATOMIC(uint64_t) failed;       /* sequence number | code of the failed task submitted first; NOT_FAILED */
-    ATOMIC(uint32_t) foreign;      /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
-    ATOMIC(uint32_t) depth;        /* of the group, in the groups above it; 1: none is */
-    ATOMIC(struct continuation *)
-    continuation;                  /* tasks that start when it has finished, newest first; changed under groups->lock */
-    ATOMIC(uint64_t) urgent;       /* the group that goes first; nonzero: counted in groups->urgent */
-    ATOMIC(uint64_t) deadline_ns;  /* when the group is to have finished; nonzero: counted in groups->due */
-    ATOMIC(uint64_t) late;         /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
-    ATOMIC(uint64_t) shared_first; /* `submitted` of the shared counter when the group began */
-    /* continuation.c's, under groups->lock */
+    ATOMIC(uint32_t) counters;      /* how many */
+    ATOMIC(uint32_t) flags;         /* the weft_group's, and RECORD_RUN */
+    ATOMIC(uint64_t) id;            /* of the group it serves, with marks; 0: free */
+    ATOMIC(uint64_t) last_id;       /* of the group it served last */
+    ATOMIC(uint64_t) parent;        /* id of the group above, or 0 */
+    ATOMIC(uint32_t) cancel_after;  /* tasks with a greater sequence number do not run */
+    ATOMIC(uint32_t) waiting;       /* threads in a wait for it; too many for a moment is harmless | WAITS_ENDED */
+    ATOMIC(uint64_t) failed;        /* sequence number | code of the failed task submitted first; NOT_FAILED */
+    ATOMIC(uint32_t) foreign;       /* who, outside its own tasks, submitted to it: seat + 1, none, or many */
+    ATOMIC(uint32_t) depth;         /* of the group, in the groups above it; 1: none is */
+    continuation_link continuation; /* tasks that start when it has finished, newest first; changed under groups->lock */
+    ATOMIC(uint64_t) urgent;        /* the group that goes first; nonzero: counted in groups->urgent */
+    ATOMIC(uint64_t) deadline_ns;   /* when the group is to have finished; nonzero: counted in groups->due */
+    ATOMIC(uint64_t) late;          /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
+    ATOMIC(uint64_t) shared_first;  /* `submitted` of the shared counter when the group began */
+    /* continuation.c's, changed under groups->lock */
+    continuation_link continuation_in;  /* continuations that count in the group, the last added first */
+    ATOMIC(uint32_t) slept_in;          /* waits that sleep inside its tasks, once for each frame of it */
+    ATOMIC(uint32_t) above;             /* groups were opened below it; by who opens one */
     struct continuation_wait *sleepers; /* waits for the group that sleep inside tasks */
-    uint64_t walk, walk_id;
-    struct record *walk_next;
+    uint64_t walk;
+    struct record *walk_next, *walk_from;
+    ATOMIC(uint64_t) serves;        /* a group that waits for what it holds, as last found; or 0 */
+    ATOMIC(uint64_t) serves_not[2]; /* one that does not, and groups->holds when that was found */
     ALIGNED(CACHE_LINE) struct group_counter counter[];
 };
 
@@ -94,6 +100,8 @@ struct groups {
     ATOMIC(uint32_t) due; /* records with deadlines */
     os_mutex lock;        /* what groups hold, and who waits for them */
     uint64_t walks;
+    uint64_t holds;           /* tasks held so far */
+    uint64_t steps;           /* of all searches so far; for tests */
     ATOMIC(uint32_t) circles; /* closed by waits that insist; changed under the lock */
 };
 
@@ -115,6 +123,11 @@ INLINE struct group_counter *counter_of(struct record *record, uint32_t seat) {
 
 /* Depth of the group that the record serves; 0: of none. */
 INLINE uint32_t record_depth(const struct record *record) { return record == NULL ? 0 : load_rlx(&record->depth); }
+
+/* Has no seat that shares a counter submitted to the group? */
+INLINE bool record_is_apart(const struct record *record) {
+    return load_rlx(&record->counter[load_rlx(&record->counters) - 1].submitted) == load_rlx(&record->shared_first);
+}
 
 /* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this counter.
  * */

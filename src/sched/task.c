@@ -30,6 +30,7 @@
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
  *   T11 task_bind: CAS id                 release  T16 another thread uses the record before it is open; split: two records
  *   T16 task_bind: load id                acquire  T11 see T11
+ *   T30 lane_for: store lane              release  I1 a lane is looked at before it is made
  *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
  *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for
  *   ever, or not at all
@@ -69,7 +70,7 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
 static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane;
     if (!counter_is_shared(record, seat->index)) {
-        lane = counter_of(record, seat->index)->lane;
+        lane = load_rlx(&counter_of(record, seat->index)->lane);
         return lane != NULL && lane->group_id == id ? lane : NULL;
     }
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
@@ -89,7 +90,7 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
     bool is_shared = counter_is_shared(record, seat->index);
-    if (!is_shared) counter_of(record, seat->index)->lane = lane;
+    if (!is_shared) store_rel(T30, &counter_of(record, seat->index)->lane, lane);
     bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
     return lane;
@@ -125,9 +126,9 @@ uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
     }
 }
 
-struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {
+struct record *task_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error) {
     for (;;) {
-        uint64_t id = task_bind(seat, group, error);
+        uint64_t id = *of = task_bind(seat, group, error);
         if (id == 0) return NULL;
         struct record *record = record_at(&seat->pool->groups, id_index(id));
         *error = WEFT_EINVAL;
@@ -135,12 +136,19 @@ struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error)
         uint64_t now = task_is_inside(seat, id) ? load_rlx(&record->id) : record_note_foreign(record, id, seat->index);
         *error = WEFT_ECANCELED;
         if (now == (id | ID_CANCELLED)) return NULL;
-        *error = WEFT_ENOMEM;
-        if (now == id) return lane_for(seat, id, record);
+        if (now == id) return record;
         *error = WEFT_EINVAL;
         if (group_is_astray(&seat->pool->groups, record, id_of(group), id)) return NULL;
         os_yield(); /* a waiter is ending the group; its id is about to go */
     }
+}
+
+struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error) {
+    uint64_t id;
+    struct record *record = task_open(seat, group, &id, error);
+    if (record == NULL) return NULL;
+    *error = WEFT_ENOMEM;
+    return lane_for(seat, id, record);
 }
 
 /* ---- submit ------------------------------------------------------------------------------------------------------- */
@@ -208,12 +216,11 @@ struct job {
     struct heap_payload heap;
 };
 
-bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence) {
-    struct record *record = lane->record;
-    uint64_t id = lane->group_id;
-    uint64_t before = counter_submit(lane->counter, counter_is_shared(record, seat->index), 1);
+bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence) {
+    uint64_t first = counter_first(record, seat->index, id);
+    uint64_t before = counter_submit(counter_of(record, seat->index), counter_is_shared(record, seat->index), 1);
     os_fence_light(T2);
-    *sequence = (uint32_t)(before - lane->first) & META_SEQUENCE_MAX;
+    *sequence = (uint32_t)(before - first) & META_SEQUENCE_MAX;
     if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
     task_undo(seat, record);
     return false;
@@ -233,7 +240,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
 static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
     const struct record *record = lane->record;
     uint32_t sequence;
-    if (!task_count(seat, lane, &sequence)) return false;
+    if (!task_count(seat, lane->record, lane->group_id, &sequence)) return false;
     struct cell *cell = lane_cell(lane);
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
@@ -273,7 +280,7 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
         if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
         lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
-        if (task_count(seat, lane, &sequence)) break;
+        if (task_count(seat, lane->record, lane->group_id, &sequence)) break;
     }
     struct record *record = lane->record;
     struct frame frame;

@@ -17,10 +17,12 @@ struct heap_payload {
 bool task_is_inside(const struct weft_worker *seat, uint64_t id);
 /* The group's id, given one if it has none. 0: *error. */
 uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error);
-/* The seat's lane for the group, which it opens if need be. NULL: *error. */
+/* The group's record, and its id, opened if need be: it had not ended a moment ago. NULL: *error. */
+struct record *task_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error);
+/* The same, and the seat's lane for it. NULL: *error. */
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
-/* Counts a task in the lane's group, if that and the pool are open still. */
-bool task_count(struct weft_worker *seat, const struct lane *lane, uint32_t *sequence);
+/* Counts a task in the group `id`, if that and the pool are open still. By who has learnt the id by acquiring. */
+bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence);
 /* Takes the count back. */
 void task_undo(struct weft_worker *seat, struct record *record);
 /* Publishes a task of the open group `id` that has been counted. false: no memory; nothing happened. */

@@ -59,6 +59,15 @@ static bool wait_accepts(const void *context, uint32_t index) {
     return true;
 }
 
+/* Tasks to help with are of that group alone, and in lanes that its record knows. */
+static bool wait_is_plain(const struct wait *wait) {
+    return wait->help == WEFT_HELP_BELOW && group_is_alone(wait->record) && record_is_apart(wait->record);
+}
+static bool wait_find_any(const struct wait *wait, struct piece *piece) {
+    if (wait_is_plain(wait)) return find_help_record(wait->seat, wait->record, wait_accepts, wait, piece);
+    return find_help(wait->seat, wait_accepts, wait, piece);
+}
+
 /* The finished group's end: true when this wait has ended it. */
 static bool wait_close(struct wait *wait) {
     if (!record_close(wait->record, wait->id, wait->seat->index)) return false;
@@ -120,7 +129,7 @@ static void wait_sleep(struct wait *wait) {
     bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
     ends |= load_rlx(&pool->groups.circles) != wait->circles;
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
-        has_piece = helps && find_help(seat, wait_accepts, wait, &piece);
+        has_piece = helps && wait_find_any(wait, &piece);
         has_found = helps && !has_piece && wait_find(wait, true, &found);
         wait->slept = !has_piece && !has_found;
         if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
@@ -235,10 +244,10 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
 /* A task to help with: from the lane that this thread submitted to the group by, or from any. */
 static bool wait_find_task(struct wait *wait, struct piece *piece) {
     struct weft_worker *seat = wait->seat;
-    struct lane *lane = counter_of(wait->record, seat->index)->lane;
+    struct lane *lane = load_rlx(&counter_of(wait->record, seat->index)->lane);
     bool is_bound = !counter_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
     if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
-    return find_help(seat, wait_accepts, wait, piece);
+    return wait_find_any(wait, piece);
 }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
