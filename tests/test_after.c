@@ -519,72 +519,6 @@ static void test_crowd(void **state) {
 
 /* ---- pools of all kinds, and their ends --------------------------------------------------------------------------- */
 
-/* However much hangs on the groups, one more continuation looks at a few of them, and so does a wait at the far end for each
- * task that it may run. The groups are made in the order that leaves the longest way to go. */
-enum { MANY = 1000, STEPS_EACH = 8 };
-static uint64_t continuation_steps(weft_pool *pool) {
-    os_lock(&pool->groups.lock);
-    uint64_t steps = pool->groups.steps;
-    os_unlock(&pool->groups.lock);
-    return steps;
-}
-static void submit_counted(weft_pool *pool, weft_group *after, weft_group *group, atomic_uint *count) {
-    const weft_after groups = {after, group};
-    assert_int_equal(weft_submit_after(pool, groups, count_task, &count, sizeof count), WEFT_OK);
-}
-static void wait_all(weft_pool *pool, weft_group *groups, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
-}
-
-static void test_steps_last_first(void **state) {
-    (void)state;
-    weft_pool *pool = make_pool(1);
-    static weft_group groups[MANY];
-    weft_group continuation = WEFT_GROUP_INIT;
-    atomic_uint count = 0;
-    gate g;
-    memset(groups, 0, sizeof groups);
-    gate_occupy(&g, pool, &continuation);
-    submit_counted(pool, &continuation, &groups[MANY - 1], &count);
-    for (uint32_t i = MANY - 1; i > 0; i--) {
-        submit_counted(pool, &continuation, &groups[i - 1], &count);
-        submit_counted(pool, &groups[i - 1], &groups[i], &count);
-    }
-    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 2 * MANY);
-    gate_open(&g);
-    assert_int_equal(weft_group_wait(pool, &groups[MANY - 1]), WEFT_OK); /* helps with all the others */
-    assert_int_equal(atomic_load(&count), 2 * MANY - 1);
-    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 4 * MANY);
-    wait_all(pool, groups, MANY - 1);
-    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
-    end_pool(pool);
-}
-
-static void test_steps_fan(void **state) {
-    (void)state;
-    weft_pool *pool = make_pool(1);
-    static weft_group from[MANY], to[MANY];
-    weft_group continuation = WEFT_GROUP_INIT, middle = WEFT_GROUP_INIT;
-    atomic_uint count = 0;
-    gate g;
-    memset(from, 0, sizeof from);
-    memset(to, 0, sizeof to);
-    gate_occupy(&g, pool, &continuation);
-    submit_counted(pool, &continuation, &middle, &count);
-    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &middle, &to[i], &count);
-    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &continuation, &from[i], &count);
-    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &from[i], &middle, &count);
-    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 3 * MANY);
-    gate_open(&g);
-    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
-    wait_all(pool, from, MANY);
-    assert_int_equal(weft_group_wait(pool, &middle), WEFT_OK);
-    wait_all(pool, to, MANY);
-    assert_int_equal(atomic_load(&count), 3 * MANY + 1);
-    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 6 * MANY);
-    end_pool(pool);
-}
-
 static void test_bounded(void **state) {
     (void)state;
     for (uint32_t full = WEFT_FULL_BLOCK; full <= WEFT_FULL_ERROR; full++) {
@@ -714,8 +648,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_helps_cancelled),
         cmocka_unit_test(test_continuation_again),
         cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_steps_last_first),
-        cmocka_unit_test(test_steps_fan),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_pool_ends),
         cmocka_unit_test(test_pool_closed),

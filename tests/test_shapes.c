@@ -87,11 +87,143 @@ static void test_many_groups(void **state) {
     end_pool(pool);
 }
 
+/* Threads that came and went, in any order, leave no seat behind that later looks pass; nor do seats pile up. */
+struct comers {
+    weft_pool *pool;
+    pthread_barrier_t all;
+};
+static void *come_and_go(void *argument) {
+    struct comers *comers = argument;
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    for (uint32_t i = 0; i < 300; i++) REQUIRE(submit_count(comers->pool, &group, &count) == WEFT_OK); /* biased by then */
+    REQUIRE(weft_group_wait(comers->pool, &group) == WEFT_OK);
+    pthread_barrier_wait(&comers->all);
+    return NULL;
+}
+static void test_threads_gone(void **state) {
+    (void)state;
+    enum { THREADS = 40 };
+    struct comers comers = {.pool = make_pool(2)};
+    pthread_t threads[THREADS];
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    assert_int_equal(pthread_barrier_init(&comers.all, NULL, THREADS), 0);
+    assert_int_equal(submit_count(comers.pool, &group, &count), WEFT_OK);
+    assert_int_equal(weft_group_wait(comers.pool, &group), WEFT_OK);
+    uint32_t before = load_rlx(&comers.pool->seats_used);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, come_and_go, &comers) == 0);
+        for (int i = 0; i < THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+        assert_int_equal(load_rlx(&comers.pool->seats_used), before);
+        assert_int_equal(load_rlx(&comers.pool->seat_count), before + THREADS);
+    }
+    end_pool(comers.pool);
+}
+
+/* In a pool of many workers only the lines of threads that used a group are summed, its own for a thread from outside. */
+static int note_counters(void *payload, weft_worker *self) {
+    uint64_t *used = *(uint64_t **)payload;
+    weft_pool *pool = weft_worker_pool(self);
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    REQUIRE(submit_count(pool, &group, &count) == WEFT_OK);
+    const struct record *record = record_at(&pool->groups, id_index(group.id));
+    *used = load_rlx(&record->used);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+    return 0;
+}
+static void test_lines_used(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(100);
+    uint64_t used = 0, *at = &used;
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
+    assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
+    const struct record *record = record_at(&pool->groups, id_index(group.id));
+    const struct weft_worker *self = os_self_get()->worker;
+    assert_false(line_is_shared(record, self->line)); /* though it comes after 200 seats */
+    assert_ptr_not_equal(self->lane, &pool->blank);   /* and so goes the short way */
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &group, note_counters, &at, sizeof at), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_in_range(__builtin_popcountll(used), 1, 2); /* its submitter's; and that of who was faster */
+    end_pool(pool);
+}
+
+/* However much hangs on the groups, one more continuation looks at a few of them, and so does a wait at the far end for each
+ * task that it may run. The groups are made in the order that leaves the longest way to go. */
+enum { STEPS_EACH = 8 };
+static uint64_t continuation_steps(weft_pool *pool) {
+    os_lock(&pool->groups.lock);
+    uint64_t steps = pool->groups.steps;
+    os_unlock(&pool->groups.lock);
+    return steps;
+}
+static void submit_counted(weft_pool *pool, weft_group *after, weft_group *group, atomic_uint *count) {
+    const weft_after groups = {after, group};
+    assert_int_equal(weft_submit_after(pool, groups, count_task, &count, sizeof count), WEFT_OK);
+}
+static void wait_all(weft_pool *pool, weft_group *groups, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+}
+
+static void test_steps_last_first(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    static weft_group groups[MANY];
+    weft_group continuation = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    gate g;
+    memset(groups, 0, sizeof groups);
+    gate_occupy(&g, pool, &continuation);
+    submit_counted(pool, &continuation, &groups[MANY - 1], &count);
+    for (uint32_t i = MANY - 1; i > 0; i--) {
+        submit_counted(pool, &continuation, &groups[i - 1], &count);
+        submit_counted(pool, &groups[i - 1], &groups[i], &count);
+    }
+    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 2 * MANY);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &groups[MANY - 1]), WEFT_OK); /* helps with all the others */
+    assert_int_equal(atomic_load(&count), 2 * MANY - 1);
+    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 4 * MANY);
+    wait_all(pool, groups, MANY - 1);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
+    end_pool(pool);
+}
+
+static void test_steps_fan(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    static weft_group from[MANY], to[MANY];
+    weft_group continuation = WEFT_GROUP_INIT, middle = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    gate g;
+    memset(from, 0, sizeof from);
+    memset(to, 0, sizeof to);
+    gate_occupy(&g, pool, &continuation);
+    submit_counted(pool, &continuation, &middle, &count);
+    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &middle, &to[i], &count);
+    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &continuation, &from[i], &count);
+    for (uint32_t i = 0; i < MANY; i++) submit_counted(pool, &from[i], &middle, &count);
+    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 3 * MANY);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
+    wait_all(pool, from, MANY);
+    assert_int_equal(weft_group_wait(pool, &middle), WEFT_OK);
+    wait_all(pool, to, MANY);
+    assert_int_equal(atomic_load(&count), 3 * MANY + 1);
+    assert_in_range(continuation_steps(pool), MANY, STEPS_EACH * 6 * MANY);
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_of_another),
-        cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_groups_of_another), cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_threads_gone),      cmocka_unit_test(test_lines_used),
+        cmocka_unit_test(test_steps_last_first),  cmocka_unit_test(test_steps_fan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ static void setup_with(uint32_t flags) {
     world.before = load_rlx(&record->id);
     for (uint32_t seat = 0; seat < LINES + 1; seat++) {
         bool is_shared = counter_is_shared(record, seat);
+        counter_use(record, seat, world.before);
         counter_submit(counter_of(record, seat), is_shared, 3);
         counter_complete(counter_of(record, seat), is_shared, 3);
     }

@@ -55,6 +55,7 @@ static void wake_waiters(void) {
 static bool submit(uint64_t id, uint32_t seat, uint32_t task, uint32_t worker, bool nests) {
     struct record *record = record_at(&world.groups, id_index(id));
     bool shared = counter_is_shared(record, seat);
+    counter_use(record, seat, id);
     counter_submit(counter_of(record, seat), shared, 1);
     os_fence_light(drive_group_count);
     if ((load_rlx(&record->id) & ~ID_CANCELLED) != id) {
@@ -78,6 +79,7 @@ static void run_task(uint32_t task, uint32_t seat) {
     world.result[task] = task + 1;
     if (world.task[task].nests) submit(id, seat, task + 3, 1, false);
     struct record *record = record_at(&world.groups, id_index(id));
+    counter_use(record, seat, id);
     counter_complete(counter_of(record, seat), counter_is_shared(record, seat), 1);
     if (record_must_wake(record)) wake_waiters();
 }
@@ -116,6 +118,7 @@ static bool wait_inside(uint64_t id, uint32_t seat) {
     for (;;) {
         uint32_t seen = load_acq(drive_group_seen, &world.event);
         if (record_has_ended(world.record)) return false;
+        record_note_sleeper(world.record, seat);
         fence_sc(drive_group_sleep);
         if (!record_is_finished(world.record))
             os_wait(&world.event, seen, 0);

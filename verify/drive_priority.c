@@ -107,6 +107,7 @@ static void setup_slot_biased(void) {
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_at(&world.pool->groups, id_index(world.group.id));
     piece_done(&piece);
+    counter_use(record, 0, world.group.id);
     counter_complete(counter_of(record, 0), false, 1);
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     world.group.flags = WEFT_GROUP_BACKGROUND;
@@ -164,11 +165,12 @@ static void setup_holder(void) {
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_open(&world.pool->groups, 0, WEFT_GROUP_BACKGROUND);
     awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_GROUP_BACKGROUND};
-    counter_submit(counter_of(record, outside->index), false, 1); /* one that the driver itself completes */
+    counter_use(record, outside->counter, awaited.id);
+    counter_submit(counter_of(record, outside->counter), false, 1); /* one that the driver itself completes */
     const uint32_t payload = 1;
     EXPECT(weft_submit(world.pool, &world.group, waits, &payload, sizeof payload) == WEFT_OK);
     piece_done(&piece);
-    counter_complete(counter_of(record_at(&world.pool->groups, id_index(world.group.id)), outside->index), false, 1);
+    counter_complete(counter_of(record_at(&world.pool->groups, id_index(world.group.id)), outside->counter), false, 1);
 }
 static void publish_for_wait(void) {
     struct weft_worker *outside = seat(2);
@@ -176,7 +178,7 @@ static void publish_for_wait(void) {
     const uint32_t payload = 1;
     while (load_rlx(&world.pool->background_runs) == 0) os_pause();
     EXPECT(weft_submit(world.pool, &awaited, counts, &payload, sizeof payload) == WEFT_OK);
-    counter_complete(counter_of(record, outside->index), false, 1);
+    counter_complete(counter_of(record, outside->counter), false, 1);
     worker_settle(outside, record);
     wait_and_stop();
     EXPECT(world.ran == 2);

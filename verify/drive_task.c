@@ -36,8 +36,7 @@ static void make(uint32_t workers, uint32_t flags) {
     world.config.spares = 1;
     world.config.flags = flags;
     world.config.spin_ns = WEFT_SPIN_NONE;
-    world.config.clean = clean;
-    world.config.context = &world;
+    world.config.clean = clean, world.config.context = &world;
     world.pool = pool_make(&world.config);
     EXPECT(world.pool != NULL);
     for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
@@ -143,7 +142,7 @@ static void bind_and_count(void) {
     uint64_t id = task_bind(load_rlx(&world.pool->seats[1]), &world.group, &error);
     struct record *record = record_at(&world.pool->groups, id_index(id));
     if (record_note_foreign(record, id, 1) != id) return;
-    counter_submit(counter_of(record, 1), false, 1);
+    counter_use(record, 1, id), counter_submit(counter_of(record, 1), false, 1);
     os_fence_light(T2);
     world.is_counted = load_rlx(&record->id) == id;
 }
@@ -300,7 +299,7 @@ static void setup_finished(void) {
     world.ending = record_at(&world.pool->groups, id_index(world.group.id));
 }
 static void complete(struct weft_worker *seat) {
-    counter_complete(counter_of(world.ending, seat->index), counter_is_shared(world.ending, seat->index), 1);
+    counter_complete(counter_of(world.ending, seat->counter), counter_is_shared(world.ending, seat->counter), 1);
     worker_settle(seat, world.ending);
 }
 static void wait_idly(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
@@ -322,10 +321,10 @@ static void count_wait_read(void) {
     uint64_t id = load_acq(drive_task_id, id_of(&world.group));
     uint32_t counted = id != 0 && record_note_foreign(world.ending, id, seat->index) == id ? 1 : 2;
     if (counted == 1) {
-        counter_submit(counter_of(world.ending, seat->index), counter_is_shared(world.ending, seat->index), 1);
+        counter_use(world.ending, seat->counter, id);
+        counter_submit(counter_of(world.ending, seat->counter), counter_is_shared(world.ending, seat->counter), 1);
         os_fence_light(drive_task_count);
-        if (load_rlx(&world.ending->id) != id) counted = 2;
-        if (counted == 2) complete(seat);
+        if (load_rlx(&world.ending->id) != id) counted = 2, complete(seat);
     }
     store_rlx(&world.seen, counted);
     wait_idly();
@@ -338,8 +337,8 @@ static void complete_when_ending(void) {
     while (load_rlx(&world.seen) == 0) os_pause();
     if (load_rlx(&world.seen) == 2) return;
     for (int i = 0; i < 20 && !record_is_closing(world.ending); i++) explore_step();
-    plain_write(&world.result, sizeof world.result);
-    world.result = 1;
+    plain_write(&world.result, sizeof world.result), world.result = 1;
+    counter_use(world.ending, seat->counter, load_acq(drive_task_id, id_of(&world.group)));
     complete(seat);
 }
 EXPLORE_DRIVER(task_end_seen, .about = "a task is counted and run while another ends its group", .setup = setup_finished,
@@ -438,12 +437,13 @@ static void setup_claim_waits(void) {
     store_rlx(&world.pool->tiny, 1);
     struct record *record = record_open(&world.pool->groups, 0, 0);
     world.other.id = load_rlx(&record->id);
-    counter_submit(counter_of(record, outside()->index), false, 1); /* a task that this driver itself completes */
+    uint32_t counter = outside()->counter; /* for a task that this driver itself completes */
+    counter_use(record, counter, world.other.id), counter_submit(counter_of(record, counter), false, 1);
 }
 static void complete_and_stop(void) {
     await_second();
     struct record *record = record_at(&world.pool->groups, id_index(world.other.id));
-    counter_complete(counter_of(record, outside()->index), false, 1);
+    counter_complete(counter_of(record, outside()->counter), false, 1);
     worker_settle(outside(), record);
     wait_and_stop();
 }

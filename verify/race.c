@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    LINES_MAX = 32768,
+    COUNTERS_MAX = 32768,
     BLOCKS_MAX = 1024,
     FILL_MAX = 64 * 1024,
     FREED_BYTE = 0xdb,
@@ -62,7 +62,7 @@ static struct {
 } P;
 
 void race_init(void) {
-    P.lines = calloc(LINES_MAX, sizeof *P.lines);
+    P.lines = calloc(COUNTERS_MAX, sizeof *P.lines);
     P.heap = mmap(HEAP_ADDRESS, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     P.splits = calloc(SPLITS_MAX, sizeof *P.splits);
     if (P.lines == NULL || P.splits == NULL || P.heap == MAP_FAILED) {
@@ -116,11 +116,11 @@ static struct block *block_of(uintptr_t address) {
 
 struct line *race_line(uintptr_t address) {
     uintptr_t key = address / CACHE_LINE;
-    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % LINES_MAX;
-    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % LINES_MAX;
+    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % COUNTERS_MAX;
+    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % COUNTERS_MAX;
     struct line *l = &P.lines[h];
     if (l->generation == P.generation) return l;
-    if (++P.line_count > LINES_MAX / 2) explore_fail("too much memory used: shorten the driver");
+    if (++P.line_count > COUNTERS_MAX / 2) explore_fail("too much memory used: shorten the driver");
     memset(l, 0, sizeof *l);
     l->key = key;
     l->generation = P.generation;

@@ -134,7 +134,7 @@ static weft_fork_slot *fork_oldest(const struct weft_worker *seat, weft_fork_slo
 }
 
 void fork_wake_joins(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = fork_seat(pool, i);
         if (seat == NULL || !load_rlx(&forks_of(seat)->sleeps)) continue;
@@ -225,7 +225,7 @@ static void chunk_ask(struct fork_chunk *chunk) {
 static void fork_ask(const struct weft_worker *seat) { chunk_ask(fork_current(seat, NULL)); }
 
 void forks_ask(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = fork_seat(pool, i);
         if (seat != NULL) chunk_ask(fork_current(seat, filter));
@@ -234,7 +234,7 @@ void forks_ask(const weft_pool *pool, const struct fork_filter *filter) {
 
 /* Has no seat gone on to a chunk where it is not asked? */
 static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     bool is_asked = true;
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = fork_seat(pool, i);
@@ -245,7 +245,7 @@ static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *fil
 }
 
 static bool forks_are_under_way(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = fork_seat(pool, i);
         if (seat != NULL && fork_current(seat, NULL) != NULL) return true;
@@ -257,7 +257,7 @@ static bool forks_are_under_way(const weft_pool *pool) {
  * fences that order nothing: unless every such chunk has its head for a limit, where each fork makes a full fence and looks
  * who sleeps, this waits until what those forks stored is visible. */
 static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     bool is_reached = true;
     for (uint32_t i = 0; i < count && !os_fence_is_asymmetric(); i++) {
         const struct weft_worker *seat = fork_seat(pool, i);
@@ -281,7 +281,7 @@ void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
 }
 
 bool forks_are_open(const weft_pool *pool, bool force) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = fork_seat(pool, i);
         if (seat == NULL) continue;
@@ -465,7 +465,7 @@ bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *f
     const weft_pool *pool = seat->pool;
     if (patterns_of(seat)->batch.owner == NULL && !forks_are_open(pool, force)) return false;
     struct fork_hunt hunt = {.seat = seat, .chunk = region_chunk(seat), .filter = filter};
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 1; i < count && hunt.chunk != NULL; i++) {
         struct weft_worker *other = fork_seat(pool, worker_victim(seat, i, count));
         if (other != NULL && fork_get(&hunt, other, force, call)) return true;
@@ -506,7 +506,8 @@ static void fork_done(const struct fork_call *call, struct weft_worker *owner) {
 void fork_detach(struct weft_worker *seat) {
     struct fork_call *call = forks_of(seat)->running;
     const struct frame *frame = seat->frame;
-    counter_submit(counter_of(frame->record, seat->index), counter_is_shared(frame->record, seat->index), 1);
+    counter_use(frame->record, seat->counter, frame->id);
+    counter_submit(counter_of(frame->record, seat->counter), counter_is_shared(frame->record, seat->counter), 1);
     call->is_detached = true;
     fork_done(call, chunk_of(call->slot)->seat);
 }

@@ -263,7 +263,7 @@ static bool loop_has_more(const struct loop *loop, uint64_t entry) {
 }
 
 bool loops_are_open(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = loop_seat(pool, i);
         if (seat == NULL) continue;
@@ -304,7 +304,7 @@ static uint32_t loop_enter(struct loop *loop, uint64_t entry, bool leaves) {
 
 uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found) {
     const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 1; i < count; i++) {
         const struct weft_worker *other = loop_seat(pool, worker_victim(seat, i, count));
         if (other == NULL) continue;

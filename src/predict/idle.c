@@ -78,7 +78,7 @@ struct polling {
 };
 
 static void survey(const weft_pool *pool, struct polling *polling) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     uint64_t heads = 0;
     polling->backlog = 0;
     polling->is_stuck = false;

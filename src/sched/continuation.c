@@ -28,6 +28,8 @@
  */
 #include "sched/continuation.h"
 
+#include <string.h>
+
 /* ---- searching ---------------------------------------------------------------------------------------------------- */
 
 /* A search from group to group, under the lock: does one group lead to another, which can finish only after it? It goes from
@@ -187,7 +189,7 @@ static enum relation relation(const struct groups *groups, uint64_t id, uint64_t
     bool holds = load_rlx(&groups->continuation.made) != 0; /* ever */
     uint32_t depth = record_depth(record_at(groups, id_index(goal)));
     for (; id != goal; id = group_parent(groups, id)) {
-        const struct record *record = id == 0 ? NULL : record_at(groups, id_index(id));
+        const struct record *record = id == 0 ? NULL : record_serving(groups, id);
         if (record == NULL) return RELATION_NONE;
         if (holds && load_rlx(&record->serves) == goal) return RELATION_BELOW;
         if (holds && load_rlx(&record->continuation) != NULL) return RELATION_CONTINUATION;
@@ -206,8 +208,7 @@ static void search_notes(const struct search *search, uint64_t goal) {
 
 /* The record of a group on the way to the goal, its id, and that of the group above it. */
 static void search_comes_up(struct groups *groups, struct search *search, uint64_t id) {
-    struct record *record = id == 0 ? NULL : record_at(groups, id_index(id));
-    if (record != NULL && (load_rlx(&record->id) & ~ID_MARKS) == id) search_comes(search, &search->ahead, record, NULL);
+    search_comes(search, &search->ahead, id == 0 ? NULL : record_serving(groups, id), NULL);
 }
 
 /* One step to a group for whose tasks one met so far holds some, or to that above. false: there is none. */
@@ -244,14 +245,12 @@ bool group_serves(struct groups *groups, uint64_t id, uint64_t goal) {
     if (to == NULL || group_is_alone(to)) return id == goal;
     enum relation is = relation(groups, id, goal);
     if (is != RELATION_CONTINUATION) return is == RELATION_BELOW;
-    struct record *record = record_at(groups, id_index(id));
     os_lock(&groups->lock);
-    bool is_known = load_rlx(&record->serves_not[0]) == goal && load_rlx(&record->serves_not[1]) == groups->holds;
+    struct record *record = record_serving(groups, id);
+    const uint64_t question[] = {id, goal, groups->holds};
+    bool is_known = record == NULL || memcmp(record->serves_not, question, sizeof question) == 0;
     bool serves = !is_known && serves_by_holding(groups, id, to, goal);
-    if (!serves && (load_rlx(&record->id) & ~ID_MARKS) == id) {
-        store_rlx(&record->serves_not[0], goal);
-        store_rlx(&record->serves_not[1], groups->holds);
-    }
+    if (!serves && record != NULL) memcpy(record->serves_not, question, sizeof question);
     os_unlock(&groups->lock);
     return serves;
 }

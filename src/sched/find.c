@@ -65,7 +65,7 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
 }
 
 static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
-    uint32_t count = load_rlx(&seat->pool->seat_count);
+    uint32_t count = load_rlx(&seat->pool->seats_used);
     for (uint32_t i = 1; i < count; i++) {
         struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
@@ -80,7 +80,7 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
 
 /* At all seats, from that one on; from its own: the near ones first. */
 static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
-    uint32_t count = load_rlx(&seat->pool->seat_count);
+    uint32_t count = load_rlx(&seat->pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = first == seat->index ? worker_victim(seat, i, count) : (first + i) % count;
         const struct weft_worker *owner = worker_seat(seat->pool, index);
@@ -93,7 +93,7 @@ static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter 
 static struct lane *due_first(const weft_pool *pool, const struct weft_worker **owner, uint32_t *record) {
     struct lane *first = NULL;
     uint64_t earliest = UINT64_MAX;
-    uint32_t seats = load_rlx(&pool->seat_count);
+    uint32_t seats = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < seats; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
         for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
@@ -176,7 +176,7 @@ bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
 
 bool find_sees(const weft_pool *pool, bool claims) {
     bool offers = load_rlx(&pool->offers) > 0;
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *owner = worker_seat(pool, i);
         if (owner == NULL) continue;
@@ -195,18 +195,17 @@ bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filt
 
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
                       struct piece *piece) {
-    uint32_t own = load_rlx(&record->counters) - 1; /* seats with a counter of their own */
-    for (uint32_t i = 0; i < own; i++) {
-        struct lane *lane = load_acq(I1, &record->counter[i].lane);
+    for (uint64_t left = load_rlx(&record->used); left != 0; left &= left - 1) {
+        struct lane *lane = load_acq(I1, &record->counter[__builtin_ctzll(left)].lane);
         if (lane == NULL || lane_is_empty(lane) || lane_claim(lane, 1, filter, context, piece) == 0) continue;
-        seat->help_from = claim_source_of(seat, worker_seat(seat->pool, i));
+        seat->help_from = claim_source_of(seat, worker_seat(seat->pool, lane->seat));
         return true;
     }
     return false;
 }
 
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
-    uint32_t count = load_rlx(&seat->pool->seat_count);
+    uint32_t count = load_rlx(&seat->pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *owner = worker_seat(seat->pool, worker_victim(seat, i, count));
         if (owner == NULL) continue;

@@ -5,9 +5,17 @@
  * submissions after; equal means that at the moment between, every submitted task had run: a task's own submissions are
  * counted before its completion.
  *
- * Waiting: the waiter counts itself in `waiting`, says on its seat what it waits for, fences, sums again, then
- * sleeps (wait.c). A thread that completes stores its count (G1), fences (G4), reads `waiting`, and if somebody waits
- * sums for itself. Of two that complete at once, at least one sees the other's count, and the waiter is woken.
+ * Only counters that the group uses are summed. A thread notes its counter in `used` before it counts there for the group
+ * first, and before that what the counter stood at: submitted less completed, its balance, which a submission that is taken
+ * back leaves as it is. A completion in a counter that is used comes after the submission of that task, so its counter is in
+ * `used` for whoever has seen the completion: `used` is read again after the completions. The balance of the shared counter
+ * cannot be read while late ones may submit to it and take that back: who closes the group has it from sums that are equal,
+ * and the next group begins with it.
+ *
+ * Waiting: the waiter counts itself in `waiting`. Before it sleeps it notes its seat in `sleeper`, says there what it waits
+ * for, fences and sums again (wait.c). A thread that completes stores its count (G1), fences (G4), reads `sleeper` and what
+ * the group holds, and if there is either sums for itself. Of two that complete at once, at least one sees the other's
+ * count, and the waiter is woken.
  *
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
@@ -60,6 +68,9 @@
  *   G17 record_serving: load id          acquire  G13 the parent is of the group before
  *   G27 record_open: store parent        release  G28 who reads the parent of the record's next group takes it for that of
  *                                                     the group before, and a wait runs a stranger's task
+ *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
+ *   G30 sums_are_equal: load used        acquire  G29 see G29
+ *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two that sleep one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
  */
 #include "sched/continuation.h"
@@ -120,8 +131,7 @@ bool record_is_late(struct record *record) {
     return true;
 }
 
-/* The record of the group `id`; NULL when that has ended. */
-static struct record *record_serving(const struct groups *groups, uint64_t id) {
+struct record *record_serving(const struct groups *groups, uint64_t id) {
     struct record *record = record_at(groups, id_index(id));
     return record != NULL && (load_acq(G17, &record->id) & ~ID_MARKS) == id ? record : NULL;
 }
@@ -155,12 +165,15 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     record_go_below(groups, record, parent);
     store_rlx(&record->above, 0);
     store_rlx(&record->serves, 0);
-    store_rlx(&record->serves_not[0], 0);
     store_rlx(&record->flags, flags);
     store_rlx(&record->cancel_after, NOT_CANCELLED);
     store_rlx(&record->failed, NOT_FAILED);
     store_rlx(&record->foreign, FOREIGN_NONE);
-    store_rlx(&record->shared_first, load_rlx(&record->counter[groups->counters - 1].submitted));
+    struct group_counter *shared = &record->counter[groups->counters - 1];
+    store_rlx(&record->shared_first, load_rlx(&shared->submitted));
+    store_rlx(&shared->balance, load_rlx(&record->shared_next));
+    store_rlx(&record->used, 0);
+    store_rlx(&record->sleeper, 0);
     if ((flags & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, 1);
     if ((flags & WEFT_GROUP_URGENT) != 0) record_boost(groups, record, id);
     store_rel(G13, &record->id, id);
@@ -169,14 +182,30 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
 
-uint64_t counter_first(struct record *record, uint32_t seat, uint64_t id) {
-    struct group_counter *counter = counter_of(record, seat);
-    if (counter_is_shared(record, seat)) return load_rlx(&record->shared_first);
-    if (load_rlx(&counter->id) != id) {
-        store_rlx(&counter->first, load_rlx(&counter->submitted));
-        store_rlx(&counter->id, id);
-    }
-    return load_rlx(&counter->first);
+static void line_begin_own(struct group_counter *counter, uint64_t id) {
+    uint64_t submitted = load_rlx(&counter->submitted);
+    store_rlx(&counter->balance, submitted - load_rlx(&counter->completed));
+    store_rlx(&counter->first, submitted);
+    store_rlx(&counter->id, id);
+}
+
+NOINLINE void counter_begin(struct record *record, uint32_t number, uint64_t id) {
+    bool is_shared = counter_is_shared(record, number);
+    uint64_t bit = UINT64_C(1) << (is_shared ? load_rlx(&record->counters) - 1 : number);
+    if (is_shared && (load_rlx(&record->used) & bit) != 0) return;
+    if (!is_shared) line_begin_own(&record->counter[number], id);
+    or_rel(G29, &record->used, bit);
+}
+
+void line_begin_first(struct record *record, uint32_t number, uint64_t id) {
+    if (counter_is_shared(record, number)) return;
+    line_begin_own(&record->counter[number], id);
+    store_rlx(&record->used, UINT64_C(1) << number);
+}
+
+uint64_t counter_first(struct record *record, uint32_t number, uint64_t id) {
+    counter_use(record, number, id);
+    return counter_is_shared(record, number) ? load_rlx(&record->shared_first) : load_rlx(&record->counter[number].first);
 }
 
 void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks) {
@@ -187,18 +216,49 @@ void counter_complete(struct group_counter *counter, bool is_shared, uint64_t ta
     store_rel(G1, &counter->completed, load_rlx(&counter->completed) + tasks);
 }
 
+INLINE uint32_t lowest_bit(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+
+/* Of the counters that the group uses. The last one is the shared one, if that is used. */
+struct sums {
+    uint64_t used, completed, submitted;
+    uint64_t last_balance; /* of the last one */
+};
+
+static bool sums_are_equal(const struct record *record, struct sums *sums) {
+    uint64_t last = 0;
+    do { /* a counter that comes in between may hold a submission whose completion is summed */
+        sums->completed = 0;
+        sums->used = load_acq(G30, &record->used);
+        for (uint64_t left = sums->used; left != 0; left &= left - 1) {
+            const struct group_counter *counter = &record->counter[lowest_bit(left)];
+            last = load_acq(G2, &counter->completed);
+            sums->completed += last + load_rlx(&counter->balance);
+        }
+    } while (load_rlx(&record->used) != sums->used);
+    sums->submitted = 0;
+    sums->last_balance = -last;
+    for (uint64_t left = sums->used; left != 0; left &= left - 1) {
+        uint64_t submitted = load_rlx(&record->counter[lowest_bit(left)].submitted);
+        sums->submitted += submitted;
+        if ((left & (left - 1)) == 0) sums->last_balance += submitted;
+    }
+    return sums->completed == sums->submitted;
+}
+
 bool record_is_finished(const struct record *record) {
-    uint64_t completed = 0;
-    uint64_t submitted = 0;
-    uint32_t counters = load_rlx(&record->counters);
-    for (uint32_t i = 0; i < counters; i++) completed += load_acq(G2, &record->counter[i].completed);
-    for (uint32_t i = 0; i < counters; i++) submitted += load_rlx(&record->counter[i].submitted);
-    return completed == submitted;
+    struct sums sums;
+    return sums_are_equal(record, &sums);
+}
+
+void record_note_sleeper(struct record *record, uint32_t seat) {
+    uint32_t noted = load_rlx(&record->sleeper);
+    while (noted != seat + 1 && noted != SLEEPERS_MANY)
+        if (cas_rlx(G31, &record->sleeper, &noted, noted == 0 ? seat + 1 : SLEEPERS_MANY)) break;
 }
 
 bool record_must_wake(const struct record *record) {
     fence_sc(G4);
-    return load_rlx(&record->waiting) > 0 && record_is_finished(record);
+    return (load_rlx(&record->sleeper) != 0 || load_rlx(&record->continuation) != NULL) && record_is_finished(record);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
@@ -251,11 +311,17 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     } while (!cas_rlx(G7, &record->id, &open, open | ID_CLOSING));
     fence_sc(G11);
     uint32_t noted = load_rlx(&record->foreign);
-    if (noted == FOREIGN_NONE || noted == seat + 1) return true;
-    os_fence_heavy(G8);
-    if (recheck(G15, record_is_finished(record), true)) return true;
-    and_rlx(&record->id, ~ID_CLOSING); /* it may have been cancelled meanwhile */
-    return false;
+    bool has_strangers = noted != FOREIGN_NONE && noted != seat + 1;
+    uint64_t shared = UINT64_C(1) << (load_rlx(&record->counters) - 1);
+    if (!has_strangers && (load_rlx(&record->used) & shared) == 0) return true;
+    if (has_strangers) os_fence_heavy(G8);
+    struct sums sums;
+    if (!recheck(G15, sums_are_equal(record, &sums), true)) {
+        and_rlx(&record->id, ~ID_CLOSING); /* it may have been cancelled meanwhile */
+        return false;
+    }
+    if ((sums.used & shared) != 0) store_rlx(&record->shared_next, sums.last_balance);
+    return true;
 }
 
 void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED); }

@@ -37,9 +37,10 @@ INLINE uint32_t id_index(uint64_t id) { return (uint32_t)(id >> ID_INDEX_SHIFT) 
 struct group_counter {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
-    ATOMIC(uint64_t) id;        /* the group that `first` is of; not of a shared counter, so the next */
+    ATOMIC(uint64_t) balance;   /* submitted less completed before the group that uses the counter now */
+    ATOMIC(uint64_t) id;        /* that group; not of a shared counter, so the next two */
     ATOMIC(uint64_t) first;     /* `submitted` before that group's first submission here */
-    ATOMIC(struct lane *) lane; /* the seat's own: which it last bound to a group of this record; not of a shared counter */
+    ATOMIC(struct lane *) lane; /* the seat's own: which it last bound to a group of this record */
 };
 
 #define NOT_CANCELLED UINT32_MAX
@@ -47,6 +48,8 @@ struct group_counter {
 #define FOREIGN_NONE 0u
 #define FOREIGN_MANY UINT32_MAX
 #define LATE_DROPPED UINT64_MAX
+#define SLEEPERS_MANY UINT32_MAX
+#define COUNTERS_MAX 64u                   /* of a record: bits of `used` */
 #define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
 
 struct record {
@@ -66,6 +69,9 @@ struct record {
     ATOMIC(uint64_t) deadline_ns;   /* when the group is to have finished; nonzero: counted in groups->due */
     ATOMIC(uint64_t) late;          /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
     ATOMIC(uint64_t) shared_first;  /* `submitted` of the shared counter when the group began */
+    ATOMIC(uint64_t) shared_next;   /* the shared counter's balance for the next group; by who closes this one */
+    ATOMIC(uint64_t) used;          /* a bit for each counter that the group uses: only these are summed */
+    ATOMIC(uint32_t) sleeper;       /* the seat + 1 that has slept in a wait for it; 0: none; SLEEPERS_MANY */
     /* continuation.c's, changed under groups->lock */
     continuation_link continuation_in;  /* continuations that count in the group, the last added first */
     ATOMIC(uint32_t) slept_in;          /* waits that sleep inside its tasks, once for each frame of it */
@@ -73,8 +79,8 @@ struct record {
     struct continuation_wait *sleepers; /* waits for the group that sleep inside tasks */
     uint64_t walk;
     struct record *walk_next, *walk_from;
-    ATOMIC(uint64_t) serves;        /* a group that waits for what it holds, as last found; or 0 */
-    ATOMIC(uint64_t) serves_not[2]; /* one that does not, and groups->holds when that was found */
+    ATOMIC(uint64_t) serves; /* a group that waits for what it holds, as last found; or 0 */
+    uint64_t serves_not[3];  /* its group, one that this does not, and groups->holds when that was found */
     ALIGNED(CACHE_LINE) struct group_counter counter[];
 };
 
@@ -115,10 +121,12 @@ INLINE void record_mark_run(struct record *record) { store_rlx(&record->flags, l
 struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
-/* The counter of a seat: its own, or the last, which all further seats share. */
-INLINE bool counter_is_shared(const struct record *record, uint32_t seat) { return seat + 1 >= load_rlx(&record->counters); }
-INLINE struct group_counter *counter_of(struct record *record, uint32_t seat) {
-    return &record->counter[counter_is_shared(record, seat) ? load_rlx(&record->counters) - 1 : seat];
+/* The counter of a seat, by its number (seat->counter): its own, or the last, which all further seats share. */
+INLINE bool counter_is_shared(const struct record *record, uint32_t number) {
+    return number + 1 >= load_rlx(&record->counters);
+}
+INLINE struct group_counter *counter_of(struct record *record, uint32_t number) {
+    return &record->counter[counter_is_shared(record, number) ? load_rlx(&record->counters) - 1 : number];
 }
 
 /* Depth of the group that the record serves; 0: of none. */
@@ -137,16 +145,26 @@ INLINE uint64_t counter_submit(struct group_counter *counter, bool is_shared, ui
     store_rlx(&counter->submitted, before + tasks);
     return before;
 }
-/* Where the numbers of the group's tasks begin that the seat counts in its counter. By who has learnt the id by acquiring.
- * */
-uint64_t counter_first(struct record *record, uint32_t seat, uint64_t id);
+/* Before the first count of a thread for the group in that counter. By who has learnt the id by acquiring. */
+void counter_begin(struct record *record, uint32_t number, uint64_t id);
+INLINE void counter_use(struct record *record, uint32_t number, uint64_t id) {
+    if (UNLIKELY(load_rlx(&counter_of(record, number)->id) != id)) counter_begin(record, number, id);
+}
+/* The same by who has opened the group, before anybody else knows of it. */
+void line_begin_first(struct record *record, uint32_t number, uint64_t id);
+/* Where the numbers of the group's tasks begin that the seat counts in its counter; counter_use is in it. */
+uint64_t counter_first(struct record *record, uint32_t number, uint64_t id);
 /* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
 void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks);
 
 /* Has every task counted so far run? true: what they wrote is visible. */
 bool record_is_finished(const struct record *record);
 
-/* After counter_complete: is somebody waiting whom the caller must wake, for the record is finished? */
+/* A wait of that seat is about to sleep; a full fence follows. */
+void record_note_sleeper(struct record *record, uint32_t seat);
+
+/* After counter_complete: does somebody sleep whom the caller must wake, or a continuation wait, for the record is finished?
+ * */
 bool record_must_wake(const struct record *record);
 
 /* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
@@ -154,6 +172,8 @@ void record_fail(struct record *record, uint32_t sequence, int code);
 /* The code kept, or 0. */
 int record_error(const struct record *record);
 
+/* The record of the group `id`, and what it said as that was opened is visible; NULL when that has ended. */
+struct record *record_serving(const struct groups *groups, uint64_t id);
 /* The group above `id`, or 0. Harmless for any id. */
 uint64_t group_parent(const struct groups *groups, uint64_t id);
 

@@ -89,6 +89,7 @@ struct lane {
     uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
     struct lane *newer;     /* the seat's next newer one, or NULL */
     uint32_t number;        /* how many are older */
+    uint32_t seat;          /* whose it is; written before it is published */
     struct lane *next_idle; /* in the seat's list of idle lanes */
     struct lane *next_long; /* in its list of long ones */
     bool is_long;           /* it is in that */

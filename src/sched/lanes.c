@@ -69,6 +69,7 @@ static struct lane *lane_make(struct weft_worker *seat) {
     seat->lane_unmade = NULL;
     plain_write(&lane->segments, sizeof lane->segments);
     lane->number = load_rlx(&seat->lanes_made);
+    lane->seat = seat->index;
     store_rlx(&seat->lanes_made, lane->number + 1);
     store_rlx(&lane->next, newest);
     if (newest != NULL) newest->newer = lane;

@@ -98,7 +98,7 @@ bool priority_holds_slow(const weft_pool *pool, const struct lane *lane) {
 }
 
 void priority_wake_helpers_slow(weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = worker_seat(pool, i);
         if (seat == NULL) continue;
@@ -112,7 +112,7 @@ void priority_wake_helpers_slow(weft_pool *pool) {
 
 /* Is a background task waiting to start? */
 static bool has_waiting(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = worker_seat(pool, i);
         if (seat == NULL) continue;

@@ -70,29 +70,65 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     plain_write(&seat->pool, sizeof seat->pool);
     seat->pool = pool;
     seat->index = index;
+    uint32_t own = index < pool->counters_given ? index : COUNTERS_MAX; /* of a worker */
+    seat->counter = index < pool->workers_max ? own : pool->counters_given++;
     seat->lane = &pool->blank;
     seat->searcher_ticks = load_rlx(&pool->spin_ticks);
     store_rel(P1, &pool->seats[index], seat);
     if (index >= load_rlx(&pool->seat_count)) store_rlx(&pool->seat_count, index + 1);
+    if (index >= load_rlx(&pool->seats_used)) store_rlx(&pool->seats_used, index + 1);
     return seat;
+}
+
+static uint32_t seats_outside(const weft_pool *pool) { return pool->workers_max + pool->config.spares; }
+
+/* Would nobody miss it who looks for work, for sleepers or for biased seats? */
+static bool seat_is_idle(const struct weft_worker *seat) {
+    if (load_rlx(&seat->taken_by) || load_rlx(&seat->biased)) return false;
+    const struct lane *lane = load_rlx(&seat->lanes);
+    while (lane != NULL && lane_is_empty(lane)) lane = load_rlx(&lane->next);
+    return lane == NULL;
+}
+
+/* The last seats are passed over while they are idle. Who takes one again says so before its first task, and fences after
+ * that, as with a seat just made. Under the lock. */
+static void seats_trim(weft_pool *pool) {
+    uint32_t used = load_rlx(&pool->seats_used);
+    while (used > seats_outside(pool) && seat_is_idle(load_rlx(&pool->seats[used - 1]))) used--;
+    store_rlx(&pool->seats_used, used);
 }
 
 /* A seat for a thread from outside: one that was left, or a new one. */
 static struct weft_worker *seat_take(weft_pool *pool, int *error) {
-    uint32_t first = pool->workers_max + pool->config.spares;
     os_lock(&pool->lock);
     struct weft_worker *seat = NULL;
-    uint32_t index = first;
-    for (; index < SEATS_MAX && seat == NULL; index++) {
+    uint32_t index = (uint32_t)max_u64(pool->seats_taken, seats_outside(pool));
+    for (; index < SEATS_MAX; index++) {
         seat = load_rlx(&pool->seats[index]);
-        if (seat == NULL) break;
-        if (load_rlx(&seat->taken_by)) seat = NULL;
+        if (seat == NULL || !load_rlx(&seat->taken_by)) break;
     }
-    if (seat == NULL && index < SEATS_MAX) seat = seat_make(pool, index);
-    if (seat != NULL) store_rlx(&seat->taken_by, 1);
+    bool is_full = index >= SEATS_MAX;
+    if (is_full) seat = NULL;
+    if (seat == NULL && !is_full) seat = seat_make(pool, index);
+    if (seat != NULL) {
+        store_rlx(&seat->taken_by, 1);
+        pool->seats_taken = index + 1;
+        if (index >= load_rlx(&pool->seats_used)) store_rlx(&pool->seats_used, index + 1);
+    }
     os_unlock(&pool->lock);
-    *error = index < SEATS_MAX ? WEFT_ENOMEM : WEFT_EAGAIN;
+    *error = is_full ? WEFT_EAGAIN : WEFT_ENOMEM;
     return seat;
+}
+
+static void seat_leave(weft_pool *pool, struct weft_worker *seat) {
+    if (load_rlx(&seat->biased)) worker_unbias(pool); /* else it could not be passed over */
+    os_lock(&pool->lock);
+    seat->lane = &pool->blank;
+    lanes_hide(seat);
+    store_rlx(&seat->taken_by, 0);
+    pool->seats_taken = (uint32_t)min_u64(pool->seats_taken, seat->index);
+    seats_trim(pool);
+    os_unlock(&pool->lock);
 }
 
 /* Whether the thread is in a task, a call or a loop's body still. */
@@ -102,11 +138,7 @@ static bool seats_leave(const os_self *self) {
     for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
         if (!registry_has(seating->pool, seating->pool_id)) continue;
         is_inside |= seating->seat->frame != NULL;
-        os_lock(&seating->pool->lock);
-        seating->seat->lane = &seating->pool->blank;
-        lanes_hide(seating->seat);
-        store_rlx(&seating->seat->taken_by, 0);
-        os_unlock(&seating->pool->lock);
+        seat_leave(seating->pool, seating->seat);
     }
     os_unlock(&registry.lock);
     return is_inside;

@@ -49,7 +49,7 @@
 #define GROUP_FLAGS (WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND | WEFT_GROUP_DROP_LATE)
 
 void task_undo(struct weft_worker *seat, struct record *record) {
-    counter_complete(counter_of(record, seat->index), counter_is_shared(record, seat->index), 1);
+    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), 1);
     worker_settle(seat, record); /* somebody may have gone to sleep for this count */
 }
 
@@ -69,8 +69,8 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
 /* The lane that is bound to the group, or NULL. */
 static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane;
-    if (!counter_is_shared(record, seat->index)) {
-        lane = load_rlx(&counter_of(record, seat->index)->lane);
+    if (!counter_is_shared(record, seat->counter)) {
+        lane = load_rlx(&counter_of(record, seat->counter)->lane);
         return lane != NULL && lane->group_id == id ? lane : NULL;
     }
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
@@ -85,12 +85,12 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     if (lane == NULL) return NULL;
     lane->group_id = id;
     lane->record = record;
-    lane->counter = counter_of(record, seat->index);
-    lane->first = counter_first(record, seat->index, id);
+    lane->counter = counter_of(record, seat->counter);
+    lane->first = counter_first(record, seat->counter, id);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
-    bool is_shared = counter_is_shared(record, seat->index);
-    if (!is_shared) store_rel(T30, &counter_of(record, seat->index)->lane, lane);
+    bool is_shared = counter_is_shared(record, seat->counter);
+    if (!is_shared) store_rel(T30, &counter_of(record, seat->counter)->lane, lane);
     bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
     return lane;
@@ -121,6 +121,7 @@ uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
         *error = WEFT_ENOMEM;
         if (record == NULL) return 0;
         uint64_t fresh = load_rlx(&record->id);
+        line_begin_first(record, seat->counter, fresh);
         if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
         record_discard(&seat->pool->groups, record); /* another has opened one: to be acquired */
     }
@@ -217,8 +218,8 @@ struct job {
 };
 
 bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence) {
-    uint64_t first = counter_first(record, seat->index, id);
-    uint64_t before = counter_submit(counter_of(record, seat->index), counter_is_shared(record, seat->index), 1);
+    uint64_t first = counter_first(record, seat->counter, id);
+    uint64_t before = counter_submit(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), 1);
     os_fence_light(T2);
     *sequence = (uint32_t)(before - first) & META_SEQUENCE_MAX;
     if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
@@ -464,7 +465,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
         worker_leave_queue(pool);
         return false;
     }
-    uint64_t before = counter_submit(lane->counter, counter_is_shared(lane->record, seat->index), 1);
+    uint64_t before = counter_submit(lane->counter, counter_is_shared(lane->record, seat->counter), 1);
     struct cell *cell = lane_cell(lane);
     cell->fn = fn;
     cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);

@@ -74,7 +74,7 @@ static bool wait_close(struct wait *wait) {
     store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
     wait->has_ended = true;
-    worker_wake_waiters(wait->seat->pool, wait->id);
+    worker_wake_waiters(wait->seat->pool, wait->record, wait->id);
     return true;
 }
 
@@ -116,6 +116,7 @@ static void wait_sleep(struct wait *wait) {
     bool has_piece = false;
     bool has_found = false;
     uint32_t event = load_rlx(&seat->wait_event);
+    record_note_sleeper(wait->record, seat->index);
     store_rlx(&seat->wait_id, wait->id);
     if (helps) {
         store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
@@ -244,8 +245,8 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
 /* A task to help with: from the lane that this thread submitted to the group by, or from any. */
 static bool wait_find_task(struct wait *wait, struct piece *piece) {
     struct weft_worker *seat = wait->seat;
-    struct lane *lane = load_rlx(&counter_of(wait->record, seat->index)->lane);
-    bool is_bound = !counter_is_shared(wait->record, seat->index) && lane != NULL && lane->group_id == wait->id;
+    struct lane *lane = load_rlx(&counter_of(wait->record, seat->counter)->lane);
+    bool is_bound = !counter_is_shared(wait->record, seat->counter) && lane != NULL && lane->group_id == wait->id;
     if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
     return wait_find_any(wait, piece);
 }

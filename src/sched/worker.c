@@ -84,7 +84,7 @@ void worker_settle(struct weft_worker *seat, struct record *record) {
     weft_pool *pool = seat->pool;
     bool wakes = record_must_wake(record);
     uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
-    if (wakes && id != 0) worker_wake_waiters(pool, id);
+    if (wakes && id != 0) worker_wake_waiters(pool, record, id);
     if (wakes && load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
     if (LIKELY(!load_rlx(&pool->closed))) return;
     event_raise(&pool->drained);
@@ -96,6 +96,7 @@ static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     struct frame *frame = seat->frame;
     struct record *record = frame->record;
     uint64_t tasks = frame->unflushed;
+    uint64_t id = frame->id;
     frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
     frame->index = index;
     frame->id = index == 0 ? 0 : load_rlx(&frame->record->id) & ~ID_MARKS;
@@ -104,7 +105,8 @@ static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return;
     priority_before_count(seat->pool, record);
-    counter_complete(counter_of(record, seat->index), counter_is_shared(record, seat->index), tasks);
+    counter_use(record, seat->counter, id);
+    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
     worker_settle(seat, record);
 }
 
@@ -242,7 +244,7 @@ void worker_wake(struct weft_worker *seat) {
 }
 
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL) continue;
@@ -255,7 +257,7 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
 }
 
 static void wake_waits(weft_pool *pool, bool stranded) {
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || (stranded && load_rlx(&waiter->wait_helps) != 0)) continue;
@@ -266,9 +268,11 @@ static void wake_waits(weft_pool *pool, bool stranded) {
 void worker_wake_stranded(weft_pool *pool) { wake_waits(pool, true); }
 void worker_wake_waits(weft_pool *pool) { wake_waits(pool, false); }
 
-void worker_wake_waiters(weft_pool *pool, uint64_t id) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
+void worker_wake_waiters(weft_pool *pool, const struct record *record, uint64_t id) {
+    uint32_t sleeper = load_rlx(&record->sleeper);
+    bool is_one = sleeper != SLEEPERS_MANY;
+    uint32_t count = is_one ? sleeper : load_rlx(&pool->seats_used);
+    for (uint32_t i = is_one && sleeper > 0 ? sleeper - 1 : 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL || load_rlx(&waiter->wait_id) != id) continue;
         event_raise(&waiter->wait_event);
@@ -314,7 +318,7 @@ void worker_notify_offer(struct weft_worker *seat) {
 void worker_unbias(weft_pool *pool) {
     if (load_rlx(&pool->biased) == 0) return;
     uint32_t cleared = 0;
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = worker_seat(pool, i);
         uint32_t was = 1;
@@ -371,7 +375,7 @@ static NOINLINE bool linger(struct weft_worker *seat) {
 
 static bool others_run(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seat_count);
+    uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
         if (other != NULL && other != seat && load_rlx(&other->running) != 0) return true;

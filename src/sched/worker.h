@@ -32,6 +32,7 @@ struct weft_worker {
     struct weft_forker forker; /* first: spans point to it. Its `slow`: patterns/chunk.c, with the first span */
     weft_pool *pool;           /* these two: seat_make; read by all */
     uint32_t index;
+    uint32_t counter;        /* the number of its counter in each group record */
     bool is_worker;          /* a worker or a spare, not a thread from outside; by who starts its thread */
     bool hands_over;         /* it submits a loop of its own: a full queue takes that, too */
     uint32_t claims_left;    /* until it looks at other lanes first */
@@ -143,7 +144,10 @@ struct weft_pool {
     weft_group group; /* the one for tasks submitted without a group */
 
     ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
-    ATOMIC(uint32_t) seat_count;         /* under the lock */
+    ATOMIC(uint32_t) seat_count;         /* made; this and the next three: under the lock */
+    ATOMIC(uint32_t) seats_used;         /* from here on all are left by their threads and empty: seat.c */
+    uint32_t seats_taken;                /* outside seats before this one are taken */
+    uint32_t counters_given;                /* counters of workers, then of other seats in the order of making */
     ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
     ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
     ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
@@ -251,7 +255,7 @@ void worker_wake_stranded(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait. */
 void worker_wake_waits(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait for that group. */
-void worker_wake_waiters(weft_pool *pool, uint64_t id);
+void worker_wake_waiters(weft_pool *pool, const struct record *record, uint64_t id);
 
 /* An event has come (worker.c): who sleeps on it looks again. */
 INLINE void event_raise(os_word *event) {
