@@ -11,6 +11,11 @@
 #include "help.h"
 
 #define JOBS 8
+#ifdef WEFT_VIEW_SHARED
+#define IS_SHARED 1
+#else
+#define IS_SHARED 0
+#endif
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------ */
 
@@ -21,7 +26,7 @@ static x264_threadpool_t *pool_of(int threads) {
     return pool;
 }
 
-/* A pool whose jobs share one worker: the affinity leaves one CPU while it is made. */
+/* On the process's pool, one whose jobs share one worker: the affinity leaves one CPU while it is made. */
 static x264_threadpool_t *pool_on_one_cpu(int threads) {
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
@@ -485,17 +490,22 @@ int main(void) {
         cmocka_unit_test(run_blocks_until_a_job_is_waited_for),
         cmocka_unit_test(wait_may_come_before_run),
         cmocka_unit_test(a_job_that_cannot_be_queued_fails),
-        cmocka_unit_test(jobs_start_in_order_whoever_runs_them),
-        cmocka_unit_test(a_wait_runs_its_job_when_it_is_next),
         cmocka_unit_test(a_wait_leaves_its_job_to_a_free_worker),
         cmocka_unit_test(a_wait_on_a_worker_runs_its_job),
-        cmocka_unit_test(a_wait_runs_no_other_job),
         cmocka_unit_test(blocking_jobs_never_hang),
         cmocka_unit_test(blocking_jobs_never_hang_with_one_worker),
-        cmocka_unit_test(delete_drops_what_has_not_started),
         cmocka_unit_test(delete_takes_finished_jobs_nobody_waited_for),
         cmocka_unit_test(the_stack_is_aligned_as_x264_assumes),
         cmocka_unit_test(the_stack_does_not_depend_on_the_default),
     };
-    return cmocka_run_group_tests_name("x264 adapter", tests, NULL, NULL);
+    /* Of a pool's own threads there are as many as jobs: these wait for no worker. */
+    const struct CMUnitTest queues[] = {
+        cmocka_unit_test(jobs_start_in_order_whoever_runs_them),
+        cmocka_unit_test(a_wait_runs_its_job_when_it_is_next),
+        cmocka_unit_test(a_wait_runs_no_other_job),
+        cmocka_unit_test(delete_drops_what_has_not_started),
+    };
+    int failed = cmocka_run_group_tests_name("x264 adapter", tests, NULL, NULL);
+    if (IS_SHARED) failed += cmocka_run_group_tests_name("x264 adapter, fewer workers than jobs", queues, NULL, NULL);
+    return failed;
 }

@@ -3,12 +3,12 @@
  * What x264 relies on, and how it is kept:
  *  - Jobs start in the order of x264_threadpool_run, whichever threads called it, because a job blocks on earlier ones. So a
  *    weft task is only a permit to run the oldest job that has not started; the order lives in the pool's own queue.
- *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough: a
- *    pool has no more than there are CPUs. They are its own; with -DWEFT_VIEW_SHARED main and lookahead pool are views of
- *    the process's pool (view.h): workers_open.
+ *    With that order a blocked job always has its predecessors running or finished, and any number of workers is enough.
+ *    A pool has as many of its own as it asks for: workers_open. With -DWEFT_VIEW_SHARED main and lookahead pool are views
+ *    of the process's pool (view.h).
  *  - Run never runs the job itself. Wait does when the job waited for is the next to start, but only where a pool has more
- *    jobs than threads and CPUs to run them: else a worker is about to take it, and the caller has other work soon, which
- *    would have to wait for a whole frame. On one of weft's workers wait always does.
+ *    jobs than threads to run them: else a worker is about to take it, and the caller has other work soon, which would have
+ *    to wait for a whole frame. On one of weft's workers wait always does.
  *  - There are `threads` job slots. A slot is taken by run, which blocks for one, and given back by wait, not by completion.
  *  - Jobs keep their result until somebody waits for their argument, however long after.
  *  - Delete drops what has not started, also with jobs that nobody waited for.
@@ -53,7 +53,7 @@ struct x264_threadpool_t {
     pool_job *oldest;         /* the queue of JOB_QUEUED */
     pool_job *youngest;
     int slots;
-    int is_crowded; /* more slots than run at once */
+    int is_crowded; /* more slots than workers */
     pool_job job[];
 };
 
@@ -130,20 +130,17 @@ static void pool_free(x264_threadpool_t *pool) {
     free(pool);
 }
 
-/* Who asks for fewer threads than there are CPUs is the reader: one short job for each frame, while all CPUs are busy. A
- * worker that looks out for the next one stands behind others in the system's queue when it comes, and the frame waits for
- * it; one that sleeps is woken ahead of them. Nor does it keep off its waker's CPU: the other one is as busy, and a thread
- * that changes its affinity gives the CPU away. */
+/* As many threads as x264 asks for, though fewer would do: beside other programs the system gives a CPU to threads, not to
+ * encoders. They sleep at once: all CPUs are busy, and a worker that looks out for the next job stands behind the others in
+ * the system's queue when it comes; one that sleeps is woken ahead of them. Nor do they keep off their waker's CPU: a thread
+ * that changes its affinity gives the CPU away. docs/hosts/x264.md has the figures. */
 static int workers_open(view *workers, unsigned threads) {
     weft_config config;
-    const unsigned cpus = weft_cpu_count();
     int error = view_open_shared(workers, threads);
     if (error <= 0) return error;
-    view_own_threads(&config, threads < cpus ? threads : cpus, "x264");
-    if (threads < cpus) {
-        config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
-        config.flags |= WEFT_POOL_NO_PLACING;
-    }
+    view_own_threads(&config, threads, "x264");
+    config.spin_ns = WEFT_SPIN_NONE; /* and so expects nothing */
+    config.flags |= WEFT_POOL_NO_PLACING;
     return view_open_with(workers, &config);
 }
 
@@ -160,8 +157,7 @@ int x264_threadpool_init(x264_threadpool_t **p_pool, int threads) {
         pool_free(pool);
         return -1;
     }
-    unsigned workers = weft_pool_workers(pool->workers.pool), cpus = weft_cpu_count();
-    pool->is_crowded = threads > (int)(workers < cpus ? workers : cpus);
+    pool->is_crowded = threads > (int)weft_pool_workers(pool->workers.pool);
     *p_pool = pool;
     return 0;
 }
