@@ -33,6 +33,7 @@
 #define weft_run WEFT_NAME(weft_run)
 #define weft_group_wait WEFT_NAME(weft_group_wait)
 #define weft_group_wait_until WEFT_NAME(weft_group_wait_until)
+#define weft_group_help WEFT_NAME(weft_group_help)
 #define weft_group_cancel WEFT_NAME(weft_group_cancel)
 #define weft_group_boost WEFT_NAME(weft_group_boost)
 #define weft_group_deadline WEFT_NAME(weft_group_deadline)

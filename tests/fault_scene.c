@@ -149,6 +149,8 @@ static void timed_groups(weft_pool *pool) {
     int error = weft_group_wait(pool, &late);
     REQUIRE(error == WEFT_OK || error == WEFT_ELATE);
     for (unsigned i = 0; i < 3 * SIZES; i++) item_submit(pool, &waited, sizes[i % SIZES], 0);
+    error = weft_group_help(pool, &waited);
+    SHORT(error > 0 ? WEFT_OK : error);
     error = weft_group_wait_until(pool, &waited, WEFT_HELP_NONE, clock_ns() + 100000);
     REQUIRE(error == WEFT_OK || error == WEFT_ETIMEDOUT);
     REQUIRE(weft_group_wait_until(pool, &waited, WEFT_HELP_ANY, 0) == WEFT_OK);

@@ -143,7 +143,7 @@ static void test_lines_used(void **state) {
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
     const struct record *record = record_at(&pool->groups, id_index(group.id));
     const struct weft_worker *self = os_self_get()->worker;
-    assert_false(line_is_shared(record, self->line)); /* though it comes after 200 seats */
+    assert_false(counter_is_shared(record, self->counter)); /* though it comes after 200 seats */
     assert_ptr_not_equal(self->lane, &pool->blank);   /* and so goes the short way */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, note_counters, &at, sizeof at), WEFT_OK);

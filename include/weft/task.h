@@ -129,6 +129,13 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * waits; the group stays as after WEFT_ETIMEDOUT. */
 WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
+/* Runs one task of the group that this thread has submitted and nobody has begun, for a thread that waits for something else
+ * than the group's end: one task's flag, say. It runs nobody else's. `group` NULL: the pool's own. May be called in tasks;
+ * hold no lock that the group's tasks take. Does not end the group: that needs its wait.
+ * Returns 1: it has run one; 0: there is none, or the pool is ordered or NO_HELP; or the error, which is negative, with
+ * nothing run: WEFT_EINVAL (NULL pool), WEFT_EFORK, WEFT_ENOMEM, WEFT_EAGAIN as weft_submit. */
+WEFT_API int weft_group_help(weft_pool *pool, weft_group *group);
+
 /* Tasks of the group that have not started will not: their payloads go to the pool's `clean`. Running ones finish. The group
  * must still be waited for, which ends the cancellation. WEFT_OK, also with nothing queued; WEFT_EINVAL; WEFT_EFORK. */
 WEFT_API int weft_group_cancel(weft_pool *pool, weft_group *group);

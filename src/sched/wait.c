@@ -39,6 +39,7 @@ struct wait {
     uint64_t deadline_ns;
     enum weft_help help;
     uint32_t circles; /* groups->circles when it looked for one */
+    bool is_one;      /* it runs one task of this thread's and does not wait */
     bool must_end;    /* it cannot be refused */
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
@@ -242,13 +243,25 @@ static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns !
 /* Nobody is left to run what it waits for, and no spare can come. */
 static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
-/* A task to help with: from the lane that this thread submitted to the group by, or from any. */
-static bool wait_find_task(struct wait *wait, struct piece *piece) {
+/* A task from the lane that this thread submitted to the group by. */
+static bool wait_find_own(struct wait *wait, struct piece *piece) {
     struct weft_worker *seat = wait->seat;
     struct lane *lane = load_rlx(&counter_of(wait->record, seat->counter)->lane);
     bool is_bound = !counter_is_shared(wait->record, seat->counter) && lane != NULL && lane->group_id == wait->id;
-    if (is_bound && find_help_own(seat, lane, wait_accepts, wait, piece)) return true;
-    return wait_find_any(wait, piece);
+    return is_bound && find_help_own(seat, lane, wait_accepts, wait, piece);
+}
+
+/* A task to help with: one of its own, or any. */
+static bool wait_find_task(struct wait *wait, struct piece *piece) {
+    return wait_find_own(wait, piece) || wait_find_any(wait, piece);
+}
+
+/* No wait: 1 or 0, as weft_group_help. */
+static int wait_one(struct wait *wait) {
+    struct piece piece;
+    wait->ran = wait->help != WEFT_HELP_NONE && wait_find_own(wait, &piece);
+    if (wait->ran) worker_run_help(wait->seat, &piece);
+    return wait->ran;
 }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
@@ -344,20 +357,26 @@ static bool wait_is_around(const struct weft_worker *seat, uint64_t id) {
     return false;
 }
 
+/* The group cannot end before this thread has returned. */
+static bool wait_is_own(const struct wait *wait) {
+    const struct weft_worker *seat = wait->seat;
+    return task_is_inside(seat, wait->id) || continuation_leads(&seat->pool->groups, seat->frame, wait->id) ||
+           wait_is_around(seat, wait->id);
+}
+
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
     uint64_t served = wait->id;
-    bool is_own = task_is_inside(seat, wait->id) || continuation_leads(groups, seat->frame, wait->id);
-    if ((is_own || wait_is_around(seat, wait->id)) && !wait->must_end) return WEFT_EDEADLK;
     wait->served = &served;
+    if (!wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id))
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
-    int result = wait_loop(wait);
-    if (!seat->is_worker) learn_outside(wait);
-    if (result == WEFT_OK) result = wait_result(wait->record);
+    int result = wait->is_one ? wait_one(wait) : wait_loop(wait);
+    if (!seat->is_worker && !wait->is_one) learn_outside(wait);
+    if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
     record_leave(groups, wait->record, wait->has_ended);
     if (wait->blocks) weft_block_end(seat);
     if (offers) rest_keep(seat);
@@ -391,6 +410,12 @@ int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help hel
 void task_await_own(weft_pool *pool, weft_group *group) {
     struct wait wait = {.group = group, .must_end = true};
     wait_for(pool, &wait);
+}
+
+int weft_group_help(weft_pool *pool, weft_group *group) {
+    if (pool == NULL) return WEFT_EINVAL;
+    struct wait wait = {.group = group == NULL ? &pool->group : group, .is_one = true};
+    return wait_for(pool, &wait);
 }
 
 int weft_group_wait(weft_pool *pool, weft_group *group) { return weft_group_wait_until(pool, group, WEFT_HELP_BELOW, 0); }

@@ -185,12 +185,12 @@ static void test_two_workers(void **state) {
     assert_int_equal(weft_chunks_finish(other, &c, 0), WEFT_CHUNKS_LOST);
     size_t counts[4];
     assert_int_equal(weft_chunks_read(one, counts), WEFT_OK);
-    assert_true(counts[WEFT_CHUNK_DONE] == 3 && counts[WEFT_CHUNK_CONTINUATION] == 1);
+    assert_true(counts[WEFT_CHUNK_DONE] == 3 && counts[WEFT_CHUNK_HELD] == 1);
     weft_chunk_info info = {.struct_size = sizeof info};
     char me[64];
     snprintf(me, sizeof me, ":%d", (int)getpid());
     assert_int_equal(weft_chunks_info(one, 3, &info), WEFT_OK);
-    assert_true(info.state == WEFT_CHUNK_CONTINUATION && strstr(info.holder, me) != NULL);
+    assert_true(info.state == WEFT_CHUNK_HELD && strstr(info.holder, me) != NULL);
     close_queue(other); /* gives back what it holds */
     d = claim(one);
     assert_int_equal(d.index, 3);
