@@ -72,6 +72,25 @@ static void test_floating(void **state) {
 
 static void gate_args(void *args) { gate_task(&args, NULL); }
 
+/* The only thread stands in a gate: what the joining thread has pushed it runs itself. A hang is the failure. */
+static void test_join_runs_its_own(void **state) {
+    (void)state;
+    static char one[] = "-1";
+    tpool_t pool;
+    counting c = {.counter = 0};
+    task_ans_t ans;
+    gate g;
+    gate_init(&g);
+    initNamedTpool(one, &pool, false, "own");
+    pushTpool(&pool, (task_t){.args = &g, .func = gate_args});
+    await(&g.entered);
+    push_counted(&pool, &c, &ans, 5);
+    join_task_ans(&ans);
+    assert_int_equal(atomic_load(&c.counter), 5);
+    gate_open(&g);
+    abortTpool(&pool);
+}
+
 /* As many run at once as were asked for, and what was pushed before the end runs. */
 static void test_abort_lets_finish(void **state) {
     (void)state;
@@ -255,10 +274,11 @@ static void test_misuse_ends_the_program(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push_and_join),     cmocka_unit_test(test_floating),
-        cmocka_unit_test(test_abort_lets_finish), cmocka_unit_test(test_join_in_a_task),
-        cmocka_unit_test(test_completed_many),    cmocka_unit_test(test_what_is_wished_for),
-        cmocka_unit_test(test_what_is_refused),   cmocka_unit_test(test_misuse_ends_the_program),
+        cmocka_unit_test(test_push_and_join),           cmocka_unit_test(test_floating),
+        cmocka_unit_test(test_join_runs_its_own),       cmocka_unit_test(test_abort_lets_finish),
+        cmocka_unit_test(test_join_in_a_task),          cmocka_unit_test(test_completed_many),
+        cmocka_unit_test(test_what_is_wished_for),      cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_misuse_ends_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

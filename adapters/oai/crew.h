@@ -1,9 +1,11 @@
 /* crew.h: OpenAirInterface's pools of tasks by value, in either form (thread-pool.c, task_manager.c): its threads and what
  * they run.
  *
- * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A join in a task has
+ * Tasks are copied into weft's own queue: no lock, no allocation, nobody asleep on a queue of its own. A join runs what its
+ * thread has given the crew and nobody has begun (weft_oai_help_own), unless threads have a CPU to stay on: tasks are to run
+ * there then. -DWEFT_OAI_NO_HELP: it never does. A join in a task has
  * another thread stand in, as many at once as the crew has threads. On the process's pool, where there is none left, it runs
- * tasks of the crew that its thread has used last (weft_oai_help, for task_ans.c, which may be linked without a pool).
+ * tasks of the crew that its thread has used last (weft_oai_help). Both are for task_ans.c, which may be linked without a pool.
  *
  * Included by one source file of a pool, after the host's headers: task_t is the host's. */
 #ifndef WEFT_OAI_CREW_H
@@ -18,6 +20,7 @@ typedef struct oai_crew {
     shelf_view shelf; /* first: a task's home is its crew */
     oai_threads threads;
     void (*clean)(task_t *task);
+    bool joins_help;
     bool drops;            /* what has not started at its end; else that has run */
     struct oai_crew *next; /* under crews.lock */
     unsigned helpers;      /* too: joins that run its tasks */
@@ -73,6 +76,32 @@ static void crews_remove(oai_crew *crew) {
     pthread_mutex_unlock(&crews.lock);
 }
 
+/* The one that this thread has used last, which stays until crews_leave; NULL: none, or gone. */
+static inline oai_crew *crews_enter(void) {
+    pthread_mutex_lock(&crews.lock);
+    oai_crew *crew = crews.first;
+    while (crew != NULL && crew != crew_used) crew = crew->next;
+    if (crew != NULL) crew->helpers++;
+    pthread_mutex_unlock(&crews.lock);
+    return crew;
+}
+
+static inline void crews_leave(oai_crew *crew) {
+    pthread_mutex_lock(&crews.lock);
+    if (--crew->helpers == 0) pthread_cond_broadcast(&crews.left);
+    pthread_mutex_unlock(&crews.lock);
+}
+
+#ifndef WEFT_OAI_NO_HELP
+void weft_oai_help_own(const void *answer, bool (*is_done)(const void *answer));
+void weft_oai_help_own(const void *answer, bool (*is_done)(const void *answer)) {
+    oai_crew *crew = crews_enter();
+    if (crew == NULL) return;
+    while (crew->joins_help && !is_done(answer) && weft_group_help(crew->shelf.view.pool, &crew->shelf.view.group) > 0) {}
+    crews_leave(crew);
+}
+#endif
+
 #ifdef WEFT_VIEW_SHARED
 static uint64_t crew_soon_ns(void) {
     struct timespec now;
@@ -84,16 +113,10 @@ static uint64_t crew_soon_ns(void) {
  * caller is one of them. */
 bool weft_oai_help(void);
 bool weft_oai_help(void) {
-    pthread_mutex_lock(&crews.lock);
-    oai_crew *crew = crews.first;
-    while (crew != NULL && crew != crew_used) crew = crew->next;
-    if (crew != NULL) crew->helpers++;
-    pthread_mutex_unlock(&crews.lock);
+    oai_crew *crew = crews_enter();
     if (crew == NULL) return false;
     int error = weft_group_wait_until(crew->shelf.view.pool, &crew->shelf.view.group, WEFT_HELP_BELOW, crew_soon_ns());
-    pthread_mutex_lock(&crews.lock);
-    if (--crew->helpers == 0) pthread_cond_broadcast(&crews.left);
-    pthread_mutex_unlock(&crews.lock);
+    crews_leave(crew);
     return error == WEFT_ETIMEDOUT;
 }
 #endif
@@ -113,6 +136,7 @@ static oai_crew *crew_open(const oai_threads *threads, int *error) {
         free(crew);
         return NULL;
     }
+    crew->joins_help = !oai_threads_pin(&crew->threads);
     shelf_furnish(&crew->shelf, crew_run);
     crews_add(crew);
     return crew;

@@ -1,9 +1,10 @@
 /* OpenAirInterface's answers of tasks on weft: stands in for task_ans.c beside either pool, with the host's own task_ans.h.
  *
  * The host has two forms: a flag for each task, an array of them joined (2024), and a counter with a semaphore (2025, where
- * task_ans.h includes semaphore.h). Either way the answer is a futex word here. A join looks for a moment, then sleeps, and the
- * task that completes the last job wakes it: it does not poll. After the wake *ans is not touched: it may be gone. A join of
- * nothing returns at once. A join in a task of weft's counts as blocking: another thread stands in for it. */
+ * task_ans.h includes semaphore.h). Either way the answer is a futex word here. A join runs tasks that its own thread has
+ * pushed and nobody has begun, looks for a moment, then sleeps, and the task that completes the last job wakes it: it does
+ * not poll. After the wake *ans is not touched: it may be gone. A join of nothing returns at once. A join in a task of weft's
+ * counts as blocking: another thread stands in for it. */
 #define _GNU_SOURCE
 #include "task_ans.h"
 
@@ -18,8 +19,10 @@
 
 #define LOOKS 200 /* before a join sleeps: the last task is often about to end */
 
-/* Of a pool in the same program (crew.h): runs some of the tasks that are awaited. */
+/* Of a pool in the same program (crew.h): runs some of the tasks that are awaited; and those that this thread has pushed
+ * and nobody has begun, until the answer is complete. */
 __attribute__((weak)) _Bool weft_oai_help(void);
+__attribute__((weak)) void weft_oai_help_own(const void *answer, _Bool (*is_done)(const void *answer));
 
 static void word_wake(_Atomic(int) *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
@@ -62,8 +65,13 @@ static void word_sleep(_Atomic(int) *word, int value) {
     }
 }
 
+static _Bool word_is_complete(const void *word) {
+    return is_complete(atomic_load_explicit((const _Atomic(int) *)word, memory_order_acquire));
+}
+
 static void join_one(task_ans_t *ans) {
     _Atomic(int) *word = &ans->ANSWER_WORD;
+    if (weft_oai_help_own != NULL) weft_oai_help_own(word, word_is_complete);
     if (is_complete(word_look(word))) return;
     if (!view_sleep_begin() && weft_oai_help != NULL) /* the tasks joined may need this thread */
         while (!is_complete(atomic_load_explicit(word, memory_order_acquire)) && weft_oai_help()) {}

@@ -107,6 +107,7 @@ static inline int oai_threads_open(oai_threads *threads, view *v) {
     int error = pins ? 1 : view_open_shared(v, (unsigned)threads->count);
     if (error <= 0) return error;
     view_own_threads(&config, (unsigned)threads->count, threads->name);
+    config.flags &= ~(uint32_t)WEFT_POOL_NO_HELP; /* joins help: crew.h */
     oai_threads_wish(&config);
     config.start = oai_threads_start;
     config.context = threads;
