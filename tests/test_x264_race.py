@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 import unittest.mock
 
 sys.dont_write_bytecode = True
@@ -63,6 +64,26 @@ class Arguments(unittest.TestCase):
 
 
 class Sources(unittest.TestCase):
+    def test_versions(self):
+        listed = "Package: one\nVersion: 1-2\nBinary: two\n\nPackage: two\nVersion: 9\n\nPackage: one\nVersion: 1-1\n\nPackage: one\nVersion: 1-2\n"
+        self.assertEqual(source.source_versions(listed, "one"), ["1-2", "1-1"])
+        self.assertEqual(source.source_versions("", "one"), [])
+
+    def test_a_version_that_is_gone_is_passed_over(self):
+        asked = []
+
+        def answer(command, log, **options):
+            asked.append(command[-1])
+            if command[-1] != "one=1-1":
+                raise source.Unavailable("gone")
+
+        listed = mock.Mock(stdout="Package: one\nVersion: 1-2\n\nPackage: one\nVersion: 1-1\n")
+        with mock.patch.object(source, "run", answer), mock.patch.object(source.subprocess, "run", return_value=listed):
+            source.fetch_source("apt", "one", "log")
+            self.assertEqual(asked, ["one", "one=1-2", "one=1-1"])
+            listed.stdout = ""
+            self.assertRaises(source.Unavailable, source.fetch_source, "apt", "one", "log")
+
     def test_one_line(self):
         expected = "deb-src [arch=amd64 signed-by=/keys/a.gpg] http://mirror.invalid/debian stable main\n"
         self.assertEqual(source.source_list(ONE_LINE), expected)

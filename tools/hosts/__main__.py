@@ -13,7 +13,10 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import aom  # noqa: E402
 import common  # noqa: E402
+import ffmpeg  # noqa: E402
+import fftw  # noqa: E402
 import libvmaf  # noqa: E402
 import oai  # noqa: E402
 import opencv  # noqa: E402
@@ -22,22 +25,30 @@ import webp  # noqa: E402
 import x264  # noqa: E402
 import zstd  # noqa: E402
 
-HOSTS = {module.Host.name: module.Host for module in (x264, thpool, zstd, webp, opencv, libvmaf, oai)}
+HOSTS = {module.Host.name: module.Host for module in (x264, thpool, zstd, webp, opencv, fftw, ffmpeg, aom, libvmaf, oai)}
+# Those that one asks for and that have no place for a pool: docs/hosts/README.md says more.
+WITHOUT = {
+    "dav1d": "no place for a pool: its threads choose the next task themselves, by the progress of tiles, under the decoder's own lock",
+    "svt-av1": "no place for a pool: its threads are stages of a pipeline, each a loop for the encoder's life that sleeps for its queue",
+}
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="host", description=__doc__.splitlines()[0], epilog=f"Hosts: {', '.join(HOSTS)}.")
+    parser = argparse.ArgumentParser(prog="host", description=__doc__.splitlines()[0], epilog=f"Hosts: {', '.join(HOSTS)}. Without a place for weft: {', '.join(WITHOUT)}.")
     parser.add_argument("hosts", nargs="*", metavar="NAME[=DIR]", help="a host, and its source tree")
     parser.add_argument("--all", action="store_true", help="every host that is in a Debian package")
     parser.add_argument("--source", metavar="DIR", help="the source tree of the one host that is named")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="turns for each case; 0: outputs and memory alone (default: 7)")
+    parser.add_argument("--no-tests", action="store_true", help="without the hosts' own tests")
+    parser.add_argument("--long", action="store_true", help="also tests of a quarter of an hour")
     parser.add_argument("--work", default=os.path.join(common.ROOT, "build", "hosts"), metavar="DIR", help="default: build/hosts")
     chosen = parser.parse_args()
     wanted = dict(word.partition("=")[::2] for word in chosen.hosts)
     if chosen.all:
         wanted |= {name: "" for name, host in HOSTS.items() if host.package and name not in wanted}
+    chosen.without = [name for name in WITHOUT if chosen.all or wanted.pop(name, None) is not None]
     unknown = [name for name in wanted if name not in HOSTS]
-    if unknown or not wanted:
+    if unknown or not wanted and not chosen.without:
         parser.error(f"no host {unknown[0]}" if unknown else "name a host, or --all")
     if chosen.source:
         if len(wanted) != 1:
@@ -59,7 +70,7 @@ def try_host(name, tree, chosen):
     print(f"{name}: in {os.path.relpath(work)}", file=sys.stderr)
     try:
         host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
-        common.measure(host, work, chosen.rounds, result)
+        common.measure(host, work, chosen.rounds, result, not chosen.no_tests)
     except common.Unavailable as reason:
         result.remarks.append(f"left out: {reason}")
     except common.Broken as fault:
@@ -92,6 +103,9 @@ def report(results):
 
 def main():
     chosen = parse_arguments()
+    common.settings["long"] = chosen.long
+    for name in chosen.without:
+        print(f"{name}: left out: {WITHOUT[name]}")
     return report([try_host(name, tree, chosen) for name, tree in chosen.wanted.items()])
 
 

@@ -23,6 +23,7 @@ ADAPTERS = os.path.join(ROOT, "adapters")
 STOCK, WEFT = "stock", "weft"
 BUILDS = (STOCK, WEFT)
 HANG_SECONDS = 900
+settings = {"long": False}  # whether tests of a quarter of an hour are wanted
 TEST_SECONDS = 3600  # C-Thread-Pool's memleaks runs valgrind hundreds of times
 
 
@@ -47,6 +48,7 @@ class Case:
     ignore: str = ""  # a pattern: what may differ in that, a speed or a date
     lines: bool = True  # False: not compared at all
     folder: object = None  # build -> where to run it
+    seconds: int = HANG_SECONDS  # after which it hangs
 
 
 @dataclasses.dataclass
@@ -64,7 +66,7 @@ def digest(text, ignore):
     return hashlib.sha256(re.sub(ignore.encode(), b"", text) if ignore else text).hexdigest()
 
 
-def cost(command, log, ignore="", output=None, folder=None):
+def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS):
     """Runs a command to its end, its output in `log`. One that hangs is killed and has a code that says so."""
     began, peak = time.monotonic(), f"{os.path.abspath(log)}.peak"
     # The system counts what this program had in memory to a child's peak, so another program starts the command.
@@ -75,7 +77,7 @@ def cost(command, log, ignore="", output=None, folder=None):
                                      start_new_session=True)
         except FileNotFoundError as missing:
             raise Unavailable(f"no {missing.filename} to run commands with") from missing
-        guard = threading.Timer(HANG_SECONDS, os.killpg, (child.pid, signal.SIGKILL))
+        guard = threading.Timer(seconds, os.killpg, (child.pid, signal.SIGKILL))
         guard.start()
         _, status, usage = os.wait4(child.pid, 0)
         guard.cancel()
@@ -92,17 +94,17 @@ def cost(command, log, ignore="", output=None, folder=None):
     return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, peak_kib, digest(text, ignore))
 
 
-def passes(command, log, folder, environment=None):
+def passes(command, log, folder, environment=None, seconds=None):
     """Whether a test of a host's ends well. One that hangs does not: it is killed, with all that it began."""
     with open(log, "wb") as out:
         child = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                  start_new_session=True)
         try:
-            return child.wait(TEST_SECONDS) == 0
+            return child.wait(seconds or TEST_SECONDS) == 0
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            out.write(f"\nkilled after {TEST_SECONDS} s\n".encode())
+            out.write(f"\nkilled after {seconds or TEST_SECONDS} s\n".encode())
             return False
 
 
@@ -134,7 +136,7 @@ def take_turns(host, case, rounds, work, result):
             log = os.path.join(work, f"{case.name.replace(' ', '-').replace('/', '-')}.{build}.log")
             output = case.output(build) if case.output else None
             folder = case.folder(build) if case.folder else None
-            done = cost(case.command(build), log, case.ignore, output, folder)
+            done = cost(case.command(build), log, case.ignore, output, folder, case.seconds)
             if done.code and build == STOCK:
                 result.remarks.append(f"skipped, {case.name}: ends with {done.code} with the host's own pool; see {log}")
                 return
@@ -157,9 +159,9 @@ def take_turns(host, case, rounds, work, result):
     })
 
 
-def measure(host, work, rounds, result):
-    """Suites of both builds, then the cases."""
-    for test, passed in host.suite():
+def measure(host, work, rounds, result, tests=True):
+    """Suites of both builds, unless they are not wanted, then the cases."""
+    for test, passed in host.suite() if tests else ():
         result.suites.append((test, passed))
         if passed[STOCK] and not passed[WEFT]:
             result.faults.append(f"{host.name}: {test}: {told(passed)}")

@@ -5,10 +5,11 @@ import shutil
 import subprocess
 import sys
 
-from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes
+from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes, settings
 from source import unpack
 
 SCRIPTS = ("threadpool", "api", "pause_resume", "heap_stack_garbage", "memleaks", "wait")
+LONG = ("memleaks",)
 COMPILES = "../thpool.c -D THPOOL_DEBUG -pthread -o test"  # how its tests say it
 
 
@@ -62,6 +63,9 @@ class Host:
 
     def suite(self):
         for script in SCRIPTS:
+            if script in LONG and not settings["long"]:
+                self.remarks.append(f"skipped, {script}: a quarter of an hour or more; --long runs it")
+                continue
             if script == "memleaks" and not shutil.which("valgrind"):
                 self.remarks.append("skipped, memleaks: valgrind is not installed")
                 continue

@@ -6,6 +6,7 @@ directory.
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 
@@ -81,6 +82,25 @@ def apt_options(apt):
     return [word for name, value in places.items() for word in ("-o", f"{name}={value}")]
 
 
+def source_versions(text, package):
+    """The versions of the source package in what `apt-cache showsrc` prints."""
+    stanzas = [dict(line.split(": ", 1) for line in stanza.splitlines() if re.match(r"(Package|Version): ", line)) for stanza in text.split("\n\n")]
+    found = [stanza["Version"] for stanza in stanzas if stanza.get("Package") == package and "Version" in stanza]
+    return list(dict.fromkeys(found))
+
+
+def fetch_source(apt, package, log):
+    """Unpacks the newest version, or another one: a mirror may have dropped what its lists still name."""
+    listed = subprocess.run(["apt-cache", *apt_options(apt), "showsrc", package], capture_output=True, text=True, check=False).stdout
+    faults = []
+    for wanted in (package, *(f"{package}={version}" for version in source_versions(listed, package))):
+        try:
+            return run(["apt-get", "-q", *apt_options(apt), "source", wanted], log, cwd=f"{apt}/unpack")
+        except Unavailable as error:
+            faults.append(error)
+    raise Unavailable(f"no source package {package} (no network, or no mirror with sources?): {faults[0]}")
+
+
 def unpack(work, package="x264"):
     """The path of the unpacked source of Debian's `package` under `work`, fetched at the first call."""
     done = os.path.join(work, "source")
@@ -99,10 +119,7 @@ def unpack(work, package="x264"):
         run([*apt_get, "update"], log)
     except Unavailable:
         pass  # one list of several may have failed: whether the package's is there shows next
-    try:
-        run([*apt_get, "source", package], log, cwd=f"{apt}/unpack")
-    except Unavailable as error:
-        raise Unavailable(f"no source package {package} (no network, or no mirror with sources?): {error}") from error
+    fetch_source(apt, package, log)
     trees = glob.glob(f"{apt}/unpack/{package}-*/")
     if not trees:
         raise Unavailable(f"apt-get source {package} left no source tree; see {log}")

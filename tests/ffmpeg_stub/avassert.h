@@ -1,0 +1,3 @@
+/* As libavutil has it. */
+#include <assert.h>
+#define av_assert0(condition) assert(condition)

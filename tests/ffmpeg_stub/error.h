@@ -1,0 +1,3 @@
+/* As libavutil has it. */
+#include <errno.h>
+#define AVERROR(code) (-(code))

@@ -1,0 +1,2 @@
+/* As libavutil has it. */
+#define FFMIN(a, b) ((a) > (b) ? (b) : (a))
