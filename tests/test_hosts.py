@@ -52,6 +52,12 @@ class Measure(unittest.TestCase):
     def test_a_test_that_fails_with_weft_alone_is_a_fault(self):
         self.assertEqual(len(play({common.STOCK: True, common.WEFT: False}, lambda build: ["true"]).faults), 1)
 
+    def test_tests_that_are_not_wanted_do_not_run(self):
+        result = common.Result("fake")
+        with tempfile.TemporaryDirectory() as work:
+            common.measure(FakeHost({common.STOCK: True, common.WEFT: False}, lambda build: ["true"]), work, 0, result, tests=False)
+        self.assertEqual((result.suites, result.faults, len(result.rows)), ([], [], 1))
+
     def test_a_test_that_fails_with_the_hosts_pool_is_told(self):
         result = play({common.STOCK: False, common.WEFT: True}, lambda build: ["true"])
         self.assertEqual((result.faults, len(result.remarks)), ([], 1))
@@ -81,8 +87,13 @@ class Cost(unittest.TestCase):
                 self.assertFalse(common.passes(["sh", "-c", "sleep 1000; true"], log, work))
             with open(log, encoding="utf-8") as told:
                 self.assertIn("killed", told.read())
+            self.assertFalse(common.passes(["sleep", "1000"], log, work, seconds=0.1))
             self.assertTrue(common.passes(["true"], log, work))
             self.assertFalse(common.passes(["false"], log, work))
+
+    def test_a_case_that_hangs_ends_badly(self):
+        with tempfile.TemporaryDirectory() as work:
+            self.assertNotEqual(common.cost(["sleep", "1000"], os.path.join(work, "log"), seconds=0.1).code, 0)
 
     def test_how_it_ended(self):
         self.assertEqual(self.cost("true").code, 0)
