@@ -1,36 +1,13 @@
 // Lamport's ring (DOI 10.1145/69624.357207): one index per side, no lock. Spinning: both sides poll the other's index;
 // blocking: the side that finds nothing to do sleeps on a futex, and the other wakes it.
 #include "handoff.hpp"
-
-#include <atomic>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "handoff_bed.hpp"
 
 namespace {
 
+using handoff::Bed;
 using handoff::Item;
 using handoff::ring_size;
-
-// A side asleep. `sleeping` is stored before the last look at the other's index, and read after one's own index is stored:
-// both sequentially consistent, so one of the two sees the other.
-class Bed {
-    alignas(128) std::atomic<uint32_t> sleeping{0};
-
-  public:
-    template <class Ready> void sleep_until(Ready ready) {
-        while (!ready()) {
-            sleeping.store(1, std::memory_order_seq_cst);
-            if (!ready()) syscall(SYS_futex, &sleeping, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
-            sleeping.store(0, std::memory_order_relaxed);
-        }
-    }
-    void wake() {
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (sleeping.load(std::memory_order_relaxed) == 0 || sleeping.exchange(0) == 0) return;
-        syscall(SYS_futex, &sleeping, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-    }
-};
 
 class LamportRing {
     alignas(128) std::atomic<uint64_t> head{0}; // the consumer's, advanced after the item has run
