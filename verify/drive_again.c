@@ -164,6 +164,32 @@ static void check_lanes(void) {
 EXPLORE_DRIVER(again_lanes, .about = "lanes found empty have tasks again", .setup = setup_lanes, .threads = {submit_again},
                .check = check_lanes, .flags = EXPLORE_NO_RESCUE);
 
+/* ---- help --------------------------------------------------------------------------------------------------------- */
+
+/* One thread submits two tasks and helps with them, another waits for the group, helps, and may end it meanwhile. */
+static ATOMIC(uint32_t) are_there;
+static void setup_help(void) {
+    setup_lanes();
+    store_rlx(&are_there, 0);
+}
+static void submit_and_help(void) {
+    submit(0);
+    submit(0);
+    store_rel(drive_again_there, &are_there, 1);
+    uint32_t helped = 0;
+    while (weft_group_help(world.pool, &world.group[0]) == 1) helped++;
+    explore_observe(helped);
+    EXPECT(helped <= 2);
+    wait_group(0, WEFT_HELP_BELOW);
+    EXPECT(weft_group_help(world.pool, &world.group[0]) == 0);
+}
+static void end_beside(void) {
+    while (load_acq(drive_again_there, &are_there) == 0) os_pause();
+    wait_group(0, WEFT_HELP_BELOW);
+}
+EXPLORE_DRIVER(again_help, .about = "a group is helped with while another waiter ends it", .setup = setup_help,
+               .threads = {submit_and_help, end_beside}, .check = check_lanes, .must_see = 7, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- sections ----------------------------------------------------------------------------------------------------- */
 
 /* Three tasks claimed together; a section begins and ends in each of them. From its end on the runner has the rest for
