@@ -220,7 +220,7 @@ static void test_unknown_claim(void **state) {
     fault.call = C_readlinkat;
     assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_CHUNKS_SYSTEM);
     assert_int_equal(fault.call, CALLS);
-    assert_int_equal(records_of(place, 0, "continuation"), 1);
+    assert_int_equal(records_of(place, 0, "held"), 1);
     assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_OK);
     assert_int_equal(chunk.record, 2);
     assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
