@@ -127,7 +127,8 @@ WRAPPED(int, madvise, void *memory, size_t bytes, int advice) {
     return fails(CALL_ADVISE) ? -1 : __real_madvise(memory, bytes, advice);
 }
 
-/* mremap with MREMAP_FIXED takes the place of a mapping that is there: the old one goes. */
+/* mremap with MREMAP_FIXED takes the place of a mapping that is there: the old one goes, but with MREMAP_DONTUNMAP. */
+#define STAYS 4 /* MREMAP_DONTUNMAP */
 void *__real_mremap(void *old, size_t bytes, size_t wanted, int flags, ...);
 void *__wrap_mremap(void *old, size_t bytes, size_t wanted, int flags, ...);
 void *__wrap_mremap(void *old, size_t bytes, size_t wanted, int flags, ...) {
@@ -137,7 +138,10 @@ void *__wrap_mremap(void *old, size_t bytes, size_t wanted, int flags, ...) {
     va_end(more);
     if (fails(CALL_REMAP)) return MAP_FAILED;
     void *moved = __real_mremap(old, bytes, wanted, flags, to);
-    if (moved != MAP_FAILED) atomic_fetch_add(&counts.mapped_bytes, to != NULL ? -(long)bytes : (long)wanted - (long)bytes);
+    if (moved != MAP_FAILED)
+        atomic_fetch_add(&counts.mapped_bytes, (flags & STAYS) != 0 ? 0
+                                               : to != NULL         ? -(long)bytes
+                                                                    : (long)wanted - (long)bytes);
     return moved;
 }
 

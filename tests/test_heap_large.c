@@ -272,6 +272,43 @@ static void test_frames_in_part(void **state) {
     weft_trim();
 }
 
+static bool can_move_pages(void) {
+    enum { BYTES = 1 << 16 };
+    char *from = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(from != MAP_FAILED);
+    void *moved = mremap(from, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED | 4, from + BYTES); /* MREMAP_DONTUNMAP */
+    munmap(from, 2 * BYTES);
+    return moved != MAP_FAILED;
+}
+
+/* What small blocks left has the pages for a large one, which are zeros if it asks, and grows and shrinks as any. */
+static void test_frames_after_small(void **state) {
+    (void)state;
+    enum { SMALL = 600, LARGE = 40 * MIB, SMALLS = 2 * LARGE / SMALL };
+    static void *small[SMALLS];
+    weft_trim();
+    decay_after(100000);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < SMALLS; i++) {
+            REQUIRE((small[i] = weft_alloc(SMALL)) != NULL);
+            memset(small[i], 9, SMALL);
+        }
+        for (int i = 0; i < SMALLS; i++) weft_free(small[i]);
+        void *large;
+        uint64_t faults = faults_of(LARGE, &large);
+        if (round == 0 && !SANITIZED && can_move_pages()) assert_true(faults < 10 * PAGES_OF_MIB);
+        unsigned char *zeros = weft_alloc_zeroed(1, 17 * MIB), *p = weft_realloc(large, LARGE + 30 * MIB);
+        REQUIRE(zeros != NULL && p != NULL);
+        for (size_t i = 0; i < 17 * MIB; i++) REQUIRE(zeros[i] == 0);
+        for (size_t i = 0; i < LARGE; i += 4096) REQUIRE(p[i] == 1);
+        memset(p, 2, LARGE + 30 * MIB);
+        REQUIRE((p = weft_realloc(p, 9 * MIB)) != NULL && p[9 * MIB - 1] == 2);
+        weft_free(p), weft_free(zeros);
+    }
+    decay_after(0);
+    weft_trim();
+}
+
 /* Ranges with live blocks between them serve a block larger than each: their pages move, or the kernel's refuse to and all are new. */
 static void test_frames_gathered(void **state) {
     (void)state;
@@ -405,6 +442,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_middle_used_again),
         cmocka_unit_test(test_frames_used_again),
         cmocka_unit_test(test_frames_in_part),
+        cmocka_unit_test(test_frames_after_small),
         cmocka_unit_test(test_frames_gathered),
         cmocka_unit_test(test_frames_of_many_sizes),
         cmocka_unit_test(test_frames_decay),

@@ -47,6 +47,10 @@ bool os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
     return false;
 }
+enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
+    (void)from, (void)bytes, (void)to;
+    return OS_STAYED;
+}
 size_t os_resident(const void *memory, size_t bytes) {
     (void)memory;
     return bytes;

@@ -50,6 +50,8 @@
 /* Segments looked at for a run of slots before a new one is made: those at the stack's top, and then of all. */
 #define RUN_LOOKS 8
 #define RUN_LOOKS_FAR 64u
+/* Runs of fewer slots do not move to a mapping: each is one of the mappings that the system lets a process have. */
+#define MOVED_SLOTS 16
 /* For slots of the sort that is wanted. */
 #define SORT_LOOKS 16
 
@@ -396,6 +398,75 @@ static size_t segment_purge_of(struct heap_segment *segment, uint64_t which, uin
     if (got.segment != NULL) purge_slots(&got);
     return (size_t)__builtin_popcountll(got.bits) * SLOT_BYTES;
 }
+
+/* ---- pages for a mapping ------------------------------------------------------------------------------------------ */
+
+/* The longest row of the bits. */
+static uint64_t bits_longest(uint64_t bits) {
+    uint64_t best = 0;
+    while (bits != 0) {
+        uint64_t one = bits & ~(bits + (bits & -bits));
+        if (__builtin_popcountll(one) > __builtin_popcountll(best)) best = one;
+        bits &= ~one;
+    }
+    return best;
+}
+
+/* The pages of the caller's slots, side by side, go to the same place of the range at `to`. */
+static enum os_moved slots_move(const struct slots *got, char *to) {
+    unsigned first = (unsigned)__builtin_ctzll(got->bits), count = (unsigned)__builtin_popcountll(got->bits);
+    huge_end(got->segment);
+    enum os_moved outcome = os_move_pages(slot_start(got->segment, first), count * SLOT_BYTES, to + first * SLOT_BYTES);
+    if (outcome == OS_MOVED) {
+        and_rlx(&got->segment->dirty, ~got->bits);
+        and_rlx(&got->segment->part, ~got->bits);
+    }
+    depot_put(got->segment, got->bits);
+    return outcome;
+}
+
+/* Those of the segment's slots that fill the most of what is wanted; their bits leave *wanted. */
+static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted, char *to) {
+    struct slots got = {NULL, 0, 0, 0};
+    uint64_t found = load_rlx(&segment->free), dirty = load_rlx(&segment->dirty) & ~load_rlx(&segment->part);
+    for (;;) {
+        uint64_t bits = bits_longest(found & dirty & *wanted);
+        if (__builtin_popcountll(bits) < MOVED_SLOTS) return OS_STAYED;
+        if (slots_claim(&got, segment, &found, bits)) break;
+    }
+    enum os_moved outcome = slots_move(&got, to);
+    if (outcome == OS_MOVED) *wanted &= ~got.bits;
+    return outcome;
+}
+
+/* Of the range's segment that begins at `at`: its slots between `from` and `end`. */
+static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
+    unsigned low = from <= at ? 0 : (unsigned)((from - at + SLOT_BYTES - 1) >> SLOT_SHIFT);
+    unsigned high = end <= at ? 0 : (unsigned)min_u64((end - at) >> SLOT_SHIFT, SEGMENT_SLOTS);
+    uint64_t below = high == 0 ? 0 : UINT64_MAX >> (64 - high);
+    return low >= high ? 0 : below & UINT64_MAX << low & SLOTS_ALL;
+}
+
+bool depot_move(char *range, size_t from, size_t end, size_t *moved) {
+    static PROCESS_STATE ATOMIC(bool) is_over;
+    size_t at = 0;
+    uint64_t wanted = slots_wanted(at, from, end);
+    struct heap_segment *segment = load_rlx(&is_over) ? NULL : depot_all();
+    *moved = 0;
+    for (; segment != NULL && at < end; segment = load_rlx(&segment->older)) {
+        uint64_t before = wanted;
+        if (segment_move(segment, &wanted, range + at) == OS_LOST) {
+            store_rlx(&is_over, true);
+            return false;
+        }
+        *moved += (size_t)__builtin_popcountll(before & ~wanted) * SLOT_BYTES;
+        while (__builtin_popcountll(bits_longest(wanted)) < MOVED_SLOTS && at < end)
+            wanted = slots_wanted(at += SEGMENT_BYTES, from, end);
+    }
+    return true;
+}
+
+/* ---- turns of giving back ----------------------------------------------------------------------------------------- */
 
 static size_t segment_purge(struct heap_segment *segment, bool all) {
     uint64_t dirty = load_rlx(&segment->dirty) & ~LISTED;

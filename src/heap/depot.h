@@ -198,6 +198,10 @@ INLINE size_t segment_bytes(const struct heap_segment *segment) {
 }
 /* Gives back the pages of free slots until it is so many bytes, or all. Any thread. */
 void depot_give(size_t bytes);
+/* Moves the pages of free slots into a fresh range of the caller's that begins at a multiple of SEGMENT_BYTES: to the same
+ * places of its segments, between `from` and `end` of it. *moved: so many bytes, no more zeros. false: the range is lost and
+ * may not be touched, nor unmapped. Any thread. */
+bool depot_move(char *range, size_t from, size_t end, size_t *moved);
 /* Gives back the pages of something in a slot of the caller's, which is zeros then. */
 void depot_purge_inside(void *from, size_t bytes);
 /* The lowest `count` bits side by side at a multiple of `align`, a power of two; 0: none. */

@@ -108,8 +108,25 @@ static char *map_kept(size_t bytes, size_t needed, size_t slack) {
 struct room {
     char *start; /* NULL: no memory */
     size_t offset, bytes;
-    bool used; /* it was kept */
+    bool used; /* it was kept, or has pages that were slots' */
 };
+
+/* New address space of room->bytes, after `unused` ones; keeps: with pages of free slots, as far as there are any, up to
+ * `needed`. */
+static bool map_new(struct room *room, size_t unused, size_t needed, size_t place, bool keeps) {
+    size_t moved = 0;
+    room->start = map_fresh(unused + room->bytes, place);
+    if (room->start == NULL) return false;
+    if (unused != 0) os_unmap(room->start, unused);
+    room->start += unused;
+    if (keeps && unused == 0 && !depot_move(room->start, room->offset, needed, &moved)) {
+        room->start = map_fresh(room->bytes, place);
+        moved = 0;
+    }
+    room->used = moved != 0;
+    if (moved < needed - room->offset) heap_hooks.pressure_before(needed - room->offset - moved, PRESSURE_MAPPING);
+    return room->start != NULL;
+}
 
 /* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no
  * address space for that, what is needed. keeps: what was kept will do. */
@@ -123,12 +140,9 @@ static struct room map_room(size_t size, size_t alignment, bool keeps) {
         return room;
     }
     size_t place = (size_t)max_u64(front, SEGMENT_BYTES);
-    heap_hooks.pressure_before(needed, PRESSURE_MAPPING);
-    room.start = map_fresh(unused + room.bytes, place);
-    if (room.start == NULL) {
-        room.bytes = room.offset + needed;
-        room.start = os_map_aligned(unused + room.bytes, place);
-    }
+    if (map_new(&room, unused, room.offset + needed, place, keeps)) return room;
+    room.bytes = room.offset + needed;
+    room.start = os_map_aligned(unused + room.bytes, place);
     if (room.start == NULL || unused == 0) return room;
     os_unmap(room.start, unused);
     room.start += unused;
@@ -205,7 +219,7 @@ static enum os_grow grow_map(struct heap_segment *head, void *p, size_t wanted) 
         head->map_bytes = bytes;
         return OS_GREW;
     }
-    enum os_grow outcome = os_grow(p, room, room + more);
+    enum os_grow outcome = os_grow(end - PAGE, PAGE, PAGE + more);
     if (outcome == OS_NO_ROOM) {
         more = wanted - room;
         outcome = os_grow(p, room, wanted);

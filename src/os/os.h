@@ -36,6 +36,10 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted);
 /* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
  * range is gone. false: nothing happened. */
 bool os_move(void *from, size_t bytes, void *to);
+/* The same, but the old range stays mapped, with zeros. OS_STAYED: nothing happened. OS_LOST: what is mapped at `to` may be
+ * another thread's by now; the old range is as it was. */
+enum os_moved { OS_MOVED, OS_STAYED, OS_LOST };
+enum os_moved os_move_pages(void *from, size_t bytes, void *to);
 /* How many bytes of a mapped range are in memory now. */
 size_t os_resident(const void *memory, size_t bytes);
 /* Page faults of the process so far. */

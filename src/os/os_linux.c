@@ -112,6 +112,36 @@ bool os_move(void *from, size_t bytes, void *to) {
     return moved == to;
 }
 
+#if !defined(MREMAP_DONTUNMAP)
+#define MREMAP_DONTUNMAP 4
+#endif
+#if !defined(MAP_FIXED_NOREPLACE)
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* Whether the system treats the range alike, and would let its pages go: of locked memory it does not, and a move would unlock it. */
+static bool can_move(void *from, size_t bytes) {
+    size_t page = os_page_size();
+    if (madvise(from, page, MADV_DONTNEED) != 0) return false;
+    enum os_grow outcome = os_grow(from, bytes, bytes + page);
+    if (outcome == OS_GREW) os_unmap((char *)from + bytes, page);
+    return outcome != OS_UNEVEN;
+}
+
+/* A system that does not know the flag (before 5.7) says so before it unmaps anything; any other that fails may have left a hole. */
+enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
+    int saved = errno;
+    enum os_moved outcome = can_move(from, bytes) ? OS_MOVED : OS_STAYED;
+    if (outcome == OS_MOVED &&
+        mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == MAP_FAILED) {
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+        bool is_whole = errno == EINVAL || mmap(to, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to;
+        outcome = is_whole ? OS_STAYED : OS_LOST;
+    }
+    errno = saved;
+    return outcome;
+}
+
 size_t os_resident(const void *memory, size_t bytes) {
     int saved = errno;
     size_t page = os_page_size(), pages = 0;

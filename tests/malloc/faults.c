@@ -46,7 +46,7 @@ void *map_or_fail(void *address, size_t length, ...) {
     return MAP_FAILED;
 }
 
-static bool munmap_fails, mremap_fails;
+static bool munmap_fails, mremap_fails, only_moves_fail;
 static unsigned char *intruder; /* what another thread mapped where a failing mremap left a hole */
 
 int unmap_or_fail(void *address, size_t length) __asm__("munmap");
@@ -63,7 +63,8 @@ void *remap_or_fail(void *old, size_t size, size_t wanted, int flags, ...) {
     va_start(more, flags);
     void *target = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void *) : NULL;
     va_end(more);
-    if (!mremap_fails) return (void *)syscall(SYS_mremap, old, size, wanted, flags, target);
+    if (!mremap_fails || (only_moves_fail && target == NULL))
+        return (void *)syscall(SYS_mremap, old, size, wanted, flags, target);
     if (target != NULL)
         intruder = (void *)syscall(SYS_mmap, target, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                                    -1, 0);
@@ -262,6 +263,24 @@ static void larger_without_mremap(void) {
     REQUIRE(block[0] == 2 && block[3 * BYTES - 1] == 2);
 }
 
+/* Pages of small blocks that cannot move to a large one, and leave a hole that another thread takes. */
+static void large_after_small_without_mremap(void) {
+    enum { BYTES = 20 << 20, SMALL = 600, SMALLS = 2 * BYTES / SMALL };
+    static unsigned char *small[SMALLS];
+    for (int i = 0; i < SMALLS; i++) small[i] = memset(malloc(SMALL), 4, SMALL);
+    for (int i = 0; i < SMALLS; i++) free(small[i]);
+    intruder = NULL;
+    mremap_fails = only_moves_fail = true;
+    unsigned char *block = calloc(1, BYTES), *other = calloc(1, BYTES);
+    REQUIRE(block != NULL && other != NULL);
+    if (intruder != NULL) memset(intruder, 3, 1 << 20);
+    for (int i = 0; i < BYTES; i++) REQUIRE(block[i] == 0 && other[i] == 0);
+    memset(block, 2, BYTES);
+    free(block);
+    free(other);
+    if (intruder != NULL) REQUIRE(intruder[0] == 3 && intruder[(1 << 20) - 1] == 3);
+}
+
 int main(int argc, char **argv) {
     unsigned failed = 0, failed_for_good = 0;
     if (argc != 2) return 2;
@@ -269,6 +288,7 @@ int main(int argc, char **argv) {
     in_child(smaller_without_memory);
     in_child(gone_without_munmap);
     in_child(larger_without_mremap);
+    in_child(large_after_small_without_mremap);
     long once = sweep(false, &failed), for_good = sweep(true, &failed_for_good);
     printf("one mmap failing: %ld places, an allocation failed in %u of them\n", once, failed);
     printf("all from the Nth on failing: %ld places, in %u of them\n", for_good, failed_for_good);
