@@ -139,6 +139,7 @@ bool report_write(enum report_form form, int fd) {
 
 /* ---- for programs that ask ---------------------------------------------------------------------------------------- */
 
+#if defined(__GLIBC__) /* musl has neither structure */
 EXPORT struct mallinfo2 mallinfo2(void) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     struct mallinfo2 info = {0};
@@ -159,6 +160,7 @@ EXPORT struct mallinfo mallinfo(void) {
     info.fordblks = narrow(wide.fordblks);
     return info;
 }
+#endif
 
 EXPORT void malloc_stats(void) { (void)report_write(REPORT_TEXT, STDERR_FILENO); }
 
@@ -244,7 +246,8 @@ static bool remote_parse(const char *value, weft_heap_config *config) {
 
 static bool decay_parse(const char *value, weft_heap_config *config) {
     config->decay_ms = number_of(value);
-    return config->decay_ms > 0 || config->decay_ms == -1;
+    if (config->decay_ms == 0) config->decay_ms = 1; /* a structure's 0 is the default */
+    return config->decay_ms >= -1;
 }
 
 static bool check_parse(const char *value, weft_heap_config *config) {
@@ -293,7 +296,7 @@ __attribute__((constructor)) static void environment_read(void) {
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         weft_heap_config trial = config;
         const char *value = secure_getenv(variables[i].name);
-        if (value == NULL) continue;
+        if (value == NULL || value[0] == 0) continue; /* as unset: so scripts switch off what is inherited */
         if (variables[i].parse(value, &trial) && weft_heap_configure(&trial) == WEFT_OK)
             config = trial;
         else
