@@ -141,6 +141,17 @@ def stranger():
     check(len(result["rows"]) == 2, f"rows: {result['rows']}")
 
 
+def neighbours():
+    for options, key, value, told in ((["--hogs", "3"], "hogs", 3, "busy threads: 3"), (["--compile"], "compile", True, "C compiler on each")):
+        status, result, output, errors, _ = latency("--seconds", "0.02", "--pool", "weft/parked,recycled", *options)
+        check(status == 0, f"status {status}: {errors}")
+        check(result[key] == value and told in output, "what was asked for is told")
+        check(len(result["rows"]) == 2, f"rows: {result['rows']}")
+    done = subprocess.run([WEFT, "latency", "--seconds", "0.02", "--pool", "recycled", "--compile"], capture_output=True, text=True,
+                          timeout=600, check=False, env={**os.environ, "CC": "/nonexistent"})
+    check(done.returncode == 1 and "no C compiler works" in done.stderr, f"{done.returncode}, {done.stderr}")
+
+
 def groups_left():
     """Control groups of runs that have ended; others may be running."""
     groups = {path for path, _, _ in os.walk("/sys/fs/cgroup") if "weft-latency-" in path}
@@ -164,7 +175,8 @@ def quota():
 def wrong_options():
     cases = [["--pool", "nonsense"], ["--pool", "weft/nonsense"], ["--tasks", "0"], ["--period-us", "1"], ["--seconds", "0"],
              ["--jitter-percent", "100"], ["--miss-percent", "-1"], ["--workers", "1"], ["--nonsense"],
-             ["--peer", "/nonexistent.so"], ["--quota-percent", "0"]]
+             ["--peer", "/nonexistent.so"], ["--quota-percent", "0"], ["--hogs", "0"], ["--hogs", "1", "--stranger"], ["--compile", "--stranger"],
+             ["--compile", "--hogs", "1"]]
     for options in cases:
         status, result, _, errors, _ = latency(*options)
         check(status == 2, f"{options}: status {status}")
@@ -195,7 +207,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, counts, one_thread, liar, plot, cut_plot, listing, stranger, quota, wrong_options, interrupt):
+    for case in (schema, counts, one_thread, liar, plot, cut_plot, listing, stranger, neighbours, quota, wrong_options, interrupt):
         case()
         print("ok", case.__name__)
 

@@ -53,6 +53,12 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(number_between(0.001, 36000));
     latency.add_option("--workers", options.workers, "Threads that run tasks; the CPUs")->check(CLI::Range(2, 512));
     latency.add_flag("--stranger", options.stranger, "Beside another program's busy thread on the last CPU");
+    CLI::Option *hogs =
+        latency.add_option("--hogs", options.hogs, "Beside so many other programs' busy threads, one on each CPU")
+            ->check(CLI::Range(1, 512));
+    latency.add_flag("--compile", options.compile, "Beside a C compiler on each CPU (CC in the environment, or cc)")
+        ->excludes("--stranger")
+        ->excludes(hogs->excludes("--stranger"));
     latency.add_option("--quota-percent", options.quota_percent, "Each pool in a cgroup with so much of a CPU")
         ->check(CLI::Range(1, 100000));
     latency.add_option("--pool", options.pools, "Only these pools, or pool/mode")->delimiter(',');

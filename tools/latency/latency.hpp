@@ -21,6 +21,8 @@ struct LatencyOptions {
     unsigned workers = 0;           // 0: as many as CPUs
     unsigned quota_percent = 0;     // of a CPU, for each pool's process; 0: no quota
     bool stranger = false;          // another program's thread is busy on the last CPU
+    unsigned hogs = 0;              // so many other programs' threads are busy, one on each CPU
+    bool compile = false;           // a C compiler runs on each CPU
     std::vector<std::string> pools; // "pool" or "pool/mode"; empty: all
     std::vector<std::string> peers; // shared objects
     std::string json_file, plot_file, entrant_dir;

@@ -42,7 +42,7 @@ double alone_ns(uint32_t iterations) {
 // The bursts of each row come in slices, in rotation, so that whatever the machine does meanwhile concerns all of them.
 class Rotation {
     LatencyResult &result;
-    std::unique_ptr<Stranger> stranger; // stopped whenever nobody is measured
+    std::unique_ptr<Stranger> stranger; // or strangers; stopped whenever nobody is measured
     std::vector<std::unique_ptr<Crew>> crews;
     std::mt19937_64 random{std::random_device{}()};
     SliceOrder order{};
@@ -74,6 +74,15 @@ class Rotation {
         row.late_ns.push_back(static_cast<double>(report.late_ns));
     }
 
+    void stranger_start() {
+        const LatencyOptions &options = result.options;
+        if (!options.stranger && !options.compile && options.hogs == 0) return;
+        unsigned cpus = std::max(1u, std::min(options.workers, std::thread::hardware_concurrency()));
+        unsigned count = options.compile ? cpus : std::max(1u, options.hogs);
+        stranger = std::make_unique<Stranger>(options.workers, count, options.compile ? Busy::compiles : Busy::spins);
+        stranger->stop();
+    }
+
     static bool fits_terminal(size_t lines) {
         winsize size{};
         return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > lines && size.ws_col > 110;
@@ -95,10 +104,7 @@ class Rotation {
     }
 
     void start() {
-        if (result.options.stranger) {
-            stranger = std::make_unique<Stranger>(result.options.workers);
-            stranger->stop();
-        }
+        stranger_start();
         for (auto &row : result.rows) {
             if (interrupted()) return;
             crews.push_back(row.error.empty() ? std::make_unique<Crew>(row.who, result.options) : nullptr);

@@ -123,6 +123,8 @@ void latency_head_print(const LatencyResult &result) {
            "ideal.\n\n",
            options.tasks, options.task_us, options.period_us, options.jitter_percent, options.miss_percent, options.workers);
     if (options.stranger) printf("Another program's thread is busy on the last CPU.\n");
+    if (options.hogs > 0) printf("Beside other programs' busy threads: %u, one on each CPU.\n", options.hogs);
+    if (options.compile) printf("Beside a C compiler on each CPU.\n");
     if (options.quota_percent > 0) printf("Each pool's process may use %u %% of a CPU.\n", options.quota_percent);
     if (machine.load > 0.5) printf("Load %.1f at the start: other programs run, the figures will show it.\n", machine.load);
     fflush(stdout);
@@ -159,6 +161,8 @@ void latency_json_write(const LatencyResult &result) {
         {"build_type", machine.build_type},
         {"workers", options.workers},
         {"stranger", options.stranger},
+        {"hogs", options.hogs},
+        {"compile", options.compile},
         {"quota_percent", options.quota_percent == 0 ? ordered_json(nullptr) : ordered_json(options.quota_percent)},
         {"miss_percent", options.miss_percent},
         {"vary_percent", options.vary_percent},
