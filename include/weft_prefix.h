@@ -24,6 +24,7 @@
 #define weft_pool_config WEFT_NAME(weft_pool_config)
 #define weft_pool_real_time WEFT_NAME(weft_pool_real_time)
 #define weft_pool_workers WEFT_NAME(weft_pool_workers)
+#define weft_pool_resize WEFT_NAME(weft_pool_resize)
 #define weft_pool_expect WEFT_NAME(weft_pool_expect)
 #define weft_submit WEFT_NAME(weft_submit)
 #define weft_submit_child WEFT_NAME(weft_submit_child)

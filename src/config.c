@@ -39,6 +39,10 @@ static bool number_parse(const char *text, int64_t *number) {
     return true;
 }
 
+bool slice_is_sound(int64_t slice_ns) {
+    return slice_ns == 0 || slice_ns == WEFT_SLICE_NONE || (slice_ns >= SLICE_NS_MIN && slice_ns <= SLICE_NS_MAX);
+}
+
 /* Fields that are numbers. 0, the default, is in every range. */
 static const struct setting {
     const char *name;
@@ -56,6 +60,7 @@ static const struct setting {
     SETTING("WEFT_WATCHDOG_NS", watchdog_ns, 0, INT64_MAX),
     SETTING("WEFT_EXPECT_PERCENT", expect_percent, WEFT_SPIN_NONE, 100),
     SETTING("WEFT_BACKGROUND_MAX", background_max, 0, WEFT_WORKERS_MAX),
+    SETTING("WEFT_SLICE_NS", slice_ns, WEFT_SLICE_NONE, SLICE_NS_MAX),
 #undef SETTING
 };
 
@@ -78,6 +83,7 @@ static const char *env_apply(weft_config *config) {
         if (!setting_apply(&settings[i], config)) return settings[i].name;
     const char *policy = variable("WEFT_POLICY");
     if (policy != NULL && !policy_parse(config, policy)) return "WEFT_POLICY";
+    if (variable("WEFT_SLICE_NS") != NULL && !slice_is_sound(config->slice_ns)) return "WEFT_SLICE_NS";
     const char *cpus = variable("WEFT_CPUS");
     os_cpuset set;
     if (cpus != NULL && !os_cpuset_parse(&set, cpus)) return "WEFT_CPUS";
@@ -113,7 +119,7 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
     return snprintf(text, size,
                     "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
                     "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
-                    "background_max=%u policy=%s bind=%d lock=%d refused=%s",
+                    "background_max=%u policy=%s bind=%d lock=%d slice_ns=%lld refused=%s",
                     whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name,
                     whole.cpus == NULL ? "any" : whole.cpus, whole.stack_size, (long long)whole.spin_ns,
                     (whole.flags & WEFT_POOL_ORDERED) != 0, (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0,
@@ -121,7 +127,7 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
                     whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
                     whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
                     whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
-                    whole.refused == NULL ? "none" : whole.refused);
+                    (long long)whole.slice_ns, whole.refused == NULL ? "none" : whole.refused);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

@@ -6,9 +6,12 @@
 #include "sched/sched.h"
 
 #define STACK_SIZE_MIN 16384u /* weft_config.stack_size */
+#define SLICE_NS_MIN 100000   /* weft_config.slice_ns, the kernel's bounds */
+#define SLICE_NS_MAX 100000000
 
 /* The caller's configuration (NULL: the default), of this version's size. The name of the first field that is wrong, or NULL. */
 const char *config_read(weft_config *whole, const weft_config *config);
+bool slice_is_sound(int64_t slice_ns);
 /* A pool without a thread, from a configuration that was checked. NULL: no memory. */
 weft_pool *pool_make(const weft_config *config);
 

@@ -70,7 +70,9 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
                             .bind_errno = load_rlx(&pool->realtime.bind_error),
                             .lock_errno = load_rlx(&pool->store.lock_error),
                             .locked_bytes = load_rlx(&pool->store.locked_bytes),
-                            .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes)};
+                            .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes),
+                            .slice_refused = load_rlx(&pool->slices.refused),
+                            .slice_errno = load_rlx(&pool->slices.error)};
     memcpy(outcome, &found, min_u64(outcome->struct_size, sizeof found));
     return WEFT_OK;
 }
@@ -98,6 +100,9 @@ void policy_started(weft_pool *pool) {
     if (found.unlocked_bytes > 0)
         length += snprintf(to + length, room - (size_t)length, "%slock of %llu bytes (%s)", length > 0 ? ", " : "",
                            (unsigned long long)found.unlocked_bytes, os_error_name(found.lock_errno));
+    if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* by default nobody has asked */
+        length += snprintf(to + length, room - (size_t)length, "%sslice of %u workers (%s)", length > 0 ? ", " : "",
+                           found.slice_refused, os_error_name(found.slice_errno));
     pool->config.refused = length > 0 ? to : NULL;
 }
 

@@ -39,22 +39,21 @@ static bool cpus_are_absent(const weft_pool *pool) {
 /* Starts the workers; as many as there can be. */
 static int pool_start(weft_pool *pool) {
     predict_starts(pool);
-    for (uint32_t i = 0; i < pool->workers_max; i++) {
-        struct weft_worker *seat = load_rlx(&pool->seats[i]);
-        seat->is_worker = true;
-        if (seat_start_thread(pool, seat) == 0) continue;
-        store_rlx(&pool->workers, i);
-        if (i > 0) park_limit(&pool->park, i);
-        break;
-    }
+    uint32_t wanted = load_rlx(&pool->workers);
+    uint32_t started = fit_start(pool, wanted);
+    if (started < wanted) store_rlx(&pool->workers, started);
+    if (started > 0) park_limit(&pool->park, started);
     pool_await_start(pool);
     if (load_rlx(&pool->workers) > 0) return WEFT_OK;
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
 
 static void pool_join(weft_pool *pool) {
+    os_lock(&pool->lock); /* who is starting one has done so after (fit.c) */
+    uint32_t workers = pool->workers_made;
     uint32_t spares = load_rlx(&pool->spares_made);
-    for (uint32_t i = 0; i < load_rlx(&pool->workers); i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
+    os_unlock(&pool->lock);
+    for (uint32_t i = 0; i < workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
     for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
 }
 
@@ -88,11 +87,10 @@ const char *config_read(weft_config *whole, const weft_config *config) {
     if (whole->watchdog_ns > INT64_MAX) return "watchdog_ns";
     if (whole->expect_percent < WEFT_SPIN_NONE || whole->expect_percent > 100) return "expect_percent";
     if (whole->background_max > WEFT_WORKERS_MAX) return "background_max";
+    if (!slice_is_sound(whole->slice_ns)) return "slice_ns";
     return policy_is_sound(whole) ? NULL : "policy";
 }
 
-#define SPIN_NS_DEFAULT 50000
-#define EXPECT_PERCENT_DEFAULT 12
 #ifndef PATIENCE_NS
 #define PATIENCE_NS 5000
 #endif
@@ -107,37 +105,24 @@ static void text_copy(char *to, size_t size, const char *from) {
     for (size_t length = 0; length + 1 < size && from[length] != 0; length++) to[length] = from[length];
 }
 
-/* CPUs that its workers may be on, though a quota may not let them use all of each. */
-static uint32_t pool_cpus_allowed(const weft_pool *pool) {
-    os_cpuset current;
-    if (pool->config.cpus != NULL) return os_cpuset_count(&pool->cpus);
-    return os_cpuset_current(&current) ? os_cpuset_count(&current) : pool->cpu_count;
-}
-
 static void configure_threads(weft_pool *pool) {
     weft_config *config = &pool->config;
-    pool->cpu_count = os_cpu_count();
-    if (config->cpus != NULL) pool->cpu_count = (uint32_t)min_u64(pool->cpu_count, os_cpuset_count(&pool->cpus));
-    if (config->workers == 0) config->workers = (uint32_t)min_u64(pool->cpu_count, WEFT_WORKERS_MAX);
+    fit_configure(pool);
     if (config->spares == 0) config->spares = config->workers;
     if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
     if (config->stack_size == 0) config->stack_size = os_stack_size();
-    pool->cpus_allowed = pool_cpus_allowed(pool);
-    pool->workers_max = config->workers;
     pool->background_max = config->background_max;
-    store_rlx(&pool->workers, config->workers);
 }
 
 static void configure_times(weft_pool *pool) {
     weft_config *config = &pool->config;
     pool->spin_adapts = config->spin_ns == 0;
-    if (pool->spin_adapts) config->spin_ns = SPIN_NS_DEFAULT;
-    if (pool->cpus_allowed == 1 && config->cpus == NULL)
-        config->spin_ns = WEFT_SPIN_NONE; /* it would keep the submitter waiting */
-    if (config->expect_percent == 0)
-        config->expect_percent = config->spin_ns == WEFT_SPIN_NONE ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
-    if (pool->cpu_count == 1) config->expect_percent = WEFT_SPIN_NONE;
-    pool->expect_percent = config->expect_percent < 0 ? 0 : (uint32_t)config->expect_percent;
+    pool->spin_wish_ns = config->spin_ns;
+    pool->expect_wish = config->expect_percent;
+    uint32_t percent = fit_expect_percent(pool);
+    config->spin_ns = fit_spin_ns(pool);
+    config->expect_percent = percent == 0 ? WEFT_SPIN_NONE : (int32_t)percent;
+    store_rlx(&pool->expect_percent, percent);
     pool->ticks_per_us = os_ticks_per_us();
     pool->patience_ticks = PATIENCE_NS * pool->ticks_per_us / 1000;
     pool->tiny_ticks = TINY_NS * pool->ticks_per_us / 1000;
@@ -155,10 +140,11 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     configure_times(pool);
     pool->ordered = (config->flags & WEFT_POOL_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP)) == 0;
-    pool->placing = (config->flags & WEFT_POOL_NO_PLACING) == 0 && pool->cpus_allowed > 1;
+    pool->placing = (config->flags & WEFT_POOL_NO_PLACING) == 0 && load_rlx(&pool->cpus_allowed) > 1;
     pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     policy_configure(pool);
+    slice_configure(pool);
     pool->fork_count = os_fork_count();
     store_rlx(&pool->extras, config->queue_max != 0 ? EXTRA_BOUNDED : 0);
 }
@@ -187,7 +173,7 @@ static bool pool_furnish(weft_pool *pool) {
         return false;
     for (uint32_t i = 0; i < pool->workers_max; i++)
         if (seat_make(pool, i) == NULL) return false;
-    park_limit(&pool->park, pool->workers_max);
+    park_limit(&pool->park, load_rlx(&pool->workers));
     predict_made(pool);
     return true;
 }

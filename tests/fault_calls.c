@@ -283,6 +283,7 @@ static int words_of(long number) {
     case SYS_futex: return 6;
     case SYS_openat:
     case SYS_pread64:
+    case SYS_sched_getattr:
     case SYS_clock_nanosleep: return 4;
     default: return 3;
     }
@@ -298,6 +299,7 @@ static enum call call_of(long number, const long *words) {
     case SYS_close: return CALL_CLOSE;
     case SYS_clock_nanosleep: return CALL_SLEEP;
     case SYS_sched_setattr: return CALL_SET_POLICY;
+    case SYS_sched_getattr: return CALL_GET_SLICE;
     case SYS_futex: break;
     default: return CALLS;
     }

@@ -28,6 +28,7 @@
     X(SET_CPUS, "sched_setaffinity")                                                                                        \
     X(GET_POLICY, "sched_getscheduler")                                                                                     \
     X(SET_POLICY, "sched_setattr")                                                                                          \
+    X(GET_SLICE, "sched_getattr")                                                                                           \
     X(YIELD, "sched_yield")                                                                                                 \
     X(PRCTL, "prctl")                                                                                                       \
     X(FCNTL, "fcntl")                                                                                                       \

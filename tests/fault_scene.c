@@ -420,6 +420,9 @@ static void forget(weft_pool *pool) {
 void scene_end(weft_pool *pool) {
     weft_pool *ended = pool;
     if (pool == NULL) return;
+    weft_real_time real = {.struct_size = sizeof real};
+    REQUIRE(weft_pool_real_time(pool, &real) == WEFT_OK);
+    if (real.slice_errno != 0) atomic_fetch_or(&outcome->policy_errnos, 1u << real.slice_errno % 32);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
     forget(ended);
     REQUIRE(pool == NULL);
@@ -451,6 +454,9 @@ static void scene_watched_pool(void) {
     weft_pool *pool = scene_pool(&config);
     if (pool == NULL) return;
     REQUIRE(weft_pool_workers(pool) >= 1 && weft_pool_workers(pool) <= 2);
+    unsigned workers = weft_pool_workers(pool);
+    REQUIRE(weft_pool_resize(pool, 1) == WEFT_OK && weft_pool_workers(pool) == 1);
+    REQUIRE(weft_pool_resize(pool, workers) == WEFT_OK && weft_pool_workers(pool) == workers);
     REQUIRE(!scene_now.is_strict || weft_pool_workers(pool) == 2);
     scene_groups(pool);
     scene_loops(pool);

@@ -149,7 +149,7 @@ def bad_machine(root):
 def good_machine(root):
     plant(root, GOOD)
     found = findings(root)
-    check(of_verdict(found, "good") == set(found) - {"cores"}, f"not good: {[f for f in found.values() if f['verdict'] != 'good']}")
+    check(of_verdict(found, "good") == set(found) - {"cores", "time slices"}, f"not good: {[f for f in found.values() if f['verdict'] != 'good']}")
     _, script, _ = doctor("--root", root, "--script")
     check("\n    put " not in script, f"nothing to write: {script}")
 
@@ -232,6 +232,8 @@ def nonsense(root):
 def this_machine(_):
     status, output, errors = doctor()
     check(status == 0 and "Nothing was changed" in output, f"status {status}: {errors}")
+    lines = [line for line in output.splitlines() if line[7:].startswith("time slices ")]
+    check(len(lines) == 1 and ("of 60 wakes beside a busy thread" in lines[0]), f"slices are tried: {lines}")
 
 
 def instances_left():

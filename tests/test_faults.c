@@ -46,6 +46,7 @@ static const struct way ways[] = {
     {CALL_SET_CPUS, "EINVAL", EINVAL, EFFECT_FAIL, ALONE | ON, false},
     {CALL_GET_POLICY, "ENOSYS", ENOSYS, EFFECT_FAIL, ALONE | ON, false},
     {CALL_SET_POLICY, "EPERM", EPERM, EFFECT_FAIL, ALONE | ON, false},
+    {CALL_GET_SLICE, "ENOSYS", ENOSYS, EFFECT_FAIL, ALONE | ON, false},
     {CALL_YIELD, "ENOSYS", ENOSYS, EFFECT_FAIL, ALONE | ON, false},
     {CALL_PRCTL, "EPERM", EPERM, EFFECT_FAIL, ALONE | ON, false},
     {CALL_FCNTL, "EMFILE", EMFILE, EFFECT_FAIL, ALONE | ON, true},
@@ -138,11 +139,13 @@ static void check_kept(const char *what) {
     wrong(what, how);
 }
 
-/* weft_pool_real_time says what was refused. */
-static void check_refusals(const char *what, const struct way *way) {
+/* weft_pool_real_time says what was refused. Of a thread's policy and slice the first is what is looked at: a later one may be
+ * refused to a spare that begins, or to a worker that falls asleep, when the scene has looked already. */
+static void check_refusals(const char *what, const struct way *way, unsigned at) {
     const struct outcome *o = &shared->outcome;
     unsigned told = way->call == CALL_LOCK ? atomic_load(&o->lock_errnos) : atomic_load(&o->policy_errnos);
-    if (way->call != CALL_LOCK && way->call != CALL_SET_POLICY) return;
+    bool is_policy = way->call == CALL_SET_POLICY || way->call == CALL_GET_SLICE;
+    if (way->call != CALL_LOCK && (!is_policy || at > 1)) return;
     if (shared->struck != 0 && (told & 1u << way->error % 32) == 0) wrong(what, "weft_pool_real_time does not tell of it");
 }
 
@@ -169,7 +172,7 @@ static bool strike_at(const struct way *way, unsigned span, unsigned at, struct 
     is_felt = way->is_felt;
     run(what);
     check_kept(what);
-    check_refusals(what, way);
+    check_refusals(what, way, at);
     row->runs++;
     row->struck += shared->struck != 0;
     row->calls_struck += shared->struck;

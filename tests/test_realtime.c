@@ -357,7 +357,7 @@ static void end_unstarted(weft_pool *pool) {
 static void test_spin_budget(void **state) {
     (void)state;
     weft_pool *pool = unstarted_pool(80000000, 1000000000000); /* the test ends sooner */
-    bool spins = pool->cpus_allowed > 1;                       /* on one CPU there is none */
+    bool spins = load_rlx(&pool->cpus_allowed) > 1;            /* on one CPU there is none */
     uint64_t share = load_rlx(&pool->realtime.share_ticks);
     uint64_t most = load_rlx(&pool->spin_ticks);
     assert_int_equal(share, UINT64_C(10000000) * pool->ticks_per_us / 1000);
@@ -407,7 +407,7 @@ static int spin_as_nobody(void *nothing) {
     weft_pool *pool = make_pool_with(&config);
     REQUIRE(outcome_of(pool).policy_refused == 2);
     REQUIRE(load_rlx(&pool->realtime.window_ticks) == 0);
-    REQUIRE(load_rlx(&pool->spin_ticks) == (pool->cpus_allowed > 1 ? 30 * pool->ticks_per_us : 0));
+    REQUIRE(load_rlx(&pool->spin_ticks) == (load_rlx(&pool->cpus_allowed) > 1 ? 30 * pool->ticks_per_us : 0));
     runs_tasks(pool);
     end_pool(pool);
     return 0;

@@ -73,6 +73,8 @@ static const uint32_t optional[] = {SYS_membarrier,
                                     SYS_sched_setaffinity,
                                     SYS_sched_getaffinity,
                                     SYS_sched_getscheduler,
+                                    SYS_sched_getattr,
+                                    SYS_sched_setattr,
                                     SYS_sched_yield,
                                     SYS_madvise,
                                     SYS_openat,
@@ -118,6 +120,8 @@ static const uint32_t listed[] = {SYS_futex, SYS_mmap, SYS_munmap, SYS_mremap, S
                                   SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_getscheduler, SYS_prctl, SYS_gettid,
                                   /* not with WEFT_POOL_NO_PLACING */
                                   SYS_sched_setaffinity,
+                                  /* not with WEFT_SLICE_NONE */
+                                  SYS_sched_getattr, SYS_sched_setattr,
                                   /* not with WEFT_FENCE=full */
                                   SYS_membarrier,
                                   /* threads: spares, and the end */

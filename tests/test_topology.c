@@ -114,7 +114,7 @@ bool __wrap_os_topology(uint16_t *shared, uint32_t cpus, const char *from) {
 
 static void configure(uint64_t cpus, uint32_t workers, uint32_t shared_cpus) {
     weft_pool pool = {.workers_max = workers, .cpus = {{cpus}}, .config = {.cpus = "as in .cpus"}};
-    pool.cpu_count = os_cpuset_count(&pool.cpus);
+    store_rlx(&pool.cpu_count, os_cpuset_count(&pool.cpus));
     topology_configure(&pool);
     assert_int_equal(predict_of_pool(&pool)->shared_cpus, shared_cpus);
     assert_true((predict_of_pool(&pool)->shared != NULL) == (shared_cpus != 0));
@@ -259,20 +259,20 @@ static void test_moved(void **state) {
     predict_of_pool(&made_up)->shared = shared;
     predict_of_pool(&made_up)->shared_cpus = CPUS;
     struct weft_worker seat = {.pool = &made_up, .index = 1};
-    store_rlx(&predict_of(&others[0])->runs_on, 1u + 7);
-    store_rlx(&predict_of(&others[2])->runs_on, 1u + 8); /* beside CPU 0 */
+    store_rlx(&others[0].runs_on, 1u + 7);
+    store_rlx(&others[2].runs_on, 1u + 8); /* beside CPU 0 */
     cpu_set_t one;
     for (uint32_t cpu = 0; cpu < 2; cpu++) {
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
         assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
         topology_moved(&seat);
-        assert_int_equal(load_rlx(&predict_of(&seat)->runs_on), cpu + 1);
+        assert_int_equal(load_rlx(&seat.runs_on), cpu + 1);
         assert_int_equal(load_rlx(&predict_of_pool(&made_up)->moves), cpu + 1);
         assert_int_equal(seat.nearest[0], 1);
         assert_int_equal(seat.nearest[1], 2);
-        store_rlx(&predict_of(&others[0])->runs_on, 1u + 8);
-        store_rlx(&predict_of(&others[2])->runs_on, 1u + 9); /* beside CPU 1 */
+        store_rlx(&others[0].runs_on, 1u + 8);
+        store_rlx(&others[2].runs_on, 1u + 9); /* beside CPU 1 */
     }
     assert_int_equal(sched_setaffinity(0, sizeof own, &own), 0);
     store_end(&made_up.store);

@@ -375,7 +375,8 @@ EXPLORE_DRIVER(pool_conserves, .about = "a task that blocks until a later one ha
 static void setup_crowd(void) {
     configure(2, WEFT_POOL_NO_HELP);
     create();
-    world.pool->cpu_count = world.pool->cpus_allowed = 1;
+    store_rlx(&world.pool->cpu_count, 1);
+    store_rlx(&world.pool->cpus_allowed, 1);
     store_rlx(&world.pool->tasks_are_short, 1);
 }
 static void crowd_submits(void) {

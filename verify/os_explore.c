@@ -75,6 +75,7 @@ int os_thread_start(os_thread *started, const os_thread_options *options, void (
 }
 
 size_t os_stack_size(void) { return 65536; }
+uint32_t os_thread_id(void) { return R.current->id + 1; }
 
 void os_thread_join(os_thread joined) {
     struct thread *t = (struct thread *)joined.handle;
@@ -86,6 +87,11 @@ void os_thread_join(os_thread joined) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+int os_slice_get(uint64_t *slice_ns) {
+    *slice_ns = 0;
+    return EOPNOTSUPP;
+}
+int os_slice_set(uint64_t slice_ns) { return slice_ns == 0 ? EINVAL : EOPNOTSUPP; }
 int os_cpu_bind(uint32_t cpu) { return cpu < 2 ? 0 : EINVAL; }
 uint64_t os_real_time_share(uint64_t *period_ns) {
     *period_ns = 1000000;
@@ -246,6 +252,8 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
     return 0;
 }
 unsigned os_cpu_count(void) { return 2; }
+unsigned os_cpu_count_now(void) { return 2; }
+unsigned os_cpus_online(void) { return 2; }
 
 void os_die(const char *what) { explore_fail("%s", what); }
 

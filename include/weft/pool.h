@@ -61,12 +61,13 @@ enum weft_policy {
     WEFT_POLICY_DEADLINE = 3
 };
 
-#define WEFT_SPIN_NONE (-1) /* `spin_ns` of a pool whose workers park at once */
+#define WEFT_SPIN_NONE (-1)  /* `spin_ns` of a pool whose workers park at once */
+#define WEFT_SLICE_NONE (-1) /* `slice_ns` of a pool that leaves time slices alone */
 
 /* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
 typedef struct weft_config {
     size_t struct_size; /* sizeof(weft_config); a newer version's larger one must be all zero beyond this */
-    uint32_t workers;   /* threads; 0: min(CPUs this thread may use, the cgroup's CPU quota rounded up) */
+    uint32_t workers;   /* threads; 0: as many as weft_cpu_count says, now and, mostly, as that changes (weft_pool_resize) */
     uint32_t spares;    /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
     const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
     const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
@@ -106,6 +107,12 @@ typedef struct weft_config {
      * CPUs. */
     uint64_t runtime_ns, deadline_ns, period_ns;
     const char *refused; /* by weft_pool_config: what the system refused at the start, or NULL; ignored by create */
+    /* Time slice of workers and spares, 100000 to 100000000 ns: who wakes with a short one gets the CPU from another
+     * program's busy thread at once. 0: chosen from what tasks take, never longer than it was. Tasks of
+     * WEFT_GROUP_BACKGROUND run with a long one. WEFT_SLICE_NONE: left alone, as with another policy than
+     * WEFT_POLICY_INHERIT. Threads and processes that tasks make inherit it. Linux before 6.12 has none: weft_pool_real_time
+     * tells. */
+    int64_t slice_ns;
 } weft_config;
 
 /* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
@@ -117,9 +124,10 @@ static inline int weft_config_init(weft_config *config) {
 }
 
 /* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
- * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_POLICY ("fifo:10",
- * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"), in set-user-ID programs from none. A value that does not
- * parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that meanwhile. */
+ * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_POLICY
+ * ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"), in set-user-ID programs from none. A value that
+ * does not parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that
+ * meanwhile. */
 WEFT_API int weft_config_from_env(weft_config *config);
 /* What makes weft_pool_create or weft_config_from_env return WEFT_EINVAL, but for files and absent CPUs: the first field
  * of *config (NULL: the defaults) that is wrong, or else the first variable: "stack_size", "WEFT_CPUS". NULL: nothing. */
@@ -172,13 +180,23 @@ typedef struct weft_real_time {
     uint32_t zero;           /* 0 */
     uint64_t locked_bytes;   /* by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /* there, but may be paged out */
+    uint32_t slice_refused;  /* workers and spares that could not set their time slice, also by default */
+    int32_t slice_errno;     /* why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
 } weft_real_time;
 
 /* Fills *outcome up to its struct_size. Complete for workers when weft_pool_create has returned. WEFT_OK, WEFT_EINVAL. */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
-/* Worker threads running (spares not counted); 0 for NULL. */
+/* Worker threads that run tasks (neither spares nor those that rest); 0 for NULL. */
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
+
+/* From now on so many workers run tasks, at most as many as weft_config.workers said, or, where that was 0, as the machine
+ * had CPUs. Those beyond finish their tasks and rest; their threads stay, with what `start` has made. Such a pool otherwise
+ * follows the affinity of its workers and the cgroup's quota by itself, within about half a second of work (not with
+ * WEFT_POOL_BIND or _LOCK, or a real-time policy); this ends it, and `workers` 0 begins it anew. Any thread, not after
+ * destroy has begun. WEFT_OK; WEFT_EAGAIN: fewer, for not as many threads could be started; WEFT_EINVAL: NULL, too many, or
+ * 0 for a pool that does not follow; WEFT_EFORK. */
+WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
 
 /* "I need `workers` workers at `when_ns`" (CLOCK_MONOTONIC): they get up shortly before, on their own clocks, and look for
  * work until 200 us after, if they have nothing else to do. Wakes those asleep for a moment now: call it when time does not

@@ -46,7 +46,8 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
         text_put_decimal(text, observe_ns(os_ticks() - since) / 1000, 6);
         text_put(text, " s");
     } else {
-        text_put(text, seat_is_inside(seat) ? "awake, runs nothing" : "outside of tasks");
+        bool rests = fit_is_over(seat);
+        text_put(text, rests ? "rests" : seat_is_inside(seat) ? "awake, runs nothing" : "outside of tasks");
     }
 }
 

@@ -193,6 +193,7 @@ typedef struct search {
     char text[TEXT_MAX]; /* contents of one of a group's files */
     char path[TEXT_MAX]; /* the group's directory, and for a moment a file in it */
     uint64_t least;      /* thousandths of a CPU, 0: no limit found yet */
+    bool is_told;        /* both lists could be read */
 } search;
 
 static void search_limit(search *s, uint64_t quota_us, uint64_t period_us) {
@@ -362,37 +363,66 @@ static void search_run(search *s, const char *proc_cgroup, const char *mountinfo
     if (!reader_open(&s->in, mountinfo)) return;
     while (reader_line(&s->in, s->line)) mount_line(s, s->line, root);
     os_close(s->in.fd);
+    s->is_told = true;
+}
+
+/* false: it is not known. */
+static bool quota_find(const char *proc_cgroup, const char *mountinfo, const char *root, uint64_t *millicpus) {
+    int saved = errno;
+    search *s = os_alloc(sizeof *s);
+    *millicpus = 0;
+    if (s == NULL) return false;
+    s->own[V1][0] = s->own[V2][0] = 0;
+    s->least = 0;
+    s->is_told = false;
+    search_run(s, proc_cgroup, mountinfo, root);
+    *millicpus = s->least;
+    bool is_told = s->is_told;
+    os_free(s);
+    errno = saved;
+    return is_told;
 }
 
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
-    int saved = errno;
-    search *s = os_alloc(sizeof *s);
-    if (s == NULL) return 0;
-    s->own[V1][0] = s->own[V2][0] = 0;
-    s->least = 0;
-    search_run(s, proc_cgroup, mountinfo, root);
-    uint64_t least = s->least;
-    os_free(s);
-    errno = saved;
-    return least;
+    uint64_t millicpus;
+    (void)quota_find(proc_cgroup, mountinfo, root, &millicpus);
+    return millicpus;
 }
 
 /* ---- the count ---------------------------------------------------------------------------------------------------- */
 
+unsigned os_cpus_online(void) {
+    int saved = errno;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    errno = saved;
+    return online > 0 ? (unsigned)online : 1;
+}
+
 static uint64_t usable_cpus(void) {
     os_cpuset set;
-    if (os_cpuset_current(&set)) return os_cpuset_count(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint64_t)online : 1;
+    return os_cpuset_current(&set) ? os_cpuset_count(&set) : os_cpus_online();
+}
+
+static bool cpus_find(unsigned *count) {
+    int saved = errno;
+    uint64_t millicpus;
+    uint64_t cpus = usable_cpus();
+    bool is_known = quota_find("/proc/self/cgroup", "/proc/self/mountinfo", "", &millicpus);
+    if (millicpus != 0) cpus = min_u64(cpus, (millicpus + 999) / 1000);
+    *count = (unsigned)cpus;
+    errno = saved;
+    return is_known;
 }
 
 unsigned os_cpu_count(void) {
-    int saved = errno;
-    uint64_t count = usable_cpus();
-    uint64_t millicpus = os_quota_millicpus("/proc/self/cgroup", "/proc/self/mountinfo", "");
-    if (millicpus != 0) count = min_u64(count, (millicpus + 999) / 1000);
-    errno = saved;
-    return (unsigned)count;
+    unsigned count;
+    (void)cpus_find(&count);
+    return count;
+}
+
+unsigned os_cpu_count_now(void) {
+    unsigned count;
+    return cpus_find(&count) ? count : 0;
 }
 
 /* ---- what CPUs share ---------------------------------------------------------------------------------------------- */

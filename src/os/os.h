@@ -92,6 +92,8 @@ typedef struct os_thread_options {
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 /* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
+/* The system's number of the calling thread, as ps and perf have it. */
+uint32_t os_thread_id(void);
 /* The stack that a thread gets by default, bytes. */
 size_t os_stack_size(void);
 
@@ -108,6 +110,12 @@ typedef struct os_policy {
  * errno value: nothing changed. */
 int os_policy_apply(const os_policy *policy);
 bool os_policy_is_real_time(void);
+/* The calling thread's time slice: how long it runs before another that waits for the CPU may have it; who wakes with a
+ * short one need not wait for the end of a longer one. Linux 6.12 and later: 0.1 to 100 ms, what is beyond is cut; threads
+ * that it starts have it, too. 0; or a positive errno value, and nothing changed: EOPNOTSUPP, the kernel knows none; EINVAL,
+ * the thread is in no ordinary class. */
+int os_slice_get(uint64_t *slice_ns);
+int os_slice_set(uint64_t slice_ns);
 /* The calling thread keeps to that CPU. As os_policy_apply; OS_NO_CPU: EINVAL. */
 int os_cpu_bind(uint32_t cpu);
 /* How long real-time threads may run in each period, ns, and that; 0: as long as they like. */
@@ -286,6 +294,10 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
 /* min(affinity, quota rounded up), at least 1. */
 unsigned os_cpu_count(void);
+/* The same; 0: the system does not tell of quotas now, for a sandbox or for want of memory or files. */
+unsigned os_cpu_count_now(void);
+/* How many CPUs the machine has running, whoever may use them; at least 1. */
+unsigned os_cpus_online(void);
 
 /* ---- probes ------------------------------------------------------------------------------------------------------- */
 

@@ -526,7 +526,7 @@ void os_yield(void) {
     errno = saved;
 }
 
-static uint32_t thread_id(void) {
+uint32_t os_thread_id(void) {
     if (UNLIKELY(thread_id_known == 0)) thread_id_known = (uint32_t)syscall(SYS_gettid);
     return thread_id_known;
 }
@@ -543,7 +543,7 @@ static NOINLINE void os_lock_slow(os_mutex *mutex) {
         if (futex_pi(mutex, FUTEX_LOCK_PI) == 0) {
             (void)load_acq(O2, &mutex->word);
             is_locked = true;
-        } else if (cas_acq(O6, &mutex->word, &found, thread_id())) {
+        } else if (cas_acq(O6, &mutex->word, &found, os_thread_id())) {
             is_locked = true;
         } else {
             os_yield();
@@ -554,11 +554,11 @@ static NOINLINE void os_lock_slow(os_mutex *mutex) {
 
 void os_lock(os_mutex *mutex) {
     uint32_t found = 0;
-    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, thread_id()))) os_lock_slow(mutex);
+    if (UNLIKELY(!cas_acq(O1, &mutex->word, &found, os_thread_id()))) os_lock_slow(mutex);
 }
 
 void os_unlock(os_mutex *mutex) {
-    uint32_t self = thread_id();
+    uint32_t self = os_thread_id();
     if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
     int saved = errno;
     or_rel(O5, &mutex->word, 0u); /* somebody sleeps */

@@ -38,6 +38,34 @@ int os_policy_apply(const os_policy *policy) {
     return error;
 }
 
+/* sched_getattr's flag and fields are sched_setattr's; a kernel without slices says 0 for `runtime`. */
+static int attributes_get(struct attributes *now) {
+    *now = (struct attributes){.size = sizeof *now};
+    if (syscall(SYS_sched_getattr, 0, now, sizeof *now, 0u) != 0) return errno;
+    if (now->policy != SCHED_OTHER && now->policy != SCHED_BATCH) return EINVAL;
+    now->size = sizeof *now;
+    return now->runtime == 0 ? EOPNOTSUPP : 0;
+}
+
+int os_slice_get(uint64_t *slice_ns) {
+    struct attributes now;
+    int saved = errno;
+    int error = attributes_get(&now);
+    *slice_ns = error == 0 ? now.runtime : 0;
+    errno = saved;
+    return error;
+}
+
+int os_slice_set(uint64_t slice_ns) {
+    struct attributes now;
+    int saved = errno;
+    int error = attributes_get(&now);
+    now.runtime = slice_ns;
+    if (error == 0 && syscall(SYS_sched_setattr, 0, &now, 0u) != 0) error = errno;
+    errno = saved;
+    return error;
+}
+
 bool os_policy_is_real_time(void) {
     int saved = errno;
     int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -92,6 +120,7 @@ const char *os_error_name(int error) {
     case EAGAIN: return "EAGAIN";
     case ENOMEM: return "ENOMEM";
     case ENOSYS: return "ENOSYS";
+    case EOPNOTSUPP: return "EOPNOTSUPP";
     default: return "another error";
     }
 }

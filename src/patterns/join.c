@@ -67,7 +67,7 @@ static void join_await(struct weft_worker *seat, weft_fork_slot *here, bool help
             os_yield(); /* its taker is between J3 and TAKEN, perhaps on this CPU, and of lower priority */
         else
             os_pause();
-        os_take_turns(&turn);
+        find_take_turns(seat, &turn);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     store_rlx(&forks_of(seat)->waits_for, outer);

@@ -492,7 +492,7 @@ static NOINLINE void loop_await(struct loop *loop, uint64_t entry, uint64_t star
         if (force) asked = now;
         bool has_help = helps && loop_find_inside(loop, force, &help);
         bool spins = now - start < realtime_spin_ticks(seat);
-        os_take_turns(&turn);
+        find_take_turns(seat, &turn);
         if (!has_help && spins)
             os_pause();
         else if (!has_help)

@@ -57,14 +57,15 @@ bool poll_suffices(const struct weft_worker *seat, const struct park_view *view)
     if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->short_ticks)
         busy = 1;
     if (!pool->helps || pool->config.queue_max != 0) busy = 0;
-    return load_rlx(&pool->workers) + busy >= view->parked + view->polling + load_rlx(&pool->held_up) + pool->cpus_allowed;
+    return load_rlx(&pool->workers) + busy >=
+           view->parked + view->polling + load_rlx(&pool->held_up) + load_rlx(&pool->cpus_allowed);
 }
 
 /* The caller of a wait that helps has a CPU, too. */
 static bool may_guard(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    uint32_t caller = load_rlx(&pool->outside_runs) && pool->cpus_allowed > 1 ? 1 : 0;
-    return seat->index + caller >= pool->cpus_allowed && seat->index < pool->workers_max;
+    uint32_t caller = load_rlx(&pool->outside_runs) && load_rlx(&pool->cpus_allowed) > 1 ? 1 : 0;
+    return seat->index + caller >= load_rlx(&pool->cpus_allowed) && seat->index < pool->workers_max;
 }
 
 /* What it sees, look by look. */
@@ -197,7 +198,7 @@ static void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t 
 /* ---- trials ------------------------------------------------------------------------------------------------------- */
 
 void costs_init(weft_pool *pool) {
-    bool tries = pool->spin_adapts && pool->cpu_count > 1 && pool->workers_max > 1;
+    bool tries = pool->spin_adapts && load_rlx(&pool->cpu_count) > 1 && load_rlx(&pool->workers) > 1;
     store_rlx(&predict_of_pool(pool)->trials, tries ? TRIALS : 0);
 }
 
@@ -290,9 +291,9 @@ uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     predict_of(seat)->plan = (struct expect_plan){0, 0};
     if (seat->has_worked || costs_are_tried(seat->pool)) predict_of(seat)->idle_since = os_ticks();
     seat->has_worked = false;
-    if (seat->pool->expect_percent == 0) return 0;
+    if (load_rlx(&seat->pool->expect_percent) == 0) return 0;
     expect_tell(&predict_of(seat)->expect, told_ns);
-    predict_of(seat)->plan = expect_next(&predict_of(seat)->expect, os_now_ns(), seat->pool->expect_percent);
+    predict_of(seat)->plan = expect_next(&predict_of(seat)->expect, os_now_ns(), load_rlx(&seat->pool->expect_percent));
     return predict_of(seat)->plan.wake;
 }
 
@@ -308,7 +309,7 @@ void ready_woken(struct weft_worker *seat) {
     if (is_trial) return;
     if (idle < spin) seat->searcher_ticks = spin;
     if (idle < step_ticks(seat)) learn_steps(seat, true);
-    if (pool->expect_percent == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
+    if (load_rlx(&pool->expect_percent) == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
     expect_arrival(&predict_of(seat)->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
 }
 
@@ -316,7 +317,7 @@ static bool ready_begin(struct weft_worker *seat, uint64_t *until) {
     weft_pool *pool = seat->pool;
     uint64_t now = os_now_ns();
     if (predict_of(seat)->plan.wake == 0 || now < predict_of(seat)->plan.wake) return false;
-    bool is_crowded = park_look(&pool->park).searchers >= pool->cpu_count;
+    bool is_crowded = park_look(&pool->park).searchers >= load_rlx(&pool->cpu_count);
     if (is_crowded || realtime_is_spent(seat)) {
         expect_pass(&predict_of(seat)->expect,
                     is_crowded ? CROWDED_ARRIVALS : 1); /* else it would be woken for it again, at once */
@@ -370,11 +371,11 @@ void look_out(struct weft_worker *seat) {
 void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end) {
     weft_pool *pool = seat->pool;
     uint64_t ns = (end - start) * 1000 / pool->ticks_per_us;
-    if (seat->is_worker || pool->expect_percent == 0 || ns < RECUR_NS_MIN || ns > RECUR_NS_MAX) return;
+    if (seat->is_worker || load_rlx(&pool->expect_percent) == 0 || ns < RECUR_NS_MIN || ns > RECUR_NS_MAX) return;
     if (start - since < IDLE_NS * pool->ticks_per_us / 1000) return;
     uint64_t now = os_now_ns();
     expect_arrival(&predict_of(seat)->expect, now - ns, false);
-    if (expect_next(&predict_of(seat)->expect, now, pool->expect_percent).wake == 0) return;
+    if (expect_next(&predict_of(seat)->expect, now, load_rlx(&pool->expect_percent)).wake == 0) return;
     uint64_t told_ns = park_told(&pool->park, 0);
     if (told_ns > now && told_ns != predict_of(seat)->recurs_ns) return; /* by hand, or by another's loop */
     store_rlx(&pool->from_cpu, os_cpu());
@@ -385,7 +386,7 @@ void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint6
 int weft_pool_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns) {
     if (pool == NULL || workers == 0) return WEFT_EINVAL;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
-    if (pool->expect_percent == 0) return WEFT_OK;
+    if (load_rlx(&pool->expect_percent) == 0) return WEFT_OK;
     store_rlx(&pool->from_cpu, os_cpu());
     for (uint32_t i = 0; i < load_rlx(&pool->workers); i++) {
         uint64_t told_ns = i < workers ? when_ns : 0;

@@ -15,7 +15,7 @@ static bool is_placed(const struct weft_worker *seat) { /* as ADR 13 says */
     return seat->pool->placing && load_rlx(&seat->task_ticks) < seat->pool->short_ticks;
 }
 /* So many are woken first, and one CPU is their waker's. */
-static bool is_first(const struct weft_worker *seat) { return seat->index + 1 < seat->pool->cpus_allowed; }
+static bool is_first(const struct weft_worker *seat) { return seat->index + 1 < load_rlx(&seat->pool->cpus_allowed); }
 
 void place_before_park(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
@@ -26,7 +26,7 @@ void place_before_park(struct weft_worker *seat) {
         affinity_pin(&mine->affinity, seat->index);
     else if (!mine->by_clock) /* which wakes threads where they fell asleep */
         affinity_before_sleep(&mine->affinity,
-                              is_first(seat) && workers_awake(pool) < pool->cpus_allowed); /* itself among them */
+                              is_first(seat) && workers_awake(pool) < load_rlx(&pool->cpus_allowed)); /* itself among them */
 }
 
 void place_after_park(struct weft_worker *seat, bool was_woken) {

@@ -9,7 +9,6 @@
 /* Written by the seat's own thread, but for the first. */
 struct predict_seat {
     ATOMIC(uint64_t) claim_seen; /* the poller's: claim_mark of this seat's claim when it last looked */
-    ATOMIC(uint32_t) runs_on;    /* topology.c: CPU + 1, where the pool asks for that; a hint for all */
     uint32_t moves_seen;         /* of the pool's moves */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
     uint32_t shorts;             /* how sure it is that tasks are short */

@@ -43,7 +43,7 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     uint64_t each = ticks / tasks;
     uint64_t usual = undisturbed(mine->timed_last, each);
     uint32_t caller = seat->pool->helps ? 1 : 0;
-    if (seat->pool->workers_max + caller > seat->pool->cpus_allowed) learn_short(seat, usual);
+    if (load_rlx(&seat->pool->workers) + caller > load_rlx(&seat->pool->cpus_allowed)) learn_short(seat, usual);
     store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + usual) / 4);
     mine->timed++;
     if (each > seat->pool->tiny_ticks * 4) {

@@ -42,7 +42,7 @@ static bool is_flat(const uint16_t *shared, const os_cpuset *set, uint32_t cpus)
 void topology_configure(weft_pool *pool) {
     os_cpuset set;
     uint32_t cpus = OS_CPUS_MAX;
-    if (pool->workers_max <= 2 || pool->cpu_count <= 2) return;
+    if (pool->workers_max <= 2 || load_rlx(&pool->cpu_count) <= 2) return;
     if (pool->config.cpus != NULL)
         set = pool->cpus;
     else if (!os_cpuset_current(&set))
@@ -58,12 +58,13 @@ void topology_moved(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     struct predict_pool *known = predict_of_pool(pool);
     struct predict_seat *mine = predict_of(seat);
-    if (LIKELY(known->shared == NULL)) return;
     uint32_t cpus[WEFT_WORKERS_MAX];
     uint32_t here = os_cpu();
+    bool has_moved = load_rlx(&seat->runs_on) != here + 1; /* OS_NO_CPU + 1: not known */
+    if (has_moved) store_rlx(&seat->runs_on, here + 1);
+    if (LIKELY(known->shared == NULL)) return;
     if (here >= known->shared_cpus || seat->index >= pool->workers_max) return;
-    if (load_rlx(&mine->runs_on) != here + 1) add_rlx(&known->moves, 1);
-    store_rlx(&mine->runs_on, here + 1);
+    if (has_moved) add_rlx(&known->moves, 1);
     uint32_t moves = load_rlx(&known->moves);
     if (seat->nearest != NULL && mine->moves_seen == moves) return;
     if (seat->nearest == NULL) seat->nearest = store_get(&pool->store, pool->workers_max * sizeof *seat->nearest);
@@ -71,7 +72,7 @@ void topology_moved(struct weft_worker *seat) {
     mine->moves_seen = moves;
     for (uint32_t i = 0; i < pool->workers_max; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
-        cpus[i] = other == NULL ? OS_NO_CPU : load_rlx(&predict_of(other)->runs_on) - 1; /* 0 - 1: not known */
+        cpus[i] = other == NULL ? OS_NO_CPU : load_rlx(&other->runs_on) - 1; /* 0 - 1: not known */
     }
     topology_sort(known->shared, cpus, seat->nearest, pool->workers_max, seat->index);
 }

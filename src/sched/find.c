@@ -29,11 +29,33 @@ static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
     return (uint32_t)min_u64(fair, pool->claim_max);
 }
 
-void find_pause(const weft_pool *pool, uint32_t *turn) {
-    int pauses = load_rlx(&pool->tiny) ? TINY_PAUSES : 1;
+/* A thread of the pool may want the CPU that the seat's is on: who submits, a worker that looks for work or has some. Or
+ * tasks are long, so that what else runs here, the program's own threads before all, counts for more than they. */
+static bool gives_way(const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint32_t here = os_cpu();
+    if (here == OS_NO_CPU || (seat->is_worker && here == load_rlx(&pool->from_cpu))) return true;
+    bool is_awaited = park_look(&pool->park).searchers > 0;
+    uint32_t workers = load_rlx(&pool->workers);
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct weft_worker *other = worker_seat(pool, i);
+        if (other == NULL) continue;
+        bool runs = load_rlx(&other->running) != 0;
+        if ((runs || other == seat) && load_rlx(&other->task_ticks) >= pool->short_ticks) return true;
+        if ((runs || is_awaited) && other != seat && load_rlx(&other->runs_on) == here + 1) return true;
+    }
+    return false;
+}
+
+void find_take_turns(const struct weft_worker *seat, uint32_t *turn) {
+    if (++*turn % OS_TURNS == 0 && gives_way(seat)) os_give_way();
+}
+
+void find_pause(const struct weft_worker *seat, uint32_t *turn) {
+    int pauses = load_rlx(&seat->pool->tiny) ? TINY_PAUSES : 1;
     for (int i = 0; i < pauses; i++) {
         os_pause();
-        os_take_turns(turn);
+        find_take_turns(seat, turn);
     }
 }
 
@@ -139,7 +161,7 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
         find->lane = seat->taken;
         uint32_t turn = 0;
         bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
-        if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat->pool, &turn);
+        if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat, &turn);
         find->tasks =
             lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
         if (find->tasks > 0) return true;

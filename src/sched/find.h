@@ -22,7 +22,11 @@ bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
 bool find_sees(const weft_pool *pool, bool claims);
 /* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. That
  * is long enough to keep others from the CPU: `turn` is os_take_turns's. */
-void find_pause(const weft_pool *pool, uint32_t *turn);
+void find_pause(const struct weft_worker *seat, uint32_t *turn);
+/* For each turn of a loop that waits for what others run, or looks for work: at times a thread that is kept waiting for this
+ * CPU goes first. Not where tasks are short and no thread of the pool is likely to be here: another program's would keep
+ * the CPU for its whole turn, for milliseconds, and the loop is over sooner. */
+void find_take_turns(const struct weft_worker *seat, uint32_t *turn);
 
 /* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
  * worker_run_help. */

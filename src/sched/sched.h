@@ -11,10 +11,12 @@
 #define WEFT_SCHED_H
 
 #include "sched/find.h"
+#include "sched/fit.h"
 #include "sched/hooks.h"
 #include "sched/seat.h"
 #include "sched/priority.h"
 #include "sched/realtime.h"
+#include "sched/slice.h"
 #include "sched/source.h"
 #include "sched/task.h"
 

@@ -193,9 +193,9 @@ static bool wait_spin(struct wait *wait) {
         ends = record_is_finished(wait->record) || record_has_ended(wait->record);
         has_found = !ends && wait_ask(wait, spent >= pool->patience_ticks, &found);
         if (!ends && !has_found) os_pause();
-        os_take_turns(&turn);
+        find_take_turns(wait->seat, &turn);
         spent = os_ticks() - start;
-        if (workers_awake(pool) + self > pool->cpus_allowed) most = 0; /* it would take a worker's CPU */
+        if (workers_awake(pool) + self > load_rlx(&pool->cpus_allowed)) most = 0; /* it would take a worker's CPU */
         if (spent < most || is_longer) continue;
         most = wait_spin_longer(pool, most);
         is_longer = true;

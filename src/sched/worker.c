@@ -22,7 +22,7 @@
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
- *   D10 spare_rest: load event              acquire  P14  a spare sleeps on a new event
+ *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
@@ -30,11 +30,13 @@
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  */
 #include "sched/find.h"
+#include "sched/fit.h"
 #include "sched/hooks.h"
 #include "sched/lanes.h"
 #include "sched/seat.h"
 #include "sched/priority.h"
 #include "sched/realtime.h"
+#include "sched/slice.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -356,17 +358,18 @@ uint32_t workers_awake(const weft_pool *pool) {
 }
 
 bool workers_leave_room(const weft_pool *pool) {
-    return workers_awake(pool) < pool->cpus_allowed || load_rlx(&pool->outside_runs); /* the caller is among the awake */
+    return workers_awake(pool) < load_rlx(&pool->cpus_allowed) ||
+           load_rlx(&pool->outside_runs); /* the caller is among the awake */
 }
 
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    if ((pool->cpu_count == 1 && load_rlx(&pool->spin_ticks) == 0) || realtime_is_spent(seat)) return false;
+    if ((load_rlx(&pool->cpu_count) == 1 && load_rlx(&pool->spin_ticks) == 0) || realtime_is_spent(seat)) return false;
     uint64_t start = os_ticks();
     bool sees = false;
     uint32_t turn = 0;
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
-        find_pause(pool, &turn);
+        find_pause(seat, &turn);
         sees = find_sees(pool, false);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
@@ -388,14 +391,14 @@ static bool others_run(const struct weft_worker *seat) {
 enum searching { SEARCHER_NOTHING, SEARCHER_WORK, SEARCHER_CONTINUATION_BACK };
 static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
     const weft_pool *pool = seat->pool;
-    if (workers_awake(pool) > pool->cpu_count || realtime_is_spent(seat)) return SEARCHER_NOTHING;
+    if (workers_awake(pool) > load_rlx(&pool->cpu_count) || realtime_is_spent(seat)) return SEARCHER_NOTHING;
     uint32_t turn = 0;
     uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
     uint64_t until = seat->searcher_ticks; /* it looks on from then on while others run */
     for (uint64_t before = 0;;) {
         if (find_sees(pool, false) || load_rlx(&pool->exits)) return SEARCHER_WORK;
         sources_ask(pool, NULL, false);
-        find_pause(pool, &turn);
+        find_pause(seat, &turn);
         uint64_t ticks = os_ticks() - start;
         if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
         before = ticks;
@@ -488,6 +491,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
 /* As park. */
 static NOINLINE bool worker_sleep(struct weft_worker *seat, bool is_searcher) {
     uint64_t since;
+    slice_before_sleep(seat);
     enum poll_end polled = predict_poll(seat, is_searcher, &since);
     if (polled != POLL_NOT) return polled == POLL_WOKEN && time_wake(seat, since);
     predict_before_park(seat);
@@ -500,12 +504,12 @@ static bool spare_is_wanted(const struct weft_worker *seat) {
     return seat->index < seat->pool->workers_max || seat->index - seat->pool->workers_max < pool_spares_wanted(seat->pool);
 }
 
-/* A spare that nobody needs sleeps until a section begins. */
-static void spare_rest(struct weft_worker *seat) {
+/* A spare that nobody needs sleeps until a section begins, a worker beyond those that are to run until more are. */
+static void rest(struct weft_worker *seat) {
     os_word *event = &seat->pool->park.slots[seat->index].event;
     for (;;) {
         uint32_t seen = load_acq(D10, event);
-        if (spare_is_wanted(seat) || load_rlx(&seat->pool->exits)) return;
+        if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
         os_wait(event, seen, 0);
     }
 }
@@ -513,7 +517,9 @@ static void spare_rest(struct weft_worker *seat) {
 /* No timing: how long it takes says nothing of other tasks. */
 static void run_background(struct weft_worker *seat, struct piece *piece) {
     priority_begin(seat);
+    slice_stretch(seat);
     run_claim(seat, NULL, piece, 1);
+    slice_back(seat);
     worker_flush(seat);
     priority_end(seat);
 }
@@ -526,12 +532,25 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
         frame_switch(seat, source_index(&find.work));
         worker_flush(seat);
     }
+    fit_look(seat->pool);
     if (find.is_background)
         run_background(seat, &find.piece);
     else if (find.tasks == 0)
         source_run(seat, &find.work, 0);
     else
         run_claim(seat, find.lane, &find.piece, find.tasks);
+}
+
+/* Fewer workers are to run: until more are, or the pool ends. */
+static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
+    worker_flush(seat);
+    lanes_hide(seat);
+    store_rlx(&seat->running, 0);
+    if (is_searcher)
+        leave_searcher(seat);
+    else if (find_sees(seat->pool, true))
+        worker_wake(seat);
+    rest(seat);
 }
 
 static void worker_loop(struct weft_worker *seat) {
@@ -541,6 +560,12 @@ static void worker_loop(struct weft_worker *seat) {
     unsigned force = 0;    /* it has slept, or asked in vain */
     while (!load_rlx(&pool->exits)) {
         struct find find;
+        if (fit_is_over(seat)) {
+            worker_rest(seat, is_searcher);
+            is_searcher = false;
+            force = 0;
+            continue;
+        }
         if (find_work(seat, force, &find)) {
             if (is_searcher) leave_searcher(seat);
             is_searcher = false;
@@ -555,7 +580,7 @@ static void worker_loop(struct weft_worker *seat) {
             if (is_searcher) leave_searcher(seat);
             is_searcher = false;
             force = 0;
-            spare_rest(seat);
+            rest(seat);
         } else if (is_searcher || !linger(seat)) {
             if (!is_searcher) is_searcher = may_spin = park_searcher(&pool->park, seat->index);
             enum searching came_upon = may_spin ? searcher_spin(seat) : SEARCHER_NOTHING;
@@ -581,6 +606,7 @@ void worker_main(void *argument) {
     seat_watch();
     frame_push(seat, &frame);
     realtime_begin(seat);
+    slice_begin(seat);
     predict_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
     add_rel(D11, &pool->started, 1);

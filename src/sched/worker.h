@@ -62,12 +62,15 @@ struct weft_worker {
     uint16_t *nearest;       /* the workers, nearest first (predict/topology.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (realtime.c) */
     uint64_t spin_before;
+    uint64_t slice_ns;    /* the time slice it has; 0: left alone (slice.c) */
+    uint64_t slice_ticks; /* task_ticks when it was last chosen */
 
     /* read by all, written by its own thread */
     ALIGNED(CACHE_LINE)
     ATOMIC(uintptr_t) running;      /* the function of the task, forked call or loop, or 0; of a worker that is awake */
     ATOMIC(uint64_t) running_since; /* ticks; 0: not noted */
     ATOMIC(uint64_t) task_ticks;    /* about how long its tasks take (predict/tasks.c) */
+    ATOMIC(uint32_t) runs_on; /* of a worker: the CPU that it woke on last, + 1 (predict/topology.c); 0: not known; a hint */
     ATOMIC(uint32_t) in_background; /* it runs a task in a slot (priority.c) */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
@@ -104,27 +107,34 @@ struct weft_worker {
 /* What is not ATOMIC is written while the pool is made, or where it says, and read by all. */
 struct weft_pool {
     /* read often, written rarely */
-    uint64_t id;              /* unique in the process; 0 never */
-    uint64_t fork_count;      /* os_fork_count when it was made */
-    uint32_t references;      /* to the process's own pool, under its lock (pool.c) */
-    bool is_own;              /* it is the process's own; pool.c, when it is made */
-    ATOMIC(uint32_t) workers; /* worker threads that run; pool.c, which starts as many as there can be */
-    uint32_t workers_max;     /* worker threads asked for: the spares' seats come after */
-    uint32_t cpu_count;       /* CPUs for them when it was made */
-    uint32_t cpus_allowed;    /* CPUs that they may be on: more, where there is a quota */
+    uint64_t id;                   /* unique in the process; 0 never */
+    uint64_t fork_count;           /* os_fork_count when it was made */
+    uint32_t references;           /* to the process's own pool, under its lock (pool.c) */
+    bool is_own;                   /* it is the process's own; pool.c, when it is made */
+    ATOMIC(uint32_t) workers;      /* worker threads that run tasks: those of the first seats; fit.c, under the lock */
+    uint32_t workers_made;         /* worker threads started, some of which may rest; under the lock */
+    uint32_t workers_max;          /* seats for workers: the spares' come after */
+    ATOMIC(uint32_t) cpu_count;    /* CPUs for them; these two: fit.c */
+    ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
+    ATOMIC(uint64_t) fit_due;      /* ticks: when to look again how many CPUs there are; UINT64_MAX: never; a hint */
+    uint64_t fit_ticks;            /* so often */
+    bool is_fitted;                /* it may look: nobody has said how many workers it is to have */
+    bool follows;                  /* it does; under the lock */
     bool ordered;
     bool helps;                  /* waits may help */
     bool placing;                /* sleepers keep off their waker's CPU */
     uint32_t background_max;     /* background tasks that may run at once */
     uint32_t claim_max;          /* tasks in one claim */
     ATOMIC(uint64_t) spin_ticks; /* how long threads look, before they sleep, at most; policy.c */
-    bool spin_adapts;            /* and less where a wake costs less */
-    ATOMIC(uint64_t) spin_now;   /* ticks: how long they do; a hint of predict/'s, at first spin_ticks */
+    int64_t spin_wish_ns;        /* weft_config.spin_ns and expect_percent as asked for */
+    int32_t expect_wish;
+    bool spin_adapts;          /* and less where a wake costs less */
+    ATOMIC(uint64_t) spin_now; /* ticks: how long they do; a hint of predict/'s, at first spin_ticks */
     uint64_t ticks_per_us;
-    uint32_t expect_percent; /* of its time that a worker may be awake ahead of work; 0: never */
-    uint64_t patience_ticks; /* how long it asks for what a source holds back before it takes it unasked */
-    uint64_t tiny_ticks;     /* tasks shorter than this are claimed several at a time */
-    uint64_t short_ticks;    /* tasks shorter than this are short */
+    ATOMIC(uint32_t) expect_percent; /* of its time that a worker may be awake ahead of work; 0: never */
+    uint64_t patience_ticks;         /* how long it asks for what a source holds back before it takes it unasked */
+    uint64_t tiny_ticks;             /* tasks shorter than this are claimed several at a time */
+    uint64_t short_ticks;            /* tasks shorter than this are short */
     ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke; the last to park, and who wakes */
     ATOMIC(uint32_t) tiny;   /* tasks seen lately were tiny: a poll is short enough a delay for them; predict/tasks.c */
     ATOMIC(uint32_t)
@@ -182,6 +192,11 @@ struct weft_pool {
         ATOMIC(int) policy_error, bind_error;
         char refused[160];
     } realtime; /* policy.c; what was refused: each worker, realtime.c */
+    struct {
+        uint64_t own_ns; /* the maker's; 0: left alone */
+        ATOMIC(uint32_t) refused;
+        ATOMIC(int) error;
+    } slices; /* slice.c; what was refused: each worker */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];

@@ -67,12 +67,14 @@ std::string shell_quoted(const std::string &text);
 std::string cpu_list_text(const std::vector<unsigned> &cpus);
 
 // In the order of a report: how the kernel was built and started, what runs beside the jobs, power, memory and time, what this
-// process may use, which cores there are.
+// process may use, which cores there are, what a short time slice brings.
 std::vector<Finding> findings_kernel(const Tree &tree);
 std::vector<Finding> findings_noise(const Tree &tree);
 std::vector<Finding> findings_power(const Tree &tree);
 std::vector<Finding> findings_limits(const Tree &tree);
 std::vector<Finding> findings_cores(const DoctorOptions &options);
+// Tries for a moment what this machine does, so not under another root.
+std::vector<Finding> findings_slices(const DoctorOptions &options);
 
 void doctor_script_print(const std::vector<Finding> &findings);
 

@@ -51,8 +51,8 @@ void json_write(const std::string &file, const std::vector<Finding> &findings) {
 int doctor_main(const DoctorOptions &options) {
     Tree tree(options.root);
     std::vector<Finding> all;
-    for (const auto &part :
-         {findings_kernel(tree), findings_noise(tree), findings_power(tree), findings_limits(tree), findings_cores(options)})
+    for (const auto &part : {findings_kernel(tree), findings_noise(tree), findings_power(tree), findings_limits(tree),
+                             findings_cores(options), findings_slices(options)})
         all.insert(all.end(), part.begin(), part.end());
     if (!options.json_file.empty()) json_write(options.json_file, all);
     if (options.script)

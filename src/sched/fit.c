@@ -1,0 +1,139 @@
+/* fit.c: how many workers run.
+ *
+ * A pool whose number of workers was not asked for has one for each CPU that it may use: those of its affinity, and no more
+ * than the cgroup's quota. Both change while it runs. So every half second a worker looks, between two tasks; who sleeps
+ * need not know. The pool has seats for as many workers as the machine has CPUs; of these the first `workers` run.
+ *
+ * More: threads that rest go on, others are started. Fewer: a worker whose seat is beyond finishes its task, then rests, on
+ * its seat's event, as a spare does that nobody needs. What it has submitted is in its lanes, where everybody finds it;
+ * before it rests it makes sure that somebody looks. Those asleep are woken once, to rest. The first worker never rests, so
+ * whatever a worker relies on, that all who are busy look again before they sleep, holds without those that rest: it looks
+ * again.
+ *
+ * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
+ * and destroy passes through the lock before it joins them.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   U1  set_workers: fence  sc  D10  a worker that is to run again rests on the new event
+ */
+#include "sched/fit.h"
+
+#include "sched/seat.h"
+
+#define FIT_NS UINT64_C(500000000)
+#define SPIN_NS_DEFAULT 50000
+#define EXPECT_PERCENT_DEFAULT 12
+
+static uint32_t cpus_allowed(const weft_pool *pool) {
+    os_cpuset current;
+    if (pool->config.cpus != NULL) return os_cpuset_count(&pool->cpus);
+    return os_cpuset_current(&current) ? os_cpuset_count(&current) : load_rlx(&pool->cpu_count);
+}
+
+/* So many there are for a thread that may be on the pool's CPUs, the caller. */
+static void count_cpus(weft_pool *pool, uint32_t count) {
+    if (pool->config.cpus != NULL) count = (uint32_t)min_u64(count, os_cpuset_count(&pool->cpus));
+    store_rlx(&pool->cpu_count, count);
+    store_rlx(&pool->cpus_allowed, cpus_allowed(pool));
+}
+
+/* A bound worker's CPU says nothing of the pool's; a real-time one has no time to read files. */
+static bool may_look(const weft_config *config) {
+    return (config->flags & (WEFT_POOL_BIND | WEFT_POOL_LOCK)) == 0 && config->policy == WEFT_POLICY_INHERIT;
+}
+
+void fit_configure(weft_pool *pool) {
+    weft_config *config = &pool->config;
+    count_cpus(pool, os_cpu_count());
+    bool is_chosen = config->workers == 0;
+    pool->is_fitted = is_chosen && may_look(config);
+    pool->follows = pool->is_fitted;
+    pool->fit_ticks = FIT_NS / 1000 * os_ticks_per_us();
+    if (is_chosen) config->workers = (uint32_t)min_u64(load_rlx(&pool->cpu_count), WEFT_WORKERS_MAX);
+    pool->workers_max = config->workers;
+    if (pool->is_fitted) pool->workers_max = (uint32_t)min_u64(max_u64(os_cpus_online(), config->workers), WEFT_WORKERS_MAX);
+    store_rlx(&pool->workers, config->workers);
+    store_rlx(&pool->fit_due, pool->is_fitted ? os_ticks() + pool->fit_ticks : UINT64_MAX);
+}
+
+int64_t fit_spin_ns(const weft_pool *pool) {
+    if (load_rlx(&pool->cpus_allowed) == 1 && pool->config.cpus == NULL)
+        return WEFT_SPIN_NONE; /* it would keep the submitter waiting */
+    return pool->spin_adapts ? SPIN_NS_DEFAULT : pool->spin_wish_ns;
+}
+
+uint32_t fit_expect_percent(const weft_pool *pool) {
+    int32_t percent = pool->expect_wish;
+    if (percent == 0) percent = fit_spin_ns(pool) == WEFT_SPIN_NONE ? WEFT_SPIN_NONE : EXPECT_PERCENT_DEFAULT;
+    return percent < 0 || load_rlx(&pool->cpu_count) == 1 ? 0 : (uint32_t)percent;
+}
+
+static void fit_times(weft_pool *pool) {
+    int64_t spin_ns = fit_spin_ns(pool);
+    uint64_t ticks = spin_ns < 0 ? 0 : (uint64_t)spin_ns * pool->ticks_per_us / 1000;
+    if (load_rlx(&pool->realtime.window_ticks) != 0) ticks = min_u64(ticks, load_rlx(&pool->realtime.share_ticks));
+    if (load_rlx(&pool->spin_ticks) != ticks) {
+        store_rlx(&pool->spin_ticks, ticks);
+        store_rlx(&pool->spin_now, ticks);
+    }
+    store_rlx(&pool->expect_percent, fit_expect_percent(pool));
+}
+
+/* ---- more and fewer ----------------------------------------------------------------------------------------------- */
+
+uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
+    while (pool->workers_made < wanted) {
+        struct weft_worker *seat = load_rlx(&pool->seats[pool->workers_made]);
+        seat->is_worker = true;
+        if (seat_start_thread(pool, seat) != 0) break;
+        pool->workers_made++;
+    }
+    return (uint32_t)min_u64(pool->workers_made, wanted);
+}
+
+enum mover { BY_LOOK, BY_HAND };
+
+/* Whether there are as many. What it was told by hand stays until it is to follow again. */
+static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
+    os_lock(&pool->lock);
+    uint32_t before = load_rlx(&pool->workers);
+    bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
+    if (mover == BY_HAND) pool->follows = false;
+    uint32_t now = may ? fit_start(pool, wanted) : before;
+    store_rlx(&pool->workers, now);
+    park_limit(&pool->park, now);
+    os_unlock(&pool->lock);
+    fence_sc(U1);
+    for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
+    while (now < before && park_wake(&pool->park)) {}
+    return now == wanted;
+}
+
+NOINLINE void fit_look_slow(weft_pool *pool) {
+    if (load_rlx(&pool->fit_due) == UINT64_MAX) return;
+    store_rlx(&pool->fit_due, os_ticks() + pool->fit_ticks); /* should another look at the same time, no harm is done */
+    uint32_t allowed = load_rlx(&pool->cpus_allowed);
+    uint32_t count = os_cpu_count_now();
+    if (count == 0) return; /* it stays what it was */
+    count_cpus(pool, count);
+    uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
+    if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
+    fit_times(pool);
+    set_workers(pool, wanted, BY_LOOK);
+}
+
+/* A worker looks before its next task. */
+static int follow_again(weft_pool *pool) {
+    os_lock(&pool->lock);
+    pool->follows = true;
+    store_rlx(&pool->fit_due, 0);
+    os_unlock(&pool->lock);
+    return WEFT_OK;
+}
+
+int weft_pool_resize(weft_pool *pool, unsigned workers) {
+    if (pool == NULL || workers > pool->workers_max || (workers == 0 && !pool->is_fitted)) return WEFT_EINVAL;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (workers == 0) return follow_again(pool);
+    return set_workers(pool, workers, BY_HAND) ? WEFT_OK : WEFT_EAGAIN;
+}

@@ -1,0 +1,26 @@
+/* fit.h: as many workers as there are CPUs now, and by hand. Layer 4. Told in fit.c. */
+#ifndef WEFT_FIT_H
+#define WEFT_FIT_H
+
+#include "sched/worker.h"
+
+/* By who makes the pool: how many CPUs and workers it has, and whether it is to follow. */
+void fit_configure(weft_pool *pool);
+/* What its threads may spin, ns or WEFT_SPIN_NONE, and be awake ahead of work, percent, with these CPUs. */
+int64_t fit_spin_ns(const weft_pool *pool);
+uint32_t fit_expect_percent(const weft_pool *pool);
+
+/* By who makes the pool, or under its lock: so many workers, of those wanted, have been started. */
+uint32_t fit_start(weft_pool *pool, uint32_t wanted);
+
+/* By a worker, between tasks: looks how many CPUs there are, if it is time. */
+void fit_look_slow(weft_pool *pool);
+INLINE void fit_look(weft_pool *pool) {
+    if (UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due))) fit_look_slow(pool);
+}
+/* Is the seat a worker's that is to rest, while fewer run? */
+INLINE bool fit_is_over(const struct weft_worker *seat) {
+    return UNLIKELY(seat->index >= load_rlx(&seat->pool->workers)) && seat->index < seat->pool->workers_max;
+}
+
+#endif

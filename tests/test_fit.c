@@ -1,0 +1,310 @@
+/* test_fit.c: how many workers run: by hand, as the CPUs of the affinity change, as the cgroup's quota changes; while tasks run, of which none
+ * is lost. */
+#define _GNU_SOURCE
+#include "os_help.h"
+#include "pool_help.h"
+#include "front.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+/* ---- a machine of the test's own ---------------------------------------------------------------------------------- */
+
+static atomic_uint cpus; /* 0: the system's */
+static unsigned online;  /* likewise */
+unsigned __real_os_cpu_count(void);
+unsigned __wrap_os_cpu_count(void);
+unsigned __wrap_os_cpu_count(void) { return atomic_load(&cpus) != 0 ? atomic_load(&cpus) : __real_os_cpu_count(); }
+unsigned __real_os_cpu_count_now(void);
+unsigned __wrap_os_cpu_count_now(void);
+static atomic_bool is_secret; /* the system does not tell */
+unsigned __wrap_os_cpu_count_now(void) {
+    unsigned own = atomic_load(&cpus); /* as it was before it became secret */
+    if (atomic_load(&is_secret)) return 0;
+    return own != 0 ? own : __real_os_cpu_count_now();
+}
+unsigned __real_os_cpus_online(void);
+unsigned __wrap_os_cpus_online(void);
+unsigned __wrap_os_cpus_online(void) { return online != 0 ? online : __real_os_cpus_online(); }
+int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+static atomic_bool no_threads;
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    return atomic_load(&no_threads) ? EAGAIN : __real_os_thread_start(thread, options, entry, argument);
+}
+
+static weft_pool *pool_of(unsigned now, unsigned most) {
+    atomic_store(&cpus, now);
+    online = most;
+    weft_config config;
+    REQUIRE(weft_config_init(&config) == WEFT_OK);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    if (pool->is_fitted) pool->fit_ticks = 20 * pool->ticks_per_us; /* a thousand changes are to take seconds */
+    if (pool->is_fitted) store_rlx(&pool->fit_due, 0);
+    return pool;
+}
+
+/* Does no worker run tasks that is to rest? */
+static bool others_rest(const weft_pool *pool) {
+    for (uint32_t i = weft_pool_workers(pool); i < pool->workers_max; i++) {
+        const struct weft_worker *seat = load_rlx(&pool->seats[i]);
+        if (load_rlx(&seat->running) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- a load ------------------------------------------------------------------------------------------------------- */
+
+static struct {
+    weft_pool *pool;
+    atomic_bool ends;
+    atomic_ullong submitted, run;
+} load;
+
+static int work(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    for (int i = 0; i < 500; i++) os_pause();
+    atomic_fetch_add(&load.run, 1);
+    return 0;
+}
+
+static void *submit_on(void *nothing) {
+    weft_group group = WEFT_GROUP_INIT;
+    while (!atomic_load(&load.ends)) {
+        for (int i = 0; i < 32; i++) {
+            REQUIRE(weft_submit(load.pool, &group, work, NULL, 0) == WEFT_OK);
+            atomic_fetch_add(&load.submitted, 1);
+        }
+        REQUIRE(weft_group_wait(load.pool, &group) == WEFT_OK);
+    }
+    return nothing;
+}
+
+static pthread_t load_begin(weft_pool *pool) {
+    pthread_t thread;
+    load.pool = pool;
+    atomic_store(&load.ends, false);
+    atomic_store(&load.submitted, 0);
+    atomic_store(&load.run, 0);
+    REQUIRE(pthread_create(&thread, NULL, submit_on, NULL) == 0);
+    return thread;
+}
+
+static void load_end(pthread_t thread) {
+    atomic_store(&load.ends, true);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    REQUIRE(atomic_load(&load.submitted) == atomic_load(&load.run));
+}
+
+/* The time limit of the whole test is the watchdog. */
+static void until_there_are(const weft_pool *pool, unsigned workers) {
+    while (weft_pool_workers(pool) != workers || !others_rest(pool)) usleep(20);
+}
+
+/* ---- by hand ------------------------------------------------------------------------------------------------------ */
+
+static void test_by_hand(void **state) {
+    (void)state;
+    weft_config config = config_of(4);
+    weft_pool *pool = make_pool_with(&config);
+    pthread_t thread = load_begin(pool);
+    for (unsigned i = 0; i < 400; i++) {
+        unsigned workers = 1 + i * 7 % 4;
+        assert_int_equal(weft_pool_resize(pool, workers), WEFT_OK);
+        assert_int_equal(weft_pool_workers(pool), workers);
+        until_there_are(pool, workers);
+    }
+    assert_int_equal(weft_pool_resize(pool, 5), WEFT_EINVAL);
+    assert_int_equal(weft_pool_resize(pool, 0), WEFT_EINVAL); /* it was made for four */
+    assert_int_equal(weft_pool_resize(NULL, 1), WEFT_EINVAL);
+    load_end(thread);
+    end_pool(pool);
+}
+
+/* A resting worker's queue is not forgotten, nor one at rest when the pool ends. */
+static int submit_more(void *payload, weft_worker *self) {
+    atomic_uint *count = *(atomic_uint **)payload;
+    weft_group *group = ((weft_group **)payload)[1];
+    for (int i = 0; i < 100; i++) REQUIRE(submit_count(weft_worker_pool(self), group, count) == WEFT_OK);
+    REQUIRE(weft_pool_resize(weft_worker_pool(self), 1) == WEFT_OK);
+    return 0;
+}
+static void test_inside(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        weft_config config = config_of(3);
+        weft_pool *pool = make_pool_with(&config);
+        atomic_uint count = 0;
+        weft_group group = WEFT_GROUP_INIT, all = WEFT_GROUP_INIT;
+        void *payload[2] = {&count, &all};
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(weft_submit(pool, &group, submit_more, payload, sizeof payload), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait_until(pool, &all, WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(count, 300);
+        end_pool(pool);
+    }
+}
+
+/* ---- as CPUs come and go ------------------------------------------------------------------------------------------ */
+
+static void test_thousand_changes(void **state) {
+    (void)state;
+    enum { CHANGES = 1000, MOST = 4 };
+    weft_pool *pool = pool_of(1, MOST);
+    assert_int_equal(weft_pool_workers(pool), 1);
+    pthread_t thread = load_begin(pool);
+    unsigned now = 1;
+    for (int i = 0; i < CHANGES; i++) {
+        unsigned wanted = 1 + (now + 1 + (unsigned)i % (MOST - 1)) % MOST;
+        atomic_store(&cpus, wanted);
+        until_there_are(pool, wanted);
+        now = wanted;
+    }
+    atomic_store(&cpus, 7); /* never more than there are seats */
+    until_there_are(pool, MOST);
+    load_end(thread);
+    assert_int_equal(pool->workers_made, MOST);
+    end_pool(pool);
+}
+
+/* What depends on the CPUs follows, too; by hand ends it; 0 begins anew. */
+static void test_what_follows(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(1, 4);
+    assert_int_equal(load_rlx(&pool->expect_percent), 0);
+    pthread_t thread = load_begin(pool);
+    atomic_store(&cpus, 3);
+    until_there_are(pool, 3);
+    assert_int_equal(load_rlx(&pool->cpu_count), 3);
+    assert_true(load_rlx(&pool->expect_percent) > 0);
+    assert_int_equal(weft_pool_resize(pool, 2), WEFT_OK);
+    atomic_store(&cpus, 4);
+    uint64_t ran = atomic_load(&load.run);
+    while (atomic_load(&load.run) < ran + 2000) usleep(100);
+    assert_int_equal(weft_pool_workers(pool), 2);
+    assert_int_equal(weft_pool_resize(pool, 0), WEFT_OK);
+    until_there_are(pool, 4);
+    atomic_store(&is_secret, true); /* then it stays what it was */
+    atomic_store(&cpus, 1);
+    ran = atomic_load(&load.run);
+    while (atomic_load(&load.run) < ran + 2000) usleep(100);
+    assert_int_equal(weft_pool_workers(pool), 4);
+    atomic_store(&is_secret, false);
+    until_there_are(pool, 1);
+    load_end(thread);
+    end_pool(pool);
+}
+
+/* No thread can be started: it goes on with those that it has. */
+static void test_no_threads(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(2, 4);
+    pthread_t thread = load_begin(pool);
+    atomic_store(&no_threads, true);
+    atomic_store(&cpus, 4);
+    while (load_rlx(&pool->cpu_count) != 4) usleep(20);
+    assert_int_equal(weft_pool_workers(pool), 2);
+    assert_int_equal(weft_pool_resize(pool, 3), WEFT_EAGAIN);
+    assert_int_equal(weft_pool_workers(pool), 2);
+    atomic_store(&no_threads, false);
+    assert_int_equal(weft_pool_resize(pool, 3), WEFT_OK);
+    until_there_are(pool, 3);
+    load_end(thread);
+    end_pool(pool);
+}
+
+/* ---- the system's own --------------------------------------------------------------------------------------------- */
+
+/* As `taskset -a -p`: of every thread of the process. */
+static void affinity_of_all(const cpu_set_t *set) {
+    DIR *folder = opendir("/proc/self/task");
+    REQUIRE(folder != NULL);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (entry->d_name[0] != '.') (void)sched_setaffinity(atoi(entry->d_name), sizeof *set, set);
+    closedir(folder);
+}
+
+static void test_affinity(void **state) {
+    (void)state;
+    cpu_set_t all, one;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    unsigned most = __real_os_cpu_count();
+    if (most < 2) SKIP("it takes two CPUs");
+    CPU_ZERO(&one);
+    for (size_t i = 0; CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    weft_pool *pool = pool_of(0, 0);
+    pthread_t thread = load_begin(pool);
+    for (int i = 0; i < 20; i++) {
+        affinity_of_all(&one);
+        until_there_are(pool, 1);
+        affinity_of_all(&all);
+        until_there_are(pool, most);
+    }
+    load_end(thread);
+    end_pool(pool);
+}
+
+static bool write_text(const char *folder, const char *name, const char *text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r+"); /* where there is no such group no file is made */
+    if (file == NULL) return false;
+    bool written = fputs(text, file) >= 0;
+    return fclose(file) == 0 && written;
+}
+
+/* A process in a group of its own, whose quota is halved, doubled and lifted. 77: there can be none. */
+static int use_quota(void *folder) {
+    char pid[32];
+    unsigned most = __real_os_cpu_count();
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    if (!write_text(folder, "cgroup.procs", pid)) return 77;
+    bool is_v2 = write_text(folder, "cpu.max", "50000 100000");
+    const char *file = is_v2 ? "cpu.max" : "cpu.cfs_quota_us";
+    if (!is_v2 && !write_text(folder, file, "50000")) return 77;
+    weft_pool *pool = pool_of(0, 0);
+    REQUIRE(weft_pool_workers(pool) == 1);
+    pthread_t thread = load_begin(pool);
+    for (int i = 0; i < 5; i++) {
+        REQUIRE(write_text(folder, file, is_v2 ? "max" : "-1"));
+        until_there_are(pool, most);
+        REQUIRE(write_text(folder, file, "50000"));
+        until_there_are(pool, 1);
+        REQUIRE(write_text(folder, file, "170000"));
+        until_there_are(pool, most < 2 ? most : 2);
+    }
+    load_end(thread);
+    end_pool(pool);
+    return 0;
+}
+
+static void test_quota(void **state) {
+    (void)state;
+    static const char *const mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup",
+                                         "/sys/fs/cgroup/unified"};
+    unsigned used = 0;
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+        char folder[256];
+        snprintf(folder, sizeof folder, "%s/weft-fit-%d", mounts[i], (int)getpid());
+        if (mkdir(folder, 0755) != 0) continue;
+        int status = in_child(use_quota, folder);
+        for (int turn = 0; turn < 1000 && rmdir(folder) != 0; turn++) usleep(1000); /* the kernel lags behind */
+        if (status == 77) continue;
+        assert_int_equal(status, 0);
+        used++;
+    }
+    if (used == 0) SKIP("no cgroup here takes a quota from this process");
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_inside),     cmocka_unit_test(test_thousand_changes),
+        cmocka_unit_test(test_what_follows), cmocka_unit_test(test_no_threads), cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_quota),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
