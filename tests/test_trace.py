@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 THREAD = {"pid": {"type": "integer", "minimum": 1}, "tid": {"type": "integer", "minimum": 1}}
@@ -25,9 +26,11 @@ SCHEMA = {
     "type": "object", "required": ["traceEvents", "displayTimeUnit", "otherData"], "additionalProperties": False,
     "properties": {
         "displayTimeUnit": {"const": "ns"},
-        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped"], "additionalProperties": False,
+        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped", "monotonic_ns", "threads"], "additionalProperties": False,
                       "properties": {"weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
-                                     "dropped": {"type": "integer", "minimum": 0}}},
+                                     "dropped": {"type": "integer", "minimum": 0},
+                                     "monotonic_ns": {"type": "integer", "minimum": 1},
+                                     "threads": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}}}},
         "traceEvents": {"type": "array", "minItems": 1, "items": {"anyOf": [
             event("M", ["args"], args={"type": "object", "minProperties": 1, "maxProperties": 1}),
             event("X", ["ts", "dur", "cat"], ts=TIME, dur=TIME, cat={"enum": ["task", "node", "fork", "loop", "sleep"]},
@@ -85,11 +88,26 @@ def check_contents(events, tasks):
     assert all(e["dur"] >= 2 for e in frames), "a frame shorter than its shortest row"
 
 
+def check_others(others, events, before_ns, after_ns):
+    """The clock that others record by, the system's threads, groups."""
+    assert before_ns <= others["monotonic_ns"] <= after_ns, (before_ns, others, after_ns)
+    names = {str(e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert others["threads"] and set(others["threads"]) <= names, others
+    assert len(set(others["threads"].values())) == len(others["threads"]), others
+    groups = {}
+    for e in events:
+        if e.get("cat") == "task" and "args" in e:
+            groups.setdefault(e["args"]["group"], set()).add(e["name"])
+    assert groups and all(group > 0 for group in groups), "tasks tell their groups"
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         trace, stats = Path(directory, "trace.json"), Path(directory, "stats.txt")
+        before_ns = time.monotonic_ns()
         run = subprocess.run(sys.argv[1:], check=True, capture_output=True, text=True,
                              env={**os.environ, "WEFT_TRACE": str(trace), "WEFT_STATS": str(stats)})
+        after_ns = time.monotonic_ns()
         tasks = int(run.stdout)
         timeline = json.loads(trace.read_text())
         rows = [line.split() for line in stats.read_text().splitlines()]
@@ -99,6 +117,7 @@ def main():
     check_threads(events)
     check_nesting(events)
     check_contents(events, tasks)
+    check_others(timeline["otherData"], events, before_ns, after_ns)
     assert sum(int(row[2]) for row in rows if row[1:2] in (["worker"], ["outside"], ["spare"])) == tasks, rows
     print(f"{len(events)} events, {tasks} tasks")
 

@@ -68,6 +68,8 @@ static void record(struct weft_worker *seat, const struct trace_event *event) {
         ring->recording = recording;
         store_rlx(&ring->first, load_rlx(&ring->count));
     }
+    uint32_t thread = os_thread_id();
+    if (UNLIKELY(load_rlx(&ring->thread) != thread)) store_rlx(&ring->thread, thread); /* a seat may change hands */
     trace_add(ring, event);
 }
 
@@ -101,7 +103,8 @@ int observer_run(void *payload, weft_worker *self) {
     if (is_traced && observe_of(self)->claims_seen != self->claims) record_claim(self, start);
     int error = ((weft_fn)what)(payload, self);
     store_rlx(&self->running_since, 0);
-    if (is_traced) observer_span(self, TRACE_TASK, start, what);
+    uint32_t group = (uint32_t)(self->frame->id >> ID_INDEX_SHIFT); /* its number, which another may have later */
+    if (is_traced) record(self, &(struct trace_event){start, os_ticks(), what, TRACE_TASK, group});
     return error;
 }
 

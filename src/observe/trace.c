@@ -163,6 +163,11 @@ static void put_event(struct timeline *line, uint32_t thread, const struct trace
         text_put_number(text, event->what);
         text_put(text, "}");
     }
+    if (event->kind == TRACE_TASK && event->detail != 0) {
+        text_put(text, ",\"args\":{\"group\":");
+        text_put_number(text, event->detail);
+        text_put(text, "}");
+    }
     if (event->kind == TRACE_HELP_LOOP) text_put(text, ",\"args\":{\"helps\":true}");
     text_put(text, "}");
 }
@@ -191,6 +196,31 @@ static uint64_t put_events(struct timeline *line, const struct weft_worker *seat
     return any ? gone : 0;
 }
 
+/* When the recording began on CLOCK_MONOTONIC, so that the file lies over what others have recorded. */
+static void put_clock(struct timeline *line) {
+    uint64_t now_ns = os_now_ns();
+    text_put(&line->text, ",\"monotonic_ns\":");
+    text_put_number(&line->text, now_ns - min_u64(moment_ns(line, os_ticks()), now_ns));
+}
+
+/* The system's numbers of the threads, by those of the file. */
+static void put_threads(struct timeline *line) {
+    const char *before = ",\"threads\":{";
+    uint32_t count = load_rlx(&line->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(line->pool, i);
+        const struct trace_ring *ring = seat == NULL ? NULL : observe_ring(seat);
+        if (ring == NULL) continue;
+        text_put(&line->text, before);
+        text_put_char(&line->text, '"');
+        text_put_number(&line->text, line->pool->id * IDS_PER_POOL + 1 + i);
+        text_put(&line->text, "\":");
+        text_put_number(&line->text, load_rlx(&ring->thread));
+        before = ",";
+    }
+    text_put(&line->text, before[1] == 0 ? "}" : ",\"threads\":{}");
+}
+
 static void put_all(struct timeline *line) {
     uint64_t gone = 0;
     uint32_t count = load_rlx(&line->pool->seat_count);
@@ -208,6 +238,8 @@ static void put_all(struct timeline *line) {
     text_put_number(&line->text, line->pool->config.trace_events);
     text_put(&line->text, ",\"dropped\":");
     text_put_number(&line->text, gone);
+    put_clock(line);
+    put_threads(line);
     text_put(&line->text, "}}\n");
 }
 

@@ -20,6 +20,7 @@ struct trace_slot {
 struct trace_ring {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) count; /* events ever added */
     ATOMIC(uint64_t) first;                     /* of the recording that was on last */
+    ATOMIC(uint32_t) thread;                    /* the system's number of who wrote last */
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
     struct trace_slot slot[];
