@@ -184,6 +184,7 @@ static void test_what_follows(void **state) {
     uint64_t ran = atomic_load(&load.run);
     while (atomic_load(&load.run) < ran + 2000) usleep(100);
     assert_int_equal(weft_pool_workers(pool), 2);
+    assert_true(load_rlx(&pool->fit_due) == UINT64_MAX); /* nobody looks */
     assert_int_equal(weft_pool_resize(pool, 0), WEFT_OK);
     until_there_are(pool, 4);
     atomic_store(&is_secret, true); /* then it stays what it was */

@@ -98,7 +98,10 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_lock(&pool->lock);
     uint32_t before = load_rlx(&pool->workers);
     bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
-    if (mover == BY_HAND) pool->follows = false;
+    if (mover == BY_HAND) {
+        pool->follows = false;
+        store_rlx(&pool->fit_due, UINT64_MAX);
+    }
     uint32_t now = may ? fit_start(pool, wanted) : before;
     store_rlx(&pool->workers, now);
     park_limit(&pool->park, now);
@@ -109,9 +112,18 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     return now == wanted;
 }
 
+/* Until the next look. false: this one is another's, or there is to be none. */
+static bool put_off(weft_pool *pool) {
+    os_lock(&pool->lock);
+    uint64_t now = os_ticks();
+    bool is_due = pool->follows && load_rlx(&pool->fit_due) <= now;
+    if (is_due) store_rlx(&pool->fit_due, now + pool->fit_ticks);
+    os_unlock(&pool->lock);
+    return is_due;
+}
+
 NOINLINE void fit_look_slow(weft_pool *pool) {
-    if (load_rlx(&pool->fit_due) == UINT64_MAX) return;
-    store_rlx(&pool->fit_due, os_ticks() + pool->fit_ticks); /* should another look at the same time, no harm is done */
+    if (!put_off(pool)) return;
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
     uint32_t count = os_cpu_count_now();
     if (count == 0) return; /* it stays what it was */

@@ -116,7 +116,7 @@ struct weft_pool {
     uint32_t workers_max;          /* seats for workers: the spares' come after */
     ATOMIC(uint32_t) cpu_count;    /* CPUs for them; these two: fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
-    ATOMIC(uint64_t) fit_due;      /* ticks: when to look again how many CPUs there are; UINT64_MAX: never; a hint */
+    ATOMIC(uint64_t) fit_due;      /* ticks: when to look again how many CPUs there are; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* so often */
     bool is_fitted;                /* it may look: nobody has said how many workers it is to have */
     bool follows;                  /* it does; under the lock */
