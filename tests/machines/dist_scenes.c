@@ -1,5 +1,5 @@
-/* dist_scenes.c: one program, run on 1 to 4 priorities by test_dist.py. Each scene is checked on every priority against what
- * one pool alone does; a priority that finds something wrong ends the job.
+/* dist_scenes.c: one program, run on 1 to 4 ranks by test_dist.py. Each scene is checked on every rank against what one pool alone
+ * does; a rank that finds something wrong ends the job.
  *
  *     mpirun -np 3 dist_scenes WORKERS [SCENE] */
 #include "help.h"
@@ -12,14 +12,13 @@
 
 static weft_dist *dist;
 static weft_pool *pool;
-static int priority, priorities;
+static int rank, ranks;
 
-/* ---- faults: WEFT_FAIL_CALL=N has the Nth call of MPI on priority 0 fail, by the interface that MPI has for such layers
- * -------- */
+/* ---- faults: WEFT_FAIL_CALL=N has the Nth call of MPI on rank 0 fail, by the interface that MPI has for such layers -------- */
 
 static unsigned long mpi_calls, mpi_fails_at;
 static int strikes(void) {
-    if (priority != 0) return 0;
+    if (rank != 0) return 0;
     mpi_calls++;
     if (mpi_calls != mpi_fails_at) return 0;
     puts("struck");
@@ -76,7 +75,7 @@ static int count_body(size_t begin, size_t end, void *context, weft_worker *self
 
 static void runs_clear(void) { memset(runs, 0, sizeof runs); }
 
-/* How often each index has run on all priorities. */
+/* How often each index has run on all ranks. */
 static void runs_sum(unsigned char *all) { MPI_Allreduce(runs, all, INDICES, MPI_UNSIGNED_CHAR, MPI_SUM, MPI_COMM_WORLD); }
 
 static void scene_loop(void) {
@@ -123,7 +122,7 @@ static int cancel_body(size_t begin, size_t end, void *context, weft_worker *sel
 static void scene_cancel(void) {
     int cancels = 1;
     REQUIRE(weft_dist_for(dist, (weft_range){0, 10000, 1}, cancel_body, &cancels) == WEFT_ECANCELED);
-    if (priority == priorities - 1) REQUIRE(weft_dist_cancel(dist) == WEFT_OK); /* the next one is */
+    if (rank == ranks - 1) REQUIRE(weft_dist_cancel(dist) == WEFT_OK); /* the next one is */
     cancels = 0;
     REQUIRE(weft_dist_for(dist, (weft_range){0, 10000, 1}, cancel_body, &cancels) == WEFT_ECANCELED);
     REQUIRE(weft_dist_for(dist, (weft_range){0, 8, 1}, cancel_body, &cancels) == WEFT_OK);
@@ -179,7 +178,7 @@ static void scene_reduce(void) {
             }
         }
     }
-    if (priority == 0) printf("bits %016llx\n", (unsigned long long)hash);
+    if (rank == 0) printf("bits %016llx\n", (unsigned long long)hash);
     const weft_reduction how = {.size = sizeof(double), .leaf = sum_leaf, .combine = sum_combine};
     doubles = 1;
     fails_at = 4321;
@@ -203,14 +202,14 @@ static int key_compare(const void *left, const void *right, void *context) {
     return one < other ? -1 : one > other;
 }
 
-/* All items of all priorities are known to each; a stable sort of them has one outcome. */
+/* All items of all ranks are known to each; a stable sort of them has one outcome. */
 static void sort_case(size_t total, uint32_t keys, unsigned skew) {
     struct item *all = calloc(total + 1, sizeof *all);
     for (size_t i = 0; i < total; i++) {
         uint64_t x = (i + 1 + total) * UINT64_C(0x9e3779b97f4a7c15);
         all[i] = (struct item){(uint32_t)(x >> 40) % keys, (uint32_t)i, ~(uint32_t)i};
     }
-    size_t here = (size_t)priority, last = (size_t)priorities - 1, few = skew == 2 ? total / 10 : total;
+    size_t here = (size_t)rank, last = (size_t)ranks - 1, few = skew == 2 ? total / 10 : total;
     size_t begin = few * here / (last + 1), end = few * (here + 1) / (last + 1);
     if (skew == 1) begin = here == 0 ? 0 : total; /* one has all */
     if (skew == 1 || here == last) end = total;   /* or the last one most */
@@ -261,31 +260,29 @@ static void scene_misuse(void) {
     REQUIRE(weft_dist_sort(dist, items, 1, NULL) == WEFT_EINVAL);
     order.compare = no_order;
     REQUIRE(weft_dist_sort(dist, items, 64, &order) == WEFT_OK);
-    if (priorities > 1) { /* different ones, or one of them wrong */
-        REQUIRE(weft_dist_for(dist, (weft_range){0, 10 + (size_t)priority, 1}, count_body, NULL) == WEFT_EINVAL);
-        REQUIRE(weft_dist_for(dist, (weft_range){0, 10, 1}, priority == 1 ? NULL : count_body, NULL) == WEFT_EINVAL);
-        REQUIRE((priority == 0 ? weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL)
-                               : weft_dist_reduce(dist, (weft_range){0, 1, 1}, &how, &value)) == WEFT_EINVAL);
+    if (ranks > 1) { /* different ones, or one of them wrong */
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 10 + (size_t)rank, 1}, count_body, NULL) == WEFT_EINVAL);
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 10, 1}, rank == 1 ? NULL : count_body, NULL) == WEFT_EINVAL);
+        REQUIRE((rank == 0 ? weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL)
+                           : weft_dist_reduce(dist, (weft_range){0, 1, 1}, &how, &value)) == WEFT_EINVAL);
     }
-    REQUIRE(weft_dist_open(&none, priority == priorities - 1 ? NULL : pool, MPI_COMM_WORLD, NULL) == WEFT_EINVAL &&
-            none == NULL);
+    REQUIRE(weft_dist_open(&none, rank == ranks - 1 ? NULL : pool, MPI_COMM_WORLD, NULL) == WEFT_EINVAL && none == NULL);
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_NULL, NULL) == WEFT_EINVAL);
     weft_dist_config config = {.struct_size = 1};
     REQUIRE(weft_dist_open(&none, pool, MPI_COMM_WORLD, &config) == WEFT_EINVAL);
     REQUIRE(weft_dist_close(&none) == WEFT_EINVAL && weft_dist_close(NULL) == WEFT_EINVAL);
     REQUIRE(weft_dist_cancel(NULL) == WEFT_EINVAL && weft_dist_counts_of(dist, &counts) == WEFT_EINVAL);
-    REQUIRE(weft_dist_priority(NULL) == -1 && weft_dist_priorities(NULL) == 0 && weft_dist_workers(NULL) == 0);
+    REQUIRE(weft_dist_rank(NULL) == -1 && weft_dist_ranks(NULL) == 0 && weft_dist_workers(NULL) == 0);
 }
 
-/* ---- priorities that die, hang and are silent ---------------------------------------------------------------------------
- * */
+/* ---- ranks that die, hang and are silent --------------------------------------------------------------------------- */
 
 static int dying_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)end;
     (void)self;
     const struct timespec moment = {0, 3000000};
     nanosleep(&moment, NULL);
-    if (*(int *)context != 0 && priority == priorities - 1 && begin > 20) raise(*(int *)context);
+    if (*(int *)context != 0 && rank == ranks - 1 && begin > 20) raise(*(int *)context);
     return 0;
 }
 
@@ -301,7 +298,7 @@ static void scene_silent(void) {
     puts("a result");
 }
 
-/* One index takes until another priority's watchdog has spoken: the test looks for its words. */
+/* One index takes until another rank's watchdog has spoken: the test looks for its words. */
 static int long_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)context;
     (void)self;
@@ -311,7 +308,7 @@ static int long_body(size_t begin, size_t end, void *context, weft_worker *self)
     return 0;
 }
 
-/* A loop of a minute and more: somebody cuts a priority's link. */
+/* A loop of a minute and more: somebody cuts a rank's link. */
 static void scene_cut(void) {
     int none = 0;
     puts("begins");
@@ -345,19 +342,19 @@ int main(int argc, char **argv) {
     REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
     weft_dist_config how = {.struct_size = sizeof how};
     const char *fails = getenv("WEFT_FAIL_CALL");
-    MPI_Comm_priority(MPI_COMM_WORLD, &priority);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (fails != NULL) mpi_fails_at = strtoul(fails, NULL, 10);
     if (argc > 2) how.watchdog_ms = 500;
     if (argc > 2 && (strcmp(argv[2], "silent") == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
     REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);
-    priority = weft_dist_priority(dist);
-    priorities = weft_dist_priorities(dist);
-    REQUIRE(weft_dist_workers(dist) == config.workers * (unsigned)priorities);
+    rank = weft_dist_rank(dist);
+    ranks = weft_dist_ranks(dist);
+    REQUIRE(weft_dist_workers(dist) == config.workers * (unsigned)ranks);
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
         if (argc > 2 ? strcmp(argv[2], scenes[i].name) == 0 : !scenes[i].alone) scenes[i].run();
     REQUIRE(weft_dist_close(&dist) == WEFT_OK && dist == NULL);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
-    if (priority == 0) puts("passed");
+    if (rank == 0) puts("passed");
     MPI_Finalize();
     return 0;
 }

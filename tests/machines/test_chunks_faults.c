@@ -1,6 +1,6 @@
-/* test_chunks_faults.c: every call of the system that the queue makes fails in turn, once or from then on: a full disk, an
- * I/O error, a signal, no memory. Whatever it returns, the next worker finds a queue in which nothing is lost or done twice.
- * And clocks: the one that can be set does not matter, the other one ends leases. */
+/* test_chunks_faults.c: every call of the system that the queue makes fails in turn, once or from then on: a full disk, an I/O
+ * error, a signal, no memory. Whatever it returns, the next worker finds a queue in which nothing is lost or done twice. And
+ * clocks: the one that can be set does not matter, the other one ends leases. */
 #include "chunks_help.h"
 
 #define CALL_LIST(X)                                                                                                        \
@@ -204,8 +204,7 @@ static void test_faults(void **state) {
     end_pool(pool);
 }
 
-/* A claim whose record was written, but could not be read back: nobody knows that it was made. The worker that made it can
- * claim again. */
+/* A claim whose record was written, but could not be read back: nobody knows that it was made. The worker that made it can claim again. */
 static void test_unknown_claim(void **state) {
     (void)state;
     weft_chunks_plan plan = plan_of(1, 1);

@@ -47,6 +47,10 @@ bool os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
     return false;
 }
+enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
+    (void)from, (void)bytes, (void)to;
+    return OS_STAYED;
+}
 size_t os_resident(const void *memory, size_t bytes) {
     (void)memory;
     return bytes;
@@ -84,6 +88,7 @@ int os_thread_start(os_thread *thread, const os_thread_options *options, void (*
 
 size_t os_stack_size(void) { return 65536; }
 
+uint32_t os_thread_id(void) { return sim_self()->id + 1; }
 void os_thread_join(os_thread thread) {
     sim_thread *joined = (sim_thread *)thread.handle;
     sim_point();
@@ -103,6 +108,11 @@ uint64_t os_real_time_share(uint64_t *period_ns) {
     *period_ns = 1000000000;
     return 950000000;
 }
+int os_slice_get(uint64_t *slice_ns) { /* turns are as long as the machine's file says */
+    *slice_ns = 0;
+    return EOPNOTSUPP;
+}
+int os_slice_set(uint64_t slice_ns) { return slice_ns == 0 ? EINVAL : EOPNOTSUPP; }
 int os_memory_lock(void *memory, size_t bytes) {
     (void)memory, (void)bytes;
     return 0;
@@ -285,6 +295,8 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
     return 0;
 }
 unsigned os_cpu_count(void) { return (unsigned)M.cpus; }
+unsigned os_cpu_count_now(void) { return (unsigned)M.cpus; }
+unsigned os_cpus_online(void) { return (unsigned)M.cpus; }
 
 size_t os_read(int fd, void *to, size_t bytes) {
     (void)fd, (void)to, (void)bytes;
