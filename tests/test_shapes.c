@@ -144,7 +144,7 @@ static void test_lines_used(void **state) {
     const struct record *record = record_at(&pool->groups, id_index(group.id));
     const struct weft_worker *self = os_self_get()->worker;
     assert_false(counter_is_shared(record, self->counter)); /* though it comes after 200 seats */
-    assert_ptr_not_equal(self->lane, &pool->blank);   /* and so goes the short way */
+    assert_ptr_not_equal(self->lane, &pool->blank);         /* and so goes the short way */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, note_counters, &at, sizeof at), WEFT_OK);
     assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);

@@ -579,14 +579,6 @@ static void loop_alone(struct loop *loop, bool is_first) {
     if (from < loop->units) loop_together(loop, (uint32_t)from);
 }
 
-/* After its end. A failure counts only where all below has run. */
-static int loop_result(const struct loop *loop) {
-    bool is_cut = load_rlx(&loop->is_cut);
-    int error = load_rlx(&loop->error);
-    if (error != 0 && !(is_cut && loop_has_left(loop, load_rlx(&loop->entry)))) return error;
-    return is_cut ? WEFT_ECANCELED : WEFT_OK;
-}
-
 static int loop_run(struct loop *loop) {
     struct weft_worker *seat = loop->seat;
     const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
@@ -598,7 +590,10 @@ static int loop_run(struct loop *loop) {
     else
         loop_together(loop, 0);
     patterns_of(seat)->loop = loop->around;
-    return loop_result(loop);
+    bool is_cut = load_rlx(&loop->is_cut); /* then a failure counts only where all below has run */
+    if (load_rlx(&loop->error) != 0 && !(is_cut && loop_has_left(loop, load_rlx(&loop->entry))))
+        return load_rlx(&loop->error);
+    return is_cut ? WEFT_ECANCELED : WEFT_OK;
 }
 
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {

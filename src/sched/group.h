@@ -49,7 +49,7 @@ struct group_counter {
 #define FOREIGN_MANY UINT32_MAX
 #define LATE_DROPPED UINT64_MAX
 #define SLEEPERS_MANY UINT32_MAX
-#define COUNTERS_MAX 64u                   /* of a record: bits of `used` */
+#define COUNTERS_MAX 64u                /* of a record: bits of `used` */
 #define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
 
 struct record {

@@ -157,7 +157,7 @@ struct weft_pool {
     ATOMIC(uint32_t) seat_count;         /* made; this and the next three: under the lock */
     ATOMIC(uint32_t) seats_used;         /* from here on all are left by their threads and empty: seat.c */
     uint32_t seats_taken;                /* outside seats before this one are taken */
-    uint32_t counters_given;                /* counters of workers, then of other seats in the order of making */
+    uint32_t counters_given;             /* counters of workers, then of other seats in the order of making */
     ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
     ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
     ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
