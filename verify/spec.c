@@ -313,13 +313,15 @@ static bool lets_run(const struct frame *frame, uint32_t batch, const struct gro
     }
 }
 
+/* Nodes are let through in joins and loops: who waits inside the joined call may walk the graph on top of it, and hand on
+ * nodes as calls of its own, of which the regions say nothing. */
 static bool lets_part_run(const struct frame *frame, const struct region *region) {
     switch (frame->doing) {
     case WAITS: return wait_lets_run(frame, region->group);
     case RUNS_GRAPH: return region_is_inside(region, frame->joins) || wait_lets_run(frame, region->group);
     case CALLS: return region->above == &frame->own;
     case LOOPS:
-    case JOINS: return region_is_inside(region, frame->joins);
+    case JOINS: return region->op == NULL || region_is_inside(region, frame->joins);
     default: return false;
     }
 }
