@@ -38,7 +38,6 @@ static void end(void) {
 
 static void setup_words(void) {
     make(WORKERS, WEFT_POOL_NO_HELP);
-    store_rlx(&world.pool->workers, 2); /* that run */
 }
 static void worker_first(void) { worker_main(load_rlx(&world.pool->seats[0])); }
 static void worker_far(void) { worker_main(load_rlx(&world.pool->seats[PARK_BITS])); }
