@@ -15,13 +15,13 @@ static unsigned online;  /* likewise */
 unsigned __real_os_cpu_count(void);
 unsigned __wrap_os_cpu_count(void);
 unsigned __wrap_os_cpu_count(void) { return atomic_load(&cpus) != 0 ? atomic_load(&cpus) : __real_os_cpu_count(); }
-unsigned __real_os_cpu_count_now(void);
-unsigned __wrap_os_cpu_count_now(void);
+unsigned __real_os_cpu_count_now(unsigned allowed);
+unsigned __wrap_os_cpu_count_now(unsigned allowed);
 static atomic_bool is_secret; /* the system does not tell */
-unsigned __wrap_os_cpu_count_now(void) {
+unsigned __wrap_os_cpu_count_now(unsigned allowed) {
     unsigned own = atomic_load(&cpus); /* as it was before it became secret */
     if (atomic_load(&is_secret)) return 0;
-    return own != 0 ? own : __real_os_cpu_count_now();
+    return own != 0 ? own : __real_os_cpu_count_now(allowed);
 }
 unsigned __real_os_cpus_online(void);
 unsigned __wrap_os_cpus_online(void);

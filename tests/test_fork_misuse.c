@@ -91,8 +91,8 @@ static void test_told(void **state) {
 #if defined(SANITIZED_THREAD)
     SKIP("ThreadSanitizer lets no child of a threaded process start threads");
 #endif
-    check_told(same_place_twice, "a fork at a place in use");
-    check_told(wrong_place_below, "a fork at a place in use");
+    check_told(same_place_twice, "a fork at a slot in use");
+    check_told(wrong_place_below, "a fork at a slot in use");
     check_told(joined_twice, "a join of a call that is not");
     check_told(out_of_order, "a join of a call that is not");
 }

@@ -403,10 +403,9 @@ static uint64_t usable_cpus(void) {
     return os_cpuset_current(&set) ? os_cpuset_count(&set) : os_cpus_online();
 }
 
-static bool cpus_find(unsigned *count) {
+static bool cpus_find(uint64_t cpus, unsigned *count) {
     int saved = errno;
     uint64_t millicpus;
-    uint64_t cpus = usable_cpus();
     bool is_known = quota_find("/proc/self/cgroup", "/proc/self/mountinfo", "", &millicpus);
     if (millicpus != 0) cpus = min_u64(cpus, (millicpus + 999) / 1000);
     *count = (unsigned)cpus;
@@ -416,13 +415,13 @@ static bool cpus_find(unsigned *count) {
 
 unsigned os_cpu_count(void) {
     unsigned count;
-    (void)cpus_find(&count);
+    (void)cpus_find(usable_cpus(), &count);
     return count;
 }
 
-unsigned os_cpu_count_now(void) {
+unsigned os_cpu_count_now(unsigned allowed) {
     unsigned count;
-    return cpus_find(&count) ? count : 0;
+    return cpus_find(allowed, &count) ? count : 0;
 }
 
 /* ---- what CPUs share ---------------------------------------------------------------------------------------------- */

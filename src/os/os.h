@@ -77,6 +77,7 @@ void os_symbol(uintptr_t address, char *name, size_t size);
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 
+struct os_cpuset;
 typedef struct os_thread {
     uintptr_t handle;
 } os_thread;
@@ -92,6 +93,8 @@ typedef struct os_thread_options {
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 /* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
+/* The CPUs that a thread started and not joined may use. false: the system does not say, or it has ended. */
+bool os_thread_cpuset(os_thread thread, struct os_cpuset *set);
 /* The system's number of the calling thread, as ps and perf have it. */
 uint32_t os_thread_id(void);
 /* The stack that a thread gets by default, bytes. */
@@ -294,8 +297,9 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
 /* min(affinity, quota rounded up), at least 1. */
 unsigned os_cpu_count(void);
-/* The same; 0: the system does not tell of quotas now, for a sandbox or for want of memory or files. */
-unsigned os_cpu_count_now(void);
+/* The same with that many CPUs in the affinity; 0: the system does not tell of quotas now, for a sandbox or for want of memory
+ * or files. */
+unsigned os_cpu_count_now(unsigned allowed);
 /* How many CPUs the machine has running, whoever may use them; at least 1. */
 unsigned os_cpus_online(void);
 

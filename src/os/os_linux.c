@@ -526,6 +526,11 @@ void os_yield(void) {
     errno = saved;
 }
 
+bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
+    memset(set, 0, sizeof *set);
+    const thread_record *record = (const thread_record *)thread.handle;
+    return record != NULL && pthread_getaffinity_np(record->thread, sizeof *set, (cpu_set_t *)set) == 0;
+}
 uint32_t os_thread_id(void) {
     if (UNLIKELY(thread_id_known == 0)) thread_id_known = (uint32_t)syscall(SYS_gettid);
     return thread_id_known;

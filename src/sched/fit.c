@@ -24,17 +24,24 @@
 #define SPIN_NS_DEFAULT 50000
 #define EXPECT_PERCENT_DEFAULT 12
 
-static uint32_t cpus_allowed(const weft_pool *pool) {
-    os_cpuset current;
-    if (pool->config.cpus != NULL) return os_cpuset_count(&pool->cpus);
-    return os_cpuset_current(&current) ? os_cpuset_count(&current) : load_rlx(&pool->cpu_count);
+/* The CPUs that any worker may be on: of one that keeps itself to some, as its task or start hook may, the others tell. Before
+ * there are workers, those of the calling thread. */
+static uint32_t cpus_of_workers(weft_pool *pool) {
+    os_cpuset all, one;
+    bool is_known = os_cpuset_current(&all);
+    os_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->workers_made; i++) {
+        if (!os_thread_cpuset(load_rlx(&pool->seats[i])->thread, &one)) continue;
+        for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all.bits[word] |= one.bits[word];
+    }
+    os_unlock(&pool->lock);
+    return is_known ? os_cpuset_count(&all) : load_rlx(&pool->cpu_count);
 }
 
-/* So many there are for a thread that may be on the pool's CPUs, the caller. */
-static void count_cpus(weft_pool *pool, uint32_t count) {
+static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
     if (pool->config.cpus != NULL) count = (uint32_t)min_u64(count, os_cpuset_count(&pool->cpus));
     store_rlx(&pool->cpu_count, count);
-    store_rlx(&pool->cpus_allowed, cpus_allowed(pool));
+    store_rlx(&pool->cpus_allowed, pool->config.cpus != NULL ? os_cpuset_count(&pool->cpus) : allowed);
 }
 
 /* A bound worker's CPU says nothing of the pool's; a real-time one has no time to read files. */
@@ -44,7 +51,9 @@ static bool may_look(const weft_config *config) {
 
 void fit_configure(weft_pool *pool) {
     weft_config *config = &pool->config;
-    count_cpus(pool, os_cpu_count());
+    uint32_t count = os_cpu_count();
+    store_rlx(&pool->cpu_count, count);
+    count_cpus(pool, count, cpus_of_workers(pool));
     bool is_chosen = config->workers == 0;
     pool->is_fitted = is_chosen && may_look(config);
     pool->follows = pool->is_fitted;
@@ -109,6 +118,8 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
     while (now < before && park_wake(&pool->park)) {}
+    /* those that rest stood in for others that sleep */
+    if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
     return now == wanted;
 }
 
@@ -125,9 +136,10 @@ static bool put_off(weft_pool *pool) {
 NOINLINE void fit_look_slow(weft_pool *pool) {
     if (!put_off(pool)) return;
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
-    uint32_t count = os_cpu_count_now();
+    uint32_t workers_have = cpus_of_workers(pool);
+    uint32_t count = os_cpu_count_now(workers_have);
     if (count == 0) return; /* it stays what it was */
-    count_cpus(pool, count);
+    count_cpus(pool, count, workers_have);
     uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
     if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
     fit_times(pool);
