@@ -248,6 +248,37 @@ static void test_affinity(void **state) {
     end_pool(pool);
 }
 
+static int pin_task(void *payload, weft_worker *self) {
+    (void)self;
+    REQUIRE(sched_setaffinity(0, sizeof(cpu_set_t), *(cpu_set_t **)payload) == 0);
+    return 0;
+}
+static int short_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+
+/* A task that keeps its thread to a CPU says nothing of the pool's. */
+static void test_one_worker_is_pinned(void **state) {
+    (void)state;
+    cpu_set_t all, one, *payload = &one;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    unsigned most = __real_os_cpu_count();
+    if (most < 2) SKIP("it takes two CPUs");
+    CPU_ZERO(&one);
+    for (size_t i = 0; CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    weft_pool *pool = pool_of(0, 0);
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, pin_task, &payload, sizeof(void *)), WEFT_OK);
+    for (int i = 0; i < 3000; i++) { /* a look each 20 us */
+        assert_int_equal(weft_submit(pool, &group, short_task, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+        assert_int_equal(weft_pool_workers(pool), most);
+    }
+    end_pool(pool);
+}
+
 static bool write_text(const char *folder, const char *name, const char *text) {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -303,8 +334,13 @@ static void test_quota(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_inside),     cmocka_unit_test(test_thousand_changes),
-        cmocka_unit_test(test_what_follows), cmocka_unit_test(test_no_threads), cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_inside),
+        cmocka_unit_test(test_thousand_changes),
+        cmocka_unit_test(test_what_follows),
+        cmocka_unit_test(test_no_threads),
+        cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_one_worker_is_pinned),
         cmocka_unit_test(test_quota),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,9 +36,7 @@ static void end(void) {
 
 /* ---- words -------------------------------------------------------------------------------------------------------- */
 
-static void setup_words(void) {
-    make(WORKERS, WEFT_POOL_NO_HELP);
-}
+static void setup_words(void) { make(WORKERS, WEFT_POOL_NO_HELP); }
 static void worker_first(void) { worker_main(load_rlx(&world.pool->seats[0])); }
 static void worker_far(void) { worker_main(load_rlx(&world.pool->seats[PARK_BITS])); }
 /* As pool_stop. */
