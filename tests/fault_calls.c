@@ -205,6 +205,10 @@ WRAPPED(int, sched_getaffinity, pid_t thread, size_t size, cpu_set_t *set) {
     return fails(CALL_GET_CPUS) ? -1 : __real_sched_getaffinity(thread, size, set);
 }
 
+WRAPPED(int, pthread_getaffinity_np, pthread_t thread, size_t size, cpu_set_t *set) {
+    return fails(CALL_GET_CPUS) ? EINVAL : __real_pthread_getaffinity_np(thread, size, set);
+}
+
 WRAPPED(int, sched_setaffinity, pid_t thread, size_t size, const cpu_set_t *set) {
     return fails(CALL_SET_CPUS) ? -1 : __real_sched_setaffinity(thread, size, set);
 }

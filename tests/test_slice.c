@@ -26,7 +26,7 @@ int __wrap_os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return is_old ? EOPNOTSUPP : __real_os_slice_get(slice_ns);
 }
-static unsigned given;
+static _Thread_local unsigned given; /* by the thread, not by the pool's own */
 void __wrap_os_give_way(void);
 void __wrap_os_give_way(void) { given++; }
 static uint32_t cpu = OS_NO_CPU; /* the test's own; OS_NO_CPU: the system's */
