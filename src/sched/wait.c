@@ -12,9 +12,8 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
- *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes a
- *   circle, does
- *                                                 not see the sleeper, nor the sleeper that
+ *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes
+ *                                                 a circle, does not see the sleeper, nor the sleeper that
  *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles falls asleep in this one, and
  *                                                 nobody wakes it
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
