@@ -414,6 +414,7 @@ static void op_cancel(struct frame *frame, const struct op *op) {
 static void op_deadline(struct frame *frame, const struct op *op) {
     struct group *group = group_named(frame, op->group);
     if (op->when != MOMENT_FAR) take(&group->deadlines);
+    spec_deadline_begins(frame, group);
     spec_deadline_set(frame, group, op->when, weft_group_deadline(play.pool, group->memory, moment_ns(op->when)));
 }
 static void op_boost(struct frame *frame, const struct op *op) {

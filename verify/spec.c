@@ -514,11 +514,13 @@ void spec_cancelled(struct frame *frame, struct group *group, int error) {
 
 static bool is_ordered(void) { return (play.drawn->flags & WEFT_POOL_ORDERED) != 0; }
 
+/* The call may begin the group, so others' tasks may come to be below the caller's group before it returns. */
+void spec_deadline_begins(const struct frame *frame, const struct group *group) { puts_below(group, frame->group); }
+
 /* `deadlines` was counted before the call, but for a far one. */
 void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, int error) {
     int expected = is_ordered() || flags_are_refused(group) ? WEFT_EINVAL : WEFT_OK;
     if (error != expected) play_fail("weft_group_deadline of %s: %s", group_text(group), weft_strerror(error));
-    puts_below(group, frame->group);
     if (error != WEFT_OK) return;
     if (!is_local_of(frame, group)) {
         if (!group->is_shared) add(&group->others, 1);

@@ -40,6 +40,7 @@ struct wait {
 void spec_wait_begins(struct frame *frame, struct group *group, struct wait *wait);
 void spec_wait_returns(struct frame *frame, struct group *group, const struct wait *wait, int error);
 void spec_cancelled(struct frame *frame, struct group *group, int error);
+void spec_deadline_begins(const struct frame *frame, const struct group *group);
 void spec_deadline_set(struct frame *frame, struct group *group, uint8_t when, int error);
 void spec_boosted(const struct frame *frame, struct group *group, int error);
 void spec_stale(const char *call, int error);
