@@ -150,7 +150,7 @@ static void report(void) {
     bool is_first = true;
     qsort(T.play.waits, min_u64(T.play.wait_count, WAITS_MAX), sizeof(uint32_t), compare_u32);
     sites_each_kept(sum_site, &sums);
-    printf("{\n  \"workload\": \"%s\",\n", T.workload->name);
+    printf("{\n  \"workload\": \"%s\",\n  \"compiler\": \"%s\",\n", T.workload->name, __VERSION__);
     print_number("workers", T.play.workers);
     print_number("tasks", (double)out->tasks);
     print_number("work_ns", (double)out->work_ns);
