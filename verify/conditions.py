@@ -1,16 +1,18 @@
-"""Mutants of conditions: the rewritten sources (schemata.py), built twice, and the hunt for each mutant."""
+"""Mutants of conditions: the rewritten sources (schemata.py), built for the explorer, the unit tests and the machine in virtual time,
+and the hunt for each mutant."""
 import itertools
 import json
 import math
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import schemata
-from hunting import ROOT, digest, first_failure, run
+from hunting import MEMORY_MAX, ROOT, digest, first_failure, run
 
 # The files with an ordering table, the group, the graph, the loop, sleep, the pool and the heap. The rest of src/ is left out:
 # what guesses (expect, find, idle, affinity, realtime), what asks the machine (os, cpus) and what shows (dump, text, counters).
@@ -24,6 +26,7 @@ SCHEDULES_MAX = 12000        # from 10,000 on a driver must also have seen what 
 FIRST_DRIVERS = 4
 HANG_S = 5
 NUMBERS = 2000  # for each file
+COSTS = ROOT / "verify/costs"
 TEST_CPU_MAX = 15
 COUNTING_SLOWS = 4          # at most: a test that counts which sites it runs
 COST_UNCERTAIN = 0.5        # from so many seconds on it is measured without counting
@@ -35,7 +38,7 @@ TEST_ARGUMENTS = {          # in the place of a test's own: less of the same
 
 
 class Tree:
-    """A copy of the project whose sources are rewritten, and its two builds."""
+    """A copy of the project whose sources are rewritten, and its builds."""
 
     def __init__(self, build, jobs):
         self.place, self.jobs = build / "mutants", jobs
@@ -84,8 +87,8 @@ class Tree:
             if old.is_file() and old.relative_to(self.tree) not in names:
                 old.unlink()
 
-    def build(self, name, *options):
-        """Configures and builds one of them; returns its folder."""
+    def build(self, name, target, *options):
+        """Configures and builds one of them, or only that target; returns its folder."""
         folder, linked = self.place / name, self.place / "mutant.o"
         log = self.place / f"{name}.log"
         self.write(self.place / "mutant.c", (ROOT / "verify/mutant.c").read_text())
@@ -93,28 +96,39 @@ class Tree:
                     ["cmake", "-S", self.tree, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
                      f"-DCMAKE_EXE_LINKER_FLAGS={linked}", f"-DCMAKE_SHARED_LINKER_FLAGS={linked}",
                      f"-DCMAKE_MODULE_LINKER_FLAGS={linked}", *options],
-                    ["cmake", "--build", folder, "-j", str(self.jobs)]]
+                    ["cmake", "--build", folder, "-j", str(self.jobs), "--target", target]]
         with log.open("w") as file:
             for command in commands:
                 if subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode != 0:
                     sys.exit(f"mutants: {name}: {' '.join(map(str, command))} failed; see {log}")
         return folder
 
-    def build_both(self):
+    def build_all(self):
+        """The explorer, the unit tests' folder, the machine in virtual time."""
         self.rewrite()
-        explore = self.build("explore", "-DWEFT_EXPLORE=ON", "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
-        unit = self.build("unit", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
+        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        unit = self.build("unit", "all", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
                           "-DCMAKE_C_FLAGS=-O1 -w", "-DCMAKE_CXX_FLAGS=-O1 -w")
-        return explore / "verify/explore", unit
+        simulate = self.build("simulate", "weft_simulate", "-DWEFT_TESTS=OFF", "-DWEFT_RAYON=OFF",
+                              "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        return explore / "verify/explore", unit, simulate / "tools/weft-simulate"
 
 
 class Coverage:
     """Which driver and which test runs which site, and what a run of it costs."""
 
-    def __init__(self, tree, explorer, unit, killers):
-        self.tree, self.explorer, self.unit, self.killers = tree, explorer, unit, killers
+    def __init__(self, tree, explorer, unit, simulate, killers):
+        self.tree, self.explorer, self.unit, self.simulate, self.killers = tree, explorer, unit, simulate, killers
         self.drivers, self.tests = {}, {}  # name: {"cost": seconds, "hits": {number: count}}
-        self.commands = self.read_tests()
+        self.commands = {**self.read_tests(), **self.read_costs()}
+
+    def read_costs(self):
+        """{name: command} of the costs in virtual time, held against those without a mutant."""
+        table = self.tree.place / "costs.txt"
+        costs = [COSTS, "--simulate", self.simulate, "--table", table]
+        subprocess.run([*costs, "--renew"], check=True)
+        cases = [line.split()[0] for line in table.read_text().splitlines() if not line.startswith("#")]
+        return {f"test costs {case}": [*costs, "--only", case] for case in cases}
 
     def read_tests(self):
         """{name: command} of the unit tests that are programs of this build."""
@@ -127,12 +141,17 @@ class Coverage:
                 tests[name] = [test["command"][0], *TEST_ARGUMENTS[name]] if name in TEST_ARGUMENTS else test["command"]
         return tests
 
+    def run_test(self, command, cpu_s, wall_s, environment):
+        """The machine in virtual time reserves far more memory than it has."""
+        is_simulated = command[0] == COSTS
+        return run(command, cpu_s, wall_s, {**TEST_SETTINGS, **environment}, resource.RLIM_INFINITY if is_simulated else MEMORY_MAX)
+
     def hits_of(self, command, cpu_s):
         path = self.tree.place / f"hits.{os.getpid()}"
         count = NUMBERS * len(self.tree.sources())
         path.write_bytes(bytes(4 * count))
         start = os.times()
-        ran = run(command, cpu_s, cpu_s * 8 + 60, {**TEST_SETTINGS, "WEFT_MUTANT_HITS": str(path)})
+        ran = self.run_test(command, cpu_s, cpu_s * 8 + 60, {"WEFT_MUTANT_HITS": str(path)})
         end = os.times()
         counts = struct.unpack(f"{count}I", path.read_bytes())
         path.unlink()
@@ -149,7 +168,7 @@ class Coverage:
         if "fails" in about or about["cost"] < COST_UNCERTAIN:
             return about
         start = os.times()
-        ran = run(command, TEST_CPU_MAX, TEST_CPU_MAX * 8 + 60, TEST_SETTINGS)
+        ran = self.run_test(command, TEST_CPU_MAX, TEST_CPU_MAX * 8 + 60, {})
         end = os.times()
         cost = end.children_user + end.children_system - start.children_user - start.children_system
         if ran.timed_out or cost >= TEST_CPU_MAX:
@@ -176,7 +195,7 @@ class Coverage:
                 sys.exit(f"mutants: {name} {about['fails']} without a mutant")
             self.drivers[name] = {**about, "cost": about["cost"] / COVERAGE_SCHEDULES}
         for name, command in self.commands.items():
-            of = digest(Path(command[0]).read_bytes(), *command[1:])
+            of = digest(*(Path(part).read_bytes() if os.path.isfile(part) else part for part in command))
             about = ask(name, of, lambda command=command: self.hits_of_test(command))
             if "fails" in about:
                 print(f"mutants: left out: {name} {about['fails']} without a mutant")
@@ -215,8 +234,8 @@ class Hunter:
 
     def test_once(self, site, name):
         about = self.coverage.tests[name]
-        ran = run(self.coverage.commands[name], HANG_S + 3 * about["cost"], HANG_S + 3 * about["wall"],
-                  {**TEST_SETTINGS, "WEFT_MUTANT": str(site.number)})
+        ran = self.coverage.run_test(self.coverage.commands[name], HANG_S + 3 * about["cost"], HANG_S + 3 * about["wall"],
+                                     {"WEFT_MUTANT": str(site.number)})
         if not ran.failed():
             return None
         failed = re.search(r"\[ *ERROR *\] --- (.*)|^(.*(?:panic|[Aa]ssert|REQUIRE|ERROR).*)$", ran.output, re.M)

@@ -69,7 +69,7 @@ def wait_for(process, wall_s):
             return "clock"
 
 
-def run(command, cpu_s, wall_s, environment=None):
+def run(command, cpu_s, wall_s, environment=None, memory_max=MEMORY_MAX):
     """Runs a program; one that takes longer is ended, with all that it has started."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as file:
@@ -77,7 +77,7 @@ def run(command, cpu_s, wall_s, environment=None):
                                    env={**os.environ, **(environment or {})})
         seconds = max(1, int(cpu_s + 0.999))
         for what, limit in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, OUTPUT_MAX), (resource.RLIMIT_CORE, 0),
-                            (resource.RLIMIT_AS, MEMORY_MAX)):
+                            (resource.RLIMIT_AS, memory_max)):
             try:
                 resource.prlimit(process.pid, what, (limit, limit))
             except (ProcessLookupError, PermissionError):
@@ -137,7 +137,7 @@ class Killers:
     """Digests of the files that drivers and tests stand in."""
 
     def __init__(self):
-        self.library = digest_files([*(path for path in (ROOT / "src").rglob("*") if path.is_file()), *(ROOT / "include").iterdir()])
+        self.library = digest_files(path for room in ("src", "include") for path in (ROOT / room).rglob("*") if path.is_file())
         engine = [path for path in (ROOT / "verify").glob("*.[ch]") if not path.name.startswith("drive_")]
         self.engine = digest_files([*engine, ROOT / "verify/CMakeLists.txt"])
         self.files = {}

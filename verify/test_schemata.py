@@ -12,6 +12,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import hunting
 import schemata
 
 SAMPLE = r"""
@@ -105,6 +106,9 @@ def main():
             problems.append(f"read without a word: {broken}")
         except schemata.Unreadable:
             pass
+    killers = hunting.Killers()
+    if killers.of(None) == killers.of("drive") or not killers.files:
+        problems.append("what a kill rests on is not told apart")
     print("\n".join(problems) or f"{len(sites)} mutants of the sample, each seen")
     return 1 if problems else 0
 
