@@ -39,6 +39,17 @@ static uint64_t own_slice(void) {
     uint64_t slice_ns;
     return __real_os_slice_get(&slice_ns) == 0 ? slice_ns : 0;
 }
+/* As a program sets it that means its threads, too. */
+static long inherited_slice_set(uint64_t slice_ns) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } wish = {.size = sizeof wish, .runtime = slice_ns};
+    return syscall(SYS_sched_setattr, 0, &wish, 0u);
+}
 #define NEED_SLICES()                                                                                                       \
     if (own_slice() == 0) SKIP("the system knows no slices, or refuses them")
 
@@ -101,10 +112,33 @@ static void test_wishes(void **state) {
     see(WEFT_SLICE_NONE, own_slice());
 }
 
+static void *look_in_thread(void *slice_ns) {
+    *(uint64_t *)slice_ns = own_slice();
+    return NULL;
+}
+static int task_with_thread(void *payload, weft_worker *self) {
+    pthread_t thread;
+    (void)self;
+    REQUIRE(pthread_create(&thread, NULL, look_in_thread, *(uint64_t **)payload) == 0 && pthread_join(thread, NULL) == 0);
+    return 0;
+}
+/* A worker's slice is its own: threads that tasks make have the system's. */
+static void test_children(void **state) {
+    (void)state;
+    NEED_SLICES();
+    weft_pool *pool = pool_of(300000);
+    weft_group group = WEFT_GROUP_INIT;
+    uint64_t slice_ns = 0, *at = &slice_ns;
+    REQUIRE(weft_submit(pool, &group, task_with_thread, &at, sizeof at) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0) == WEFT_OK);
+    assert_int_equal(slice_ns, own_slice());
+    end_pool(pool);
+}
+
 /* A pool whose maker has a short slice and is nice to others: neither changes. */
 static void *make_in_thread(void *nothing) {
     id_t self = (id_t)syscall(SYS_gettid);
-    REQUIRE(__real_os_slice_set(150000) == 0 && setpriority(PRIO_PROCESS, self, 7) == 0);
+    REQUIRE(inherited_slice_set(150000) == 0 && setpriority(PRIO_PROCESS, self, 7) == 0);
     weft_pool *pool = pool_of(1000000);
     for (int i = 0; i < WORKERS; i++) REQUIRE(sights.slice_ns[i] == 1000000 && sights.nice[i] == 7);
     end_pool(pool);
@@ -300,7 +334,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wishes),     cmocka_unit_test(test_makers_own), cmocka_unit_test(test_choice),
         cmocka_unit_test(test_background), cmocka_unit_test(test_refused),    cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_gives_way),
+        cmocka_unit_test(test_gives_way),  cmocka_unit_test(test_children),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,8 +114,8 @@ typedef struct os_policy {
 int os_policy_apply(const os_policy *policy);
 bool os_policy_is_real_time(void);
 /* The calling thread's time slice: how long it runs before another that waits for the CPU may have it; who wakes with a
- * short one need not wait for the end of a longer one. Linux 6.12 and later: 0.1 to 100 ms, what is beyond is cut; threads
- * that it starts have it, too. 0; or a positive errno value, and nothing changed: EOPNOTSUPP, the kernel knows none; EINVAL,
+ * short one need not wait for the end of a longer one. Linux 6.12 and later: 0.1 to 100 ms, what is beyond is cut. Once it
+ * is set, threads that it starts have the system's, unless this one's nice value is negative. 0; or a positive errno value, and nothing changed: EOPNOTSUPP, the kernel knows none; EINVAL,
  * the thread is in no ordinary class. */
 int os_slice_get(uint64_t *slice_ns);
 int os_slice_set(uint64_t slice_ns);

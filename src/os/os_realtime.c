@@ -61,6 +61,7 @@ int os_slice_set(uint64_t slice_ns) {
     int saved = errno;
     int error = attributes_get(&now);
     now.runtime = slice_ns;
+    if (now.nice >= 0) now.flags |= KERNEL_RESET_ON_FORK; /* it would take a negative nice value from them, too */
     if (error == 0 && syscall(SYS_sched_setattr, 0, &now, 0u) != 0) error = errno;
     errno = saved;
     return error;
