@@ -50,7 +50,7 @@
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
  *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
- *   G11 record_close: fence              sc       G10, T17 see G10; also a waiter sleeps on the group that is being ended
+ *   G11 record_close: fence              sc       G10 see G10
  *   G13 record_open: store id            release  G17 see G17
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait

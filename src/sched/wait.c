@@ -5,9 +5,9 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * The waiter that closes looks for the others (worker_wake_waiters) without a fence of its own. A waiter that falls asleep
- * after the fence of record_close (G11) has seen all completions, so the sums differ for it only by a submission that is
- * about to be taken back; the thread that takes it back wakes the waiter (task_undo).
+ * The waiter that closes wakes nobody. The sums of one that sleeps differed for it: by a completion, and whoever completes
+ * last sees the sleeper and equal sums (G4, T17) and wakes it; or by a submission that is to be taken back, and the thread that takes
+ * it back wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
@@ -74,7 +74,6 @@ static bool wait_close(struct wait *wait) {
     store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
     wait->has_ended = true;
-    worker_wake_waiters(wait->seat->pool, wait->record, wait->id);
     return true;
 }
 
