@@ -38,7 +38,6 @@ static bool cpus_are_absent(const weft_pool *pool) {
 
 /* Starts the workers; as many as there can be. */
 static int pool_start(weft_pool *pool) {
-    predict_starts(pool);
     uint32_t wanted = load_rlx(&pool->workers);
     uint32_t started = fit_start(pool, wanted);
     if (started < wanted) store_rlx(&pool->workers, started);

@@ -9,7 +9,6 @@ const struct sources sources = {.count = 2, .of = {&loop_source, &fork_source}};
 
 const struct predict_hooks predict = {
     .made = topology_configure,
-    .starts = costs_init,
     .timed = tasks_timed,
     .suffices = poll_suffices,
     .poll = poll,
@@ -17,8 +16,6 @@ const struct predict_hooks predict = {
     .after_park = place_after_park,
     .plan = ready_plan,
     .woken = ready_woken,
-    .trial_ns = costs_trial_ns,
-    .try_wake = costs_try,
     .moved = topology_moved,
     .look_out = look_out,
     .scouted = ready_scouted,

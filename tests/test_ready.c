@@ -181,33 +181,6 @@ static void test_wake_costs(void **state) {
     end_pool(pool);
 }
 
-/* A pool of several workers that has nothing to do tries what wakes cost, after long and short sleeps, and then leaves it
- * at that. Beats it does not learn from that. */
-static void test_trials(void **state) {
-    (void)state;
-    if (weft_cpu_count() < 2) SKIP("one CPU: nobody tries");
-    weft_pool *pool = pool_of(3, 0);
-    weft_wake_costs costs = {.struct_size = sizeof costs};
-    while (load_rlx(&predict_of_pool(pool)->trials) > 0) usleep(1000);
-    do assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
-    while (costs.send_ns == 0 || costs.run_here_ns + costs.run_ns[0] + costs.run_ns[1] + costs.run_ns[2] == 0);
-    print_message("send %u ns, run %u %u %u ns, here %u ns, spin %u ns\n", (unsigned)costs.send_ns,
-                  (unsigned)costs.run_ns[0], (unsigned)costs.run_ns[1], (unsigned)costs.run_ns[2],
-                  (unsigned)costs.run_here_ns, (unsigned)costs.spin_ns);
-    for (uint32_t i = 0; i < 3; i++) assert_int_equal(predict_of(load_rlx(&pool->seats[i]))->expect.gap_count, 0);
-    end_pool(pool);
-}
-
-/* Whoever sets the spin time by hand has no use for trials. */
-static void test_no_trials(void **state) {
-    (void)state;
-    weft_config config = config_of(3);
-    config.spin_ns = 1000;
-    weft_pool *pool = make_pool_with(&config);
-    assert_int_equal(load_rlx(&predict_of_pool(pool)->trials), 0);
-    end_pool(pool);
-}
-
 static int turns(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)context, (void)self;
     uint64_t until_ns = os_now_ns() + (end - begin) * 500;
@@ -256,8 +229,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_by_hand), cmocka_unit_test(test_more_than_there_are),
         cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_fewer),   cmocka_unit_test(test_told_at_all_times),
         cmocka_unit_test(test_configuration), cmocka_unit_test(test_spent),   cmocka_unit_test(test_off),
-        cmocka_unit_test(test_wake_costs),    cmocka_unit_test(test_trials),  cmocka_unit_test(test_no_trials),
-        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_wake_costs),    cmocka_unit_test(test_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void use(weft_pool *pool) {
         REQUIRE(weft_group_wait_until(pool, &group, round % 4 < 2 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 0) == WEFT_OK);
         REQUIRE(weft_for(pool, (weft_range){0, INDICES, 0}, add_all, counted) == WEFT_OK);
         REQUIRE(weft_pool_expect(pool, 1, clock_ns() + 1000000) == WEFT_OK);
-        usleep(round < 2 ? 15000 : 300); /* long enough to park, and for the trials of wakes */
+        usleep(round < 2 ? 15000 : 300); /* long enough to park */
         void *block = weft_alloc((size_t)3 << 20);
         REQUIRE(block != NULL);
         memset(block, 1, (size_t)3 << 20);

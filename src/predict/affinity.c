@@ -33,14 +33,6 @@ static void widen(struct affinity *affinity) {
         os_cpuset_apply(&affinity->before);
 }
 
-void affinity_pin(struct affinity *affinity, uint32_t index) {
-    if (!os_cpuset_current(&affinity->before)) return;
-    uint32_t cpu = os_cpuset_nth(&affinity->before, index);
-    memset(&affinity->less, 0, sizeof affinity->less);
-    if (cpu != OS_NO_CPU) affinity->less.bits[cpu / 64] = UINT64_C(1) << cpu % 64;
-    affinity->is_narrowed = os_cpuset_apply(&affinity->less);
-}
-
 void affinity_before_sleep(struct affinity *affinity, bool has_room) {
     if (affinity->turns == 0 || !has_room) return;
     affinity->turns--;

@@ -12,13 +12,11 @@ struct affinity {
     uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
     uint32_t turns_new; /* how many it will be, should the system choose badly again */
     os_cpuset before;   /* the thread's affinity before it was narrowed */
-    os_cpuset less;     /* that without `cpu`, or one CPU of it */
+    os_cpuset less;     /* that without `cpu` */
 };
 
 /* The thread is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */
 void affinity_before_sleep(struct affinity *affinity, bool has_room);
-/* Instead of that: it is to wake on one CPU, which differs from index to index. */
-void affinity_pin(struct affinity *affinity, uint32_t index);
 /* The thread has slept, and no code but weft's has run since. Restores its affinity. `woken_from`: the CPU of the thread that
  * woke it; OS_NO_CPU: none did. Returns whether it runs on that CPU though there is room elsewhere. */
 bool affinity_after_sleep(struct affinity *affinity, bool has_room, uint32_t woken_from);

@@ -21,12 +21,7 @@
  * asleep plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
  * changed. What it was told comes before what it has learned, until that moment has passed.
  *
- * Costs: each wake that a pool sends tells something. Beyond that a pool that is idle for the first time tries a few wakes
- * by itself, off everybody's way: the last worker to park sleeps with a deadline, then wakes another, as if there were work;
- * that one looks around, finds nothing and is the last to park in turn. The first comes after a long sleep, wherever the
- * system starts who is woken; then some at once and some after a sleep between, with each worker on a CPU, so that they
- * show wakes from another. Programs that end before, or never pause, see nothing of it; whoever sets the spin time by
- * hand has no use for it. All of it is hints; a trial's wake differs from others only in that it teaches no arrival.
+ * Costs: each wake that a pool sends tells something.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D18 poll: looks again                   -        K12  a task published while the worker was busy waits for nobody
@@ -171,10 +166,6 @@ enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since) 
 
 #define SHORT_US 100u /* weft.h says so */
 #define MIDDLE_US 2000u
-#define TRIALS 7u /* the first after a long sleep, then as many after short ones as after middle ones */
-#define TRIALS_MIDDLE 3u
-#define TRIAL_LONG_NS UINT64_C(10000000)
-#define TRIAL_MIDDLE_NS UINT64_C(300000)
 
 static uint64_t averaged(uint64_t known, uint64_t now) {
     return known == 0 ? max_u64(now, 1) : known - known / 8 + min_u64(now, known * 8) / 8;
@@ -193,42 +184,6 @@ static void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t 
     store_rlx(&predict_of_pool(pool)->run_ticks[sleep], ticks);
     if (pool->spin_adapts && sleep != WEFT_SLEEP_LONG)
         store_rlx(&pool->spin_now, min_u64(ticks + ticks / 2, load_rlx(&pool->spin_ticks)));
-}
-
-/* ---- trials ------------------------------------------------------------------------------------------------------- */
-
-void costs_init(weft_pool *pool) {
-    bool tries = pool->spin_adapts && load_rlx(&pool->cpu_count) > 1 && load_rlx(&pool->workers) > 1;
-    store_rlx(&predict_of_pool(pool)->trials, tries ? TRIALS : 0);
-}
-
-/* Work that comes in between ends a row of trials; the rest waits for the next long sleep. */
-bool costs_are_tried(const weft_pool *pool) {
-    uint32_t left = load_rlx(&predict_of_pool(pool)->trials);
-    return left > 0 && left < TRIALS &&
-           os_ticks() - load_rlx(&predict_of_pool(pool)->tried_ticks) < MIDDLE_US * pool->ticks_per_us;
-}
-
-uint64_t costs_trial_ns(const weft_pool *pool) {
-    uint32_t left = load_rlx(&predict_of_pool(pool)->trials);
-    if (left == 0) return NO_TRIAL;
-    if (!costs_are_tried(pool)) return TRIAL_LONG_NS;
-    return left > TRIALS_MIDDLE ? 0 : TRIAL_MIDDLE_NS;
-}
-
-void costs_try(weft_pool *pool) {
-    uint32_t left = load_rlx(&predict_of_pool(pool)->trials);
-    if (left > 0) store_rlx(&predict_of_pool(pool)->trials, left - 1);
-    store_rlx(&predict_of_pool(pool)->tried_ticks, os_ticks());
-    store_rlx(&predict_of_pool(pool)->is_trial, 1);
-    park_wake(&pool->park);
-}
-
-/* The seat was woken: was that a trial? */
-static bool costs_was_trial(weft_pool *pool) {
-    if (LIKELY(load_rlx(&predict_of_pool(pool)->is_trial) == 0)) return false;
-    store_rlx(&predict_of_pool(pool)->is_trial, 0);
-    return true;
 }
 
 int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
@@ -289,7 +244,7 @@ uint64_t ready_step_ticks(const struct weft_worker *seat) { return predict_of(se
 
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     predict_of(seat)->plan = (struct expect_plan){0, 0};
-    if (seat->has_worked || costs_are_tried(seat->pool)) predict_of(seat)->idle_since = os_ticks();
+    if (seat->has_worked) predict_of(seat)->idle_since = os_ticks();
     seat->has_worked = false;
     if (load_rlx(&seat->pool->expect_percent) == 0) return 0;
     expect_tell(&predict_of(seat)->expect, told_ns);
@@ -300,13 +255,11 @@ uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
 void ready_woken(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint64_t spin = load_rlx(&pool->spin_now);
-    bool is_trial = costs_was_trial(pool);
     uint64_t sent = load_rlx(&pool->park.slots[seat->index].sent_ticks);
     uint64_t now = os_ticks();
     uint64_t idle = sent - predict_of(seat)->idle_since;
     if (idle > now - predict_of(seat)->idle_since) return; /* the waker has not come to that yet */
     costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
-    if (is_trial) return;
     if (idle < spin) seat->searcher_ticks = spin;
     if (idle < step_ticks(seat)) learn_steps(seat, true);
     if (load_rlx(&pool->expect_percent) == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;

@@ -22,9 +22,7 @@ void place_before_park(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     mine->is_placed = is_placed(seat);
     if (!mine->is_placed) return;
-    if (costs_are_tried(pool))
-        affinity_pin(&mine->affinity, seat->index);
-    else if (!mine->by_clock) /* which wakes threads where they fell asleep */
+    if (!mine->by_clock) /* which wakes threads where they fell asleep */
         affinity_before_sleep(&mine->affinity,
                               is_first(seat) && workers_awake(pool) < load_rlx(&pool->cpus_allowed)); /* itself among them */
 }

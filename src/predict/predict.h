@@ -13,9 +13,6 @@
 /* idle.c */
 bool poll_suffices(const struct weft_worker *seat, const struct park_view *view);
 enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since);
-void costs_init(weft_pool *pool);
-uint64_t costs_trial_ns(const weft_pool *pool);
-void costs_try(weft_pool *pool);
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
 void ready_woken(struct weft_worker *seat);
 void ready_scouted(struct weft_worker *seat, bool came, bool looked_on);

@@ -28,9 +28,6 @@ struct predict_seat {
 struct predict_pool {
     ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept */
     ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
-    ATOMIC(uint32_t) trials;                 /* wakes yet to be tried (idle.c) */
-    ATOMIC(uint32_t) is_trial;               /* the next to be woken is woken by one */
-    ATOMIC(uint64_t) tried_ticks;            /* when the last one was */
     ATOMIC(uint32_t) blocks;                 /* how often short tasks were seen to block lately */
     ATOMIC(uint32_t) moves;                  /* times that a worker was found on another CPU than before */
     uint16_t *shared;                        /* what CPUs share, as os_topology has it; NULL: it makes no difference */
@@ -43,8 +40,5 @@ INLINE struct predict_seat *predict_of(const struct weft_worker *seat) {
     return (struct predict_seat *)(void *)seat->predict;
 }
 INLINE struct predict_pool *predict_of_pool(const weft_pool *pool) { return (struct predict_pool *)(void *)pool->predict; }
-
-/* Are sleepers to stay on a CPU each, for a trial? */
-bool costs_are_tried(const weft_pool *pool);
 
 #endif

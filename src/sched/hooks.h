@@ -12,7 +12,6 @@ enum poll_end { POLL_NOT, POLL_WOKEN, POLL_OVER };
 struct predict_hooks {
     /* A pool has been made; its threads are about to start. By who makes it. */
     void (*made)(weft_pool *pool);
-    void (*starts)(weft_pool *pool);
     /* So many tasks of a claim from that lane took that long. Says whether tasks are short, and the lane's tiny. */
     void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
     /* Are as many workers awake as there are CPUs for short tasks, while one more polls? Then nobody need be woken. */
@@ -29,10 +28,6 @@ struct predict_hooks {
     uint64_t (*plan)(struct weft_worker *seat, uint64_t told_ns);
     /* Another thread has woken it from that. */
     void (*woken)(struct weft_worker *seat);
-    /* All workers are parked: for how long the last of them is to sleep before it tries a wake, as a searcher; NO_TRIAL: it
-     * is not to. */
-    uint64_t (*trial_ns)(const weft_pool *pool);
-    void (*try_wake)(weft_pool *pool);
     /* It may run on another CPU than before. */
     void (*moved)(struct weft_worker *seat);
     /* The clock has woken it, as a searcher: looks out for the work that it expects. */
@@ -50,9 +45,6 @@ extern const struct predict_hooks predict; /* src/rooms.c */
 
 INLINE void predict_made(weft_pool *pool) {
     if (predict.made != NULL) predict.made(pool);
-}
-INLINE void predict_starts(weft_pool *pool) {
-    if (predict.starts != NULL) predict.starts(pool);
 }
 INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
@@ -75,11 +67,6 @@ INLINE uint64_t predict_plan(struct weft_worker *seat, uint64_t told_ns) {
 INLINE void predict_woken(struct weft_worker *seat) {
     if (predict.woken != NULL) predict.woken(seat);
 }
-#define NO_TRIAL UINT64_MAX
-INLINE uint64_t predict_trial_ns(const weft_pool *pool) {
-    return predict.trial_ns == NULL ? NO_TRIAL : predict.trial_ns(pool);
-}
-INLINE void predict_try_wake(weft_pool *pool) { predict.try_wake(pool); } /* where trial_ns said so */
 INLINE void predict_moved(struct weft_worker *seat) {
     if (predict.moved != NULL) predict.moved(seat);
 }

@@ -440,21 +440,19 @@ static void give_pages_back(weft_pool *pool) {
 }
 
 /* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
- * park, to give pages back or to try a wake, which is then due. */
-static bool park_until(struct weft_worker *seat, bool is_last, uint64_t *trial_ns) {
+ * park, to give pages back. */
+static bool park_until(struct weft_worker *seat, bool is_last) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
     uint64_t ready_ns = predict_plan(seat, told_ns);
     uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 && !pool->store.locks ? os_now_ns() + PURGE_NS : 0;
-    uint64_t other_ns = *trial_ns != 0 ? *trial_ns : purge_ns; /* which is later */
-    bool is_ready_first = ready_ns != 0 && (other_ns == 0 || ready_ns < other_ns);
+    bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
     if (ready_ns != 0) os_timer_exact(true);
-    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : other_ns, told_ns);
+    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns, told_ns);
     if (ready_ns != 0) os_timer_exact(false);
     uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
     if (end == PARK_WOKEN) predict_woken(seat);
     if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
-    if (now_ns < *trial_ns) *trial_ns = 0;
     return end == PARK_WOKEN;
 }
 
@@ -468,23 +466,19 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
     bool sees = find_sees(pool, !is_guarded) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
-    uint64_t wait_ns = is_last ? predict_trial_ns(pool) : NO_TRIAL;
-    if (recheck(D16, sees || load_rlx(&pool->exits), false) || wait_ns == 0) {
+    if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
-        if (!sees && wait_ns == 0) predict_try_wake(pool);
         return false;
     }
     priority_wake_helpers(pool);
     PROBE(park, seat->index, 0);
     uint64_t since = os_ticks();
     count_up(&seat->parks, 1);
-    uint64_t trial_ns = wait_ns == NO_TRIAL ? 0 : os_now_ns() + wait_ns;
-    if (park_until(seat, is_last, &trial_ns)) {
+    if (park_until(seat, is_last)) {
         if (load_rlx(&pool->purged) != 0) store_rlx(&pool->purged, 0);
         return time_wake(seat, since);
     }
     park_retract(&pool->park, seat->index);
-    if (trial_ns != 0) predict_try_wake(pool);
     return false;
 }
 
