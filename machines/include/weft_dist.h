@@ -11,7 +11,11 @@
  * of what is left, none below two grains for each of a rank's workers. A counter in a window of rank 0 says which is next; a
  * rank fetches it by an atomic operation of passive-target RMA, without the other ranks' doing (A. Eleliemy, F. Ciorba, "Dynamic
  * loop scheduling using MPI passive-target remote memory access", PDP 2019, doi:10.1109/EMPDP.2019.8671559), and its pool runs the
- * chunk as a loop, with stealing. Until few chunks are left a rank has the next one queued before the last has ended.
+ * chunk as a loop, with stealing. Where ranks do not share memory one has the next chunk queued before the last has ended, until few
+ * are left.
+ *
+ * Balance. When the first rank finds nothing left, every other one has at most the chunk that it runs; where ranks do not share
+ * memory, one more if that chunk takes far longer than its last.
  *
  * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps until the pool
  * has finished one and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
