@@ -17,8 +17,8 @@
  * Balance. When the first rank finds nothing left, every other one has at most the chunk that it runs; where ranks do not share
  * memory, one more if that chunk takes far longer than its last.
  *
- * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps until the pool
- * has finished one and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
+ * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps while the
+ * pool does and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
  * over TCP while its bodies compute. No wait here spins, whatever the MPI does in its own.
  *
  * Same bits. weft_dist_reduce cuts the range into the leaves of weft_reduce and combines them by the same tree: a rank computes
@@ -49,9 +49,8 @@ typedef struct weft_dist weft_dist; /* a pool on each rank of a communicator; op
 
 /* Everything zero but struct_size means the default. Rank 0's holds. */
 typedef struct weft_dist_config {
-    size_t struct_size; /* sizeof(weft_dist_config) */
-    uint32_t
-        poll_us; /* how often a waiting rank lets MPI work; 0: 100. Where all share memory: only while it waits for others */
+    size_t struct_size;   /* sizeof(weft_dist_config) */
+    uint32_t poll_us;     /* how often a waiting rank lets MPI work; 0: 100 */
     uint32_t zero;        /* 0 */
     uint64_t watchdog_ms; /* name who holds a chunk for so long, again after 2, 4, 8 times as long; 0: nobody */
     uint64_t silence_ms;  /* a rank inside a call that is not heard of for so long is dead; 0: 60000; UINT64_MAX: never */
