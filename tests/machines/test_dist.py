@@ -176,6 +176,8 @@ def ranks_of(root, name):
                 text = file.read()
         except OSError:
             continue
+        if text.rsplit(")", 1)[1].split()[0] == "Z":
+            continue
         parents[int(pid)] = (int(text.rsplit(")", 1)[1].split()[1]), text.split("(", 1)[1].rsplit(")", 1)[0])
 
     def is_below(pid):
