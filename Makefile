@@ -36,6 +36,7 @@ help:
 	@echo 'make clang     the release tests, and those with sanitizers, compiled by clang'
 	@echo 'make musl      the library, the C examples and the heap on another C library'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
+	@echo 'make install-machines  the same, with weft chunks and the libraries for loops over several machines (docs/machines.md)'
 	@echo 'make clean     removes build/'
 
 build:
@@ -147,7 +148,14 @@ install: build
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
 
+# The libraries of docs/machines.md, libweft-mpi for the MPIs that are there, and the command.
+install-machines: install
+	@scripts/need build race
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@cmake --install build/release --component machines --prefix $(PREFIX)
+	@[ "$$(id -u)" != 0 ] || ldconfig
+
 clean:
 	rm -rf build
 
-.PHONY: help race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install clean
+.PHONY: help race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install install-machines clean

@@ -6,7 +6,8 @@
  *     weft_chunks_plan plan = {.struct_size = sizeof plan, .end = frames, .chunk = 48};
  *     if (weft_chunks_create("queue", &plan) != WEFT_OK) ...              once, or by every process with the same plan
  *     if (weft_chunks_open(&queue, "queue") != WEFT_OK) ...
- *     int error = weft_chunks_for(queue, pool, body, context);           returns when all chunks are finished, by whomever
+ *     const weft_chunks_work work = {.pool = pool, .body = body, .context = context};
+ *     int error = weft_chunks_for(queue, &work);                         returns when all chunks are finished, by whomever
  *     weft_chunks_close(&queue);
  *
  * The journal. Each chunk has a log of records, numbered from 1: `held`, `done`, `fail`, `free`, `anew`. Record n of chunk c is

@@ -11,10 +11,14 @@
  * of what is left, none below two grains for each of a rank's workers. A counter in a window of rank 0 says which is next; a
  * rank fetches it by an atomic operation of passive-target RMA, without the other ranks' doing (A. Eleliemy, F. Ciorba, "Dynamic
  * loop scheduling using MPI passive-target remote memory access", PDP 2019, doi:10.1109/EMPDP.2019.8671559), and its pool runs the
- * chunk as a loop, with stealing. Until few chunks are left a rank has the next one queued before the last has ended.
+ * chunk as a loop, with stealing. Where ranks do not share memory one has the next chunk queued before the last has ended, until few
+ * are left.
  *
- * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps until the pool
- * has finished one and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
+ * Balance. When the first rank finds nothing left, every other one has at most the chunk that it runs; where ranks do not share
+ * memory, one more if that chunk takes far longer than its last.
+ *
+ * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps while the
+ * pool does and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
  * over TCP while its bodies compute. No wait here spins, whatever the MPI does in its own.
  *
  * Same bits. weft_dist_reduce cuts the range into the leaves of weft_reduce and combines them by the same tree: a rank computes
@@ -45,9 +49,8 @@ typedef struct weft_dist weft_dist; /* a pool on each rank of a communicator; op
 
 /* Everything zero but struct_size means the default. Rank 0's holds. */
 typedef struct weft_dist_config {
-    size_t struct_size; /* sizeof(weft_dist_config) */
-    uint32_t
-        poll_us; /* how often a waiting rank lets MPI work; 0: 100. Where all share memory: only while it waits for others */
+    size_t struct_size;   /* sizeof(weft_dist_config) */
+    uint32_t poll_us;     /* how often a waiting rank lets MPI work; 0: 100 */
     uint32_t zero;        /* 0 */
     uint64_t watchdog_ms; /* name who holds a chunk for so long, again after 2, 4, 8 times as long; 0: nobody */
     uint64_t silence_ms;  /* a rank inside a call that is not heard of for so long is dead; 0: 60000; UINT64_MAX: never */

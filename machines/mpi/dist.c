@@ -63,10 +63,7 @@ static void window_make(weft_dist *dist) {
     dist_must(dist, MPI_Win_lock_all(MPI_MODE_NOCHECK, dist->window), "no window");
 }
 
-static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, const weft_dist_config *config) {
-    int rank, ranks;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
+static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, int rank, int ranks) {
     weft_dist *dist = weft_alloc_zeroed(1, sizeof *dist);
     struct seen *seen = weft_alloc_zeroed(rank == 0 ? (size_t)ranks : 1, sizeof *seen);
     uint64_t *look = weft_alloc_zeroed(rank == 0 ? RANK_WORDS * (size_t)ranks : 1, sizeof *look);
@@ -81,11 +78,14 @@ static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, const weft_dist_conf
     *dist = (weft_dist){
         .pool = pool, .comm = comm, .rank = rank, .ranks = ranks, .seen = seen, .look = look, .outcomes = outcomes};
     dist->saying = dist->looking = dist->request = MPI_REQUEST_NULL;
+    return dist;
+}
+
+static void config_take(weft_dist *dist, const weft_dist_config *config) {
     if (config != NULL) dist->config = *config;
     dist->config.struct_size = sizeof dist->config;
     if (dist->config.poll_us == 0) dist->config.poll_us = POLL_US;
     if (dist->config.silence_ms == 0) dist->config.silence_ms = SILENCE_MS;
-    return dist;
 }
 
 static void dist_free(weft_dist *dist) {
@@ -100,10 +100,12 @@ int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_
     if (!mpi_is_up() || comm == MPI_COMM_NULL) return WEFT_EINVAL;
     MPI_Comm own;
     if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) return WEFT_EINVAL;
-    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
     /* 0: fine; 1: no memory; 2: misused. The worst is everybody's. */
-    bool is_sound = dist != NULL && pool != NULL && config_is_sound(config) && pool_is_fit(pool);
-    weft_dist *made = is_sound ? dist_make(pool, own, config) : NULL;
+    int rank = 0, ranks = 1;
+    bool is_sound = MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
+                    MPI_Comm_rank(own, &rank) == MPI_SUCCESS && MPI_Comm_size(own, &ranks) == MPI_SUCCESS;
+    is_sound = is_sound && dist != NULL && pool != NULL && config_is_sound(config) && pool_is_fit(pool);
+    weft_dist *made = is_sound ? dist_make(pool, own, rank, ranks) : NULL;
     int trouble = made != NULL ? 0 : is_sound ? 1 : 2;
     int code = MPI_Allreduce(MPI_IN_PLACE, &trouble, 1, MPI_INT, MPI_MAX, own);
     if (code != MPI_SUCCESS || trouble > 0 || made == NULL) {
@@ -111,6 +113,7 @@ int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_
         MPI_Comm_free(&own);
         return trouble == 1 && code == MPI_SUCCESS ? WEFT_ENOMEM : WEFT_EINVAL;
     }
+    config_take(made, config);
     dist_share(made);
     window_make(made);
     *dist = made;

@@ -55,7 +55,7 @@ struct weft_dist {
     atomic_bool cancelled;
     weft_dist_counts counts;
     uint64_t call; /* number of the collective call */
-    uint64_t held; /* 1 + first index of the chunk that runs here; 0: none */
+    uint64_t held; /* as watch_hold; unused where memory is shared */
     uint64_t beat;
     uint64_t said_ns;
     uint64_t awake_ns;         /* when this rank last looked around */
@@ -105,6 +105,7 @@ static inline uint64_t word_load(const weft_dist *dist, MPI_Aint word) {
 
 void watch_enter(weft_dist *dist); /* after dist_begin's agreement has begun to be waited for */
 void watch_say(weft_dist *dist, bool now);
+void watch_hold(weft_dist *dist, uint64_t held); /* 1 + first index of the chunk that runs here; 0: none */
 void watch_look(weft_dist *dist);
 void watch_end(weft_dist *dist); /* nothing is on its way when it returns */
 

@@ -1,9 +1,13 @@
-/* loop.c: weft_dist_for: chunks fetched one by one, two of them in the pool at a time.
+/* loop.c: weft_dist_for: chunks fetched one by one.
  *
- * A flight is a chunk that is in the pool, as a task whose group the calling thread waits for. Shortly before one should end, by
- * what the one before took, the next is queued behind it, so that workers go from one to the other. Not earlier: a rank whose
- * processor is slow would have hoarded work. Near the end of the row none is queued ahead, for another rank may be without work
- * by then. */
+ * Where ranks share memory a task of the pool fetches them itself, each when the one before has ended. So a rank that finds none
+ * left knows that every other one has at most the chunk that it runs.
+ *
+ * Else only the calling thread may fetch, and that takes a while: up to two chunks are in the pool at a time. A flight is a chunk
+ * that is there, as a task whose group the calling thread waits for. Shortly before one should end, by what the one before took, the
+ * next is queued behind it, so that workers go from one to the other. Not earlier: a rank whose processor is slow would have hoarded
+ * work. Near the end of the row none is queued ahead, for another rank may be without work by then. So a rank has at most two when
+ * another one finds none left, the second only if the first takes far longer than the one before. */
 #include "dist.h"
 #include "row.h"
 
@@ -32,6 +36,7 @@ struct course {
     unsigned first;
     unsigned count;
     struct piece last; /* that was fetched */
+    bool has_begun;    /* near_task has */
     bool is_over;      /* nothing more is fetched */
     bool has_stopped;  /* the others were told so */
     uint64_t next;     /* fetched */
@@ -48,31 +53,28 @@ static bool is_cancelled(const weft_dist *dist) { return atomic_load_explicit(&d
 
 /* ---- in the pool --------------------------------------------------------------------------------------------------- */
 
-static int flight_run(void *payload, weft_worker *self) {
-    struct flight *flight = *(struct flight **)payload;
-    (void)self;
-    if (is_cancelled(flight->dist)) return 0;
+static void flight_run(struct flight *flight) {
+    if (is_cancelled(flight->dist)) return;
     flight->begin_ns = now_ns();
     flight->error = weft_for(flight->dist->pool, flight->range, flight->loop->body, flight->loop->context);
     flight->end_ns = now_ns();
     flight->has_run = true;
+}
+
+static int flight_task(void *payload, weft_worker *self) {
+    (void)self;
+    flight_run(*(struct flight **)payload);
     return 0;
 }
 
 /* ---- fetching ------------------------------------------------------------------------------------------------------ */
 
-/* False: the number is there already. */
-static bool fetch_begin(struct course *course) {
+static void fetch_begin(struct course *course) {
     weft_dist *dist = course->dist;
-    if (dist->is_near) {
-        course->next = word_add(dist, WORD_NEXT, 1);
-        return false;
-    }
     dist_must(dist,
               MPI_Rget_accumulate(&one_more, 1, MPI_UINT64_T, &course->next, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T,
                                   MPI_SUM, dist->window, &course->fetching),
               "the next chunk cannot be fetched");
-    return true;
 }
 
 static struct flight *flight_at(struct course *course, unsigned index) {
@@ -117,16 +119,15 @@ static weft_range range_of(const struct course *course, struct piece piece) {
 /* The oldest flight begins about now, if there is one. */
 static void hold_first(struct course *course) {
     struct flight *first = flight_at(course, 0);
-    course->dist->held = course->count == 0 ? 0 : first->range.begin + 1;
+    watch_hold(course->dist, course->count == 0 ? 0 : first->range.begin + 1);
     double expected_ns = course->index_ns * (double)(first->range.end - first->range.begin);
     if (course->count > 0 && expected_ns > 0) first->ahead_ns = now_ns() + (uint64_t)expected_ns / 8 * 7;
-    watch_say(course->dist, true);
 }
 
 static void launch(struct course *course, struct piece piece) {
     struct flight *flight = flight_at(course, course->count);
     *flight = (struct flight){.loop = course->loop, .dist = course->dist, .range = range_of(course, piece)};
-    int error = weft_submit(course->dist->pool, &flight->group, flight_run, &flight, sizeof flight);
+    int error = weft_submit(course->dist->pool, &flight->group, flight_task, &flight, sizeof flight);
     if (error != WEFT_OK) {
         fail(course, flight->range.begin, error);
         return;
@@ -135,19 +136,18 @@ static void launch(struct course *course, struct piece piece) {
     if (course->count++ == 0) hold_first(course);
 }
 
-/* The number of the next chunk is there. Of a call that was stopped it is too large. */
-static void fetched(struct course *course) {
-    struct piece piece;
-    if (course->is_over || course->next >= NO_MORE || !row_find(&course->row, course->next, &piece))
-        course->is_over = true;
-    else
-        launch(course, piece);
+/* The number of the next chunk is there: is it one? That of a call that was stopped is too large. */
+static bool fetched(struct course *course, struct piece *piece) {
+    if (!course->is_over && course->next < NO_MORE && row_find(&course->row, course->next, piece)) return true;
+    course->is_over = true;
+    return false;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------ */
+/* ---- one chunk after the other -------------------------------------------------------------------------------------- */
 
 static void flight_note(struct course *course, const struct flight *flight) {
     weft_dist_counts *counts = &course->dist->counts;
+    if (!flight->has_run && is_cancelled(course->dist)) fail(course, KEY_CANCELLED, WEFT_ECANCELED);
     if (!flight->has_run) return;
     uint64_t ns = flight->end_ns - flight->begin_ns;
     if (course->begin_ns == 0) course->begin_ns = flight->begin_ns;
@@ -183,12 +183,13 @@ static bool may_fetch(const struct course *course) {
 /* One step: something fetched, something finished, or some time slept. False: this rank has nothing left. */
 static bool course_step(struct course *course, unsigned *turn) {
     weft_dist *dist = course->dist;
+    struct piece piece;
     if (!course->is_over && is_cancelled(dist)) fail(course, KEY_CANCELLED, WEFT_ECANCELED);
-    bool is_new = may_fetch(course), is_there = is_new && !fetch_begin(course);
+    if (may_fetch(course)) fetch_begin(course);
     bool is_fetching = course->fetching != MPI_REQUEST_NULL;
-    if (is_there || (is_fetching && dist_test(dist, &course->fetching, "the next chunk cannot be fetched"))) {
+    if (is_fetching && dist_test(dist, &course->fetching, "the next chunk cannot be fetched")) {
         *turn = 0;
-        fetched(course);
+        if (fetched(course, &piece)) launch(course, piece);
         return true;
     }
     if (course->count == 0 && is_fetching) dist_nap(dist, turn);
@@ -200,6 +201,40 @@ static bool course_step(struct course *course, unsigned *turn) {
     return true;
 }
 
+/* ---- where ranks share memory -------------------------------------------------------------------------------------- */
+
+/* All chunks that this rank gets, in one task. */
+static int near_task(void *payload, weft_worker *self) {
+    struct course *course = *(struct course **)payload;
+    weft_dist *dist = course->dist;
+    struct piece piece;
+    (void)self;
+    course->has_begun = true;
+    while (course->next = word_add(dist, WORD_NEXT, 1), fetched(course, &piece)) {
+        struct flight flight = {.loop = course->loop, .dist = dist, .range = range_of(course, piece)};
+        watch_hold(dist, flight.range.begin + 1);
+        flight_run(&flight);
+        flight_note(course, &flight);
+    }
+    watch_hold(dist, 0);
+    return 0;
+}
+
+static void near_run(struct course *course) {
+    weft_dist *dist = course->dist;
+    weft_group group = WEFT_GROUP_INIT;
+    int error = weft_submit(dist->pool, &group, near_task, &course, sizeof course);
+    if (error != WEFT_OK) {
+        fail(course, course->loop->range.end - 1, error);
+        return;
+    }
+    while (dist_await_group(dist, &group, LOOK_NS) == WEFT_ETIMEDOUT)
+        if (is_cancelled(dist)) weft_group_cancel(dist->pool, &group);
+    if (!course->has_begun) fail(course, KEY_CANCELLED, WEFT_ECANCELED);
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------------------ */
+
 struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
     size_t indices = loop->range.end - loop->range.begin, grain = loop->range.grain;
     struct course course = {.dist = dist, .loop = loop, .fetching = MPI_REQUEST_NULL, .outcome = {KEY_NONE, WEFT_OK}};
@@ -207,7 +242,10 @@ struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
                               2 * (size_t)dist->ranks, 0, 0};
     dist->counts = (weft_dist_counts){.struct_size = sizeof dist->counts};
     unsigned turn = 0;
-    while (course_step(&course, &turn)) {}
+    if (dist->is_near)
+        near_run(&course);
+    else
+        while (course_step(&course, &turn)) {}
     dist->counts.busy_ns = course.end_ns - course.begin_ns;
     return course.outcome;
 }

@@ -21,13 +21,23 @@ static uint64_t beat_ns(const weft_dist *dist) {
 void watch_enter(weft_dist *dist) {
     uint64_t now = now_ns();
     dist->call++;
-    dist->held = 0;
     dist->has_met = false; /* rank 0 may be elsewhere still, and answer nobody */
     for (int rank = 0; dist->rank == 0 && rank < dist->ranks; rank++) {
         dist->seen[rank].since_ns = now;
         dist->seen[rank].silent_ns = dist->seen[rank].named_ns = 0;
     }
     dist->awake_ns = dist->looked_ns = now;
+    watch_hold(dist, 0);
+    watch_say(dist, true);
+}
+
+/* Where memory is shared any worker may say it. */
+void watch_hold(weft_dist *dist, uint64_t held) {
+    if (dist->is_near) {
+        word_store(dist, WORD_OF(dist->rank) + 1, held);
+        return;
+    }
+    dist->held = held;
     watch_say(dist, true);
 }
 
@@ -63,8 +73,12 @@ void watch_say(weft_dist *dist, bool now) {
     const uint64_t words[RANK_WORDS] = {dist->call, dist->held, ++dist->beat};
     dist->said_ns = time;
     memcpy(dist->said, words, sizeof words);
-    for (int i = 0; dist->is_near && i < RANK_WORDS; i++) word_store(dist, WORD_OF(dist->rank) + i, words[i]);
-    if (!dist->is_near) say(dist);
+    if (!dist->is_near) {
+        say(dist);
+        return;
+    }
+    word_store(dist, WORD_OF(dist->rank), words[0]);
+    word_store(dist, WORD_OF(dist->rank) + 2, words[2]);
 }
 
 /* ---- rank 0 -------------------------------------------------------------------------------------------------------- */

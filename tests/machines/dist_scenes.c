@@ -1,60 +1,22 @@
 /* dist_scenes.c: one program, run on 1 to 4 ranks by test_dist.py. Each scene is checked on every rank against what one pool alone
  * does; a rank that finds something wrong ends the job.
  *
- *     mpirun -np 3 dist_scenes WORKERS [SCENE] */
-#include "help.h"
+ *     mpirun -np 3 dist_scenes WORKERS [SCENE]... */
+#include "dist_faults.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <weft_dist.h>
+
+#include "row.h"
 
 static weft_dist *dist;
 static weft_pool *pool;
 static int rank, ranks;
-
-/* ---- faults: WEFT_FAIL_CALL=N has the Nth call of MPI on rank 0 fail, by the interface that MPI has for such layers -------- */
-
-static unsigned long mpi_calls, mpi_fails_at;
-static int strikes(void) {
-    if (rank != 0) return 0;
-    mpi_calls++;
-    if (mpi_calls != mpi_fails_at) return 0;
-    puts("struck");
-    fflush(stdout);
-    return 1;
-}
-#define LAYER(name, parameters, arguments)                                                                                  \
-    int name parameters { return strikes() ? MPI_ERR_OTHER : P##name arguments; }
-
-LAYER(MPI_Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
-LAYER(MPI_Test, (MPI_Request * request, int *done, MPI_Status *status), (request, done, status))
-LAYER(MPI_Allreduce, (const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
-      (from, to, count, type, op, comm))
-LAYER(MPI_Iallreduce,
-      (const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request),
-      (from, to, count, type, op, comm, request))
-LAYER(MPI_Iallgather,
-      (const void *from, int count, MPI_Datatype type, void *to, int other_count, MPI_Datatype other, MPI_Comm comm,
-       MPI_Request *request),
-      (from, count, type, to, other_count, other, comm, request))
-LAYER(MPI_Iallgatherv,
-      (const void *from, int count, MPI_Datatype type, void *to, const int counts[], const int places[], MPI_Datatype other,
-       MPI_Comm comm, MPI_Request *request),
-      (from, count, type, to, counts, places, other, comm, request))
-LAYER(MPI_Ialltoallv,
-      (const void *from, const int counts[], const int places[], MPI_Datatype type, void *to, const int other_counts[],
-       const int other_places[], MPI_Datatype other, MPI_Comm comm, MPI_Request *request),
-      (from, counts, places, type, to, other_counts, other_places, other, comm, request))
-LAYER(MPI_Rget_accumulate,
-      (const void *from, int count, MPI_Datatype type, void *to, int to_count, MPI_Datatype to_type, int target, MPI_Aint at,
-       int target_count, MPI_Datatype target_type, MPI_Op op, MPI_Win window, MPI_Request *request),
-      (from, count, type, to, to_count, to_type, target, at, target_count, target_type, op, window, request))
-LAYER(MPI_Type_contiguous, (int count, MPI_Datatype old, MPI_Datatype *made), (count, old, made))
-
-LAYER(MPI_Win_lock_all, (int how, MPI_Win window), (how, window))
-LAYER(MPI_Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status), (source, tag, comm, flag, status))
 
 /* ---- loops --------------------------------------------------------------------------------------------------------- */
 
@@ -109,6 +71,76 @@ static void scene_failure(void) {
     }
     fails_at = fails_too = SIZE_MAX;
     scene_loop(); /* as if nothing had been */
+}
+
+/* ---- balance: a chunk that does not end until every other rank has nothing left --------------------------------------- */
+
+enum { SLOW_INDICES = 3000 };
+static struct {
+    struct row row; /* as the library cuts the loop */
+    size_t slow;    /* the index that does not end */
+    atomic_bool begun[SLOW_INDICES];
+    uint64_t chunks; /* begun here by then, that one among them; 0: it runs elsewhere */
+} balance;
+
+/* The chunks of which this rank has begun anything. */
+static uint64_t chunks_begun(void) {
+    uint64_t count = 0;
+    struct row row = balance.row;
+    struct piece piece;
+    for (uint64_t step = 0; row_find(&row, step, &piece); step++) {
+        bool is_begun = false;
+        for (size_t i = piece.begin; i < piece.end; i++) is_begun |= balance.begun[i];
+        count += is_begun;
+    }
+    return count;
+}
+
+static int slow_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct timespec moment = {0, 1000000};
+    (void)context;
+    (void)self;
+    for (size_t i = begin; i < end; i++) {
+        balance.begun[i] = true;
+        if (i != balance.slow) continue;
+        balance.chunks = chunks_begun();
+        while (atomic_load(outs) < (unsigned)ranks - 1) nanosleep(&moment, NULL);
+    }
+    return 0;
+}
+
+/* The counter is in memory that all ranks share: a file. */
+static void outs_make(void) {
+    char name[] = "/tmp/weft-outs-XXXXXX";
+    int fd = rank == 0 ? mkstemp(name) : -1;
+    MPI_Bcast(name, sizeof name, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (rank != 0) fd = open(name, O_RDWR);
+    REQUIRE(fd >= 0 && ftruncate(fd, sizeof *outs) == 0);
+    outs = mmap(NULL, sizeof *outs, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(outs != MAP_FAILED && close(fd) == 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) unlink(name);
+}
+
+static void scene_balance(void) {
+    uint64_t most = 0;
+    outs_make();
+    for (balance.slow = 7; balance.slow < SLOW_INDICES; balance.slow += 311) {
+        weft_dist_counts counts = {.struct_size = sizeof counts};
+        balance.row = (struct row){SLOW_INDICES, 2 * weft_pool_workers(pool), 2 * (size_t)ranks, 0, 0};
+        for (size_t i = 0; i < SLOW_INDICES; i++) balance.begun[i] = false;
+        balance.chunks = 0;
+        if (rank == 0) atomic_store(outs, 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        REQUIRE(weft_dist_for(dist, (weft_range){0, SLOW_INDICES, 1}, slow_body, NULL) == WEFT_OK);
+        REQUIRE(weft_dist_counts_of(dist, &counts) == WEFT_OK);
+        REQUIRE(counts.chunks == chunks_begun());
+        uint64_t after = balance.chunks == 0 ? 0 : counts.chunks - balance.chunks;
+        MPI_Allreduce(MPI_IN_PLACE, &after, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+        if (after > most) most = after;
+    }
+    outs = NULL;
+    if (rank == 0) printf("chunks begun after the others had none: %llu\n", (unsigned long long)most);
 }
 
 static int cancel_body(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -329,7 +361,7 @@ static const struct scene {
     {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"reduce", scene_reduce, false},
     {"sort", scene_sort, false},     {"failure", scene_failure, false}, {"cancel", scene_cancel, false},
     {"die", scene_die, true},        {"silent", scene_silent, true},    {"watchdog", scene_watchdog, true},
-    {"cut", scene_cut, true},
+    {"cut", scene_cut, true},        {"balance", scene_balance, true},
 };
 
 int main(int argc, char **argv) {
@@ -341,17 +373,18 @@ int main(int argc, char **argv) {
     config.workers = (uint32_t)strtoul(argv[1], NULL, 10);
     REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
     weft_dist_config how = {.struct_size = sizeof how};
-    const char *fails = getenv("WEFT_FAIL_CALL");
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (fails != NULL) mpi_fails_at = strtoul(fails, NULL, 10);
+    faults_choose();
     if (argc > 2) how.watchdog_ms = 500;
     if (argc > 2 && (strcmp(argv[2], "silent") == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
     REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);
     rank = weft_dist_rank(dist);
     ranks = weft_dist_ranks(dist);
     REQUIRE(weft_dist_workers(dist) == config.workers * (unsigned)ranks);
-    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
-        if (argc > 2 ? strcmp(argv[2], scenes[i].name) == 0 : !scenes[i].alone) scenes[i].run();
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        bool is_chosen = argc == 2 && !scenes[i].alone;
+        for (int word = 2; word < argc; word++) is_chosen |= strcmp(argv[word], scenes[i].name) == 0;
+        if (is_chosen) scenes[i].run();
+    }
     REQUIRE(weft_dist_close(&dist) == WEFT_OK && dist == NULL);
     REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
     if (rank == 0) puts("passed");

@@ -3,6 +3,7 @@
  * clocks: the one that can be set does not matter, the other one ends leases. */
 #include "chunks_help.h"
 
+/* The last four are asked about other workers. */
 #define CALL_LIST(X)                                                                                                        \
     X(symlinkat)                                                                                                            \
     X(readlinkat)                                                                                                           \
@@ -21,7 +22,11 @@
     X(getrandom)                                                                                                            \
     X(malloc)                                                                                                               \
     X(calloc)                                                                                                               \
-    X(pthread_create)
+    X(pthread_create)                                                                                                       \
+    X(realloc)                                                                                                              \
+    X(stat)                                                                                                                 \
+    X(kill)                                                                                                                 \
+    X(gethostname)
 #define CALL_ENUM(name) C_##name,
 #define CALL_NAME(name) #name,
 enum call { CALL_LIST(CALL_ENUM) CALLS };
@@ -68,6 +73,11 @@ WRAP(void *, malloc, (size_t size), (size), NULL)
 WRAP(void *, calloc, (size_t count, size_t size), (count, size), NULL)
 WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *how, void *(*run)(void *), void *argument),
      (thread, how, run, argument), fault.number)
+
+WRAP(void *, realloc, (void *old, size_t size), (old, size), NULL)
+WRAP(int, stat, (const char *path, struct stat *about), (path, about), -1)
+WRAP(int, kill, (pid_t process, int number), (process, number), -1)
+WRAP(int, gethostname, (char *to, size_t size), (to, size), -1)
 
 int __real_openat(int fd, const char *name, int flags, mode_t mode);
 int __wrap_openat(int fd, const char *name, int flags, mode_t mode);
@@ -121,11 +131,16 @@ static int is_known(int error) {
            error == WEFT_CHUNKS_OTHER;
 }
 
+static weft_chunks_plan scene_plan(void) {
+    weft_chunks_plan plan = plan_of(CHUNKS, 1);
+    plan.lease_ms = 100;
+    return plan;
+}
+
 /* Makes, opens, works, closes; the first error. */
 static int scene(weft_pool *pool) {
-    weft_chunks_plan plan = plan_of(CHUNKS, 1);
+    weft_chunks_plan plan = scene_plan();
     weft_chunks *queue;
-    plan.lease_ms = 100;
     int error = weft_chunks_create(place, &plan);
     if (error != WEFT_OK) return error;
     error = weft_chunks_open(&queue, place);
@@ -146,12 +161,23 @@ static unsigned descriptors(void) {
     return count;
 }
 
+/* Somebody has claimed a chunk and died. */
+static int claim_and_die(void *nothing) {
+    weft_chunks_plan plan = scene_plan();
+    weft_chunk chunk;
+    (void)nothing;
+    REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+    REQUIRE(weft_chunks_claim(open_queue(place), &chunk) == WEFT_OK);
+    return 0;
+}
+
 /* False: the scene is over before the call comes that was to fail. */
 static int scene_with(weft_pool *pool, enum call call, unsigned skip, int number, int for_ever) {
     unsigned open_before = descriptors();
     base_make(base);
     snprintf(place, sizeof place, "%s/q", base);
     for (int i = 0; i < CHUNKS; i++) runs[i] = 0;
+    if (call >= C_realloc) REQUIRE(in_child(claim_and_die, NULL) == 0);
     fault.struck = 0;
     fault.skip = skip;
     fault.number = number;

@@ -2,8 +2,13 @@
 """libweft-mpi under a real mpirun: the scenes of dist_scenes.c on several ranks, the bits of its reductions for every number of ranks
 and workers, and ranks that die or hang.
 
-    test_dist.py openmpi|mpich PROGRAM [--kills N]      mpirun.openmpi, mpirun.mpich, or mpirun, must be on PATH
+    test_dist.py openmpi|mpich PROGRAM [--library PATH] [--kills N] [--faults N]
+
+mpirun.openmpi, mpirun.mpich, or mpirun, must be on PATH. --kills: N ranks of as many jobs are killed, and nothing else is run; --faults:
+each call fails at its first to its Nth time, and nothing else is run.
 """
+import argparse
+import functools
 import os
 import random
 import re
@@ -12,15 +17,17 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 GRIDS = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (3, 2)]
 TCP = ["--mca", "btl", "self,tcp", "--mca", "pml", "ob1", "--mca", "osc", "^sm,ucx", "--mca", "btl_tcp_if_include", "lo"]
 LIMIT_S = 600  # only a hang takes this long
+ALONE_S = 10
 
 
 class Launcher:
     def __init__(self, kind, program):
-        self.kind, self.program = kind, program
+        self.kind, self.program, self.tcp = kind, program, TCP if kind == "openmpi" else []
         self.mpirun = shutil.which(f"mpirun.{kind}") or shutil.which("mpirun")
         self.environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
@@ -30,14 +37,19 @@ class Launcher:
         return subprocess.Popen([*command, self.program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env={**self.environment, **more}, stdin=subprocess.DEVNULL, start_new_session=True)
 
-    def run(self, ranks, *words, options=()):
-        process = self.start(ranks, *words, options=options)
+    def run(self, ranks, *words, options=(), **more):
+        process = self.start(ranks, *words, options=options, **more)
         try:
             output, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             sys.exit(f"FAILED: {ranks} ranks, {words}: hangs")
         return process.returncode, output
+
+    @functools.cached_property
+    def bits(self):
+        """What a reduction gives on one rank of one worker."""
+        return re.search(r"bits (\w+)", passes(self, 1, 1, "reduce"))[1]
 
 
 def check(condition, what, output=""):
@@ -58,43 +70,101 @@ def fails(launcher, ranks, *words, options=()):
     return output
 
 
-def faults(launcher, ranks, calls):
-    """A call of MPI that fails: an error or the end of the job, non-zero; never a result. Over TCP, where there are more of them."""
-    struck = 0
-    for call in calls:
-        process = launcher.start(ranks, 1, "reduce", options=TCP if ranks > 1 and launcher.kind == "openmpi" else (), WEFT_FAIL_CALL=str(call))
+# Calls that may fail without harm: a window that is not shared, and a communicator that is left over.
+HARMLESS = {"MPI_Win_allocate_shared", "MPI_Comm_free"}
+
+
+def calls_layered():
+    text = (Path(__file__).parent / "dist_faults.h").read_text()
+    return sorted(set(re.findall(r"^LAYER\((\w+)", text, re.M)))
+
+
+def calls_considered(library):
+    """Every call that the library makes of MPI is one that fails here, or the layer's head says why it does not."""
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True).stdout
+    wanted = set(re.findall(r"\bMPI_\w+", symbols)) - {"MPI_Abort", "MPI_Error_string"}
+    check(len(wanted) > 20 and wanted <= set(calls_layered()), f"calls that are not made to fail: {wanted - set(calls_layered())}")
+
+
+def fault(launcher, name, number, rank, options, ranks=2):
+    """One call fails on one rank: an error or the end of the job, non-zero; else the whole result. True: it was called so often."""
+    more = {"WEFT_FAIL_CALLS": f"{name}:{number}"}
+    if name not in HARMLESS: # where one rank alone is refused a window, the others wait for it inside MPI
+        more["WEFT_FAIL_RANK"] = str(rank)
+    status, output = launcher.run(ranks, 1, "reduce", "sort", options=options, **more)
+    what = f"{name}, call {number} on rank {rank} of {ranks}"
+    is_struck, is_whole = f"struck {name}" in output, f"bits {launcher.bits}" in output and "passed" in output
+    check(status != 0 or is_whole, f"{what}: status 0 without the result", output)
+    check(not is_struck or name in HARMLESS or status != 0, f"{what}: nobody says so", output)
+    check(is_struck or status == 0, f"{what}: status {status}, and no fault", output)
+    return is_struck
+
+
+def faults(launcher, numbers, ways):
+    """Each of MPI's calls fails in turn, on either rank."""
+    struck, jobs, never = 0, 0, []
+    for turn, name in enumerate(calls_layered()):
+        before = struck
+        for number in numbers:
+            for options in ways:
+                jobs += 1
+                struck += fault(launcher, name, number, (turn + number) % 2, options)
+        for options, ranks in [(ways[0], 2), ((), 1)]:  # what rank 0 alone calls; without mpirun
+            if struck == before:
+                jobs += 1
+                struck += fault(launcher, name, 1, 0, options, ranks)
+        if struck == before:
+            never.append(name)
+    check(not never or not launcher.tcp, f"never called: {never}")
+    print(f"{launcher.kind}: {len(calls_layered())} calls of MPI made to fail in {jobs} jobs, struck in {struck}: no result that is not whole"
+          + (f"; only where memory is not shared: {' '.join(never)}" if never else ""))
+
+
+def ended_alone(launcher, process):
+    """Has mpirun come to its end? Open MPI's (PMIx 4.2.2) may lock itself up while it ends, when its ranks are gone."""
+    name, alone = os.path.basename(launcher.program), 0
+    for _ in range(LIMIT_S):
         try:
-            output, _ = process.communicate(timeout=LIMIT_S)
+            return process.communicate(timeout=1)[0], True
         except subprocess.TimeoutExpired:
+            alone = 0 if ranks_of(process.pid, name) else alone + 1
+        if alone == ALONE_S:
             os.killpg(process.pid, signal.SIGKILL)
-            sys.exit(f"FAILED: MPI's call {call} fails: hangs")
-        struck += "struck" in output
-        check(("struck" in output) == (process.returncode != 0), f"MPI's call {call} fails: status {process.returncode}", output)
-        check("struck" not in output or "passed" not in output, f"MPI's call {call} fails: a result", output)
-    print(f"{launcher.kind}: MPI's calls {calls[0]} to {calls[-1]} failed, on {ranks} ranks: {struck} jobs ended, none with a result")
+            return process.communicate()[0], False
+    os.killpg(process.pid, signal.SIGKILL)
+    sys.exit("FAILED: a job of which a rank was killed hangs")
+
+
+def kill_one(launcher, turn, most_s):
+    """How the job ended: "ended non-zero", "with its result", or "mpirun hung without ranks"."""
+    scene = ("reduce", "loop", "sort")[turn % 3]
+    process = launcher.start(3, 1, scene)
+    time.sleep(random.random() * most_s[scene])
+    ranks = ranks_of(process.pid, os.path.basename(launcher.program))
+    if ranks:
+        try:
+            os.kill(random.choice(ranks), signal.SIGKILL)
+        except ProcessLookupError:
+            ranks = []
+    output, has_ended = ended_alone(launcher, process)
+    # A rank that has passed may be killed in MPI_Finalize; one result, whole, is there then.
+    check(process.returncode != 0 or "passed" in output, f"kill {turn}: status 0 without a result", output)
+    check(process.returncode == 0 or ranks, f"kill {turn}: status {process.returncode}, and nobody was killed", output)
+    for bits in re.findall(r"bits (\w+)", output):
+        check(bits == launcher.bits, f"kill {turn}: another result", output)
+    return "mpirun hung without ranks" if not has_ended else "ended non-zero" if process.returncode != 0 else "with its result"
 
 
 def kills(launcher, count):
-    """Any rank, at any moment: a job that was not done ends non-zero and says no result."""
-    outcomes = {"ended before": 0, "aborted": 0}
+    """Any rank, at any moment of a job: a job that was not done ends non-zero and says no result that is not whole."""
+    most_s, outcomes = {}, dict.fromkeys(("ended non-zero", "with its result", "mpirun hung without ranks"), 0)
+    for scene in ("reduce", "loop", "sort"):
+        begin = time.monotonic()
+        passes(launcher, 3, 1, scene)
+        most_s[scene] = time.monotonic() - begin
     for turn in range(count):
-        process = launcher.start(3, 1, "reduce")
-        time.sleep(random.random() * 0.6)
-        ranks = ranks_of(process.pid, os.path.basename(launcher.program))
-        if ranks:
-            try:
-                os.kill(random.choice(ranks), signal.SIGKILL)
-            except ProcessLookupError:
-                ranks = []
-        try:
-            output, _ = process.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            sys.exit(f"FAILED: kill {turn}: hangs")
-        # A rank that has passed may be killed in MPI_Finalize; one result, whole, is there then.
-        check(process.returncode != 0 or "passed" in output, f"kill {turn}: status 0 without a result", output)
-        outcomes["ended before" if process.returncode == 0 else "aborted"] += 1
-    print(f"{launcher.kind}: {count} kills: {outcomes}; none returned 0 without its result")
+        outcomes[kill_one(launcher, turn, most_s)] += 1
+    print(f"{launcher.kind}: {count} jobs of which a rank was to be killed: {outcomes}; no result but the whole one")
 
 
 def ranks_of(root, name):
@@ -106,6 +176,8 @@ def ranks_of(root, name):
                 text = file.read()
         except OSError:
             continue
+        if text.rsplit(")", 1)[1].split()[0] == "Z":
+            continue
         parents[int(pid)] = (int(text.rsplit(")", 1)[1].split()[1]), text.split("(", 1)[1].rsplit(")", 1)[0])
 
     def is_below(pid):
@@ -116,23 +188,66 @@ def ranks_of(root, name):
     return [pid for pid, (_, command) in parents.items() if command == name[:15] and is_below(pid)]
 
 
-def main(kind, program, count):
-    launcher = Launcher(kind, program)
+def balance(launcher):
+    """A rank in whose chunk one index does not end until the others have nothing left: what it begins after is out of balance."""
+    words = r"chunks begun after the others had none: (\d+)"
+    for grid in ((2, 1), (2, 2), (3, 1)):
+        after = int(re.search(words, passes(launcher, *grid, "balance"))[1])
+        check(after == 0, f"{after} chunks were left to one of {grid[0]} ranks")
+    if launcher.tcp:  # at most the one that was fetched ahead
+        after = int(re.search(words, passes(launcher, 3, 1, "balance", options=TCP))[1])
+        check(after <= 1, f"{after} chunks were left to one of three ranks over TCP")
+
+
+def sanitized(launcher):
+    """Both MPIs are code that no sanitizer sees: what they do by themselves is left out, and what they keep at their end. libweft-mpi
+    allocates by weft_alloc alone, so of its own nothing is left out."""
+    launcher.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    launcher.environment["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1:halt_on_error=1"
+    for ranks, workers in ((1, 3), (2, 2)):
+        passes(launcher, ranks, workers)
+        passes(launcher, ranks, workers, "reduce", "sort", "cancel", "failure", options=launcher.tcp if ranks > 1 else ())
+    passes(launcher, 2, 2, "balance")
+    print(f"{launcher.kind}: the scenes on 1x3 and 2x2")
+    print("skipped, calls that fail, kills and silent ranks under a sanitizer: the release build has them")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=["openmpi", "mpich"])
+    parser.add_argument("program", type=os.path.abspath)
+    parser.add_argument("--library", type=os.path.abspath)
+    parser.add_argument("--kills", type=int)
+    parser.add_argument("--faults", type=int)
+    parser.add_argument("--sanitized", action="store_true")
+    given = parser.parse_args()
+    launcher = Launcher(given.kind, given.program)
     if not launcher.mpirun:
-        print(f"skipped, {kind}: no mpirun")
+        print(f"skipped, {given.kind}: no mpirun")
         return
-    if count:
-        faults(launcher, 1, range(1, 2 * count))
-        faults(launcher, 2, range(1, count))
-        return kills(launcher, count)
+    if given.sanitized:
+        sanitized(launcher)
+        return
+    if given.library:
+        calls_considered(given.library)
+    if given.kills:
+        kills(launcher, given.kills)
+    if given.faults:
+        faults(launcher, range(1, given.faults + 1), [launcher.tcp, ()] if launcher.tcp else [()])
+    if given.kills or given.faults:
+        return
+    kind = launcher.kind
     passes(launcher, 1, 2)
     passes(launcher, 3 if kind == "openmpi" else 2, 1)  # waits of MPICH spin, and there may be fewer processors than ranks
     bits = {grid: re.search(r"bits (\w+)", passes(launcher, *grid, "reduce"))[1] for grid in GRIDS}
     check(len(set(bits.values())) == 1, f"bits: {bits}")
-    if kind == "openmpi":  # over TCP: nobody shares memory
+    for grid in GRIDS:
+        passes(launcher, *grid, "sort")
+    if launcher.tcp:  # nobody shares memory
         passes(launcher, 2, 2, options=TCP)
         check("bits " + bits[1, 1] in passes(launcher, 3, 1, "reduce", options=TCP), "bits over TCP")
-    faults(launcher, 1, [1, 2, 3, 5, 8, 13, 21, 34])
+    balance(launcher)
+    faults(launcher, [1], [launcher.tcp])
     fails(launcher, 3, 1, "die")
     output = fails(launcher, 3, 1, "silent")
     check("rank 2 has been silent" in output and "holding a chunk" in output, "who was silent", output)
@@ -141,4 +256,4 @@ def main(kind, program, count):
     print(f"{kind}: bits {bits[1, 1]} for {' '.join(f'{r}x{w}' for r, w in GRIDS)}")
 
 
-main(sys.argv[1], os.path.abspath(sys.argv[2]), int(sys.argv[4]) if sys.argv[3:4] == ["--kills"] else 0)
+main()
