@@ -153,7 +153,7 @@ mutants: build
 
 install: build
 	@scripts/need build
-	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc weft_malloc_static
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
 
