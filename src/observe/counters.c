@@ -123,8 +123,8 @@ static void put_json(struct text *text, const weft_pool *pool) {
     weft_stats sum = stats_of(pool), *c = &sum;
     text_put(text, "{");
     PUT(workers)
-    PUT(spare_started_count) PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT)
-        put_wakes(text, c->wake_ns_log2_count);
+    PUT(spare_started_count)
+    PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns_log2_count);
 #undef PUT
     const char *before = ",\n \"threads\": [\n  {";
     for (uint32_t i = 0; i < sum.threads; i++) {
