@@ -24,6 +24,7 @@ help:
 	@echo 'make hooks     FFTW, JPEG XL, FFmpeg, OpenBLAS and Blosc2 on their own threads and on weft'
 	@echo 'make cluster   the real x264 over ranks and over a chunk queue, kills, three network namespaces with a cut link: some minutes'
 	@echo 'make test      every test: release, ASan and UBSan, TSan, schedule explorer'
+	@echo 'make docs      the pages, the reference and the manual pages, to build/docs'
 	@echo 'make lint      the rules of the code that a script can check'
 	@echo 'make format    clang-format over every file'
 	@echo 'make timeline-view  a timeline in the Perfetto viewer, in a headless browser (large packages)'
@@ -97,6 +98,15 @@ format:
 	@scripts/need lint
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format-14 -i
 
+# The site: every page as HTML, the reference from the headers (a warning of Doxygen is an error), manual pages.
+docs: build
+	@scripts/need docs
+	@mkdir -p build/docs
+	@doxygen docs/reference/Doxyfile
+	@scripts/man build/docs/man3
+	@scripts/site build/docs
+	@scripts/lint links
+
 aarch64: build
 	@scripts/need build test aarch64
 	@$(call build,aarch64)
@@ -144,7 +154,7 @@ mutants: build
 
 install: build
 	@scripts/need build
-	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc weft_malloc_static
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
 
@@ -158,4 +168,4 @@ install-machines: install
 clean:
 	rm -rf build
 
-.PHONY: help race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install install-machines clean
+.PHONY: help docs race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install install-machines clean

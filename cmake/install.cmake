@@ -7,6 +7,16 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/weft.h ${PROJECT_SOURCE_DIR}/include
               ${PROJECT_SOURCE_DIR}/include/weft_coroutine.hpp ${PROJECT_SOURCE_DIR}/include/weft_execution.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+# The manual pages of the interface come from the headers' comments.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND AND NOT WEFT_PREFIX)
+    set(man_pages ${CMAKE_CURRENT_BINARY_DIR}/man3)
+    install(CODE "execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/man ${man_pages} COMMAND_ERROR_IS_FATAL ANY)"
+            COMPONENT library)
+    install(DIRECTORY ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT library)
+elseif(NOT WEFT_PREFIX)
+    message(STATUS "no manual pages: python3 is not installed")
+endif()
 install(TARGETS weft_shared weft_static EXPORT weft-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)

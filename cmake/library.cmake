@@ -20,6 +20,10 @@ add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
 set_target_properties(weft_shared PROPERTIES OUTPUT_NAME ${weft_name} VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}
                       LINKER_LANGUAGE C EXPORT_NAME weft)
 target_link_libraries(weft_shared PRIVATE $<BUILD_INTERFACE:weft_flags>)
+# Each symbol has the version of the interface, so that libraries that need different ones can be in one process.
+configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.map.in ${CMAKE_CURRENT_BINARY_DIR}/weft.map @ONLY)
+target_link_options(weft_shared PRIVATE -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/weft.map)
+set_target_properties(weft_shared PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/weft.map)
 # A program may close the last plugin that uses the library while a pool's threads run in it.
 target_link_options(weft_shared PRIVATE -Wl,-z,nodelete)
 if(NOT WEFT_SANITIZE)

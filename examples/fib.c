@@ -15,9 +15,9 @@ static int fib(weft_fork_slot *here, int n) {
 int main(void) {
     weft_pool *pool;
     weft_fork_slot *here;
-    if (weft_pool_create(&pool, NULL) != WEFT_OK || weft_enter(pool, &here) != WEFT_OK) return 1;
+    if (weft_pool_create(&pool, NULL) != WEFT_OK || weft_fork_enter(pool, &here) != WEFT_OK) return 1;
     printf("%d\n", fib(here, 32));
-    weft_leave(here);
+    weft_fork_leave(here);
     weft_pool_destroy(&pool);
     return 0;
 }

@@ -1,6 +1,8 @@
-/* weft: short jobs, run now.
+/**
+ * @file weft.h
+ * Short jobs, run now: the one header to include, the sum of the topic headers in weft/.
  *
- * A pool of worker threads, tasks with their payload stored in the queue itself, and groups to wait for them.
+ * A pool of worker threads, tasks whose payload is stored in the queue itself, and groups to wait for them.
  *
  *     weft_pool *pool;
  *     weft_group group = WEFT_GROUP_INIT;
@@ -9,11 +11,35 @@
  *     weft_group_wait(pool, &group);
  *     weft_pool_destroy(&pool);
  *
- * Every function that returns int returns WEFT_OK (0) or one of the negative WEFT_E* codes below, except that a wait returns
- * the group's own error when a task failed. Every function may be called from any thread, and none in a signal handler,
- * unless its comment says otherwise; none is a cancellation point. Sizes are in bytes; times say their unit in their name.
- * The environment is read where that is said; WEFT_FENCE=full (no
- * membarrier) by the first pool.
+ * **Results.** A function that returns int returns WEFT_OK (0) or a negative WEFT_E* code, unless its comment says
+ * otherwise. A wait returns the group's own error when a task has failed.
+ *
+ * **Threads.** "Any thread" means any thread of the process, workers and tasks included, at any time between the
+ * creation and the end of the object. No function may be called in a signal handler unless its comment says so. None is
+ * a cancellation point.
+ *
+ * **Units.** Sizes are in bytes. A time has its unit in its name: `_ns`, `_us`, `_ms`. Moments are on CLOCK_MONOTONIC.
+ *
+ * **Names.** A function is `weft_noun_verb`, after what it acts on. Three sets have the verb alone: submitting
+ * (`weft_submit` and its kin, `weft_run`), patterns (`weft_for`, `weft_reduce`, `weft_sort`), and what the C library
+ * has words for (`weft_alloc`, `weft_free`, `weft_trim`, `weft_strerror`, ...). A flag or an enumerator begins with the
+ * name of what it belongs to: `WEFT_POOL_*`, `WEFT_GROUP_*`, `WEFT_HELP_*`.
+ *
+ * **Counters.** In weft_stats, weft_worker_counts and weft_heap_counts a field that ends in `_count` counts events and
+ * only grows. `_ns` and `_bytes` are amounts in that unit. A plain plural (`workers`, `threads`, `classes`) is how many
+ * there are now, and `_peak` is the most there ever were at once.
+ *
+ * **Structures with a struct_size.** The caller sets struct_size to the size of the structure. So the library knows the
+ * version that the caller was compiled with, and both may differ:
+ *
+ * - From an older caller the structure is shorter. Fields that it lacks have their defaults, or are not written.
+ * - From a newer caller it is longer. What the library reads must be zero beyond the part it knows, else it returns
+ *   WEFT_EINVAL: a new field at its default works with an old library, and a wish that it cannot fulfil is refused
+ *   rather than ignored. What the library fills, it fills with zero beyond the part it knows.
+ * - A size that is not a multiple of 8, is less than 8 or is over 4096 is none: WEFT_EINVAL.
+ *
+ * **Environment.** weft reads it where a comment says so. In addition, the first pool reads WEFT_FENCE: `full` does
+ * without membarrier(2).
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

@@ -297,7 +297,7 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 /// exception, the others a weft::error.
 class group {
   public:
-    /// `flags`: as of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
+    /// `flags`: those of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
     explicit group(weft_pool *pool, std::uint32_t flags = 0) noexcept : home(pool), counted{0, flags, 0} {}
     group(const group &) = delete;
     group &operator=(const group &) = delete;

@@ -50,7 +50,7 @@ class scheduler {
     weft_group *counts; ///< NULL: the pool's own
 };
 
-/// Lives from connect until its receiver is told.
+/// Lives from connect until its receiver has the result.
 template <class Receiver> class scheduler::operation {
   public:
     using operation_state_concept = stdexec::operation_state_t;

@@ -46,7 +46,7 @@ template <class F> class branch {
     }
     void join(weft_fork_slot *here) noexcept {
         const branch *self = this;
-        if (!weft_fork_slot_pop(here) || !weft_join_slow(here, &self, sizeof self)) run(here);
+        if (!weft_fork_slot_pop(here) || !weft_fork_join_slow(here, &self, sizeof self)) run(here);
     }
     void rethrow() {
 #if defined(__cpp_exceptions)
@@ -88,13 +88,13 @@ template <class F, class... Fs> void invoke(weft_fork_slot *here, F &&f, Fs &&..
     detail::invoke_branches<F, Fs...>(here, detail::branch<F>(f), detail::branch<Fs>(fs)...);
 }
 
-/// The same from anywhere. Throws when weft_enter gives an error; nothing was called then.
+/// The same from anywhere. Throws when weft_fork_enter gives an error; nothing was called then.
 template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) {
     struct region {
         weft_fork_slot *here;
-        ~region() { weft_leave(here); }
+        ~region() { weft_fork_leave(here); }
     } entered{nullptr};
-    detail::check(weft_enter(pool, &entered.here), "weft::invoke");
+    detail::check(weft_fork_enter(pool, &entered.here), "weft::invoke");
     invoke(entered.here, std::forward<F>(f), std::forward<Fs>(fs)...);
 }
 

@@ -1,5 +1,5 @@
 /* weft_prefix.h: weft.h's functions with WEFT_PREFIX before their names, which includes this where that is defined. Two
- * copies of the library in one program have two prefixes: docs/embedding.md.
+ * copies of the library in one program have two prefixes: docs/howto/embedding.md.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -51,10 +51,10 @@
 #define weft_graph_build WEFT_NAME(weft_graph_build)
 #define weft_graph_run WEFT_NAME(weft_graph_run)
 #define weft_graph_cancel WEFT_NAME(weft_graph_cancel)
-#define weft_leave WEFT_NAME(weft_leave)
+#define weft_fork_leave WEFT_NAME(weft_fork_leave)
 #define weft_fork_worker WEFT_NAME(weft_fork_worker)
-#define weft_enter_layout WEFT_NAME(weft_enter_layout)
-#define weft_join_slow WEFT_NAME(weft_join_slow)
+#define weft_fork_enter_layout WEFT_NAME(weft_fork_enter_layout)
+#define weft_fork_join_slow WEFT_NAME(weft_fork_join_slow)
 #define weft_worker_data WEFT_NAME(weft_worker_data)
 #define weft_worker_index WEFT_NAME(weft_worker_index)
 #define weft_worker_pool WEFT_NAME(weft_worker_pool)
@@ -76,17 +76,17 @@
 #define weft_heap_configure WEFT_NAME(weft_heap_configure)
 #define weft_heap_stats WEFT_NAME(weft_heap_stats)
 #define weft_heap_class_stats WEFT_NAME(weft_heap_class_stats)
-#define weft_heap_json WEFT_NAME(weft_heap_json)
+#define weft_heap_stats_json WEFT_NAME(weft_heap_stats_json)
 #define weft_heap_walk WEFT_NAME(weft_heap_walk)
 #define weft_pool_stats WEFT_NAME(weft_pool_stats)
 #define weft_worker_stats WEFT_NAME(weft_worker_stats)
-#define weft_stats_json WEFT_NAME(weft_stats_json)
-#define weft_stats_print WEFT_NAME(weft_stats_print)
+#define weft_pool_stats_json WEFT_NAME(weft_pool_stats_json)
+#define weft_pool_stats_print WEFT_NAME(weft_pool_stats_print)
 #define weft_pool_wake_costs WEFT_NAME(weft_pool_wake_costs)
 #define weft_trace_start WEFT_NAME(weft_trace_start)
 #define weft_trace_stop WEFT_NAME(weft_trace_stop)
 #define weft_trace_write WEFT_NAME(weft_trace_write)
 #define weft_trace_save WEFT_NAME(weft_trace_save)
-#define weft_dump WEFT_NAME(weft_dump)
+#define weft_pool_dump WEFT_NAME(weft_pool_dump)
 
 #endif

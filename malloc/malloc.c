@@ -1,4 +1,4 @@
-/* malloc.c: the C library's allocation functions, served by weft's heap. See docs/malloc.md.
+/* malloc.c: the C library's allocation functions, served by weft's heap. See docs/howto/malloc.md.
  *
  * What each function does in the odd cases, and what it leaves in errno, is glibc's (2.36); tests/malloc/table.c has them
  * one by one. Nothing here allocates, prints, or looks symbols up. */

@@ -1,4 +1,4 @@
-// operators.cpp: C++'s operators new and delete, but for the plain forms, which malloc.c has. See docs/malloc.md.
+// operators.cpp: C++'s operators new and delete, but for the plain forms, which malloc.c has. See docs/howto/malloc.md.
 //
 // The library needs no C++ runtime: what it uses of one is weak, and called only when memory has run out, in a process that
 // has one. A runtime that came later, by dlopen, is looked for then: it may be visible to its library alone, and catches

@@ -1,4 +1,4 @@
-/* report.c: the heap's counts in words, and the environment that asks for them. See docs/malloc.md.
+/* report.c: the heap's counts in words, and the environment that asks for them. See docs/howto/malloc.md.
  *
  * The environment is read once, when the library is loaded. Blocks are served before that, too, by the defaults. */
 #include "malloc_internal.h"
@@ -42,66 +42,66 @@ static void put_line(struct text *text, const char *name, uint64_t value) {
 
 /* The slabs that refills took, by source. */
 static uint64_t slabs_taken(const weft_heap_counts *counts) {
-    return counts->from_pool + counts->from_list + counts->from_lru + counts->from_orphans + counts->from_depot +
-           counts->from_system;
+    return counts->from_pool_count + counts->from_list_count + counts->from_lru_count + counts->from_orphans_count +
+           counts->from_depot_count + counts->from_system_count;
 }
 
 static void put_totals(struct text *text, const weft_heap_counts *counts) {
-    put_line(text, "allocations", counts->allocs);
-    put_line(text, "frees", counts->frees);
-    put_line(text, "of them served by a thread's cache", counts->hits);
-    put_line(text, "misses, each a refill", counts->misses);
-    put_line(text, "of them served by what a cache had no room for (overflow)", counts->from_overflow);
-    put_line(text, "slabs from the warm pool", counts->from_pool);
-    put_line(text, "slabs from the thread's others with room", counts->from_list);
-    put_line(text, "slabs from the thread's empty ones (LRU)", counts->from_lru);
-    put_line(text, "slabs from threads that ended", counts->from_orphans);
-    put_line(text, "slabs from the depot", counts->from_depot);
-    put_line(text, "slabs from the system", counts->from_system);
-    put_line(text, "slabs prefilled", counts->prefilled);
-    put_line(text, "pushes into a warm pool", counts->pushes);
-    put_line(text, "slabs that left it (tier)", counts->tier_drops);
-    put_line(text, "slabs emptied and kept (LRU in)", counts->lru_in);
-    put_line(text, "of them used again (LRU out)", counts->lru_out);
-    put_line(text, "blocks of fresh memory (cold)", counts->cold);
-    put_line(text, "cache overflows", counts->flushes);
-    put_line(text, "blocks sent home to another thread", counts->remote_frees);
-    put_line(text, "messages they went in", counts->remote_sends);
-    put_line(text, "purges", counts->purges);
-    put_line(text, "page faults of the process", counts->page_faults);
+    put_line(text, "allocations", counts->alloc_count);
+    put_line(text, "frees", counts->free_count);
+    put_line(text, "of them served by a thread's cache", counts->hit_count);
+    put_line(text, "misses, each a refill", counts->miss_count);
+    put_line(text, "of them served by what a cache had no room for (overflow)", counts->from_overflow_count);
+    put_line(text, "slabs from the warm pool", counts->from_pool_count);
+    put_line(text, "slabs from the thread's others with room", counts->from_list_count);
+    put_line(text, "slabs from the thread's empty ones (LRU)", counts->from_lru_count);
+    put_line(text, "slabs from threads that ended", counts->from_orphans_count);
+    put_line(text, "slabs from the depot", counts->from_depot_count);
+    put_line(text, "slabs from the system", counts->from_system_count);
+    put_line(text, "slabs prefilled", counts->prefill_count);
+    put_line(text, "pushes into a warm pool", counts->push_count);
+    put_line(text, "slabs that left it (tier)", counts->tier_drop_count);
+    put_line(text, "slabs emptied and kept (LRU in)", counts->lru_in_count);
+    put_line(text, "of them used again (LRU out)", counts->lru_out_count);
+    put_line(text, "blocks of fresh memory (cold)", counts->cold_count);
+    put_line(text, "cache overflows", counts->flush_count);
+    put_line(text, "blocks sent home to another thread", counts->remote_free_count);
+    put_line(text, "messages they went in", counts->remote_send_count);
+    put_line(text, "purges", counts->purge_count);
+    put_line(text, "page faults of the process", counts->page_fault_count);
     put_line(text, "bytes mapped", counts->mapped_bytes);
     put_line(text, "bytes resident", counts->resident_bytes);
     put_line(text, "bytes live", counts->live_bytes);
-    put_line(text, "blocks over 3.9 MiB in memory of freed ones", counts->reused);
+    put_line(text, "blocks over 3.9 MiB in memory of freed ones", counts->reuse_count);
     put_line(text, "bytes kept for such", counts->kept_bytes);
-    put_line(text, "heaps made, of threads and private ones", counts->heaps);
+    put_line(text, "heaps made, of threads and private ones", counts->heap_count);
 }
 
 static void put_ratios(struct text *text, const weft_heap_counts *counts) {
-    put_ratio(text, 100 * share(counts->from_pool, slabs_taken(counts)));
+    put_ratio(text, 100 * share(counts->from_pool_count, slabs_taken(counts)));
     text_put(text, "  % of slabs taken came from the warm pool\n");
-    put_ratio(text, 100 * share(counts->misses, counts->allocs));
+    put_ratio(text, 100 * share(counts->miss_count, counts->alloc_count));
     text_put(text, "  % of allocations refill\n");
-    put_ratio(text, share(counts->refill_ns, counts->refills_timed));
+    put_ratio(text, share(counts->refill_ns, counts->refill_timed_count));
     text_put(text, "  ns per refill\n");
-    put_ratio(text, share(counts->find_ns, counts->finds_timed));
+    put_ratio(text, share(counts->find_ns, counts->find_timed_count));
     text_put(text, "  ns to find a slab\n");
 }
 
 static void put_class(struct text *text, unsigned index) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     size_t block_size;
-    if (weft_heap_class_stats(index, &block_size, &counts) != WEFT_OK || counts.allocs == 0) return;
+    if (weft_heap_class_stats(index, &block_size, &counts) != WEFT_OK || counts.alloc_count == 0) return;
     text_put_column(text, block_size, 10);
-    text_put_column(text, counts.allocs, 14);
-    text_put_column(text, counts.misses, 11);
-    text_put_column(text, counts.from_pool, 10);
-    text_put_column(text, counts.from_list, 10);
-    text_put_column(text, counts.from_lru, 10);
-    text_put_column(text, counts.from_orphans + counts.from_depot, 10);
-    text_put_column(text, counts.from_system, 10);
-    text_put_column(text, counts.prefilled, 10);
-    text_put_column(text, counts.remote_frees, 12);
+    text_put_column(text, counts.alloc_count, 14);
+    text_put_column(text, counts.miss_count, 11);
+    text_put_column(text, counts.from_pool_count, 10);
+    text_put_column(text, counts.from_list_count, 10);
+    text_put_column(text, counts.from_lru_count, 10);
+    text_put_column(text, counts.from_orphans_count + counts.from_depot_count, 10);
+    text_put_column(text, counts.from_system_count, 10);
+    text_put_column(text, counts.prefill_count, 10);
+    text_put_column(text, counts.remote_free_count, 12);
     text_put_column(text, counts.live_bytes, 14);
     text_put(text, "\n");
 }
@@ -129,7 +129,8 @@ bool report_write(enum report_form form, int fd) {
     static char bytes[TEXT_BYTES];
     int saved = errno;
     if (!atomic_flag_test_and_set(&busy)) {
-        size_t length = form == REPORT_JSON ? (size_t)weft_heap_json(bytes, sizeof bytes) : put_text(bytes, sizeof bytes);
+        size_t length =
+            form == REPORT_JSON ? (size_t)weft_heap_stats_json(bytes, sizeof bytes) : put_text(bytes, sizeof bytes);
         is_written = os_write(fd, bytes, min_u64(length, sizeof bytes - 1));
         atomic_flag_clear(&busy);
     }
@@ -223,7 +224,7 @@ static bool pool_parse(const char *value, weft_heap_config *config) {
     char *end;
     if (is(value, "adaptive")) return true;
     if (is(value, "off")) {
-        config->pool_capacity = WEFT_HEAP_NO_POOL;
+        config->pool_capacity = WEFT_HEAP_POOL_NONE;
         return true;
     }
     long prefill = strtol(value, &end, 10);

@@ -58,7 +58,7 @@ static const struct setting {
     SETTING("WEFT_QUEUE_MAX", queue_max, 0, INT64_MAX),
     SETTING("WEFT_TRACE_EVENTS", trace_events, 0, (int64_t)TRACE_EVENTS_MAX),
     SETTING("WEFT_WATCHDOG_NS", watchdog_ns, 0, INT64_MAX),
-    SETTING("WEFT_EXPECT_PERCENT", expect_percent, WEFT_SPIN_NONE, 100),
+    SETTING("WEFT_EXPECT_PERCENT", expect_percent, WEFT_EXPECT_NONE, 100),
     SETTING("WEFT_BACKGROUND_MAX", background_max, 0, WEFT_WORKERS_MAX),
     SETTING("WEFT_SLICE_NS", slice_ns, WEFT_SLICE_NONE, SLICE_NS_MAX),
 #undef SETTING
@@ -131,11 +131,8 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {
-    if (pool == NULL || config == NULL || !struct_size_is_sound(config->struct_size)) return WEFT_EINVAL;
-    weft_config whole = pool->config;
-    whole.struct_size = config->struct_size;
-    memcpy(config, &whole, min_u64(config->struct_size, sizeof whole));
-    return WEFT_OK;
+    if (pool == NULL || config == NULL) return WEFT_EINVAL;
+    return struct_write(config, &pool->config, sizeof pool->config) ? WEFT_OK : WEFT_EINVAL;
 }
 
 unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : load_rlx(&pool->workers); }

@@ -62,9 +62,8 @@ void policy_configure(weft_pool *pool) {
 /* ---- what became of it -------------------------------------------------------------------------------------------- */
 
 int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
-    if (pool == NULL || outcome == NULL || !struct_size_is_sound(outcome->struct_size)) return WEFT_EINVAL;
-    weft_real_time found = {.struct_size = outcome->struct_size,
-                            .policy_refused = load_rlx(&pool->realtime.policy_refused),
+    if (pool == NULL || outcome == NULL) return WEFT_EINVAL;
+    weft_real_time found = {.policy_refused = load_rlx(&pool->realtime.policy_refused),
                             .policy_errno = load_rlx(&pool->realtime.policy_error),
                             .bind_refused = load_rlx(&pool->realtime.bind_refused),
                             .bind_errno = load_rlx(&pool->realtime.bind_error),
@@ -73,8 +72,7 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
                             .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes),
                             .slice_refused = load_rlx(&pool->slices.refused),
                             .slice_errno = load_rlx(&pool->slices.error)};
-    memcpy(outcome, &found, min_u64(outcome->struct_size, sizeof found));
-    return WEFT_OK;
+    return struct_write(outcome, &found, sizeof found) ? WEFT_OK : WEFT_EINVAL;
 }
 
 /* The configuration has what is in force. */

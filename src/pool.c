@@ -84,7 +84,7 @@ const char *config_read(weft_config *whole, const weft_config *config) {
     if (whole->full > WEFT_FULL_ERROR) return "full";
     if (whole->trace_events > TRACE_EVENTS_MAX) return "trace_events";
     if (whole->watchdog_ns > INT64_MAX) return "watchdog_ns";
-    if (whole->expect_percent < WEFT_SPIN_NONE || whole->expect_percent > 100) return "expect_percent";
+    if (whole->expect_percent < WEFT_EXPECT_NONE || whole->expect_percent > 100) return "expect_percent";
     if (whole->background_max > WEFT_WORKERS_MAX) return "background_max";
     if (!slice_is_sound(whole->slice_ns)) return "slice_ns";
     return policy_is_sound(whole) ? NULL : "policy";
@@ -120,7 +120,7 @@ static void configure_times(weft_pool *pool) {
     pool->expect_wish = config->expect_percent;
     uint32_t percent = fit_expect_percent(pool);
     config->spin_ns = fit_spin_ns(pool);
-    config->expect_percent = percent == 0 ? WEFT_SPIN_NONE : (int32_t)percent;
+    config->expect_percent = percent == 0 ? WEFT_EXPECT_NONE : (int32_t)percent;
     store_rlx(&pool->expect_percent, percent);
     pool->ticks_per_us = os_ticks_per_us();
     pool->patience_ticks = PATIENCE_NS * pool->ticks_per_us / 1000;

@@ -342,8 +342,8 @@ static void fork_some(weft_pool *pool) {
     static weft_fork_slot *places[ROW];
     static unsigned numbers[ROW];
     weft_fork_slot *first;
-    REQUIRE(weft_enter_layout(pool, &first, WEFT_FORK_LAYOUT + 1) == WEFT_EINVAL && first == NULL);
-    if (SHORT(weft_enter(pool, &first)) != WEFT_OK) {
+    REQUIRE(weft_fork_enter_layout(pool, &first, WEFT_FORK_LAYOUT + 1) == WEFT_EINVAL && first == NULL);
+    if (SHORT(weft_fork_enter(pool, &first)) != WEFT_OK) {
         REQUIRE(first == NULL);
         return;
     }
@@ -356,8 +356,8 @@ static void fork_some(weft_pool *pool) {
     }
     for (unsigned i = ROW; i-- > 0;) sum += leaf_join(places[i], &numbers[i]);
     REQUIRE(sum == ROW * (ROW - 1) / 2);
-    weft_leave(first);
-    weft_leave(NULL);
+    weft_fork_leave(first);
+    weft_fork_leave(NULL);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
@@ -431,7 +431,7 @@ void scene_end(weft_pool *pool) {
 void scene_dump(void) {
     for (int i = 0; i < 4; i++) {
         const weft_pool *pool = atomic_load(&living[i]);
-        if (pool != NULL) (weft_dump)(pool, STDERR_FILENO);
+        if (pool != NULL) (weft_pool_dump)(pool, STDERR_FILENO);
     }
 }
 

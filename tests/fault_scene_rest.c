@@ -163,7 +163,7 @@ static void seen_of_heap(void) {
     unsigned areas = 0;
     REQUIRE(weft_heap_stats(&counts) == WEFT_OK && counts.classes > 0);
     REQUIRE(weft_heap_class_stats(3, &block_size, &counts) == WEFT_OK && block_size > 0);
-    REQUIRE(weft_heap_json(text, sizeof text) > 0);
+    REQUIRE(weft_heap_stats_json(text, sizeof text) > 0);
     REQUIRE(weft_heap_walk(count_area, &areas) == 0);
 }
 
@@ -216,16 +216,16 @@ void scene_observe(weft_pool *pool) {
     weft_real_time real = {.struct_size = sizeof real};
     char text[512];
     REQUIRE(weft_pool_stats(pool, &stats) == WEFT_OK);
-    REQUIRE(weft_worker_stats(pool, 0, &counts) == WEFT_OK && counts.kind == WEFT_WORKER);
+    REQUIRE(weft_worker_stats(pool, 0, &counts) == WEFT_OK && counts.kind == WEFT_KIND_WORKER);
     REQUIRE(weft_pool_wake_costs(pool, &costs) == WEFT_OK);
     REQUIRE(weft_pool_config(pool, &config) == WEFT_OK && config.workers == weft_pool_workers(pool));
     REQUIRE(weft_pool_real_time(pool, &real) == WEFT_OK && real.policy_refused == 0);
-    REQUIRE(weft_stats_json(pool, text, sizeof text) > 0);
+    REQUIRE(weft_pool_stats_json(pool, text, sizeof text) > 0);
     REQUIRE(weft_config_format(&config, text, sizeof text) > 0 && weft_config_wrong(&config) == NULL);
     int sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
     REQUIRE(sink >= 0);
-    written(weft_stats_print(pool, sink));
-    written(weft_dump(pool, sink));
+    written(weft_pool_stats_print(pool, sink));
+    written(weft_pool_dump(pool, sink));
     REQUIRE((close)(sink) == 0);
     timeline(pool);
 }

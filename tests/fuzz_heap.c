@@ -277,8 +277,8 @@ static void count(void) {
     static _Thread_local char text[1 << 16];
     weft_heap_counts counts = {.struct_size = sizeof counts};
     size_t bytes = 0;
-    REQUIRE(weft_heap_stats(&counts) == WEFT_OK && counts.heaps > 0);
-    REQUIRE(weft_heap_json(text, sizeof text) > 0);
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK && counts.heap_count > 0);
+    REQUIRE(weft_heap_stats_json(text, sizeof text) > 0);
     REQUIRE(weft_heap_walk(visit, &bytes) == 0 && bytes > 0);
 }
 

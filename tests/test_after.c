@@ -346,7 +346,7 @@ struct sleeper {
 static int sleep_in_wait(void *payload, weft_worker *self) {
     struct sleeper *sleeper = *(struct sleeper **)payload;
     weft_pool *pool = weft_worker_pool(self);
-    sleeper->parks = stats_of(pool).parks;
+    sleeper->parks = stats_of(pool).park_count;
     sem_post(&sleeper->begun);
     sleeper->result = weft_group_wait(pool, sleeper->waited);
     return 0;
@@ -357,7 +357,7 @@ static void sleeper_begin(struct sleeper *sleeper, weft_pool *pool, weft_group *
     REQUIRE(sem_init(&sleeper->begun, 0, 0) == 0);
     assert_int_equal(weft_submit(pool, own, sleep_in_wait, &sleeper, sizeof sleeper), WEFT_OK);
     await(&sleeper->begun);
-    while (stats_of(pool).parks == sleeper->parks) sched_yield();
+    while (stats_of(pool).park_count == sleeper->parks) sched_yield();
 }
 
 static void test_circle_around_a_wait(void **state) {

@@ -418,7 +418,7 @@ static void check_sizes(uint32_t workers) {
         }
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(atomic_load(&intact), 50 * SIZES);
-    assert_int_equal(stats_of(pool).heap_payloads, heap);
+    assert_int_equal(stats_of(pool).heap_payload_count, heap);
     end_pool(pool);
 }
 
@@ -622,23 +622,23 @@ static void test_stats(void **state) {
     for (int i = 0; i < 5000; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     weft_stats stats = stats_of(pool);
-    assert_int_equal(stats.tasks_run, 5000);
-    assert_int_equal(stats.tasks_dropped, 0);
+    assert_int_equal(stats.task_run_count, 5000);
+    assert_int_equal(stats.task_dropped_count, 0);
     assert_int_equal(stats.workers, 2);
-    assert_int_equal(stats.heap_payloads, 0);
-    assert_int_equal(stats.spares_started, 0);
-    assert_true(stats.lanes >= 1 && stats.queue_bytes > 0 && stats.claims >= 1 && stats.claims <= 5000);
-    assert_true(stats.claims >= stats.helped);
+    assert_int_equal(stats.heap_payload_count, 0);
+    assert_int_equal(stats.spare_started_count, 0);
+    assert_true(stats.lane_count >= 1 && stats.queue_bytes > 0 && stats.claim_count >= 1 && stats.claim_count <= 5000);
+    assert_true(stats.claim_count >= stats.task_helped_count);
     struct {
         weft_stats stats;
         unsigned char after[64];
     } guarded;
     memset(&guarded, 0x5a, sizeof guarded);
-    guarded.stats.struct_size = offsetof(weft_stats, tasks_dropped); /* an older caller's */
+    guarded.stats.struct_size = offsetof(weft_stats, task_dropped_count); /* an older caller's */
     assert_int_equal(weft_pool_stats(pool, &guarded.stats), WEFT_OK);
-    assert_int_equal(guarded.stats.tasks_run, 5000);
+    assert_int_equal(guarded.stats.task_run_count, 5000);
     const unsigned char *bytes = (const unsigned char *)&guarded;
-    for (size_t i = offsetof(weft_stats, tasks_dropped); i < sizeof guarded; i++) assert_int_equal(bytes[i], 0x5a);
+    for (size_t i = offsetof(weft_stats, task_dropped_count); i < sizeof guarded; i++) assert_int_equal(bytes[i], 0x5a);
     end_pool(pool);
 }
 

@@ -85,8 +85,8 @@ static void use(void) {
     REQUIRE(weft_group_wait(shared, &group) == WEFT_OK && atomic_load(&counter) == 1000);
     REQUIRE(weft_for(shared, (weft_range){.end = 100000}, body, &indices) == WEFT_OK && indices == 100000);
     weft_fork_slot *here;
-    REQUIRE(weft_enter(shared, &here) == WEFT_OK);
-    weft_leave(here);
+    REQUIRE(weft_fork_enter(shared, &here) == WEFT_OK);
+    weft_fork_leave(here);
 }
 static void look(void) {
     int fd = open_files() > 0 ? os_create("/dev/null") : -1;
@@ -94,7 +94,7 @@ static void look(void) {
     REQUIRE(weft_trace_start(shared) == WEFT_OK);
     use();
     REQUIRE(weft_trace_write(shared, fd) == WEFT_OK && weft_trace_save(shared, "/dev/null") == WEFT_OK);
-    REQUIRE(weft_dump(shared, fd) == WEFT_OK && weft_stats_print(shared, fd) == WEFT_OK);
+    REQUIRE(weft_pool_dump(shared, fd) == WEFT_OK && weft_pool_stats_print(shared, fd) == WEFT_OK);
     REQUIRE(weft_trace_stop(shared) == WEFT_OK);
     os_close(fd);
 }
@@ -154,7 +154,7 @@ static void *end_in_wait(void *argument) {
 }
 static void *end_in_enter(void *argument) {
     weft_fork_slot *here;
-    REQUIRE(weft_enter(argument, &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(argument, &here) == WEFT_OK);
     return NULL;
 }
 /* The thread's end is what ends the process, so this returns only where it does not. */

@@ -243,7 +243,7 @@ static void parents_pool_is_refused(void) {
     FORKED(weft_sort(fork_pool, items, 5000, &order));
     FORKED(weft_graph_run(fork_pool, fork_graph));
     FORKED(weft_graph_cancel(fork_pool, fork_graph));
-    FORKED(weft_enter(fork_pool, &here));
+    FORKED(weft_fork_enter(fork_pool, &here));
     FORKED(weft_trace_start(fork_pool));
     FORKED(weft_trace_stop(fork_pool));
     weft_stats stats = {.struct_size = sizeof stats};

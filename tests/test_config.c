@@ -116,7 +116,7 @@ static void test_wishes(void **state) {
     config.expect_percent = 0;
     pool = pool_on(2, 2, &config);
     assert_int_equal(shown_of(pool).spin_ns, WEFT_SPIN_NONE);
-    assert_int_equal(shown_of(pool).expect_percent, WEFT_SPIN_NONE);
+    assert_int_equal(shown_of(pool).expect_percent, WEFT_EXPECT_NONE);
     end_pool(pool);
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0 || !CPU_ISSET(0, &set)) SKIP("CPU 0 is not to be had");
@@ -124,7 +124,7 @@ static void test_wishes(void **state) {
     config.spin_ns = 7000;
     pool = pool_on(2, 1, &config); /* whoever names one CPU has named how long to spin on it */
     assert_int_equal(shown_of(pool).spin_ns, 7000);
-    assert_int_equal(shown_of(pool).expect_percent, WEFT_SPIN_NONE);
+    assert_int_equal(shown_of(pool).expect_percent, WEFT_EXPECT_NONE);
     assert_string_equal(shown_of(pool).cpus, "0");
     assert_int_equal(load_rlx(&pool->cpu_count), 1);
     assert_int_equal(load_rlx(&pool->cpus_allowed), 1);
@@ -170,7 +170,7 @@ static void test_bounds(void **state) {
         FIELD(spin_ns, 1000000000, 1000000001),
         FIELD(spin_ns, WEFT_SPIN_NONE, WEFT_SPIN_NONE - 1),
         FIELD(expect_percent, 100, 101),
-        FIELD(expect_percent, WEFT_SPIN_NONE, WEFT_SPIN_NONE - 1),
+        FIELD(expect_percent, WEFT_EXPECT_NONE, WEFT_EXPECT_NONE - 1),
         FIELD(full, WEFT_FULL_ERROR, WEFT_FULL_ERROR + 1),
         FIELD(flags, WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK,
               UINT32_C(1) << 31),

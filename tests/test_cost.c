@@ -14,14 +14,14 @@ struct memory {
 };
 static struct memory memory_make(void) {
     struct memory memory = {.pool = make_pool(1)};
-    REQUIRE(weft_enter(memory.pool, &memory.here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(memory.pool, &memory.here) == WEFT_OK);
     memory.seat = weft_fork_worker(memory.here);
     memory.brief = cost_short_ticks(memory.pool) / 4;
     memory.lasting = cost_long_ticks(memory.pool) * 4;
     return memory;
 }
 static void memory_end(struct memory *memory) {
-    weft_leave(memory->here);
+    weft_fork_leave(memory->here);
     end_pool(memory->pool);
 }
 

@@ -14,7 +14,7 @@ static weft_worker_counts counts_of(const weft_pool *pool, unsigned index) {
 static weft_worker_counts outside_counts(const weft_pool *pool) {
     for (unsigned i = 0; i < stats_of(pool).threads; i++) {
         weft_worker_counts counts = counts_of(pool, i);
-        if (counts.kind == WEFT_OUTSIDE) return counts;
+        if (counts.kind == WEFT_KIND_OUTSIDE) return counts;
     }
     return (weft_worker_counts){0};
 }
@@ -33,23 +33,24 @@ static void test_shares_add_up(void **state) {
     uint64_t tasks = 0, claims = 0, helped = 0, heap = 0;
     for (unsigned i = 0; i < sum.threads; i++) {
         weft_worker_counts counts = counts_of(pool, i);
-        tasks += counts.tasks_run;
-        claims += counts.claims;
-        helped += counts.helped;
-        heap += counts.heap_payloads;
-        assert_true(counts.claims >= counts.steals + counts.claims_revoked);
-        if (counts.kind == WEFT_NO_THREAD) assert_int_equal(counts.tasks_run + counts.parks + counts.claims, 0);
+        tasks += counts.task_run_count;
+        claims += counts.claim_count;
+        helped += counts.task_helped_count;
+        heap += counts.heap_payload_count;
+        assert_true(counts.claim_count >= counts.steal_count + counts.claim_revoked_count);
+        if (counts.kind == WEFT_KIND_NONE)
+            assert_int_equal(counts.task_run_count + counts.park_count + counts.claim_count, 0);
     }
     assert_int_equal(tasks, 3007);
-    assert_int_equal(sum.tasks_run, tasks);
-    assert_true(sum.claims >= claims); /* workers may have looked on */
-    assert_int_equal(sum.helped, helped);
+    assert_int_equal(sum.task_run_count, tasks);
+    assert_true(sum.claim_count >= claims); /* workers may have looked on */
+    assert_int_equal(sum.task_helped_count, helped);
     assert_int_equal(heap, 7);
-    assert_int_equal(outside_counts(pool).heap_payloads, 7);
-    assert_int_equal(outside_counts(pool).tasks_run, helped);
-    assert_int_equal(counts_of(pool, 0).kind, WEFT_WORKER);
-    assert_int_equal(counts_of(pool, 2).kind, WEFT_WORKER);
-    assert_int_equal(counts_of(pool, 3).kind, WEFT_NO_THREAD); /* a spare's */
+    assert_int_equal(outside_counts(pool).heap_payload_count, 7);
+    assert_int_equal(outside_counts(pool).task_run_count, helped);
+    assert_int_equal(counts_of(pool, 0).kind, WEFT_KIND_WORKER);
+    assert_int_equal(counts_of(pool, 2).kind, WEFT_KIND_WORKER);
+    assert_int_equal(counts_of(pool, 3).kind, WEFT_KIND_NONE); /* a spare's */
     end_pool(pool);
 }
 
@@ -79,13 +80,13 @@ static void test_steals(void **state) {
     int result = weft_group_wait(pool, &group);
     assert_true(result == 1 || result == 2);
     weft_worker_counts hoarder = counts_of(pool, (unsigned)result - 1), thief = counts_of(pool, 2 - (unsigned)result);
-    assert_int_equal(hoarder.tasks_run, 1);
-    assert_int_equal(hoarder.claims, 1);
-    assert_int_equal(hoarder.steals, 0);
-    assert_int_equal(thief.tasks_run, STOLEN);
-    assert_int_equal(thief.claims, thief.steals + thief.claims_revoked);
-    assert_true(thief.steals >= 1 && thief.steals <= STOLEN);
-    assert_int_equal(stats_of(pool).steals, thief.steals);
+    assert_int_equal(hoarder.task_run_count, 1);
+    assert_int_equal(hoarder.claim_count, 1);
+    assert_int_equal(hoarder.steal_count, 0);
+    assert_int_equal(thief.task_run_count, STOLEN);
+    assert_int_equal(thief.claim_count, thief.steal_count + thief.claim_revoked_count);
+    assert_true(thief.steal_count >= 1 && thief.steal_count <= STOLEN);
+    assert_int_equal(stats_of(pool).steal_count, thief.steal_count);
     end_pool(pool);
 }
 
@@ -102,8 +103,8 @@ static void test_loop_helpers(void **state) {
     weft_pool *pool = make_pool(1);
     atomic_uint inside = 0;
     assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, join_body, &inside), WEFT_OK);
-    assert_int_equal(counts_of(pool, 0).loops_helped, 1);
-    assert_int_equal(stats_of(pool).loops_helped, 1);
+    assert_int_equal(counts_of(pool, 0).loop_helped_count, 1);
+    assert_int_equal(stats_of(pool).loop_helped_count, 1);
     end_pool(pool);
 }
 
@@ -119,24 +120,25 @@ static void test_wakes(void **state) {
     uint64_t parks = 0;
     for (int i = 0; i < ROUNDS; i++) {
         weft_group group = WEFT_GROUP_INIT;
-        while (counts_of(pool, 0).parks == parks) nap();
-        parks = counts_of(pool, 0).parks;
+        while (counts_of(pool, 0).park_count == parks) nap();
+        parks = counts_of(pool, 0).park_count;
         assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
-    while (counts_of(pool, 0).parks == parks) nap();
+    while (counts_of(pool, 0).park_count == parks) nap();
     weft_worker_counts worker = counts_of(pool, 0), own = outside_counts(pool);
     /* A stopped process may find its worker awake by itself. */
-    assert_true(own.wakes >= 1 && own.wakes <= ROUNDS);
-    assert_true(worker.woken >= 1 && worker.woken <= own.wakes);
-    assert_int_equal(worker.wakes, 0);
+    assert_true(own.wake_count >= 1 && own.wake_count <= ROUNDS);
+    assert_true(worker.woken_count >= 1 && worker.woken_count <= own.wake_count);
+    assert_int_equal(worker.wake_count, 0);
     uint64_t timed = 0;
     for (int i = 0; i < WEFT_WAKE_BUCKETS; i++) {
-        timed += worker.wake_ns[i];
-        assert_int_equal(stats_of(pool).wake_ns[i], worker.wake_ns[i]);
+        timed += worker.wake_ns_log2_count[i];
+        assert_int_equal(stats_of(pool).wake_ns_log2_count[i], worker.wake_ns_log2_count[i]);
     }
-    assert_int_equal(timed, worker.woken);
-    assert_int_equal(worker.wake_ns[0] + worker.wake_ns[1] + worker.wake_ns[2], 0); /* no system call takes 8 ns */
+    assert_int_equal(timed, worker.woken_count);
+    assert_int_equal(worker.wake_ns_log2_count[0] + worker.wake_ns_log2_count[1] + worker.wake_ns_log2_count[2],
+                     0); /* no system call takes 8 ns */
     if (weft_cpu_count() > 1) assert_true(worker.spin_ns > 0);
     end_pool(pool);
 }
@@ -158,13 +160,13 @@ static void test_json(void **state) {
     for (int i = 0; i < 123; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     static char text[16384], cut[100];
-    int length = weft_stats_json(pool, NULL, 0);
+    int length = weft_pool_stats_json(pool, NULL, 0);
     assert_true(length > 0 && (size_t)length < sizeof text - 1000);
-    length = weft_stats_json(pool, text, sizeof text);
+    length = weft_pool_stats_json(pool, text, sizeof text);
     assert_int_equal(strlen(text), length);
-    assert_int_equal(json_field(text, "tasks_run"), 123);
+    assert_int_equal(json_field(text, "task_run_count"), 123);
     assert_int_equal(json_field(text, "workers"), 2);
-    assert_true(weft_stats_json(pool, cut, sizeof cut) >= (int)sizeof cut);
+    assert_true(weft_pool_stats_json(pool, cut, sizeof cut) >= (int)sizeof cut);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     assert_memory_equal(cut, text, 30);
     end_pool(pool);
@@ -178,7 +180,7 @@ static void test_print(void **state) {
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     FILE *file = tmpfile();
     assert_non_null(file);
-    assert_int_equal(weft_stats_print(pool, fileno(file)), WEFT_OK);
+    assert_int_equal(weft_pool_stats_print(pool, fileno(file)), WEFT_OK);
     rewind(file);
     char line[256], *at;
     unsigned rows = 0;
@@ -208,18 +210,18 @@ static void test_bad_arguments(void **state) {
     counts.struct_size = 0;
     assert_int_equal(weft_worker_stats(pool, 0, &counts), WEFT_EINVAL);
     memset(&counts, 0x5a, sizeof counts);
-    counts.struct_size = offsetof(weft_worker_counts, tasks_dropped); /* an older caller's */
+    counts.struct_size = offsetof(weft_worker_counts, task_dropped_count); /* an older caller's */
     assert_int_equal(weft_worker_stats(pool, 0, &counts), WEFT_OK);
-    assert_int_equal(counts.tasks_run, 0);
-    assert_int_equal(counts.tasks_dropped, 0x5a5a5a5a5a5a5a5a);
-    assert_int_equal(weft_stats_json(NULL, text, sizeof text), WEFT_EINVAL);
-    assert_int_equal(weft_stats_json(pool, NULL, 1), WEFT_EINVAL);
-    assert_int_equal(weft_stats_print(NULL, 1), WEFT_EINVAL);
-    assert_int_equal(weft_stats_print(pool, -1), WEFT_EINVAL);
+    assert_int_equal(counts.task_run_count, 0);
+    assert_int_equal(counts.task_dropped_count, 0x5a5a5a5a5a5a5a5a);
+    assert_int_equal(weft_pool_stats_json(NULL, text, sizeof text), WEFT_EINVAL);
+    assert_int_equal(weft_pool_stats_json(pool, NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_stats_print(NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_stats_print(pool, -1), WEFT_EINVAL);
     int full = open("/dev/full", O_WRONLY);
     if (full >= 0) {
         errno = 77;
-        assert_int_equal(weft_stats_print(pool, full), WEFT_EINVAL);
+        assert_int_equal(weft_pool_stats_print(pool, full), WEFT_EINVAL);
         assert_int_equal(errno, 77);
         close(full);
     }

@@ -134,7 +134,7 @@ TEST_CASE("lambdas up to 64 bytes cost no allocation, moved ones neither") {
     }
     CHECK(rooted::wrong == 0);
     CHECK(rooted::alive == 0);
-    CHECK(pool.stats().heap_payloads == 0);
+    CHECK(pool.stats().heap_payload_count == 0);
 }
 
 TEST_CASE("larger ones cost one") {
@@ -144,7 +144,7 @@ TEST_CASE("larger ones cost one") {
     group.submit([] {});
     submit_bytes<WEFT_INLINE_MAX>(group, sum); // with what weft.hpp adds it is too large: weft's heap has it
     group.wait();
-    CHECK(pool.stats().heap_payloads == 1);
+    CHECK(pool.stats().heap_payload_count == 1);
     std::array<unsigned char, WEFT_INLINE_MAX> bytes{};
     bytes.fill(1);
     std::size_t before = allocations();

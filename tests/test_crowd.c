@@ -6,7 +6,7 @@
 
 static weft_pool *crowd_of(uint32_t workers) {
     weft_config config = config_of(workers);
-    config.expect_percent = WEFT_SPIN_NONE;
+    config.expect_percent = WEFT_EXPECT_NONE;
     config.spin_ns = WEFT_SPIN_NONE;
     config.flags = WEFT_POOL_NO_HELP;
     return make_pool_with(&config);
@@ -249,7 +249,7 @@ static void test_guard_goes_to_sleep(void **state) {
 static void test_several_pollers_go_to_sleep(void **state) {
     (void)state;
     weft_config config = config_of(4 * PARK_BITS / 3);
-    config.expect_percent = WEFT_SPIN_NONE;
+    config.expect_percent = WEFT_EXPECT_NONE;
     weft_pool *pool = make_pool_with(&config);
     for (int i = 0; i < 20; i++) {
         struct meeting meeting = {0, config.workers};

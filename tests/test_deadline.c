@@ -69,7 +69,7 @@ static void test_earliest_first(void **state) {
     assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(seen.count, 3 * KINDS);
     for (int i = 0; i < 3 * KINDS; i++) assert_int_equal(seen.numbers[i], i / 3);
-    assert_int_equal(stats_of(pool).tasks_late, 0);
+    assert_int_equal(stats_of(pool).task_late_count, 0);
     none_is_left(pool);
     end_pool(pool);
 }
@@ -114,7 +114,7 @@ static void test_late(void **state) {
     for (int i = 0; i < TASKS; i++) assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
     assert_int_equal(count, TASKS);
-    assert_int_equal(stats_of(pool).tasks_late, TASKS);
+    assert_int_equal(stats_of(pool).task_late_count, TASKS);
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK); /* a new use of it has no deadline */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_group_deadline(pool, &group, LONG_AGO), WEFT_OK);
@@ -147,7 +147,7 @@ static void test_late_end(void **state) {
     outlast(&when_ns, NULL);
     gate_open(&g);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_ELATE);
-    assert_int_equal(stats_of(pool).tasks_late, 0);
+    assert_int_equal(stats_of(pool).task_late_count, 0);
     none_is_left(pool);
     end_pool(pool);
 }
@@ -164,7 +164,7 @@ static void test_late_for_the_replaced(void **state) {
         assert_int_equal(weft_group_deadline(pool, &group, now_ns), WEFT_OK);
         while (clock_ns() <= now_ns) sched_yield();
         gate_occupy(&g, pool, &group);
-        assert_int_equal(stats_of(pool).tasks_late, i + 1);
+        assert_int_equal(stats_of(pool).task_late_count, i + 1);
         assert_int_equal(weft_group_deadline(pool, &group, i == 0 ? now_ns + FAR_NS : LONG_AGO), WEFT_OK);
         gate_open(&g);
         assert_int_equal(weft_group_wait(pool, &group), i == 0 ? WEFT_OK : WEFT_ELATE);
@@ -206,8 +206,8 @@ static void test_dropped(void **state) {
     assert_int_equal(count, TASKS * 1000);
     assert_int_equal(others, TASKS);
     weft_stats stats = stats_of(pool);
-    assert_int_equal(stats.tasks_dropped, TASKS);
-    assert_int_equal(stats.tasks_late, TASKS);
+    assert_int_equal(stats.task_dropped_count, TASKS);
+    assert_int_equal(stats.task_late_count, TASKS);
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK); /* a new use */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     none_is_left(pool);

@@ -22,7 +22,7 @@ static void read_all(int fd, char *text, size_t size) {
 static void dump_of(const weft_pool *pool, char *text, size_t size) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
-    REQUIRE(weft_dump(pool, ends[1]) == WEFT_OK);
+    REQUIRE(weft_pool_dump(pool, ends[1]) == WEFT_OK);
     close(ends[1]);
     read_all(ends[0], text, size);
     close(ends[0]);
@@ -126,7 +126,7 @@ static atomic_uint dumps;
 
 static void on_signal(int signal) {
     (void)signal;
-    REQUIRE(weft_dump(dumped, dump_to) == WEFT_OK);
+    REQUIRE(weft_pool_dump(dumped, dump_to) == WEFT_OK);
     atomic_fetch_add(&dumps, 1);
 }
 
@@ -221,7 +221,7 @@ static void test_signals_at_work(void **state) {
     }
     setitimer(ITIMER_REAL, &never, NULL);
     handle(SIGALRM, false);
-    assert_int_equal(stats_of(dumped).tasks_run, tasks);
+    assert_int_equal(stats_of(dumped).task_run_count, tasks);
     end_pool(dumped);
     close(dump_to);
 }
@@ -303,11 +303,11 @@ static void test_watchdog_line(void **state) {
 static void test_bad_arguments(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
-    assert_int_equal(weft_dump(NULL, 1), WEFT_EINVAL);
-    assert_int_equal(weft_dump(pool, -1), WEFT_EINVAL);
-    assert_int_equal(weft_dump(pool, 1000000), WEFT_EINVAL);
+    assert_int_equal(weft_pool_dump(NULL, 1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_dump(pool, -1), WEFT_EINVAL);
+    assert_int_equal(weft_pool_dump(pool, 1000000), WEFT_EINVAL);
     int full = open("/dev/full", O_WRONLY);
-    if (full >= 0) assert_int_equal(weft_dump(pool, full), WEFT_EINVAL);
+    if (full >= 0) assert_int_equal(weft_pool_dump(pool, full), WEFT_EINVAL);
     if (full >= 0) close(full);
     end_pool(pool);
 }

@@ -7,7 +7,7 @@ enum { WORKER_COUNTS = sizeof worker_counts / sizeof worker_counts[0], ROUNDS = 
 
 static weft_fork_slot *enter(weft_pool *pool) {
     weft_fork_slot *here = NULL;
-    REQUIRE(weft_enter(pool, &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(pool, &here) == WEFT_OK);
     REQUIRE(here != NULL);
     return here;
 }
@@ -34,7 +34,7 @@ static void test_fib(void **state) {
         for (unsigned round = 0; round < ROUNDS; round++) {
             weft_fork_slot *here = enter(pool);
             assert_int_equal(fib(here, FIB_N), FIB_RESULT);
-            weft_leave(here);
+            weft_fork_leave(here);
             if (round % 16 == 0) nap(); /* the workers may be asleep */
         }
         end_pool(pool);
@@ -89,7 +89,7 @@ static void test_large_arguments(void **state) {
     for (unsigned round = 1; round <= ROUNDS; round++) {
         weft_fork_slot *here = enter(pool);
         assert_int_equal(visit(here, all).sum, (uint64_t)COUNT * round);
-        weft_leave(here);
+        weft_fork_leave(here);
         for (size_t i = 0; i < COUNT; i++) assert_int_equal(items[i], round);
     }
     end_pool(pool);
@@ -125,7 +125,7 @@ static void test_many_branches(void **state) {
             atomic_uint leaves = 0;
             weft_fork_slot *here = enter(pool);
             grow(here, (struct tree){&leaves, 4});
-            weft_leave(here);
+            weft_fork_leave(here);
             assert_int_equal(atomic_load(&leaves), 1296);
         }
         end_pool(pool);
@@ -152,7 +152,7 @@ static void *chain_thread(void *argument) {
     enum { DEPTH = SANITIZED ? 2000 : 50000 };
     weft_fork_slot *here = enter(argument);
     for (unsigned round = 0; round < 4; round++) REQUIRE(chain(here, DEPTH) == DEPTH);
-    weft_leave(here);
+    weft_fork_leave(here);
     return NULL;
 }
 
@@ -181,7 +181,7 @@ static void test_many_open(void **state) {
             places[i + 1] = one_fork(places[i], &arguments[i]);
         }
         for (int i = OPEN; i-- > 0;) assert_int_equal(one_join(places[i], &arguments[i]), i);
-        weft_leave(places[0]);
+        weft_fork_leave(places[0]);
     }
     end_pool(pool);
 }
@@ -216,7 +216,7 @@ static void test_long_leaf_strands_nothing(void **state) {
     for (unsigned round = 0; round < 50; round++) {
         weft_fork_slot *here = enter(pool);
         long_leaf(here);
-        weft_leave(here);
+        weft_fork_leave(here);
         if (round % 5 == 0) nap();
     }
     end_pool(pool);
@@ -238,7 +238,7 @@ static void test_forked_before_anybody_was_idle(void **state) {
         gate_open(&g);
         exchange(deeper, (struct signal){&done, NULL});
         exchange_join(here, &sends);
-        weft_leave(here);
+        weft_fork_leave(here);
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         sem_destroy(&done);
     }
@@ -259,7 +259,7 @@ static void test_all_workers_come(void **state) {
         for (unsigned i = 0; i + 1 < CALLS; i++) await(&begun);
         for (unsigned i = 0; i + 1 < CALLS; i++) sem_post(&may_end);
         for (unsigned i = CALLS - 1; i-- > 0;) exchange_join(places[i], &both);
-        weft_leave(places[0]);
+        weft_fork_leave(places[0]);
         sem_destroy(&begun);
         sem_destroy(&may_end);
         if (round % 5 == 0) nap();
@@ -290,7 +290,7 @@ static void test_join_helps_below(void **state) {
         await(&begun); /* the worker runs it */
         if (round % 5 == 0) nap();
         deep_join(here, &s);
-        weft_leave(here);
+        weft_fork_leave(here);
         sem_destroy(&begun);
         sem_destroy(&done);
     }
@@ -329,8 +329,8 @@ static void test_join_helps_loops_below(void **state) {
         loops_fork(here, &looping);
         await(&begun); /* the worker runs it */
         loops_join(here, &looping);
-        weft_leave(here);
-        assert_int_equal(stats_of(looping.pool).loops_helped, 1);
+        weft_fork_leave(here);
+        assert_int_equal(stats_of(looping.pool).loop_helped_count, 1);
         end_pool(looping.pool);
         sem_destroy(&begun);
     }
@@ -356,7 +356,7 @@ static void test_wait_helps_loops_below(void **state) {
                weft_group_wait_until(looping.pool, &group, WEFT_HELP_BELOW, clock_ns() + 100000) != WEFT_OK)
             continue;
         assert_int_equal(weft_group_wait(looping.pool, &group), WEFT_OK);
-        assert_int_equal(stats_of(looping.pool).loops_helped, 1);
+        assert_int_equal(stats_of(looping.pool).loop_helped_count, 1);
         end_pool(looping.pool);
         sem_destroy(&begun);
     }
@@ -464,7 +464,7 @@ static void test_wait_helps_no_strangers_loop(void **state) {
         gate_open(&continuation);
         assert_int_equal(weft_group_wait(pool, &mine), WEFT_OK);
         assert_int_equal(weft_group_wait(pool, &theirs), WEFT_OK);
-        assert_int_equal(stats_of(pool).loops_helped, 0);
+        assert_int_equal(stats_of(pool).loop_helped_count, 0);
     }
     end_pool(pool);
 }
@@ -475,7 +475,7 @@ static int fib_task(void *payload, weft_worker *self) {
     weft_fork_slot *here = enter(weft_worker_pool(self));
     REQUIRE(weft_fork_worker(here) == self);
     int result = fib(here, *(int *)payload);
-    weft_leave(here);
+    weft_fork_leave(here);
     return result;
 }
 
@@ -495,7 +495,7 @@ static void test_in_tasks(void **state) {
 static int fork_body(size_t begin, size_t end, void *context, weft_worker *self) {
     weft_fork_slot *here = enter(weft_worker_pool(self));
     for (size_t i = begin; i < end; i++) atomic_fetch_add((atomic_uint *)context, (unsigned)fib(here, 7));
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 
@@ -526,7 +526,7 @@ static void test_mixed(void **state) {
         for (unsigned round = 0; round < ROUNDS / 10; round++) {
             weft_fork_slot *here = enter(pool);
             assert_int_equal(mixed(here, 6), 64);
-            weft_leave(here);
+            weft_fork_leave(here);
         }
         end_pool(pool);
     }
@@ -536,7 +536,7 @@ static void *outside_thread(void *argument) {
     for (unsigned round = 0; round < ROUNDS; round++) {
         weft_fork_slot *here = enter(argument);
         REQUIRE(fib(here, FIB_N) == FIB_RESULT);
-        weft_leave(here);
+        weft_fork_leave(here);
     }
     return NULL;
 }
@@ -573,7 +573,7 @@ static int cancelled_task(void *payload, weft_worker *self) {
     weft_fork_slot *deeper = cancel_seen_fork(here, &s);
     cancel_seen(deeper, (struct signal){NULL, NULL});
     cancel_seen_join(here, &s);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 
@@ -596,19 +596,19 @@ static void test_cancel_reaches_forked_calls(void **state) {
 
 static int enter_in_child(void *argument) {
     weft_fork_slot *here = (weft_fork_slot *)argument;
-    return weft_enter(argument, &here) == WEFT_EFORK && here == NULL ? 0 : 1;
+    return weft_fork_enter(argument, &here) == WEFT_EFORK && here == NULL ? 0 : 1;
 }
 
 static void test_misuse(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
     weft_fork_slot *here = (weft_fork_slot *)pool;
-    assert_int_equal(weft_enter(NULL, &here), WEFT_EINVAL);
+    assert_int_equal(weft_fork_enter(NULL, &here), WEFT_EINVAL);
     assert_null(here);
-    assert_int_equal(weft_enter(pool, NULL), WEFT_EINVAL);
-    assert_int_equal(weft_enter_layout(pool, &here, WEFT_FORK_LAYOUT + 1), WEFT_EINVAL);
+    assert_int_equal(weft_fork_enter(pool, NULL), WEFT_EINVAL);
+    assert_int_equal(weft_fork_enter_layout(pool, &here, WEFT_FORK_LAYOUT + 1), WEFT_EINVAL);
     assert_null(here);
-    weft_leave(NULL);
+    weft_fork_leave(NULL);
     assert_null(weft_fork_worker(NULL));
     here = enter(pool);
     weft_pool *handle = pool;
@@ -617,9 +617,9 @@ static void test_misuse(void **state) {
     weft_fork_slot *inner = enter(pool); /* without need */
     assert_ptr_not_equal(inner, here);
     assert_int_equal(fib(inner, 5), 5);
-    weft_leave(inner);
+    weft_fork_leave(inner);
     assert_int_equal(fib(here, 5), 5);
-    weft_leave(here);
+    weft_fork_leave(here);
     if (!SANITIZED) assert_int_equal(in_child(enter_in_child, pool), 0);
     end_pool(pool);
 }
@@ -635,7 +635,7 @@ static void *ending_thread(void *argument) {
     weft_fork_slot *here = enter(ending->pool);
     sem_post(&ending->entered);
     while (!atomic_load(&ending->is_refused)) REQUIRE(fib(here, 10) == 55);
-    weft_leave(here);
+    weft_fork_leave(here);
     return NULL;
 }
 
@@ -643,7 +643,7 @@ static void *refused_thread(void *argument) {
     struct ending *ending = argument;
     weft_fork_slot *here;
     int error;
-    while ((error = weft_enter(ending->pool, &here)) == WEFT_OK) weft_leave(here);
+    while ((error = weft_fork_enter(ending->pool, &here)) == WEFT_OK) weft_fork_leave(here);
     REQUIRE(error == WEFT_ESHUTDOWN && here == NULL);
     atomic_store(&ending->is_refused, true);
     return NULL;

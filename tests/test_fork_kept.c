@@ -49,7 +49,7 @@ static void test_registers_are_kept(void **state) {
     static weft_fork_slot *place[3 * PLACES];
     weft_pool *pool = make_pool(2);
     weft_fork_slot *here = NULL;
-    assert_int_equal(weft_enter(pool, &here), WEFT_OK);
+    assert_int_equal(weft_fork_enter(pool, &here), WEFT_OK);
     unsigned leaps = 0;
     for (unsigned i = 0; i < 3 * PLACES; i++) {
         struct weft_forker *forker = weft_fork_slot_chunk(here)->forker;
@@ -66,9 +66,9 @@ static void test_registers_are_kept(void **state) {
     assert_in_range(leaps, 2, 4);
     for (unsigned i = 3 * PLACES; i-- > 0;) {
         const unsigned char argument[WEFT_FORK_BYTES] = {0};
-        if (weft_fork_slot_pop(place[i])) weft_join_slow(place[i], argument, sizeof argument);
+        if (weft_fork_slot_pop(place[i])) weft_fork_join_slow(place[i], argument, sizeof argument);
     }
-    weft_leave(place[0]);
+    weft_fork_leave(place[0]);
     end_pool(pool);
 }
 

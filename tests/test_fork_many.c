@@ -22,7 +22,7 @@ static void test_long_leaf_strands_no_span(void **state) {
     REQUIRE(sem_init(&done, 0, 0) == 0);
     for (unsigned round = 0; round < 3; round++) {
         weft_fork_slot *here = NULL;
-        assert_int_equal(weft_enter(pool, &here), WEFT_OK);
+        assert_int_equal(weft_fork_enter(pool, &here), WEFT_OK);
         for (unsigned i = 0; i < CALLS; i++) {
             place[i] = here;
             here = tell_fork(here, &argument);
@@ -30,7 +30,7 @@ static void test_long_leaf_strands_no_span(void **state) {
         for (unsigned i = 0; i < CALLS; i++) await(&done);
         for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
         assert_int_equal(sem_trywait(&done), -1); /* none ran twice */
-        weft_leave(place[0]);
+        weft_fork_leave(place[0]);
         nap();
     }
     sem_destroy(&done);
@@ -57,7 +57,7 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
         weft_group group = WEFT_GROUP_INIT;
         weft_fork_slot *first = NULL;
         for (unsigned i = 0; i < 2; i++) gate_occupy(&g[i], pool, &group);
-        assert_int_equal(weft_enter(pool, &first), WEFT_OK);
+        assert_int_equal(weft_fork_enter(pool, &first), WEFT_OK);
         weft_fork_slot *here = hold_fork(first, &until);
         for (unsigned i = 0; i < CALLS; i++) {
             place[i] = here;
@@ -69,7 +69,7 @@ static void test_what_is_taken_at_once_is_for_all(void **state) {
         for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
         hold_join(first, &until);
         assert_int_equal(sem_trywait(&done), -1);
-        weft_leave(first);
+        weft_fork_leave(first);
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     }
     sem_destroy(&done);
@@ -89,7 +89,7 @@ static int take_without_barrier(void *nothing) {
     weft_fork_slot *here = NULL;
     REQUIRE(sem_init(&done, 0, 0) == 0);
     gate_occupy(&g, pool, &group);
-    REQUIRE(weft_enter(pool, &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(pool, &here) == WEFT_OK);
     for (unsigned i = 0; i < CALLS; i++) {
         place[i] = here;
         here = tell_fork(here, &argument);
@@ -99,7 +99,7 @@ static int take_without_barrier(void *nothing) {
     for (unsigned i = 0; i < CALLS; i++) await(&done);
     for (unsigned i = CALLS; i-- > 0;) tell_join(place[i], &argument);
     REQUIRE(sem_trywait(&done) == -1);
-    weft_leave(place[0]);
+    weft_fork_leave(place[0]);
     REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     sem_destroy(&done);
     end_pool(pool);

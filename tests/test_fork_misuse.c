@@ -14,7 +14,7 @@ WEFT_FORK(twice, int, int)
 static weft_fork_slot *enter(weft_pool **pool) {
     weft_fork_slot *here;
     *pool = make_pool(1);
-    REQUIRE(weft_enter(*pool, &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(*pool, &here) == WEFT_OK);
     return here;
 }
 
@@ -33,7 +33,7 @@ static void test_in_order(void **state) {
         }
         for (int i = CALLS; i-- > 0;) assert_int_equal(twice_join(place[i], &numbers[i]), 2 * i);
     }
-    weft_leave(place[0]);
+    weft_fork_leave(place[0]);
     end_pool(pool);
 }
 

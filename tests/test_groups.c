@@ -484,7 +484,7 @@ static void test_cancel_queued(void **state) {
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(ran[0], 1);
     }
-    assert_int_equal(stats_of(pool).tasks_dropped, 50 * TASKS);
+    assert_int_equal(stats_of(pool).task_dropped_count, 50 * TASKS);
     end_pool(pool);
 }
 

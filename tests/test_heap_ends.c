@@ -11,7 +11,7 @@
 static uint32_t heaps_made(void) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
     assert_int_equal(weft_heap_stats(&counts), WEFT_OK);
-    return counts.heaps;
+    return counts.heap_count;
 }
 
 /* A key's value: bit i: it allocates and frees in round i; above eight bits, the number of the round. */

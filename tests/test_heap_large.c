@@ -43,8 +43,8 @@ static void test_runs_kept(void **state) {
         weft_free(p), weft_free_sized(q, size), weft_free(r);
     }
     weft_heap_counts after = counts_now();
-    assert_int_equal(after.allocs - before.allocs, 300);
-    assert_int_equal(after.frees - before.frees, 300);
+    assert_int_equal(after.alloc_count - before.alloc_count, 300);
+    assert_int_equal(after.free_count - before.free_count, 300);
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_true(weft_trim() >= 65536);
     assert_int_equal(counts_now().live_bytes, before.live_bytes);
@@ -222,9 +222,9 @@ static void test_frames_used_again(void **state) {
         weft_free(frame), weft_free(other);
     }
     weft_heap_counts after = counts_now();
-    assert_int_equal(after.allocs - before.allocs, 100);
-    assert_int_equal(after.frees - before.frees, 100);
-    assert_int_equal(after.reused - before.reused, 98); /* all but the first two */
+    assert_int_equal(after.alloc_count - before.alloc_count, 100);
+    assert_int_equal(after.free_count - before.free_count, 100);
+    assert_int_equal(after.reuse_count - before.reuse_count, 98); /* all but the first two */
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_true(after.kept_bytes <= (uint64_t)20 << 20); /* both, in multiples of 4 MiB */
     assert_true(weft_trim() >= after.kept_bytes);
@@ -235,11 +235,11 @@ static void test_frames_used_again(void **state) {
 
 /* Page faults of the thread that writes to each page of a new block. */
 static uint64_t faults_of(size_t size, void **block) {
-    uint64_t before = counts_now().page_faults;
+    uint64_t before = counts_now().page_fault_count;
     unsigned char *p = *block = weft_alloc(size);
     REQUIRE(p != NULL);
     for (size_t i = 0; i < size; i += 4096) p[i] = 1;
-    return counts_now().page_faults - before;
+    return counts_now().page_fault_count - before;
 }
 
 enum { MIB = 1 << 20, PAGES_OF_MIB = MIB / 4096 };
@@ -250,14 +250,14 @@ static void test_frames_in_part(void **state) {
     weft_trim();
     decay_after(-1);
     weft_free(frame_make((size_t)31 << 20));
-    uint64_t reused = counts_now().reused;
+    uint64_t reused = counts_now().reuse_count;
     unsigned char *aligned = weft_alloc_aligned((size_t)8 << 20, FRAME);
     REQUIRE(aligned != NULL && ((uintptr_t)aligned & (((size_t)8 << 20) - 1)) == 0);
-    assert_int_equal(counts_now().reused, reused);
+    assert_int_equal(counts_now().reuse_count, reused);
     void *parts[4];
     uint64_t faults = 0;
     for (int i = 0; i < 4; i++) faults += faults_of((size_t)7 << 20, &parts[i]);
-    assert_int_equal(counts_now().reused, reused + 4);
+    assert_int_equal(counts_now().reuse_count, reused + 4);
     if (!SANITIZED) assert_true(faults < 2 * PAGES_OF_MIB);
     unsigned char *less = weft_alloc_aligned(131072, FRAME - 131072);
     REQUIRE(less != NULL && ((uintptr_t)less & 131071) == 0);
@@ -265,7 +265,7 @@ static void test_frames_in_part(void **state) {
     for (int i = 0; i < 4; i++) weft_free(parts[(i * 3 + 1) % 4]);
     void *whole;
     faults = faults_of((size_t)31 << 20, &whole);
-    assert_int_equal(counts_now().reused, reused + 5);
+    assert_int_equal(counts_now().reuse_count, reused + 5);
     if (!SANITIZED) assert_true(faults < 6 * PAGES_OF_MIB);
     weft_free(whole), weft_free(less), weft_free(aligned);
     decay_after(0);
@@ -319,8 +319,8 @@ static void test_frames_gathered(void **state) {
     decay_after(-1);
     for (int i = 0; i < FRAMES; i++) frames[i] = frame_make((size_t)7 * MIB);
     for (int i = 0; i < FRAMES; i += 2) weft_free(frames[i]);
-    uint64_t reused = counts_now().reused, faults = faults_of((size_t)30 * MIB, &large);
-    assert_int_equal(counts_now().reused, reused + 1);
+    uint64_t reused = counts_now().reuse_count, faults = faults_of((size_t)30 * MIB, &large);
+    assert_int_equal(counts_now().reuse_count, reused + 1);
     assert_int_equal(counts_now().kept_bytes, 0);
     if (!SANITIZED) assert_true(faults < 8 * PAGES_OF_MIB);
     memset(large, 5, (size_t)30 * MIB);

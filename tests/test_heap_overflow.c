@@ -34,8 +34,8 @@ static weft_heap_counts counts_now(void) {
 }
 
 static uint64_t slabs_taken(const weft_heap_counts *counts) {
-    return counts->from_pool + counts->from_list + counts->from_lru + counts->from_orphans + counts->from_depot +
-           counts->from_system;
+    return counts->from_pool_count + counts->from_list_count + counts->from_lru_count + counts->from_orphans_count +
+           counts->from_depot_count + counts->from_system_count;
 }
 
 static int add_used(const weft_heap_area *area, void *used) {
@@ -117,8 +117,8 @@ static void test_taken_back(void **state) {
     weft_heap_counts before = counts_now();
     for (int i = 0; i < CACHE + 1; i++) REQUIRE((again[i] = weft_alloc(SIZE)) != NULL);
     weft_heap_counts after = counts_now();
-    assert_int_equal(after.from_overflow - before.from_overflow, 1);
-    assert_int_equal(after.misses - before.misses, 1);
+    assert_int_equal(after.from_overflow_count - before.from_overflow_count, 1);
+    assert_int_equal(after.miss_count - before.miss_count, 1);
     assert_int_equal(slabs_taken(&after), slabs_taken(&before));
     assert_int_equal(kept(), 0);
     qsort(freed, CACHE + 1, sizeof *freed, by_address);
@@ -133,10 +133,10 @@ static void test_bounded(void **state) {
     (void)state;
     weft_trim();
     make(MANY);
-    uint64_t before = counts_now().flushes;
+    uint64_t before = counts_now().flush_count;
     end_of_busy(MANY, 16);
     assert_int_equal(kept(), 3 * HALF);
-    assert_true(counts_now().flushes - before > 5);
+    assert_true(counts_now().flush_count - before > 5);
     make(MANY);
     qsort(blocks, MANY, sizeof *blocks, by_address);
     for (int i = 1; i < MANY; i++) assert_ptr_not_equal(blocks[i - 1], blocks[i]);
@@ -220,11 +220,11 @@ static void test_use(void **state) {
     uint64_t before = 0;
     for (int i = 0; i < ROUNDS; i++) {
         end(0, CACHE + HALF);
-        if (i == 1) before = counts_now().from_overflow;
+        if (i == 1) before = counts_now().from_overflow_count;
         make(CACHE + HALF);
         test_ns += 1000000;
     }
-    assert_int_equal(counts_now().from_overflow - before, ROUNDS - 1);
+    assert_int_equal(counts_now().from_overflow_count - before, ROUNDS - 1);
     end(0, CACHE + HALF);
     weft_trim();
     assert_int_equal(kept(), 0);
@@ -237,9 +237,9 @@ static void *keep_and_leave(void *unused) {
 }
 static void *take_kept(void *unused) {
     (void)unused;
-    uint64_t before = counts_now().from_overflow;
+    uint64_t before = counts_now().from_overflow_count;
     make(CACHE + 1);
-    REQUIRE(counts_now().from_overflow == before + 1);
+    REQUIRE(counts_now().from_overflow_count == before + 1);
     end(0, CACHE + 1);
     return NULL;
 }
@@ -267,9 +267,9 @@ static void test_thread_end(void **state) {
 
 static void *end_others(void *unused) {
     (void)unused;
-    uint64_t before = counts_now().flushes;
+    uint64_t before = counts_now().flush_count;
     end_of_busy(MANY, 16);
-    REQUIRE(counts_now().flushes - before > 5);
+    REQUIRE(counts_now().flush_count - before > 5);
     REQUIRE(heap_mine()->overflow == NULL);
     return NULL;
 }
@@ -286,7 +286,7 @@ static void test_others_blocks(void **state) {
 static void test_other_policies(void **state) {
     (void)state;
     weft_heap_config ways[] = {
-        {.pool_capacity = WEFT_HEAP_NO_POOL}, {.remote = WEFT_HEAP_REMOTE_HOME}, {.remote = WEFT_HEAP_REMOTE_KEEP}};
+        {.pool_capacity = WEFT_HEAP_POOL_NONE}, {.remote = WEFT_HEAP_REMOTE_HOME}, {.remote = WEFT_HEAP_REMOTE_KEEP}};
     for (int i = 0; i < 3; i++) {
         weft_trim();
         configure(ways[i]);
@@ -344,9 +344,9 @@ static void test_no_memory(void **state) {
 
 static int take_in_child(void *unused) {
     (void)unused;
-    uint64_t before = counts_now().from_overflow;
+    uint64_t before = counts_now().from_overflow_count;
     make(CACHE + 1);
-    REQUIRE(counts_now().from_overflow == before + 1);
+    REQUIRE(counts_now().from_overflow_count == before + 1);
     end(0, CACHE + 1);
     weft_trim();
     REQUIRE(kept() == 0);

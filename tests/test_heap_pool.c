@@ -209,7 +209,7 @@ static void test_bits(void **state) {
 /* Without a pool the slabs of the process are looked through; with room in it again, what is listed goes there. */
 static void test_no_pool(void **state) {
     (void)state;
-    begin(WEFT_HEAP_NO_POOL, 2);
+    begin(WEFT_HEAP_POOL_NONE, 2);
     take_some(0, 1);
     expect_tiers(0, 2, 0);
     expect_found(0, 0, 0, 2);
@@ -440,27 +440,27 @@ static const struct {
 } fields[] = {
 #define FIELD(what, name)                                                                                                   \
     { what, offsetof(weft_heap_counts, name), #name }
-    FIELD(COUNT_MISSES, misses),
-    FIELD(COUNT_FROM_OVERFLOW, from_overflow),
-    FIELD(COUNT_FROM_POOL, from_pool),
-    FIELD(COUNT_FROM_LIST, from_list),
-    FIELD(COUNT_FROM_LRU, from_lru),
-    FIELD(COUNT_FROM_ORPHANS, from_orphans),
-    FIELD(COUNT_FROM_DEPOT, from_depot),
-    FIELD(COUNT_FROM_SYSTEM, from_system),
-    FIELD(COUNT_PREFILLED, prefilled),
-    FIELD(COUNT_PUSHES, pushes),
-    FIELD(COUNT_TIER_DROPS, tier_drops),
-    FIELD(COUNT_LRU_IN, lru_in),
-    FIELD(COUNT_FROM_LRU, lru_out),
-    FIELD(COUNT_COLD, cold),
-    FIELD(COUNT_REFILLS_TIMED, refills_timed),
+    FIELD(COUNT_MISSES, miss_count),
+    FIELD(COUNT_FROM_OVERFLOW, from_overflow_count),
+    FIELD(COUNT_FROM_POOL, from_pool_count),
+    FIELD(COUNT_FROM_LIST, from_list_count),
+    FIELD(COUNT_FROM_LRU, from_lru_count),
+    FIELD(COUNT_FROM_ORPHANS, from_orphans_count),
+    FIELD(COUNT_FROM_DEPOT, from_depot_count),
+    FIELD(COUNT_FROM_SYSTEM, from_system_count),
+    FIELD(COUNT_PREFILLED, prefill_count),
+    FIELD(COUNT_PUSHES, push_count),
+    FIELD(COUNT_TIER_DROPS, tier_drop_count),
+    FIELD(COUNT_LRU_IN, lru_in_count),
+    FIELD(COUNT_FROM_LRU, lru_out_count),
+    FIELD(COUNT_COLD, cold_count),
+    FIELD(COUNT_REFILLS_TIMED, refill_timed_count),
     {COUNT_REFILL_NS, offsetof(weft_heap_counts, refill_ns), NULL},
-    FIELD(COUNT_FINDS_TIMED, finds_timed),
+    FIELD(COUNT_FINDS_TIMED, find_timed_count),
     {COUNT_FIND_NS, offsetof(weft_heap_counts, find_ns), NULL},
-    FIELD(COUNT_FLUSHES, flushes),
-    FIELD(COUNT_REMOTE_FREES, remote_frees),
-    FIELD(COUNT_REMOTE_SENDS, remote_sends),
+    FIELD(COUNT_FLUSHES, flush_count),
+    FIELD(COUNT_REMOTE_FREES, remote_free_count),
+    FIELD(COUNT_REMOTE_SENDS, remote_send_count),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -492,7 +492,7 @@ static void count_numbers(uint64_t sign) {
 static void expect_numbers(const weft_heap_counts *before, const weft_heap_counts *after) {
     for (size_t i = 0; i < FIELDS; i++)
         assert_int_equal(field_of(after, fields[i].at) - field_of(before, fields[i].at), number_of(fields[i].what));
-    assert_int_equal(after->hits - before->hits, FREED + LIVE - number_of(COUNT_MISSES));
+    assert_int_equal(after->hit_count - before->hit_count, FREED + LIVE - number_of(COUNT_MISSES));
 }
 
 static uint64_t json_of(const char *text, const char *name) {
@@ -506,16 +506,16 @@ static uint64_t json_of(const char *text, const char *name) {
 static void expect_json(const char *text, const weft_heap_counts *counts) {
     for (size_t i = 0; i < FIELDS; i++)
         if (fields[i].name != NULL) assert_int_equal(json_of(text, fields[i].name), field_of(counts, fields[i].at));
-    assert_int_equal(json_of(text, "allocs"), counts->allocs);
-    assert_int_equal(json_of(text, "frees"), counts->frees);
-    assert_int_equal(json_of(text, "hits"), counts->hits);
+    assert_int_equal(json_of(text, "alloc_count"), counts->alloc_count);
+    assert_int_equal(json_of(text, "free_count"), counts->free_count);
+    assert_int_equal(json_of(text, "hit_count"), counts->hit_count);
     assert_int_equal(json_of(text, "live_bytes"), counts->live_bytes);
-    assert_int_equal(json_of(text, "refill_ns"), counts->refill_ns / counts->refills_timed);
-    assert_int_equal(json_of(text, "find_ns"), counts->find_ns / counts->finds_timed);
-    assert_int_equal(json_of(text, "refills_per_million"), counts->misses * 1000000 / counts->allocs);
-    uint64_t slabs = counts->from_pool + counts->from_list + counts->from_lru + counts->from_orphans + counts->from_depot +
-                     counts->from_system;
-    assert_int_equal(json_of(text, "pool_percent"), counts->from_pool * 100 / slabs);
+    assert_int_equal(json_of(text, "refill_ns"), counts->refill_ns / counts->refill_timed_count);
+    assert_int_equal(json_of(text, "find_ns"), counts->find_ns / counts->find_timed_count);
+    assert_int_equal(json_of(text, "refills_per_million"), counts->miss_count * 1000000 / counts->alloc_count);
+    uint64_t slabs = counts->from_pool_count + counts->from_list_count + counts->from_lru_count +
+                     counts->from_orphans_count + counts->from_depot_count + counts->from_system_count;
+    assert_int_equal(json_of(text, "pool_percent"), counts->from_pool_count * 100 / slabs);
 }
 
 static void test_class_counts(void **state) {
@@ -541,22 +541,22 @@ static void test_counts(void **state) {
     weft_heap_counts of_class = counts_of_class(), of_all = counts_of_all();
     expect_numbers(&class_before, &of_class);
     expect_numbers(&all_before, &of_all);
-    assert_int_equal(of_class.allocs - class_before.allocs, FREED + LIVE);
-    assert_int_equal(of_class.frees - class_before.frees, FREED);
+    assert_int_equal(of_class.alloc_count - class_before.alloc_count, FREED + LIVE);
+    assert_int_equal(of_class.free_count - class_before.free_count, FREED);
     assert_int_equal(of_class.live_bytes - class_before.live_bytes, LIVE * SIZE);
-    assert_int_equal(of_all.allocs - all_before.allocs, FREED + LIVE + 900 - 100 * LARGE_ALLOCS + 50);
-    assert_int_equal(of_all.frees - all_before.frees, FREED + 900 - 100 * LARGE_FREES + 50);
-    assert_int_equal(of_all.reused - all_before.reused, 900 - 100 * LARGE_REUSED);
+    assert_int_equal(of_all.alloc_count - all_before.alloc_count, FREED + LIVE + 900 - 100 * LARGE_ALLOCS + 50);
+    assert_int_equal(of_all.free_count - all_before.free_count, FREED + 900 - 100 * LARGE_FREES + 50);
+    assert_int_equal(of_all.reuse_count - all_before.reuse_count, 900 - 100 * LARGE_REUSED);
     assert_int_equal(of_all.live_bytes - all_before.live_bytes, LIVE * SIZE + 100 * (LARGE_BYTES_OUT - LARGE_BYTES_IN));
     static char text[65536];
-    int length = weft_heap_json(text, sizeof text);
+    int length = weft_heap_stats_json(text, sizeof text);
     REQUIRE(length > 0 && length < (int)sizeof text);
     expect_json(text, &of_all);
     const char *row = strstr(text, "\"block_size\": 16384,");
     REQUIRE(row != NULL);
     expect_json(row, &of_class);
     count_numbers(UINT64_MAX);
-    assert_int_equal(counts_of_all().allocs, all_before.allocs);
+    assert_int_equal(counts_of_all().alloc_count, all_before.alloc_count);
     end();
 }
 

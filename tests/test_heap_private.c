@@ -210,7 +210,7 @@ static void test_threads(void **state) {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_own, (void *)i), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    assert_true(counts_now().heaps <= 40);
+    assert_true(counts_now().heap_count <= 40);
 }
 
 /* A heap that is handed over goes on, and another thread may destroy it. */

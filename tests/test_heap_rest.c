@@ -78,9 +78,9 @@ static void test_decay_while_working(void **state) {
     make_and_free_many();
     while (counts_now().resident_bytes > empty + UINT64_C(25) * MANY) {
         void *few[6];
-        misses = counts_now().misses;
+        misses = counts_now().miss_count;
         for (int i = 0; i < 6; i++) few[i] = weft_alloc(100 + (size_t)(i % 3) * 100);
-        misses = counts_now().misses - misses;
+        misses = counts_now().miss_count - misses;
         for (int i = 0; i < 6; i++) weft_free(few[i]);
         pause_ms(1);
     }

@@ -258,7 +258,7 @@ static void test_abort_while_tasks_submit(void **state) {
         gate_occupy(&g, pool, NULL);
         gate_open(&g);
         assert_int_equal(weft_submit(pool, NULL, submit_into_abort_task, NULL, 0), WEFT_OK);
-        while (round % 2 == 0 && stats_of(pool).tasks_run < 2) sched_yield();
+        while (round % 2 == 0 && stats_of(pool).task_run_count < 2) sched_yield();
         assert_int_equal(weft_pool_abort(&pool, numbered_clean, &clean_context), WEFT_OK);
         unsigned total = 0;
         for (unsigned i = 0; i < ABORTED; i++) total += (unsigned)ran[i] + cleaned[i];
@@ -397,14 +397,14 @@ static void test_lanes_are_used_again(void **state) {
         assert_int_equal(atomic_load(&briefly), 2 * BRIEF * round);
     }
     assert_int_equal(atomic_load(&counter), 0);
-    uint32_t lanes = stats_of(pool).lanes;
+    uint32_t lanes = stats_of(pool).lane_count;
     assert_true(lanes > WAITING && lanes <= (WAITING + BRIEF + 1) * 9 / 7 + 1);
     assert_true(lanes_shown(pool) >= WAITING);
     gate_open(&g);
     for (unsigned i = 0; i < WAITING; i++) assert_int_equal(weft_group_wait(pool, &waiting[i]), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     assert_int_equal(atomic_load(&counter), 2 * WAITING);
-    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
+    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lane_count == lanes);
     for (unsigned round = 0; round < 2; round++) { /* the hidden ones are shown again, and no new ones made */
         gate_occupy(&g, pool, &continuation);
         for (unsigned i = 0; i < WAITING; i++) assert_int_equal(submit_count(pool, &waiting[i], &counter), WEFT_OK);
@@ -414,7 +414,7 @@ static void test_lanes_are_used_again(void **state) {
         assert_int_equal(weft_group_wait(pool, &continuation), WEFT_OK);
     }
     assert_int_equal(atomic_load(&counter), 4 * WAITING);
-    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lanes == lanes);
+    assert_true(lanes_shown(pool) <= 16 && stats_of(pool).lane_count == lanes);
     end_pool(pool);
 }
 
@@ -454,7 +454,7 @@ static void test_lanes_are_left_hidden(void **state) {
     assert_int_equal(weft_submit(s.pool, &first, spread, &at, sizeof at), WEFT_OK);
     assert_int_equal(weft_group_wait(s.pool, &first), WEFT_OK);
     for (unsigned i = 0; i < SPREAD; i++) assert_int_equal(weft_group_wait(s.pool, &s.groups[i]), WEFT_OK);
-    assert_true(stats_of(s.pool).lanes > SPREAD);
+    assert_true(stats_of(s.pool).lane_count > SPREAD);
     while (lanes_shown(s.pool) > 2 * 16) sched_yield();
     gate g;
     gate_occupy(&g, s.pool, &first);
@@ -485,10 +485,10 @@ static void test_short_lived_submitters(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
         pthread_join(thread, NULL);
         assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
-        if (i == 20) lanes_early = stats_of(pool).lanes;
+        if (i == 20) lanes_early = stats_of(pool).lane_count;
     }
     assert_int_equal(atomic_load(&counter), THREADS * TASKS);
-    assert_true(stats_of(pool).lanes <= lanes_early + 4);
+    assert_true(stats_of(pool).lane_count <= lanes_early + 4);
     end_pool(pool);
 }
 

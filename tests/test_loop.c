@@ -579,12 +579,12 @@ WEFT_FORK(continuation_call, int, struct joining *)
 static int joining_task(void *payload, weft_worker *self) {
     struct joining *joining = *(struct joining **)payload;
     weft_fork_slot *here;
-    REQUIRE(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(weft_worker_pool(self), &here) == WEFT_OK);
     continuation_call_fork(here, &joining);
     while (!atomic_load(&joining->is_taken)) sched_yield();
     atomic_store(&joining->thread, (int)thread_id());
     continuation_call_join(here, &joining);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static int nap_body(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -595,10 +595,10 @@ static int nap_body(size_t begin, size_t end, void *context, weft_worker *self) 
 static int apart_task(void *payload, weft_worker *self) {
     struct joining *joining = *(struct joining **)payload;
     while (atomic_load(&joining->thread) == 0 || !thread_sleeps((pid_t)atomic_load(&joining->thread))) sched_yield();
-    uint64_t parks = stats_of(weft_worker_pool(self)).parks;
+    uint64_t parks = stats_of(weft_worker_pool(self)).park_count;
     for (unsigned i = 0; i < 20; i++)
         REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 2, 1}, nap_body, NULL) == WEFT_OK);
-    REQUIRE(stats_of(weft_worker_pool(self)).parks <= parks + 1); /* it may have been about to */
+    REQUIRE(stats_of(weft_worker_pool(self)).park_count <= parks + 1); /* it may have been about to */
     gate_open(&joining->continuation);
     sem_post(&joining->continuation.entered);
     return 0;

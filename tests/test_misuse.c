@@ -91,7 +91,7 @@ static void test_payload_too_large(void **state) {
         assert_int_equal(weft_submit(pool, NULL, empty_task, &byte, sizes[i]), WEFT_EINVAL);
     }
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
-    assert_int_equal(stats_of(pool).tasks_run, 0);
+    assert_int_equal(stats_of(pool).task_run_count, 0);
     check_alive(pool);
     end_pool(pool);
 }
@@ -114,7 +114,7 @@ static void test_stats_size(void **state) {
     memset(&stats, 0x5a, sizeof stats);
     stats.struct_size = 0;
     assert_int_equal(weft_pool_stats(pool, &stats), WEFT_EINVAL);
-    assert_int_equal(stats.tasks_run, 0x5a5a5a5a5a5a5a5a);
+    assert_int_equal(stats.task_run_count, 0x5a5a5a5a5a5a5a5a);
     end_pool(pool);
 }
 
@@ -213,6 +213,42 @@ static void test_format_of_an_older_caller(void **state) {
         else
             assert_in_range(length, 1, sizeof text);
     }
+}
+
+/* A newer caller's structure that the library fills: what it has beyond ours becomes zero, and nothing after it is touched. */
+#define CHECK_FILLED(type, call)                                                                                            \
+    do {                                                                                                                    \
+        struct {                                                                                                            \
+            type given;                                                                                                     \
+            unsigned char beyond[64], after[64];                                                                            \
+        } newer;                                                                                                            \
+        type *given = &newer.given;                                                                                         \
+        memset(&newer, 0x5a, sizeof newer);                                                                                 \
+        newer.given.struct_size = sizeof newer - sizeof newer.after;                                                        \
+        assert_int_equal(call, WEFT_OK);                                                                                    \
+        assert_int_equal(newer.given.struct_size, sizeof newer - sizeof newer.after);                                       \
+        for (size_t i = 0; i < sizeof newer.beyond; i++) {                                                                  \
+            assert_int_equal(newer.beyond[i], 0);                                                                           \
+            assert_int_equal(newer.after[i], 0x5a);                                                                         \
+        }                                                                                                                   \
+        newer.given.struct_size = sizeof newer.given + 4; /* inside a field */                                              \
+        assert_int_equal(call, WEFT_EINVAL);                                                                                \
+        newer.given.struct_size = 4104; /* none is so large */                                                              \
+        assert_int_equal(call, WEFT_EINVAL);                                                                                \
+    } while (0)
+
+static void test_filled_for_newer(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    size_t block_size;
+    CHECK_FILLED(weft_config, weft_pool_config(pool, given));
+    CHECK_FILLED(weft_real_time, weft_pool_real_time(pool, given));
+    CHECK_FILLED(weft_stats, weft_pool_stats(pool, given));
+    CHECK_FILLED(weft_worker_counts, weft_worker_stats(pool, 0, given));
+    CHECK_FILLED(weft_wake_costs, weft_pool_wake_costs(pool, given));
+    CHECK_FILLED(weft_heap_counts, weft_heap_stats(given));
+    CHECK_FILLED(weft_heap_counts, weft_heap_class_stats(0, &block_size, given));
+    end_pool(pool);
 }
 
 /* A newer caller's configuration is taken while what it has beyond ours is zero; one that ends inside a field is no
@@ -482,17 +518,17 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--secure") == 0) return secure_main();
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_pool),           cmocka_unit_test(test_null_others),
-        cmocka_unit_test(test_null_worker),         cmocka_unit_test(test_payload_too_large),
-        cmocka_unit_test(test_help_out_of_range),   cmocka_unit_test(test_stats_size),
-        cmocka_unit_test(test_config_refused),      cmocka_unit_test(test_config_zero),
-        cmocka_unit_test(test_config_absurd),       cmocka_unit_test(test_config_extremes),
-        cmocka_unit_test(test_most_workers),        cmocka_unit_test(test_group_flags_unknown),
-        cmocka_unit_test(test_group_of_garbage),    cmocka_unit_test(test_group_of_another_pool),
-        cmocka_unit_test(test_double_destroy),      cmocka_unit_test(test_format_of_an_older_caller),
-        cmocka_unit_test(test_other_versions),      cmocka_unit_test(test_long_list),
-        cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_files_full),
-        cmocka_unit_test(test_set_user_id),
+        cmocka_unit_test(test_null_pool),         cmocka_unit_test(test_null_others),
+        cmocka_unit_test(test_null_worker),       cmocka_unit_test(test_payload_too_large),
+        cmocka_unit_test(test_help_out_of_range), cmocka_unit_test(test_stats_size),
+        cmocka_unit_test(test_config_refused),    cmocka_unit_test(test_config_zero),
+        cmocka_unit_test(test_config_absurd),     cmocka_unit_test(test_config_extremes),
+        cmocka_unit_test(test_most_workers),      cmocka_unit_test(test_group_flags_unknown),
+        cmocka_unit_test(test_group_of_garbage),  cmocka_unit_test(test_group_of_another_pool),
+        cmocka_unit_test(test_double_destroy),    cmocka_unit_test(test_format_of_an_older_caller),
+        cmocka_unit_test(test_filled_for_newer),  cmocka_unit_test(test_other_versions),
+        cmocka_unit_test(test_long_list),         cmocka_unit_test(test_environment_refused),
+        cmocka_unit_test(test_files_full),        cmocka_unit_test(test_set_user_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

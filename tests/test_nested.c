@@ -35,7 +35,7 @@ static void test_nested_without_help(void **state) {
             assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
             assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
             assert_int_equal(atomic_load(&counter), 127);
-            assert_true(stats_of(pool).spares_started > 0);
+            assert_true(stats_of(pool).spare_started_count > 0);
             end_pool(pool);
         }
     }

@@ -235,9 +235,9 @@ static int start_much(void *payload, weft_worker *self) {
     weft_fork_slot *here;
     (void)payload;
     REQUIRE(weft_for(weft_worker_pool(self), (weft_range){0, 500, 1}, same_thread, (void *)&me) == WEFT_OK);
-    REQUIRE(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(weft_worker_pool(self), &here) == WEFT_OK);
     REQUIRE(forked(here, (struct fork_argument){&me, 9}) == 512);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static void test_nobody_helps_a_background_task(void **state) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The static probes (USDT) of the library: those that docs/observe.md lists, no others.
+"""The static probes (USDT) of the library: those that docs/howto/observe.md lists, no others.
 
     test_probes.py LIBRARY DOCS
 """

@@ -78,7 +78,7 @@ struct here *world_here(void) {
 static void tell(const char *what) {
     fprintf(stderr, "WEFT_TEST_SEED=%lu: %s\n", atomic_load(&world.seed), what);
     program_print(&world.program, stderr);
-    if (play.pool != NULL) weft_dump(play.pool, STDERR_FILENO);
+    if (play.pool != NULL) weft_pool_dump(play.pool, STDERR_FILENO);
 }
 
 void world_fail(const char *text) {

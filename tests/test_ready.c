@@ -139,14 +139,14 @@ static void test_spent(void **state) {
 static void test_configuration(void **state) {
     (void)state;
     if (weft_cpu_count() < 2) {
-        assert_int_equal(percent_of(0, 50), WEFT_SPIN_NONE);
+        assert_int_equal(percent_of(0, 50), WEFT_EXPECT_NONE);
         return;
     }
     assert_int_equal(percent_of(0, 0), 12);
     assert_int_equal(percent_of(0, 100), 100);
-    assert_int_equal(percent_of(0, WEFT_SPIN_NONE), WEFT_SPIN_NONE);
-    assert_int_equal(percent_of(WEFT_SPIN_NONE, 0), WEFT_SPIN_NONE);
-    assert_int_equal(percent_of(WEFT_SPIN_NONE, 5), 5);
+    assert_int_equal(percent_of(0, WEFT_SPIN_NONE), WEFT_EXPECT_NONE);
+    assert_int_equal(percent_of(WEFT_EXPECT_NONE, 0), WEFT_EXPECT_NONE);
+    assert_int_equal(percent_of(WEFT_EXPECT_NONE, 5), 5);
 }
 
 static int brief(void *payload, weft_worker *self) {
@@ -159,7 +159,7 @@ static void test_wake_costs(void **state) {
     (void)state;
     weft_config config = config_of(1);
     config.flags = WEFT_POOL_NO_HELP;
-    config.expect_percent = WEFT_SPIN_NONE;
+    config.expect_percent = WEFT_EXPECT_NONE;
     weft_pool *pool = make_pool_with(&config);
     weft_wake_costs costs = {.struct_size = 0};
     assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_EINVAL);
@@ -173,7 +173,7 @@ static void test_wake_costs(void **state) {
         assert_int_equal(weft_submit(pool, &group, brief, NULL, 0), WEFT_OK);
         assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
         assert_int_equal(weft_pool_wake_costs(pool, &costs), WEFT_OK);
-        for (int i = 0; i < WEFT_SLEEPS; i++) known += costs.run_ns[i];
+        for (int i = 0; i < WEFT_SLEEP_CLASSES; i++) known += costs.run_ns[i];
         known += costs.run_here_ns;
     }
     assert_true(costs.send_ns > 0);
@@ -211,7 +211,7 @@ static void test_loops(void **state) {
 /* Whoever wants none gets none, asked by hand or not. */
 static void test_off(void **state) {
     (void)state;
-    weft_pool *pool = pool_of(1, WEFT_SPIN_NONE);
+    weft_pool *pool = pool_of(1, WEFT_EXPECT_NONE);
     for (int i = 0; i < 20; i++) {
         weft_group group = WEFT_GROUP_INIT;
         assert_int_equal(weft_pool_expect(pool, 1, os_now_ns() + 1000000), WEFT_OK);

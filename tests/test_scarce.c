@@ -46,7 +46,7 @@ static void test_no_spare_to_be_had(void **state) {
     arm(CALL_THREAD, 1);
     for (int i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, NULL, block_task, &pointer, sizeof pointer), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
-    unsigned spares = stats_of(pool).spares_started;
+    unsigned spares = stats_of(pool).spare_started_count;
     calls_disarm();
     assert_true(spares == 0 ? atomic_load(&refused) == 20 : spares == 1); /* or the spare was started ahead */
     end_pool(pool);

@@ -240,7 +240,7 @@ static void test_near_first(void **state) {
     for (int i = 0; i < WORKERS - 1; i++) assert_int_equal(s.taken_from[i], near[i + 1]);
     weft_worker_counts counts = {.struct_size = sizeof counts};
     assert_int_equal(weft_worker_stats(s.pool, 0, &counts), WEFT_OK);
-    assert_int_equal(counts.steals, WORKERS - 1);
+    assert_int_equal(counts.steal_count, WORKERS - 1);
     end_pool(s.pool);
 }
 

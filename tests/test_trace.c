@@ -159,12 +159,12 @@ static void test_kinds(void **state) {
     assert_int_equal(weft_submit(pool, &group, tree, &depth, sizeof depth), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_for(pool, (weft_range){0, 2, 1}, loop_body, &inside), WEFT_OK);
-    uint64_t woken = stats_of(pool).woken;
-    for (int i = 0; i < 100 && stats_of(pool).woken < woken + 3; i++) {
+    uint64_t woken = stats_of(pool).woken_count;
+    for (int i = 0; i < 100 && stats_of(pool).woken_count < woken + 3; i++) {
         nap();
         run_leaves(pool, 4);
     }
-    uint64_t slept = stats_of(pool).woken - woken; /* those that the timeline has, at least */
+    uint64_t slept = stats_of(pool).woken_count - woken; /* those that the timeline has, at least */
     char *text = timeline_of(pool);
     assert_int_equal(count_of(text, "\"name\":\"tree\""), 63);
     assert_true(count_of(text, "\"cat\":\"loop\",\"name\":\"loop_body\"") >= 2);
@@ -231,7 +231,7 @@ static void test_on_and_off(void **state) {
     for (int i = 0; i < 40; i++) run_leaves(pool, 200);
     atomic_store(&ends, true);
     pthread_join(other, NULL);
-    assert_int_equal(stats_of(pool).tasks_run, 8000);
+    assert_int_equal(stats_of(pool).task_run_count, 8000);
     end_pool(pool);
 }
 

@@ -456,7 +456,7 @@ static void test_spare_stands_in(void **state) {
         assert_int_equal(atomic_load(&counter), 20);
     }
     weft_stats stats = stats_of(pool);
-    assert_int_equal(stats.spares_started, 1);
+    assert_int_equal(stats.spare_started_count, 1);
     assert_int_equal(stats.workers, 1);
     end_pool(pool);
 }
@@ -485,7 +485,7 @@ static void test_spares_are_capped(void **state) {
         }
     }
     weft_stats stats = stats_of(pool);
-    assert_true(stats.spares_started >= 1 && stats.spares_started <= SPARES);
+    assert_true(stats.spare_started_count >= 1 && stats.spare_started_count <= SPARES);
     assert_true(stats.spares_peak >= SPARES && stats.spares_peak <= SPARES + 1);
     end_pool(pool);
 }

@@ -72,10 +72,10 @@ int main(void) {
         nap();
     }
     run_graph(pool);
-    REQUIRE(weft_enter(pool, &here) == WEFT_OK);
+    REQUIRE(weft_fork_enter(pool, &here) == WEFT_OK);
     REQUIRE(fib(here, 22) == 17711);
-    weft_leave(here);
-    printf("%" PRIu64 "\n", stats_of(pool).tasks_run);
+    weft_fork_leave(here);
+    printf("%" PRIu64 "\n", stats_of(pool).task_run_count);
     end_pool(pool);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "doctor/loop.hpp"
 #include "idle/idle.hpp"
 #include "latency/latency.hpp"
+#include "man.hpp"
 #include "race/alloc.hpp"
 #include "simulate/simulate.hpp"
 
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 static void race_options(CLI::App &race, Options &options) {
     race.add_option("--workload", options.workloads, "Only these workloads (--list shows them)")->delimiter(',');
@@ -107,6 +109,36 @@ static void loop_options(CLI::App &loop, LoopOptions &options) {
     loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg")->check(plot_file());
 }
 
+// What --help and the manual pages say besides; a line that begins with blanks is a command.
+static const std::pair<const char *, const char *> footer_texts[] = {
+    {"race",
+     "Runs the same work on weft and on the pools and allocators that it replaces, in turns, and prints medians with\n"
+     "the interval of the ratio to the best peer. Compare within a row: the machine's speed drifts between rows.\n"
+     "  weft race --workload submit,payload\n"
+     "  weft race --workload fib --rounds 9 --peer ./lace.so --json fib.json"},
+    {"idle", "  weft idle --workers 1,8 --seconds 2"},
+    {"latency",
+     "Rows take turns in slices of half a second, all others stopped meanwhile. Times are over ideal: what the burst\n"
+     "would take if nobody had to be woken.\n"
+     "  weft latency --period-us 3000\n"
+     "  weft latency --hogs 2 --seconds 4"},
+    {"doctor",
+     "Tells each item as it is now, what it costs short jobs, and the command that changes it. Changes nothing itself.\n"
+     "  weft doctor --script > tune.sh"},
+    {"simulate", "Runs weft's own sources on a machine in virtual time, so that the figures are the same anywhere.\n"
+                 "  weft simulate --workload submit --workers 16,128 --lines 10"},
+    {"chunks",
+     "Any number of machines that share a directory may run the same line.\n"
+     "  weft chunks run --dir queue --end 1000 --chunk 10 -o 'out/part{chunk}' -- ./simulate --from {begin} --to {end}\n"
+     "  weft chunks status --dir queue"},
+};
+
+static void footers(CLI::App &app) {
+    for (CLI::App *found : app.get_subcommands([](const CLI::App *) { return true; }))
+        for (const auto &text : footer_texts)
+            if (found->get_name() == text.first) found->footer(text.second);
+}
+
 // A first word that is no option and none of the subcommands.
 static bool is_unknown(const CLI::App &app, const char *word) {
     auto names_it = [word](const CLI::App *one) { return one->get_name() == word; };
@@ -145,6 +177,8 @@ static int command(int argc, char **argv) {
     CLI::App *chunks = app.add_subcommand("chunks", "a program over a range, on any number of machines, by a directory");
     chunks_options(*chunks, chunks_wish);
 #endif
+    footers(app);
+    if (argc > 2 && strcmp(argv[1], "man-pages") == 0) return man_write(app, argv[2]), 0;
     if (argc == 1) {
         fputs(app.help().c_str(), stderr);
         return 2;

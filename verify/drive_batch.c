@@ -81,17 +81,17 @@ static void row(weft_fork_slot *here, uint32_t count, void (*before)(void)) {
 /* An odd count, so that the second row has the other function at each place. */
 static void two_rows(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     row(here, CALLS, NULL);
     row(here, CALLS, NULL);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 
 static void many_rows(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     for (uint32_t i = 0; i < ROWS; i++) row(here, CALLS, NULL);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 
 static void thieve(uint32_t index) {
@@ -126,10 +126,10 @@ EXPLORE_DRIVER(row_again, .about = "the same again and again, two thieves", .set
 static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
 static void long_rows(void) {
     weft_fork_slot *here;
-    while (weft_enter(world.pool, &here) != WEFT_OK) continue;
+    while (weft_fork_enter(world.pool, &here) != WEFT_OK) continue;
     row(here, LONG, empty_store);
     row(here, LONG, empty_store);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(row_poor, .about = "more calls than a span has places, and memory runs out", .setup = setup,
                .threads = {long_rows, thief_0}, .check = each_ran, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS,

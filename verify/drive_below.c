@@ -33,7 +33,7 @@ static void check(void) {
 }
 static weft_fork_slot *enter(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     return here;
 }
 
@@ -77,7 +77,7 @@ static void join_taken(void) {
     taken_fork(here, &number);
     while (load_rlx(&world.taken) == 0) os_pause();
     EXPECT(taken_join(here, &number) == 7);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 
 /* Takes any call that is to be had, and runs it, as a wait does that helps with anything. */
@@ -96,7 +96,7 @@ static void steal_beside(void) {
     take_one();
     EXPECT(beside_join(deeper, &second) == 1);
     EXPECT(beside_join(here, &first) == 0);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_beside, .about = "a join leaves what the thief forked before it took the call", .setup = setup,
                .threads = {join_taken, steal_beside}, .check = check, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
@@ -117,7 +117,7 @@ static void steal_in_loop(void) {
     beside_loop_runs = 0;
     EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, beside_body, NULL) == WEFT_OK);
     EXPECT(beside_loop_runs == 3);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_loop, .about = "a join leaves the loop in whose body the thief took the call", .setup = setup,
                .threads = {join_taken, steal_in_loop}, .check = check, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
@@ -137,7 +137,7 @@ static void join_short(void) {
     taken_short_fork(here, &number);
     while (load_rlx(&world.taken) == 0) os_pause();
     EXPECT(taken_short_join(here, &number) == 7);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void steal_then_fork(void) {
     uint32_t first = 0, second = 1;
@@ -150,8 +150,8 @@ static void steal_then_fork(void) {
     for (int i = 0; i < 20; i++) os_pause();
     EXPECT(beside_join(deeper, &second) == 1);
     EXPECT(beside_join(inner, &first) == 0);
-    weft_leave(inner);
-    weft_leave(here);
+    weft_fork_leave(inner);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_after, .about = "a join leaves what the thief forks when the call is done", .setup = setup,
                .threads = {join_short, steal_then_fork}, .check = check, .flags = EXPLORE_NO_RESCUE);
@@ -169,8 +169,8 @@ static void steal_then_loop(void) {
     take_one();
     weft_fork_slot *inner = enter();
     EXPECT(weft_for(world.pool, (weft_range){0, 3, 1}, after_body, NULL) == WEFT_OK);
-    weft_leave(inner);
-    weft_leave(here);
+    weft_fork_leave(inner);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_after_loop, .about = "a join leaves the loop that the thief calls when the call is done",
                .setup = setup, .threads = {join_short, steal_then_loop}, .check = check, .flags = EXPLORE_NO_RESCUE);
@@ -188,7 +188,7 @@ WEFT_FORK(first_of_row, uint32_t, uint32_t)
 static void open_row(void) {
     weft_fork_slot *here = enter();
     take_one();
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void steal_in_row(void) {
     uint32_t first = 0, second = 1;
@@ -200,7 +200,7 @@ static void steal_in_row(void) {
     take_one();
     EXPECT(beside_join(deeper, &second) == 1);
     EXPECT(first_of_row_join(here, &first) == 0);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_row, .about = "a join leaves the row that its thread had opened before", .setup = setup,
                .threads = {open_row, steal_in_row}, .check = check, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
@@ -278,18 +278,18 @@ static void call_p(void) {
     await_run(Q_RUNS);
     EXPECT(p_join(here, &argument) == 4);
     explore_observe(runs_newer == explore_self());
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void run_p(void) {
     weft_fork_slot *here = enter();
     take_one();
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void run_q(void) {
     weft_fork_slot *here = enter();
     await_run(P_RUNS);
     take_one();
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(below_chain, .about = "a join follows the waits below its own call alone", .setup = setup_chain,
                .threads = {call_p, run_p, run_q}, .check = check, .flags = EXPLORE_NO_RESCUE, .must_see = 3);

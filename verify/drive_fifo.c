@@ -32,7 +32,7 @@ WEFT_FORK(leaf, uint32_t, uint32_t)
 
 static void join(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     for (uint32_t i = 0; i < 3; i++) {
         weft_fork_slot *deeper = leaf_fork(here, &i);
         leaf_fork(deeper, &i);
@@ -40,7 +40,7 @@ static void join(void) {
         EXPECT(leaf_join(deeper, &i) == i + 1 && leaf_join(here, &i) == i + 1);
         explore_fifo(false);
     }
-    weft_leave(here);
+    weft_fork_leave(here);
     EXPECT(world.ran == 6);
 }
 EXPLORE_DRIVER(fifo_join, .about = "a join meets a taker half-way", .setup = setup, .threads = {join}, .check = destroy,

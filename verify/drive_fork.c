@@ -72,7 +72,7 @@ static void grow(weft_fork_slot *here, uint32_t depth) {
 
 static weft_fork_slot *enter(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     world.caller = weft_fork_worker(here);
     return here;
 }
@@ -103,12 +103,12 @@ static void small_tree(void) {
     weft_fork_slot *here = enter();
     grow(here, 1);
     grow(here, 1);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void tall_tree(void) {
     weft_fork_slot *here = enter();
     grow(here, 2);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_one, .about = "a worker, a thread that forks", .setup = setup_one, .threads = {tall_tree},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -130,7 +130,7 @@ static void one_place(void) {
         leaf_fork(here, &call);
         call_end(&call, leaf_join(here, &call));
     }
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = setup_one, .threads = {one_place},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -139,7 +139,7 @@ EXPLORE_DRIVER(fork_again, .about = "a place is used again and again", .setup = 
 static void one_place_wraps(void) {
     weft_fork_slot *here = enter();
     store_rlx(&forks_of(world.caller)->offer, UINT64_MAX - 3 - 2 * explore_pick(2));
-    weft_leave(here);
+    weft_fork_leave(here);
     one_place();
 }
 EXPLORE_DRIVER(fork_again_wraps, .about = "the same, and the count of offers wraps", .setup = setup_one,
@@ -157,8 +157,8 @@ static void new_span(void) {
     fork_and_join(here);
     weft_fork_slot *inner = enter();
     fork_and_join(inner);
-    weft_leave(inner);
-    weft_leave(here);
+    weft_fork_leave(inner);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_new_chunk, .about = "an offer, and then one in a new span", .setup = setup_one, .threads = {new_span},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -166,7 +166,7 @@ EXPLORE_DRIVER(fork_new_chunk, .about = "an offer, and then one in a new span", 
 /* A row of open calls longer than a span. */
 static void join_row(weft_fork_slot **places, const struct call *calls) {
     for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
-    weft_leave(places[0]);
+    weft_fork_leave(places[0]);
 }
 static void open_row(void) {
     weft_fork_slot *places[ROW + 1] = {enter()};
@@ -193,7 +193,7 @@ static void poor_row(void) {
     struct call calls[ROW];
     int error;
     empty_store();
-    while ((error = weft_enter(world.pool, &places[0])) == WEFT_ENOMEM) {
+    while ((error = weft_fork_enter(world.pool, &places[0])) == WEFT_ENOMEM) {
         EXPECT(places[0] == NULL);
         explore_observe(1);
     }
@@ -232,13 +232,13 @@ static void send_and_await(weft_fork_slot *here) {
 static void long_leaf(void) {
     weft_fork_slot *here = enter();
     send_and_await(here);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void leaf_after_region(void) {
     weft_fork_slot *here = enter();
-    weft_leave(enter());
+    weft_fork_leave(enter());
     send_and_await(here);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_leaf, .about = "a long leaf strands nothing", .setup = setup_one, .threads = {long_leaf},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -296,7 +296,7 @@ static void leaf_below(void) {
     nest_fork(here, &call);
     explore_step();
     call_end(&call, nest_join(here, &call));
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_leaf_below, .about = "a long leaf in a call that is waited for", .setup = setup_one,
                .threads = {leaf_below}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -331,7 +331,7 @@ static void loop_below(void) {
     loops_fork(here, &call);
     explore_step();
     call_end(&call, loops_join(here, &call));
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_loop_below, .about = "a loop in a call that is waited for", .setup = setup_one, .threads = {loop_below},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -378,7 +378,7 @@ static int nesting_body(size_t begin, size_t end, void *context, weft_worker *se
     nest_fork(here, &call);
     await_event();
     call_end(&call, nest_join(here, &call));
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static void loop_of_nests(void) { EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, nesting_body, NULL) == WEFT_OK); }
@@ -408,7 +408,7 @@ static void join_of_loop(void) {
     loops_long_fork(here, &call);
     explore_step();
     call_end(&call, loops_long_join(here, &call));
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_in_body_joined, .about = "a long leaf in the body of a loop in a call that is waited for",
                .setup = setup_two, .threads = {join_of_loop}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -430,7 +430,7 @@ static void two_wanted(void) {
     for (uint32_t seen = 0; seen < 2; seen = load_acq(drive_fork_seen2, &world.event)) os_wait(&world.event, seen, 0);
     call_end(&second, counter_join(deeper, &second));
     call_end(&first, counter_join(here, &first));
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_leaf_two, .about = "the same, two calls, two workers", .setup = setup_two, .threads = {two_wanted},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -456,7 +456,7 @@ static void two_meet(void) {
         call_end(&second, meeting_join(deeper, &second));
         call_end(&first, meeting_join(here, &first));
     }
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 EXPLORE_DRIVER(fork_leaf_meet, .about = "two calls that each wait for the other, two workers", .setup = setup_two,
                .threads = {two_meet}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
@@ -478,12 +478,12 @@ WEFT_FORK(waits, uint32_t, struct call)
 static int forking_task(void *payload, weft_worker *self) {
     (void)payload;
     weft_fork_slot *here;
-    EXPECT(weft_enter(weft_worker_pool(self), &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(weft_worker_pool(self), &here) == WEFT_OK);
     struct call left = call_new(0), right = call_new(0);
     weft_fork_slot *deeper = waits_fork(here, &left);
     call_end(&right, waits(deeper, right));
     call_end(&left, waits_join(here, &left));
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static void submit_forking(void) {
@@ -518,7 +518,7 @@ static void family(void) {
     kin_fork(here, &call);
     for (int i = 0; i < 30; i++) os_pause();
     call_end(&call, kin_join(here, &call));
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void setup_no_help(void) { create(1, WEFT_POOL_NO_HELP); }
 EXPLORE_DRIVER(fork_no_help, .about = "a thread from outside joins, and may not help", .setup = setup_no_help,
@@ -529,7 +529,7 @@ static void enter_and_tell(void) {
     weft_fork_slot *here = enter();
     store_rlx(&world.event, 1);
     grow(here, 1);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 static void destroy_when_entered(void) {
     while (load_rlx(&world.event) == 0) os_pause();
@@ -549,13 +549,13 @@ static void close_pool(void) {
 }
 static void enter_or_not(void) {
     weft_fork_slot *here;
-    int error = weft_enter(world.pool, &here);
+    int error = weft_fork_enter(world.pool, &here);
     explore_observe(error == WEFT_OK);
     if (error == WEFT_OK) {
         EXPECT(!world.found_empty);
         explore_step();
         EXPECT(!world.found_empty);
-        weft_leave(here);
+        weft_fork_leave(here);
     } else {
         EXPECT(error == WEFT_ESHUTDOWN && here == NULL);
     }

@@ -504,9 +504,9 @@ static void look_at_counts(void) {
     weft_heap_counts one = {.struct_size = sizeof one};
     size_t size = 0;
     EXPECT(weft_heap_class_stats(class_of(SIZE), &size, &one) == WEFT_OK && size == SIZE);
-    EXPECT(one.allocs <= COUNTED_MAX && one.frees <= COUNTED_MAX && one.hits <= COUNTED_MAX &&
+    EXPECT(one.alloc_count <= COUNTED_MAX && one.free_count <= COUNTED_MAX && one.hit_count <= COUNTED_MAX &&
            one.live_bytes <= COUNTED_MAX);
-    explore_observe(one.frees != 0);
+    explore_observe(one.free_count != 0);
 }
 EXPLORE_DRIVER(heap_counts, .about = "blocks are counted while they change threads", .setup = setup,
                .threads = {hand_over, take_over, look_at_counts}, .check = check, .must_see = 3);

@@ -58,7 +58,7 @@ WEFT_FORK(leaf, uint32_t, uint32_t)
 
 static void fork_two(void) {
     make(WEFT_POOL_NO_HELP);
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     for (uint32_t i = 0; i < HELPERS; i++) {
         world.argument[i] = i;
         world.place[i + 1] = leaf_fork(world.place[i], &world.argument[i]);
@@ -71,7 +71,7 @@ static void join_two(void) {
 static void run_outer(void) { fork_run(seat_at(0), &world.call[0]); }
 static void run_inner(void) { fork_run(seat_at(1), &world.call[1]); }
 static void leave(void) {
-    weft_leave(world.place[0]);
+    weft_fork_leave(world.place[0]);
     end();
 }
 EXPLORE_DRIVER(late_join, .about = "two joins, the first call's taker is late to wake", .setup = fork_two,
@@ -103,7 +103,7 @@ static void fork_branch(void) {
     make(0);
     store_rlx(&world.pool->spin_ticks, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     forks_ask(world.pool, NULL);
     branch_fork(world.place[0], &world.argument[0]);
 }
@@ -143,7 +143,7 @@ static uint32_t send_and_await(weft_fork_slot *here, uint32_t number) {
     return sends_join(here, &number);
 }
 static uint32_t after_region(weft_fork_slot *here, uint32_t number) {
-    weft_leave(fork_enter(weft_fork_worker(here)));
+    weft_fork_leave(fork_enter(weft_fork_worker(here)));
     return leaf(here, send_and_await(here, number));
 }
 WEFT_FORK(after_region, uint32_t, uint32_t)
@@ -164,7 +164,7 @@ WEFT_FORK(after_span, uint32_t, uint32_t)
 static void enter_asleep(void) {
     make(0);
     store_rlx(&sent, 0);
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
 }
 static void fork_after_region(void) {
     enter_asleep();
@@ -195,7 +195,7 @@ WEFT_FORK(twice, uint32_t, uint32_t)
 static void enter_asked(void) {
     make(0);
     world.pool->patience_ticks = UINT64_MAX;
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     forks_ask(world.pool, NULL);
 }
 static void offer_two(void) {
@@ -236,7 +236,7 @@ static void fork_one(void) {
     make(0);
     store_rlx(&world.pool->spin_ticks, UINT64_MAX);
     world.pool->patience_ticks = UINT64_MAX;
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
     leaf_fork(world.place[0], &world.argument[0]);
     EXPECT(fork_find(seat_at(0), true, NULL, &world.call[0]));
 }
@@ -285,7 +285,7 @@ WEFT_FORK(reader, uint32_t, struct page)
 
 static void setup_again(void) {
     make(WEFT_POOL_NO_HELP);
-    EXPECT(weft_enter(world.pool, &world.place[0]) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &world.place[0]) == WEFT_OK);
 }
 static void fork_again_and_again(void) {
     for (uint32_t i = 0; i < AGAIN; i++) {
@@ -317,11 +317,11 @@ EXPLORE_DRIVER(late_lost, .about = "the same while the barrier is lost", .setup 
  * comes back to it, whose forks look who sleeps by then. */
 static void fork_between(void) {
     struct weft_worker *seat = weft_fork_worker(world.place[0]);
-    weft_leave(fork_enter(seat));
+    weft_fork_leave(fork_enter(seat));
     seat->forker.deeper = NULL;
     leaf_fork(world.place[0], &world.argument[0]);
     world.is_begun = seat->forker.deeper != NULL; /* it has looked */
-    weft_leave(fork_enter(seat));
+    weft_fork_leave(fork_enter(seat));
 }
 static void fall_asleep(void) {
     add_rlx(&world.pool->park.word[0].helpers, 1);

@@ -111,8 +111,8 @@ static int fresh_body(size_t begin, size_t end, void *context, weft_worker *self
 }
 static void fresh(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK); /* the thread's seat is known before its loop is made */
-    weft_leave(here);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK); /* the thread's seat is known before its loop is made */
+    weft_fork_leave(here);
     store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE);
     EXPECT(weft_for(world.pool, (weft_range){0, 1, 1}, fresh_body, NULL) == WEFT_OK);
 }

@@ -43,9 +43,9 @@ static void remember(weft_worker *seat, weft_range_fn body, void *context, size_
 }
 static weft_worker *own_seat(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     weft_worker *seat = weft_fork_worker(here);
-    weft_leave(here);
+    weft_fork_leave(here);
     return seat;
 }
 static void forget_runs(void) { memset(world.run, 0, sizeof world.run); }

@@ -189,9 +189,9 @@ static uint32_t count_down(weft_fork_slot *here, uint32_t n) {
 }
 static void fork_and_join(void) {
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     EXPECT(count_down(here, 2) == 3);
-    weft_leave(here);
+    weft_fork_leave(here);
 }
 
 static int first_node(void *context, weft_worker *self) {

@@ -74,12 +74,12 @@ static int forks(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     uint32_t number = 7;
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     needs_fork(here, &number);
     set(&world.is_forked);
     await(&world.is_begun);
     EXPECT(needs_join(here, &number) == 7);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static void run(void) {
@@ -215,11 +215,11 @@ static int joins(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     uint32_t number = 7;
     weft_fork_slot *here;
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     needs_section_fork(here, &number);
     await(&world.is_forked);
     EXPECT(needs_section_join(here, &number) == 7);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static void run_joins(void) {
@@ -288,11 +288,11 @@ static int forks_for_outside(void *payload, weft_worker *self) {
     weft_block_begin(self);
     await(&world.is_ready); /* the other thread helps */
     weft_block_end(self);
-    EXPECT(weft_enter(world.pool, &here) == WEFT_OK);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
     needs_fork(here, &number);
     await(&world.is_begun);
     EXPECT(needs_join(here, &number) == 7);
-    weft_leave(here);
+    weft_fork_leave(here);
     return 0;
 }
 static int waits_for_forks(void *payload, weft_worker *self) {

@@ -226,13 +226,13 @@ static uint32_t leaves_of(uint32_t depth) {
 
 static void op_fork(struct frame *frame, const struct op *op) {
     weft_fork_slot *here;
-    int error = weft_enter(play.pool, &here);
-    if (error != WEFT_OK) play_fail("weft_enter: %s", weft_strerror(error));
+    int error = weft_fork_enter(play.pool, &here);
+    if (error != WEFT_OK) play_fail("weft_fork_enter: %s", weft_strerror(error));
     struct region region = region_new(frame, op);
     region_enter(frame, &region, CALLS);
     uint32_t leaves = tree(here, (struct call){op, &region, op->count});
     region_leave(frame, &region);
-    weft_leave(here);
+    weft_fork_leave(here);
     if (leaves != leaves_of(op->count)) play_fail("forked calls of depth %u returned %u", op->count, leaves);
 }
 
@@ -368,7 +368,7 @@ static void op_look(const struct op *op) {
     case 0: error = weft_pool_expect(play.pool, 1 + op->how % 2, moment_ns(MOMENT_SOON)); break;
     case 1:
     case 2: error = weft_pool_stats(play.pool, &stats); break;
-    case 3: error = weft_stats_json(play.pool, text, sizeof text) > 0 ? WEFT_OK : WEFT_EINVAL; break;
+    case 3: error = weft_pool_stats_json(play.pool, text, sizeof text) > 0 ? WEFT_OK : WEFT_EINVAL; break;
     case 4: error = weft_pool_workers(play.pool) > play.drawn->workers ? WEFT_EINVAL : WEFT_OK; break;
     default: world_step(); break;
     }

@@ -168,8 +168,8 @@ static void put_loop(struct print *print, uint32_t body, uint32_t index, const s
                 body, index, body, index, op->count, op->grain);
     else if (op->kind == OP_FORK)
         fprintf(file,
-                "    {\n        weft_fork_slot *here;\n        told(\"enter\", weft_enter(pool, &here));\n"
-                "        call_%u_%u(here, (struct call_%u_%u){%u, own});\n        weft_leave(here);\n    }\n",
+                "    {\n        weft_fork_slot *here;\n        told(\"enter\", weft_fork_enter(pool, &here));\n"
+                "        call_%u_%u(here, (struct call_%u_%u){%u, own});\n        weft_fork_leave(here);\n    }\n",
                 body, index, body, index, op->count);
     else
         fprintf(file, "    told(\"for\", weft_for(pool, (weft_range){0, %u, %u}, loop_%u_%u, &own));%s\n", op->count,

@@ -47,9 +47,9 @@ static uint64_t fib_count(weft_fork_slot *here, unsigned n) {
 
 static uint64_t fib(void *pool, unsigned n) {
     weft_fork_slot *here;
-    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    if (weft_fork_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = fib_count(here, n);
-    weft_leave(here);
+    weft_fork_leave(here);
     return result;
 }
 
@@ -77,9 +77,9 @@ static uint64_t queens_count(weft_fork_slot *here, queens_row row) {
 
 static uint64_t nqueens(void *pool, unsigned n) {
     weft_fork_slot *here;
-    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    if (weft_fork_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = queens_count(here, queens_first(n));
-    weft_leave(here);
+    weft_fork_leave(here);
     return result;
 }
 
@@ -118,9 +118,9 @@ static uint64_t uts_range(weft_fork_slot *here, uts_part_pointer part) {
 
 static uint64_t uts(void *pool, const struct uts_tree *tree) {
     weft_fork_slot *here;
-    if (weft_enter(pool_of(pool), &here) != WEFT_OK) return 0;
+    if (weft_fork_enter(pool_of(pool), &here) != WEFT_OK) return 0;
     uint64_t result = uts_count(here, tree, uts_root(tree));
-    weft_leave(here);
+    weft_fork_leave(here);
     return result;
 }
 

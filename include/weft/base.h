@@ -1,4 +1,6 @@
-/* weft/base.h: the version, how functions are exported, and what they return. Part of weft.h, which is what to include.
+/**
+ * @file weft/base.h
+ * The version, how functions are exported, and what they return. Part of weft.h, which is what to include.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -8,18 +10,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** The header's version; weft_version tells the library's. Before 1.0 each minor version may change the interface. */
 #define WEFT_VERSION_MAJOR 0
+/** See WEFT_VERSION_MAJOR. */
 #define WEFT_VERSION_MINOR 1
+/** A patch changes no interface. */
 #define WEFT_VERSION_PATCH 0
 
-#if defined(WEFT_STATIC) /* what includes this links libweft.a, and does not export it: docs/embedding.md */
+/** @cond */
+#if defined(WEFT_STATIC) /* for code that links libweft.a and does not export it: docs/howto/embedding.md */
 #define WEFT_API __attribute__((visibility("hidden")))
 #else
 #define WEFT_API __attribute__((visibility("default")))
 #endif
-#if defined(WEFT_PREFIX) /* what all its functions' names begin with: see there */
+#if defined(WEFT_PREFIX) /* what the functions' names begin with: see there */
 #include <weft_prefix.h>
 #endif
+/** @endcond */
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +34,7 @@ extern "C" {
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 
-/* One list for the codes and their texts: name, value, text. */
+/** The codes and their texts: X(name, value, text) for each. */
 #define WEFT_ERROR_LIST(X)                                                                                                  \
     X(WEFT_OK, 0, "success")                                                                                                \
     X(WEFT_EINVAL, -1, "an argument is NULL, zero or out of range")                                                         \
@@ -43,15 +50,27 @@ extern "C" {
     X(WEFT_ECYCLE, -11, "a node would run before itself")                                                                   \
     X(WEFT_ELATE, -12, "the group's deadline passed before its end")
 
+/** The codes of WEFT_ERROR_LIST. */
 enum weft_error {
 #define WEFT_ERROR_ENUM(name, value, text) name = (value),
     WEFT_ERROR_LIST(WEFT_ERROR_ENUM)
 #undef WEFT_ERROR_ENUM
 };
 
-/* The text of a WEFT_* code; a fixed text for any other number. Never NULL; static storage. */
+/**
+ * Gives the text of a code.
+ * @param error a WEFT_* code, or any other number
+ * @return the text, in static storage; a fixed one for an unknown number; never NULL
+ * @threads Any thread, signal handlers too.
+ */
 WEFT_API const char *weft_strerror(int error);
-WEFT_API const char *weft_version(void); /* the library's, as "major.minor.patch"; static storage */
+
+/**
+ * Gives the version of the library, which may be another than the header's.
+ * @return "major.minor.patch", in static storage
+ * @threads Any thread, signal handlers too.
+ */
+WEFT_API const char *weft_version(void);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,6 @@
-/* weft/heap.h: the heap, and private heaps. Part of weft.h, which is what to include.
+/**
+ * @file weft/heap.h
+ * The heap, and private heaps. Part of weft.h, which is what to include.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -11,154 +13,262 @@
 extern "C" {
 #endif
 
-/* ---- the heap ----------------------------------------------------------------------------------------------------- */
+/* ---- the heap -----------------------------------------------------------------------------------------------------
+ *
+ * Memory for payloads, frames and graphs, made on one thread and freed on any other. "Any thread" includes destructors of
+ * thread-local data and a child of fork here. No function sets errno or reads the environment. What was allocated here is freed
+ * here, never by free(), and the other way round. */
 
-/* Memory for payloads, frames and graphs, made on one thread and freed on any other. Every function may be called from any
- * thread, also from destructors of thread-local data and in a child of fork; none sets errno or reads the environment. What
- * was allocated here is freed here, never by free(), nor the other way round. */
-
-/* `size` bytes, not initialised, aligned to 16; size 0 is served as 1. Owned by the caller until weft_free. NULL: out of
- * memory, or size over PTRDIFF_MAX; nothing else happened. */
+/**
+ * Allocates memory, which is not initialised.
+ * @param size bytes; 0 is served as 1
+ * @return the block, aligned to 16, the caller's until weft_free; NULL: no memory, or size is over PTRDIFF_MAX
+ * @threads Any thread.
+ */
 WEFT_API void *weft_alloc(size_t size);
 
-/* count * size bytes of zeros, as weft_alloc. NULL also when the product overflows. */
+/**
+ * Allocates count * size bytes of zeros.
+ * @param count how many
+ * @param size bytes of each
+ * @return as weft_alloc; NULL also when the product overflows
+ * @threads Any thread.
+ */
 WEFT_API void *weft_alloc_zeroed(size_t count, size_t size);
 
-/* As weft_alloc, aligned to `alignment`, a power of two of any size. NULL also when it is not one. */
+/**
+ * Allocates memory with an alignment.
+ * @param alignment a power of two of any size
+ * @param size bytes; 0 is served as 1
+ * @return as weft_alloc, aligned so; NULL also when the alignment is none
+ * @threads Any thread.
+ */
 WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 
-/* Makes the block larger or smaller, in place or elsewhere, keeping the contents up to the lesser size; the alignment is
- * that of weft_alloc. `p` NULL: weft_alloc(size). size 0 leaves a block of the least size. Returns the block, which replaces
- * p; NULL: no memory, and p is as before. */
+/**
+ * Makes a block larger or smaller, in place or elsewhere, keeping the contents up to the lesser size. The alignment is
+ * that of weft_alloc.
+ * @param p the block; NULL: this is weft_alloc(size)
+ * @param size bytes; 0 leaves a block of the least size
+ * @return the block, which replaces p; NULL: no memory, and p is as before
+ * @threads Any thread; of those that hold the block, one.
+ */
 WEFT_API void *weft_realloc(void *p, size_t size);
 
-WEFT_API void weft_free(void *p); /* ends the life of a block of any thread's; NULL: nothing */
+/**
+ * Frees a block, whichever thread allocated it.
+ * @param p the block; NULL: nothing happens
+ * @threads Any thread.
+ */
+WEFT_API void weft_free(void *p);
 
-/* weft_free for one who knows what was asked for: `size` as passed to the call that returned p, which was not
- * weft_alloc_aligned (for weft_alloc_zeroed: the product). Saves a look at the block. Another size is undefined. */
+/**
+ * Frees a block of known size, which saves a look at the block. Another size than the right one is undefined.
+ * @param p the block, not of weft_alloc_aligned; NULL: nothing happens
+ * @param size as passed to the call that returned p; for weft_alloc_zeroed the product
+ * @threads Any thread.
+ */
 WEFT_API void weft_free_sized(void *p, size_t size);
 
-WEFT_API size_t weft_usable_size(const void *p); /* bytes at p that may be used, at least what was asked for; NULL: 0 */
+/**
+ * Tells how many bytes of a block may be used.
+ * @param p the block
+ * @return bytes, at least what was asked for; 0 for NULL
+ * @threads Any thread.
+ */
+WEFT_API size_t weft_usable_size(const void *p);
 
-/* Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the
- * depot. Other threads' caches are bounded and stay. Returns the bytes given back. May take milliseconds. */
+/**
+ * Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the
+ * depot. Other threads' caches are bounded and stay. May take milliseconds.
+ * @return bytes given back
+ * @threads Any thread.
+ */
 WEFT_API size_t weft_trim(void);
 
 /* ---- private heaps ------------------------------------------------------------------------------------------------ */
 
-/* A heap of one's own, for a frame, a request, a parse: its blocks end together. Calls that name a heap come from one thread
- * at a time, each after the one before; its blocks may be used and freed by any thread. */
+/** A heap of one's own, for a frame, a request, a parse: its blocks end together. Opaque. Calls that name a heap come from one
+ * thread at a time, each after the one before; its blocks may be used and freed by any thread. */
 typedef struct weft_arena weft_arena;
 
-/* *heap is the caller's until weft_arena_destroy. WEFT_OK; WEFT_EINVAL for NULL; WEFT_ENOMEM, and *heap is NULL. */
+/**
+ * Makes a private heap.
+ * @param heap set to the heap, the caller's until weft_arena_destroy; set to NULL when there is no memory
+ * @retval WEFT_OK it is there
+ * @retval WEFT_EINVAL heap is NULL
+ * @retval WEFT_ENOMEM no memory
+ * @threads Any thread.
+ */
 WEFT_API int weft_arena_create(weft_arena **heap);
 
-/* As weft_alloc, from that heap; the block ends with weft_arena_free, with weft_free or with the heap. NULL also for a heap
- * that is NULL or destroyed; that it was destroyed can be told until another one is created. */
+/**
+ * Allocates from a private heap.
+ * @param heap the heap
+ * @param size bytes; 0 is served as 1
+ * @return as weft_alloc; the block ends with weft_arena_free, with weft_free or with the heap. NULL also when heap is
+ *     NULL or destroyed; that it was destroyed can be seen until another one is created
+ * @threads One thread at a time for each heap.
+ */
 WEFT_API void *weft_arena_alloc(weft_arena *heap, size_t size);
 
-/* Frees a block of that heap, whose next allocation may take it. weft_free does so from any thread, but the heap has it
- * back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the heap if it must
- * move. WEFT_OK, also for p NULL; WEFT_EINVAL: p is not in this heap's memory, or the heap is NULL or destroyed; nothing
- * happened. That p is the beginning of a live block, and of weft's at all, is seen in checked mode alone. */
+/**
+ * Frees a block of a private heap, whose next allocation may take it. weft_free does so from any thread, but the heap
+ * has the block back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the
+ * heap if it must move it. Only checked mode sees that p is the beginning of a live block, and of weft's at all.
+ * @param heap the heap
+ * @param p the block; NULL: nothing happens
+ * @retval WEFT_OK freed
+ * @retval WEFT_EINVAL p is not in this heap's memory, or heap is NULL or destroyed; nothing happened
+ * @threads One thread at a time for each heap.
+ */
 WEFT_API int weft_arena_free(weft_arena *heap, void *p);
 
-/* Ends the heap and every block that is still live, whoever holds it, and sets *heap to NULL. All use of the blocks must
- * have ended, a weft_free of one, too. The memory is free for the process at once. Costs some ns for each 64 KiB, however
- * many blocks. WEFT_OK; WEFT_EINVAL for NULL or a heap that is NULL or destroyed already. */
+/**
+ * Ends a private heap and every block that is still live, whoever holds it. All use of the blocks must have ended, a
+ * weft_free of one, too. The memory is free for the process at once. Costs some ns for each 64 KiB, however many blocks
+ * there are.
+ * @param heap set to NULL
+ * @retval WEFT_OK it is gone
+ * @retval WEFT_EINVAL heap or *heap is NULL, or the heap is destroyed already
+ * @threads One thread at a time for each heap.
+ */
 WEFT_API int weft_arena_destroy(weft_arena **heap);
 
-/* How the heap works, for experiments and special needs. Everything zero means the default. */
+/* ---- configuration ------------------------------------------------------------------------------------------------ */
+
+/**
+ * How the heap works, for experiments and special needs. A field that is zero has its default.
+ *
+ * With `checks` the process aborts, with a line on standard error, for a block that is freed twice, was never the
+ * heap's, is freed with another size than it has, or was written past its end or after its free. A write past the end
+ * is seen when the block is freed, resized or asked for its size. A write after the free is seen when the block leaves
+ * the quarantine: its thread's last 4096 freed blocks, or 4 MiB of them, without those over 1 MiB and those of private
+ * heaps. weft_usable_size is then what was asked for.
+ */
 typedef struct weft_heap_config {
-    size_t struct_size;    /* sizeof(weft_heap_config), as in weft_config */
-    int32_t pool_capacity; /* ready slabs kept per thread and class; 0: adaptive; WEFT_HEAP_NO_POOL: none, scanned for */
-    int32_t pool_prefill;  /* slabs made ready at once when none is; 0: adaptive */
-    uint32_t remote;       /* enum weft_heap_remote */
-    int64_t decay_ms;      /* empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
-    uint32_t purge_thread; /* 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
-    uint32_t checks;       /* 1: every block is checked from now on, until the process ends; for debugging, slow */
+    size_t struct_size; /**< sizeof(weft_heap_config), as in weft_config */
+    int32_t
+        pool_capacity; /**< ready slabs kept for each thread and class; 0: adaptive; WEFT_HEAP_POOL_NONE: none, searched for */
+    int32_t pool_prefill;  /**< slabs made ready at once when none is; 0: adaptive */
+    uint32_t remote;       /**< enum weft_heap_remote */
+    int64_t decay_ms;      /**< empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
+    uint32_t purge_thread; /**< 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
+    uint32_t checks;       /**< 1: every block is checked from now on, until the process ends; for debugging, slow */
 } weft_heap_config;
-#define WEFT_HEAP_NO_POOL (-1)
 
-/* With checks, a block that is freed twice, was never the heap's, is freed with another size than it has, or was written
- * past its end or after its free is told on standard error and the process aborts. Writes past the end are seen when the
- * block is freed, resized or asked for its size, those after its free when it leaves the quarantine: its thread's last 4096
- * freed blocks, or 4 MiB, none over 1 MiB or of private heaps. weft_usable_size is what was asked for. */
+#define WEFT_HEAP_POOL_NONE (-1) /**< `pool_capacity`: no slabs are kept ready */
 
-/* Blocks freed by a thread that does not own their slab. */
+/** What becomes of blocks freed by a thread that does not own their slab. */
 enum weft_heap_remote {
-    WEFT_HEAP_REMOTE_HYBRID = 0, /* kept in its cache and used again; what the cache cannot hold goes home by slab */
-    WEFT_HEAP_REMOTE_HOME = 1,   /* sent home as soon as a few have gathered, never used again by this thread */
-    WEFT_HEAP_REMOTE_KEEP = 2    /* kept, the cache growing as it must: nothing goes home before the thread ends */
+    WEFT_HEAP_REMOTE_HYBRID = 0, /**< kept in its cache and used again; what the cache cannot hold goes home by slab */
+    WEFT_HEAP_REMOTE_HOME = 1,   /**< sent home as soon as a few have gathered, never used again by this thread */
+    WEFT_HEAP_REMOTE_KEEP = 2    /**< kept, the cache growing as it must: nothing goes home before the thread ends */
 };
 
-/* Applies to the whole process, from each thread's next refill on. WEFT_OK; WEFT_EINVAL: NULL, a number out of range, a
- * later version; WEFT_EBUSY: checks are to begin and another thread has allocated already or there is a private heap, or
- * they are to end, or another thread is in this call just now; WEFT_ENOMEM: for the checks; WEFT_EAGAIN: no purge thread to
- * be had. Nothing changed then. The purge thread ends, and is joined, with the first call that does not ask for it, or with
- * the process or the library; a child of fork has none until it asks. */
+/**
+ * Configures the heap for the whole process, from each thread's next refill on. The purge thread ends, and is joined,
+ * with the first call that does not ask for it, or with the process or the library; a child of fork has none until it
+ * asks.
+ * @param config how
+ * @retval WEFT_OK done
+ * @retval WEFT_EINVAL config is NULL, a number is out of range, or a field that this version does not know is not zero;
+ *     nothing changed, as with the codes below
+ * @retval WEFT_EBUSY checks are to begin, and another thread has allocated already or there is a private heap; or they
+ *     are to end; or another thread is in this call just now
+ * @retval WEFT_ENOMEM no memory for the checks
+ * @retval WEFT_EAGAIN no purge thread to be had
+ * @threads Any thread.
+ */
 WEFT_API int weft_heap_configure(const weft_heap_config *config);
 
-/* What happened since the process started; counted without synchronisation, exact when no thread allocates. A miss is an
- * allocation that found its thread's cache empty; each miss is one refill, served from one source or more. */
+/* ---- what the heap does ------------------------------------------------------------------------------------------- */
+
+/** What happened since the process started. Counted without synchronisation: exact when no thread allocates. A miss is an
+ * allocation that found its thread's cache empty. Each miss is one refill, served from one source or more. */
 typedef struct weft_heap_counts {
-    size_t struct_size;      /* set by the caller to sizeof(weft_heap_counts) */
-    uint64_t allocs;         /* blocks handed out, of all sizes */
-    uint64_t frees;          /* blocks taken back */
-    uint64_t hits;           /* allocations served by the thread's cache */
-    uint64_t misses;         /* allocations that had to refill it */
-    uint64_t from_pool;      /* slabs that refills took: from the warm pool */
-    uint64_t from_list;      /* ... from the thread's other slabs with room */
-    uint64_t from_lru;       /* ... from the thread's empty slabs */
-    uint64_t from_orphans;   /* ... from threads that have ended */
-    uint64_t from_depot;     /* ... from the empty slabs of all threads */
-    uint64_t from_system;    /* ... from memory never used before, or given back */
-    uint64_t prefilled;      /* slabs made ready beyond the one needed */
-    uint64_t pushes;         /* slabs put into a warm pool */
-    uint64_t tier_drops;     /* slabs that left a warm pool because too little of them was left */
-    uint64_t lru_in;         /* slabs emptied and kept by their thread */
-    uint64_t lru_out;        /* ... and used again by it */
-    uint64_t cold;           /* blocks of memory that was never used before */
-    uint64_t refills_timed;  /* refills whose time was taken, one in 16 */
-    uint64_t refill_ns;      /* what those took together */
-    uint64_t flushes;        /* times a cache overflowed */
-    uint64_t remote_frees;   /* blocks sent home to another thread's slab */
-    uint64_t remote_sends;   /* messages in which they went */
-    uint64_t purges;         /* times pages were given back to the system */
-    uint64_t page_faults;    /* of the whole process */
-    uint64_t mapped_bytes;   /* address space */
-    uint64_t resident_bytes; /* of it, held in memory now */
-    uint64_t live_bytes;     /* in blocks handed out and not taken back, rounded up to their classes */
-    uint32_t heaps;          /* ever made, of threads and private ones; those that ended are used again */
-    uint32_t classes;        /* size classes */
-    uint64_t finds_timed;    /* slabs whose finding was timed, those of another refill in 16 */
-    uint64_t find_ns;        /* what that took together */
-    uint64_t reused;         /* blocks over 3.9 MiB in memory that one freed before had */
-    uint64_t kept_bytes;     /* kept for such now: at most 64 MiB, or a quarter of what live ones hold */
-    uint64_t from_overflow;  /* refills served without a slab, by what the cache had no room for before */
+    size_t struct_size;           /**< set by the caller to sizeof(weft_heap_counts) */
+    uint64_t alloc_count;         /**< blocks handed out, of all sizes */
+    uint64_t free_count;          /**< blocks taken back */
+    uint64_t hit_count;           /**< allocations served by the thread's cache */
+    uint64_t miss_count;          /**< allocations that had to refill it */
+    uint64_t from_pool_count;     /**< slabs that refills took from the warm pool */
+    uint64_t from_list_count;     /**< ... from the thread's other slabs with room */
+    uint64_t from_lru_count;      /**< ... from the thread's empty slabs */
+    uint64_t from_orphans_count;  /**< ... from threads that have ended */
+    uint64_t from_depot_count;    /**< ... from the empty slabs of all threads */
+    uint64_t from_system_count;   /**< ... from memory never used before, or given back */
+    uint64_t prefill_count;       /**< slabs made ready beyond the one needed */
+    uint64_t push_count;          /**< slabs put into a warm pool */
+    uint64_t tier_drop_count;     /**< slabs that left a warm pool because too little of them was left */
+    uint64_t lru_in_count;        /**< slabs emptied and kept by their thread */
+    uint64_t lru_out_count;       /**< ... and used again by it */
+    uint64_t cold_count;          /**< blocks of memory that was never used before */
+    uint64_t refill_timed_count;  /**< refills whose time was taken, one in 16 */
+    uint64_t refill_ns;           /**< what those took together */
+    uint64_t flush_count;         /**< times a cache overflowed */
+    uint64_t remote_free_count;   /**< blocks sent home to another thread's slab */
+    uint64_t remote_send_count;   /**< messages in which they went */
+    uint64_t purge_count;         /**< times pages were given back to the system */
+    uint64_t page_fault_count;    /**< of the whole process */
+    uint64_t mapped_bytes;        /**< address space */
+    uint64_t resident_bytes;      /**< of it, held in memory now */
+    uint64_t live_bytes;          /**< in blocks handed out and not taken back, rounded up to their classes */
+    uint32_t heap_count;          /**< heaps ever made, of threads and private ones; those that ended are used again */
+    uint32_t classes;             /**< size classes */
+    uint64_t find_timed_count;    /**< slabs whose finding was timed, those of another refill in 16 */
+    uint64_t find_ns;             /**< what that took together */
+    uint64_t reuse_count;         /**< blocks over 3.9 MiB in memory that one freed before had */
+    uint64_t kept_bytes;          /**< kept for such now: at most 64 MiB, or a quarter of what live ones hold */
+    uint64_t from_overflow_count; /**< refills served without a slab, by what the cache had no room for before */
 } weft_heap_counts;
 
-/* Fills *counts up to its struct_size: sums over threads and classes. Reads page states: slow. WEFT_OK, WEFT_EINVAL. */
+/**
+ * Tells the counts, summed over threads and classes. Reads page states: slow.
+ * @param counts filled up to its struct_size
+ * @retval WEFT_OK filled
+ * @retval WEFT_EINVAL counts is NULL, or the struct_size is none
+ * @threads Any thread.
+ */
 WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
-/* The same for one size class, 0 .. classes - 1, and its block size; 0 for what has no class. WEFT_OK or WEFT_EINVAL. */
+/**
+ * Tells the counts of one size class.
+ * @param index 0 to before weft_heap_counts.classes
+ * @param block_size set to the bytes of its blocks
+ * @param counts filled up to its struct_size; 0 for what has no class
+ * @retval WEFT_OK filled
+ * @retval WEFT_EINVAL a pointer is NULL, the struct_size is none, or there is no such class
+ * @threads Any thread.
+ */
 WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts);
 
-/* The counts, the share of operations that refill and each class in use, as weft_stats_json. WEFT_EINVAL: NULL with a
- * size. */
-WEFT_API int weft_heap_json(char *text, size_t size);
+/**
+ * Writes the counts, the share of operations that refill, and each class in use as one JSON object, in the manner of
+ * snprintf.
+ * @param text where to; may be NULL when size is 0
+ * @param size bytes there are, the ending zero included
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: text is NULL with a size
+ * @threads Any thread.
+ */
+WEFT_API int weft_heap_stats_json(char *text, size_t size);
 
-/* A piece of the heap: a slab of blocks of one size, or one large block. */
+/** A piece of the heap: a slab of blocks of one size, or one large block. */
 typedef struct weft_heap_area {
-    const void *start;
-    size_t size;        /* bytes, without what was never used of its address space */
-    size_t block_size;  /* bytes of each block */
-    size_t blocks;      /* that fit */
-    size_t blocks_used; /* handed out, or in some thread's cache */
+    const void *start;  /**< its first byte */
+    size_t size;        /**< bytes, without what was never used of its address space */
+    size_t block_size;  /**< bytes of each block */
+    size_t blocks;      /**< that fit */
+    size_t blocks_used; /**< handed out, or in some thread's cache */
 } weft_heap_area;
 
-/* Calls visit(area, context) for each area that holds blocks until it returns nonzero, and returns that; 0 after the last.
- * What other threads do meanwhile may be seen or missed. visit may allocate and free. WEFT_EINVAL for NULL visit. */
+/**
+ * Calls a function for each area that holds blocks. What other threads do meanwhile may be seen or missed.
+ * @param visit called until it returns nonzero; may allocate and free
+ * @param context passed to visit
+ * @return what visit returned last; 0 when there was no area; WEFT_EINVAL when visit is NULL
+ * @threads Any thread.
+ */
 WEFT_API int weft_heap_walk(int (*visit)(const weft_heap_area *area, void *context), void *context);
 
 #ifdef __cplusplus

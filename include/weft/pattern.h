@@ -1,4 +1,6 @@
-/* weft/pattern.h: loops, graphs, fork and join. Part of weft.h, which is what to include.
+/**
+ * @file weft/pattern.h
+ * Loops, graphs, fork and join. Part of weft.h, which is what to include.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -13,83 +15,154 @@ extern "C" {
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
-/* The indices from `begin` to before `end`: {0, n, 0}, in C also {.end = n}. Of {0, n} compilers warn with -Wextra. */
+/** The indices from `begin` to before `end`: {0, n, 0}; in C also {.end = n}. Compilers warn of {0, n} with -Wextra. */
 typedef struct weft_range {
-    size_t begin, end;
-    size_t grain; /* indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
+    size_t begin; /**< the first index */
+    size_t end;   /**< the first index beyond */
+    size_t grain; /**< indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
 } weft_range;
 
-/* Runs the indices from `begin` to before `end` in rising order. Returns 0, or an error: then it has stopped at the first
- * index that failed, and no call for higher indices begins any more. `self` is the worker that runs it. */
+/**
+ * Runs indices of a loop in rising order.
+ * @param begin the first index
+ * @param end the first index beyond
+ * @param context the loop's
+ * @param self the worker that runs it
+ * @return 0, or an error: the call has stopped at the first index that failed, and no call for higher indices begins
+ *     any more
+ */
 typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worker *self);
 
-/* Calls `body` for pieces of the range that cover it exactly, on the calling thread and on workers with nothing else to do,
- * and returns when all calls have returned; what they wrote is then visible. May be called inside tasks and bodies. The body
- * may submit, wait and loop itself; it belongs to the group of the task that called weft_for. Which calls run side by side
- * is weft's choice: none may wait for another's doing.
- * Returns WEFT_OK, also for an empty range; the error of the lowest index that failed: every index below has run, some above
- * may have; WEFT_ECANCELED when the calling task's group was cancelled before every index had begun: those that had have
- * run; WEFT_EINVAL (NULL pool or body, begin > end), WEFT_ESHUTDOWN (from outside, destroy has begun), WEFT_EFORK,
- * WEFT_ENOMEM, WEFT_EAGAIN (as weft_submit): no call was made. In a WEFT_POOL_ORDERED pool the loop starts at
- * once, before queued tasks. In a WEFT_POOL_NO_HELP pool a worker runs the part of a caller from outside, whatever
- * queue_max. */
+/**
+ * Calls the body for pieces of the range that cover it exactly, on the calling thread and on workers with nothing else
+ * to do. Returns when all calls have returned; what they wrote is then visible. The body may submit, wait and loop
+ * itself; it belongs to the group of the task that called weft_for. Which calls run side by side is weft's choice: none
+ * may wait for another's doing. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a
+ * pool with WEFT_POOL_NO_HELP a worker runs the part of a caller from outside, whatever queue_max says.
+ * @param pool the pool
+ * @param range the indices
+ * @param body what handles them
+ * @param context passed to the body
+ * @return the error of the lowest index that failed (every index below has run, some above may have), or one of these
+ * @retval WEFT_OK every index has run; also for an empty range
+ * @retval WEFT_ECANCELED the calling task's group was cancelled before every index had begun; those that had have run
+ * @retval WEFT_EINVAL pool or body is NULL, or begin is over end; no call was made, as with the codes below
+ * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool
+ * @retval WEFT_EFORK the pool is the parent process's
+ * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before
+ * @retval WEFT_EAGAIN WEFT_THREADS_MAX threads use the pool
+ * @threads Any thread, also inside tasks and bodies.
+ */
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
-/* As weft_for. What loops cost is learnt, to run short ones on the caller's thread alone, by body, context and size. For a
- * body that runs others' functors `site`, any address, tells better: of the functor's code or type, or of the call. */
+/**
+ * Loops as weft_for does. weft learns what loops cost, by body, context and size, and runs short ones on the caller's
+ * thread alone. Where one body runs other people's functors, `site` tells them apart.
+ * @param pool as in weft_for
+ * @param range as in weft_for
+ * @param body as in weft_for
+ * @param context as in weft_for
+ * @param site any address: of the functor's code or type, or of the call; nothing is read there
+ * @return as weft_for
+ * @threads Any thread, also inside tasks and bodies.
+ */
 WEFT_API int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body, void *context, const void *site);
 
-/* A range of two dimensions, cut to tiles; those at its far edges may be smaller. */
+/** A range of two dimensions, cut into tiles; those at its far edges may be smaller. */
 typedef struct weft_tiles {
-    weft_range rows, columns; /* their grains are a tile's height and width; 0: weft chooses, by the range alone */
+    weft_range rows;    /**< the grain is a tile's height; 0: weft chooses, by the ranges alone */
+    weft_range columns; /**< the grain is a tile's width; 0: weft chooses, by the ranges alone */
 } weft_tiles;
+
+/** One tile, or several side by side. */
 typedef struct weft_tile {
-    size_t row_begin, row_end, column_begin, column_end; /* ends are the first ones not in it */
+    size_t row_begin;    /**< the first row */
+    size_t row_end;      /**< the first row beyond */
+    size_t column_begin; /**< the first column */
+    size_t column_end;   /**< the first column beyond */
 } weft_tile;
 
-/* Handles one tile, or several side by side as one. Else as a weft_range_fn: tiles count row by row, from the first. */
+/**
+ * Handles one tile, or several side by side as one. Otherwise as a weft_range_fn: tiles count row by row, from the
+ * first.
+ * @param tile the rows and columns
+ * @param context the loop's
+ * @param self the worker that runs it
+ * @return as a weft_range_fn
+ */
 typedef int (*weft_tile_fn)(const weft_tile *tile, void *context, weft_worker *self);
 
-/* weft_for over the tiles, in that order. WEFT_EINVAL also for more tiles than a size_t can count. */
+/**
+ * Loops over tiles, row by row, as weft_for does over indices.
+ * @param pool as in weft_for
+ * @param tiles rows and columns
+ * @param body what handles a tile
+ * @param context passed to the body
+ * @return as weft_for, of tiles in place of indices
+ * @retval WEFT_EINVAL as in weft_for, or a size_t cannot count the tiles
+ * @threads Any thread, also inside tasks and bodies.
+ */
 WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *context);
 
-/* A reduction: values of `size` bytes, aligned to 16 wherever weft keeps them. */
+/** A reduction. Its values are `size` bytes, aligned to 16 wherever weft keeps them. */
 typedef struct weft_reduction {
-    size_t size;
-    /* Writes the value of the indices from `begin` to before `end`, at least one. Returns what a weft_range_fn does. */
+    size_t size; /**< bytes of a value */
+    /** Writes the value of the indices from `begin` to before `end`, at least one. Returns what a weft_range_fn does. */
     int (*leaf)(size_t begin, size_t end, void *value, void *context, weft_worker *self);
-    /* left = left combined with right, whose indices follow left's. */
+    /** left = left combined with right, whose indices follow left's. */
     void (*combine)(void *left, const void *right, void *context);
-    const void *identity; /* the value of an empty range; NULL: zero bytes */
-    void *context;        /* passed to both */
+    const void *identity; /**< the value of an empty range; NULL: zero bytes */
+    void *context;        /**< passed to both */
 } weft_reduction;
 
-/* Reduces the range to one value. The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the
- * last may have fewer; they are combined in pairs, pairs of pairs, and so on, in order. So which operands are combined
- * depends on the range alone: the result has the same bits for any number of workers, with floating point, too.
- * Returns as weft_for, *result written with WEFT_OK alone; WEFT_EINVAL also for NULL how, leaf, combine or result, or a size
- * that is 0 or over WEFT_PAYLOAD_MAX; WEFT_ENOMEM: it may allocate when size is over 16. */
+/**
+ * Reduces the range to one value. The leaves are ranges of range.grain indices (0: such that there are 256 leaves at
+ * most), the last may have fewer. They are combined in pairs, pairs of pairs, and so on, in order. So which operands
+ * are combined depends on the range alone: the result has the same bits for any number of workers, with floating point,
+ * too. May allocate when size is over 16.
+ * @param pool as in weft_for
+ * @param range the indices
+ * @param how the reduction
+ * @param result `size` bytes, written when WEFT_OK is returned and left alone otherwise
+ * @return as weft_for
+ * @retval WEFT_EINVAL as in weft_for; how, leaf, combine or result is NULL; or size is 0 or over WEFT_PAYLOAD_MAX
+ * @retval WEFT_ENOMEM no memory for values
+ * @threads Any thread, also inside tasks and bodies.
+ */
 WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction *how, void *result);
 
-/* An order of items of `size` bytes: compare is negative, 0 or positive as qsort's. */
+/** An order of items of `size` bytes. */
 typedef struct weft_order {
-    size_t size;
+    size_t size; /**< bytes of an item */
+    /** Negative, 0 or positive, as qsort's. */
     int (*compare)(const void *left, const void *right, void *context);
-    void *context;
+    void *context; /**< passed to compare */
 } weft_order;
 
-/* Sorts `count` items, those that compare equal in the order in which they were. Compares at most count * log2(count) times
- * and a little; the result is the same for any number of workers. `compare` is called on the calling thread and on workers,
- * several at once, perhaps with copies of the items, and not after the return. An order that contradicts itself leaves items
- * twice or not at all, but nothing else is touched.
- * Returns WEFT_OK; WEFT_EINVAL (NULL pool, order or compare, size 0, NULL items with a count, more than memory can hold).
- * The items are as before after WEFT_ENOMEM (it allocates count * size bytes and a little if over 2048) or another error of
- * weft_for; in some order after WEFT_ECANCELED (the calling task's group was cancelled meanwhile) or WEFT_ESHUTDOWN. */
+/**
+ * Sorts items; those that compare equal keep their order. Compares at most count * log2(count) times and a little. The
+ * result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
+ * once, perhaps with copies of the items, and not after the return. An order that contradicts itself leaves items twice
+ * or not at all, but nothing else is touched. Allocates count * size bytes and a little when that is over 2048.
+ * @param pool as in weft_for
+ * @param items `count` of them, side by side; may be NULL when count is 0
+ * @param count how many
+ * @param order how they compare
+ * @retval WEFT_OK sorted
+ * @retval WEFT_EINVAL pool, order or compare is NULL, size is 0, items is NULL with a count, or they are more than
+ *     memory can hold; the items are as before
+ * @retval WEFT_ENOMEM no memory; the items are as before, and so they are with weft_for's other errors but these two:
+ * @retval WEFT_ECANCELED the calling task's group was cancelled meanwhile; the items are in some order
+ * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool; the items are in some order
+ * @threads Any thread, also inside tasks and bodies.
+ */
 WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_order *order);
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
-/* Functions with an order between them. Built once, run many times; a run allocates nothing once the pool is warm.
+/**
+ * Functions with an order between them. Built once, run many times; a run allocates nothing once the pool is warm.
+ * Opaque.
  *
  *     weft_graph *graph;
  *     weft_node decode, left, right;
@@ -100,46 +173,110 @@ WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_or
  *     weft_graph_build(graph, NULL);
  *     for each frame: weft_graph_run(pool, graph);
  *
- * One thread at a time may change a graph, nobody while it runs (WEFT_EBUSY, nothing changed). It belongs to no pool. */
-typedef struct weft_graph weft_graph; /* opaque */
-typedef uint64_t weft_node;           /* a node of one graph; 0 is none */
+ * One thread at a time may change a graph, and nobody while it runs (WEFT_EBUSY, nothing changed). It belongs to no
+ * pool.
+ */
+typedef struct weft_graph weft_graph;
+typedef uint64_t weft_node; /**< a node of one graph; 0 is none */
 
-/* An empty graph, which the caller ends with weft_graph_destroy. WEFT_OK; WEFT_EINVAL; WEFT_ENOMEM, *graph NULL. */
+/**
+ * Makes an empty graph.
+ * @param graph set to the graph, which the caller ends with weft_graph_destroy; set to NULL when there is no memory
+ * @retval WEFT_OK it is there
+ * @retval WEFT_EINVAL graph is NULL
+ * @retval WEFT_ENOMEM no memory
+ * @threads Any thread.
+ */
 WEFT_API int weft_graph_create(weft_graph **graph);
 
-/* Frees the graph and sets *graph NULL. WEFT_EINVAL for NULL or an already NULL *graph; WEFT_EBUSY. */
+/**
+ * Frees a graph.
+ * @param graph set to NULL
+ * @retval WEFT_OK it is gone
+ * @retval WEFT_EINVAL graph or *graph is NULL
+ * @retval WEFT_EBUSY the graph runs; nothing happened
+ * @threads One thread at a time for each graph.
+ */
 WEFT_API int weft_graph_destroy(weft_graph **graph);
 
-/* Adds a node, which calls fn with `context` as its payload: the pointer itself, nothing is copied. Nodes have the order of
- * their adding. `node` may be NULL. WEFT_OK; WEFT_EINVAL (NULL graph or fn); WEFT_ENOMEM (or too many nodes); WEFT_EBUSY. */
+/**
+ * Adds a node. Nodes have the order of their adding.
+ * @param graph the graph
+ * @param node set to the node; may be NULL
+ * @param fn the function that the node calls
+ * @param context its payload: the pointer itself, nothing is copied
+ * @retval WEFT_OK added
+ * @retval WEFT_EINVAL graph or fn is NULL
+ * @retval WEFT_ENOMEM no memory, or too many nodes
+ * @retval WEFT_EBUSY the graph runs
+ * @threads One thread at a time for each graph.
+ */
 WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
 
-/* `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing. WEFT_OK;
- * WEFT_EINVAL (NULL graph, a node that is not this graph's); WEFT_ECYCLE (the same node twice); WEFT_ENOMEM; WEFT_EBUSY. */
+/**
+ * Adds an edge: `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing.
+ * @param graph the graph
+ * @param before a node of it
+ * @param after another node of it
+ * @retval WEFT_OK added
+ * @retval WEFT_EINVAL graph is NULL, or a node is not this graph's
+ * @retval WEFT_ECYCLE both are the same node
+ * @retval WEFT_ENOMEM no memory
+ * @retval WEFT_EBUSY the graph runs
+ * @threads One thread at a time for each graph.
+ */
 WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after);
 
-/* Makes the graph ready to run; needed again after a node or an edge was added. WEFT_OK; WEFT_ECYCLE: nodes wait for one
- * another in a circle, of which *on_cycle (may be NULL) is the first by the nodes' order; WEFT_EINVAL; WEFT_ENOMEM;
- * WEFT_EBUSY. The graph is not ready after an error, but can be added to and built again. */
+/**
+ * Makes the graph ready to run. Needed again after a node or an edge was added. After an error the graph is not ready,
+ * but can be added to and built again.
+ * @param graph the graph
+ * @param on_cycle set, on WEFT_ECYCLE, to the first node of a circle, by the nodes' order; may be NULL
+ * @retval WEFT_OK it is ready
+ * @retval WEFT_ECYCLE nodes wait for one another in a circle
+ * @retval WEFT_EINVAL graph is NULL
+ * @retval WEFT_ENOMEM no memory
+ * @retval WEFT_EBUSY the graph runs
+ * @threads One thread at a time for each graph.
+ */
 WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
 
-/* Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in
- * weft_group_wait; a task or a node may run another graph. When a node fails (returns another number than 0) the nodes after
- * it, directly or not, do not run; all others do. What a node submits to its own group is waited for by the run, not by the
- * nodes after. Returns WEFT_OK; of the codes of the nodes that failed that of the first by their order; WEFT_ECANCELED when
- * cancelled or the pool is aborted, and no node failed; WEFT_EINVAL (NULL, or not built); WEFT_EBUSY when this graph is
- * running, also in one of its own nodes; and, with nothing run, the errors of weft_submit. */
+/**
+ * Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in
+ * weft_group_wait. A task or a node may run another graph. When a node fails (returns anything but 0) the nodes after
+ * it, directly or not, do not run; all others do. The run waits for what a node submits to its own group; the nodes
+ * after it do not.
+ * @param pool the pool
+ * @param graph the graph, built
+ * @return the code of the first node by their order that failed, or one of these
+ * @retval WEFT_OK every node has run
+ * @retval WEFT_ECANCELED no node failed, but the run was cancelled or the pool aborted
+ * @retval WEFT_EINVAL pool or graph is NULL, or the graph is not built; nothing has run, as with the codes below
+ * @retval WEFT_EBUSY this graph runs already, perhaps because one of its own nodes made the call
+ * @retval WEFT_ESHUTDOWN as in weft_submit; WEFT_EFORK, WEFT_ENOMEM, WEFT_EAGAIN and WEFT_EDEADLK, too
+ * @threads Any thread, also in tasks and in nodes of other graphs.
+ */
 WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
 
-/* Nodes that have not started in the run that goes on in `pool` will not run; those running finish, and see
- * weft_worker_cancelled. Without a run nothing happens. From any thread, the graph's nodes included. WEFT_OK; WEFT_EINVAL;
- * WEFT_EFORK. */
+/**
+ * Cancels the graph's run in that pool: nodes that have not started will not; running ones finish, and
+ * weft_worker_cancelled tells them. Without a run nothing happens.
+ * @param pool the pool
+ * @param graph the graph
+ * @retval WEFT_OK cancelled, or there was no run
+ * @retval WEFT_EINVAL pool or graph is NULL
+ * @retval WEFT_EFORK the pool is the parent process's
+ * @threads Any thread, also in the graph's nodes.
+ */
 WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 
 /* ---- fork and join ------------------------------------------------------------------------------------------------ */
 
-/* A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a few
- * plain stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
+/**
+ * Where one fork can be noted. Opaque.
+ *
+ * A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a
+ * few plain stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
  *
  *     static int fib(weft_fork_slot *here, int n);
  *     WEFT_FORK(fib, int, int)
@@ -153,38 +290,67 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  *     }
  *
  *     weft_fork_slot *here;
- *     if (weft_enter(pool, &here) != WEFT_OK) ...
+ *     if (weft_fork_enter(pool, &here) != WEFT_OK) ...
  *     int result = fib(here, 38);
- *     weft_leave(here);
+ *     weft_fork_leave(here);
  *
- * A slot is where one fork can be noted. A fork uses up its slot and returns the next, which whatever is called before the
- * join gets as its own `here`; the join is given the slot and the argument that the fork was given. Each fork is joined
- * once, by the thread and in the function that made it, the last one first. Any number may be open at once: without memory
- * for more, joins run further forks by themselves. Forked functions may do all that tasks may, wait and block too. A join
- * whose call another thread has taken runs calls and loops below that one meanwhile (never anything else), then sleeps.
- * In code compiled with WEFT_CHECKED a fork at a slot in use, a join without a fork and one out of order end the
- * process. */
-
-#define WEFT_FORK_BYTES 48u /* of an argument, and of a result; larger ones go by pointer */
-
+ * A fork uses up its slot and returns the next, which whatever is called before the join gets as its own `here`. The
+ * join gets the slot and the argument that the fork had. Each fork is joined once, by the thread and in the function
+ * that made it, the last one first. Any number may be open at once: without memory for more, joins run further forks by
+ * themselves. Forked functions may do all that tasks may, wait and block too. A join whose call another thread has
+ * taken meanwhile runs calls and loops below that one, never anything else, then sleeps. In code compiled with
+ * WEFT_CHECKED a fork at a slot in use, a join without a fork and one out of order end the process.
+ */
 typedef struct weft_fork_slot weft_fork_slot;
-typedef void (*weft_fork_fn)(weft_fork_slot *here, void *payload); /* the payload holds the argument, then the result */
 
-/* Enters fork-join: *here is the calling thread's first slot, for the calls of this thread until weft_leave. Also inside
- * tasks, bodies of loops and forked functions, there without need: these have a slot already. WEFT_OK; WEFT_EINVAL for
- * NULL, or code compiled for another layout of slots; WEFT_ENOMEM, WEFT_EAGAIN, WEFT_ESHUTDOWN, WEFT_EFORK as weft_submit:
- * *here is NULL. Every WEFT_OK needs a weft_leave: destroy waits for it, and a thread that ends before ends the process. */
-static inline int weft_enter(weft_pool *pool, weft_fork_slot **here);
+#define WEFT_FORK_BYTES 48u /**< of an argument, and of a result, at most; larger ones go by pointer */
 
-/* Ends what weft_enter began; all forks are joined. On the same thread, the last entered first. NULL: nothing. */
-WEFT_API void weft_leave(weft_fork_slot *here);
+/**
+ * What WEFT_FORK makes of a function.
+ * @param here its slot
+ * @param payload holds the argument, then the result
+ */
+typedef void (*weft_fork_fn)(weft_fork_slot *here, void *payload);
 
-WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here); /* the calling thread as a worker, as tasks get it */
+/**
+ * Enters fork-join. Also possible inside tasks, bodies of loops and forked functions, though the latter have a slot
+ * already. Every WEFT_OK needs a weft_fork_leave: destroy waits for it, and a thread that ends before it ends the
+ * process.
+ * @param pool the pool
+ * @param here set to the calling thread's first slot, for the calls of this thread until weft_fork_leave; NULL on error
+ * @retval WEFT_OK entered
+ * @retval WEFT_EINVAL pool or here is NULL, or the code was compiled for another layout of slots
+ * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool
+ * @retval WEFT_EFORK the pool is the parent process's
+ * @retval WEFT_ENOMEM no memory
+ * @retval WEFT_EAGAIN WEFT_THREADS_MAX threads use the pool
+ * @threads Any thread.
+ */
+static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here);
 
-/* After a declaration of `result_type name(weft_fork_slot *here, argument_type argument)`, defines the two functions
+/**
+ * Ends what weft_fork_enter began; all forks are joined. The last entered is left first.
+ * @param here what weft_fork_enter gave; NULL: nothing happens
+ * @threads The thread that entered.
+ */
+WEFT_API void weft_fork_leave(weft_fork_slot *here);
+
+/**
+ * Gives the calling thread as a worker, as tasks get it.
+ * @param here a slot of it
+ * @return the worker; NULL for NULL
+ * @threads The thread that the slot belongs to.
+ */
+WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
+
+/**
+ * Defines, after a declaration of `result_type name(weft_fork_slot *here, argument_type argument)`, the two functions
+ *
  *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied, and kept for the join
  *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
- * A structure of more than 16 bytes had better go by pointer, as to any function: passed by value, each call copies it. */
+ *
+ * Pass a structure of more than 16 bytes by pointer, as to any function: by value, each call copies it.
+ */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
     static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
@@ -206,7 +372,7 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here); /* the calling thr
         return name(here, argument);                                                                                        \
     }
 
-/* The same for a function that returns nothing. */
+/** WEFT_FORK for a function that returns nothing. */
 #define WEFT_FORK_VOID(name, argument_type)                                                                                 \
     static void name##_forked(weft_fork_slot *here, void *payload) {                                                        \
         argument_type argument;                                                                                             \
@@ -222,7 +388,8 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here); /* the calling thr
         name(here, argument);                                                                                               \
     }
 
-/* What follows is weft's own. It is compiled into programs, so a change is a new layout: weft_enter_layout refuses unknown
+/** @cond */
+/* What follows is weft's own. It is compiled into programs, so a change is a new layout: weft_fork_enter_layout refuses unknown
  * ones. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
 #define WEFT_FORK_LAYOUT 2u
 
@@ -254,11 +421,11 @@ struct weft_fork_chunk {
     struct weft_forker *forker;             /* the thread's */
 };
 
-WEFT_API int weft_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout);
-WEFT_API int weft_join_slow(weft_fork_slot *here, const void *argument, size_t size) __attribute__((cold));
+WEFT_API int weft_fork_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout);
+WEFT_API int weft_fork_join_slow(weft_fork_slot *here, const void *argument, size_t size) __attribute__((cold));
 WEFT_API void weft_fork_misused(int is_join) __attribute__((cold, noreturn));
-static inline int weft_enter(weft_pool *pool, weft_fork_slot **here) {
-    return weft_enter_layout(pool, here, WEFT_FORK_LAYOUT);
+static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
+    return weft_fork_enter_layout(pool, here, WEFT_FORK_LAYOUT);
 }
 
 #ifndef WEFT_FORK_CHUNK
@@ -294,7 +461,7 @@ static inline int weft_enter(weft_pool *pool, weft_fork_slot **here) {
 static inline __attribute__((always_inline)) struct weft_fork_chunk *weft_fork_slot_chunk(weft_fork_slot *here) {
     return WEFT_CAST(struct weft_fork_chunk *, WEFT_CAST(uintptr_t, here) / WEFT_FORK_CHUNK * WEFT_FORK_CHUNK);
 }
-WEFT_FORK_SLOW weft_fork_slot *weft_place_ask(weft_fork_slot *here) {
+WEFT_FORK_SLOW weft_fork_slot *weft_fork_slot_ask(weft_fork_slot *here) {
     struct weft_forker *forker = weft_fork_slot_chunk(here)->forker;
     forker->slow(here);
     return forker->deeper;
@@ -313,10 +480,10 @@ static inline __attribute__((always_inline)) weft_fork_slot *weft_fork_slot_push
     weft_store_rel(J44, &here->fn, fn);
     weft_fence_light(J43);
     if (__builtin_expect(here < weft_load_rlx(&weft_fork_slot_chunk(here)->limit), 1)) return here + 1;
-    return weft_place_ask(here);
+    return weft_fork_slot_ask(here);
 }
 
-/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_join_slow, whose 1 says that it has
+/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_fork_join_slow, whose 1 says that it has
  * been run, and the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_slot *here) {
     WEFT_FORK_EXPECT(1, WEFT_FORK_IS_LAST(here) || (weft_load_rlx(&here->fn) && !weft_load_rlx(&here[1].fn)));
@@ -332,14 +499,16 @@ static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_sl
         WEFT_FORK_COPY(argument_type, here->payload, argument);                                                             \
         return weft_fork_slot_push(here, name##_forked);                                                                    \
     }                                                                                                                       \
-    /* What weft_join_slow is shown must lie in memory all the time: of a structure it gets a copy made late. */            \
+    /* What weft_fork_join_slow is shown must lie in memory all the time: of a structure it gets a copy made late. */       \
     static inline                                                                                                           \
         __attribute__((always_inline, unused)) int name##_taken(weft_fork_slot *here, argument_type const *given) {         \
         if (!weft_fork_slot_pop(here)) return 0;                                                                            \
         argument_type copy;                                                                                                 \
         WEFT_FORK_COPY(argument_type, &copy, given);                                                                        \
-        return weft_join_slow(here, sizeof copy > 8 ? &copy : given, sizeof copy);                                          \
+        return weft_fork_join_slow(here, sizeof copy > 8 ? &copy : given, sizeof copy);                                     \
     }
+
+/** @endcond */
 
 #ifdef __cplusplus
 }

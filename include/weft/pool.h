@@ -1,4 +1,6 @@
-/* weft/pool.h: pools: configuration, life, the process's own pool. Part of weft.h, which is what to include.
+/**
+ * @file weft/pool.h
+ * Pools: configuration, life, the process's own pool. Part of weft.h, which is what to include.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -13,109 +15,129 @@ extern "C" {
 
 /* ---- the pool ----------------------------------------------------------------------------------------------------- */
 
-typedef struct weft_pool weft_pool;     /* worker threads, lanes and groups; opaque */
-typedef struct weft_stuck weft_stuck;   /* a task that runs too long: see the watchdog below */
-typedef struct weft_worker weft_worker; /* a thread's seat in one pool; opaque, passed to each task */
+typedef struct weft_pool weft_pool;     /**< worker threads, lanes and groups; opaque */
+typedef struct weft_stuck weft_stuck;   /**< what the watchdog has found; see struct weft_stuck */
+typedef struct weft_worker weft_worker; /**< a thread's seat in one pool; opaque, passed to each task */
 
-/* A task. `payload` is the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task
- * was submitted with payload NULL. `self` is the worker that runs it. Returns 0, or an error that the group's wait will
- * report (use positive numbers to tell yours from weft's). No exception or longjmp may leave it. pthread_cancel does not
- * concern workers; where a thread ends inside a task nevertheless, the process ends with a message. */
+/**
+ * A task. No exception or longjmp may leave it. pthread_cancel does not concern workers; if a thread ends inside a task
+ * nevertheless, the process ends with a message.
+ * @param payload the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
+ *     submitted with payload NULL
+ * @param self the worker that runs the task
+ * @return 0, or an error that the group's wait reports; positive numbers tell yours from weft's
+ */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
-/* Receives the payload of a task that will never run (cancelled, or queued when the pool was aborted), once for each. A task
- * submitted with payload NULL gives (NULL, 0). The payload's memory goes when it returns. */
+/**
+ * Receives the payload of a task that will never run, because it was cancelled or its pool was aborted. Called once for
+ * each.
+ * @param payload the payload, whose memory goes when the function returns; NULL for a task submitted with payload NULL
+ * @param size its size; 0 for payload NULL
+ * @param context what weft_config.context, or the call of weft_pool_abort, says
+ */
 typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 
-/* Payloads up to this many bytes are stored in the queue; larger ones cost one allocation. */
-#define WEFT_INLINE_MAX 2032u
-#define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30) /* the largest payload */
-/* The most workers one pool can have, and the most threads: workers, spares and those from outside that use it at once. */
-#define WEFT_WORKERS_MAX 512u
-#define WEFT_THREADS_MAX 4096u
+#define WEFT_INLINE_MAX 2032u                /**< bytes of a payload that fit the queue; a larger one costs one allocation */
+#define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30) /**< bytes of the largest payload */
+#define WEFT_WORKERS_MAX 512u                /**< workers of one pool, at most */
+#define WEFT_THREADS_MAX 4096u               /**< workers, spares and outside threads that use one pool at once, at most */
 
-/* What weft_submit does when `queue_max` tasks are waiting to start. */
+/** What weft_submit does when weft_config.queue_max tasks are waiting to start. */
 enum weft_full {
-    WEFT_FULL_BLOCK = 0, /* wait until one has started (a task of this pool runs its new task inline instead) */
-    WEFT_FULL_RUN = 1,   /* run the new task on the calling thread before returning */
-    WEFT_FULL_ERROR = 2  /* return WEFT_EFULL; nothing was queued */
+    WEFT_FULL_BLOCK = 0, /**< wait until one has started; inside a task of this pool, run the new task inline instead */
+    WEFT_FULL_RUN = 1,   /**< run the new task on the calling thread before returning */
+    WEFT_FULL_ERROR = 2  /**< return WEFT_EFULL; nothing was queued */
 };
 
 /* weft_config.flags */
-/* A submitter's tasks start in the order of submission, whatever their groups; waits do not help. */
+/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. */
 #define WEFT_POOL_ORDERED 1u
-#define WEFT_POOL_NO_HELP 2u /* only the pool's own threads run tasks: no waiting thread does */
-/* Workers leave their affinity alone. Else one with tasks under 200 us that was woken on its waker's own CPU, though another
- * was free, sleeps with that CPU taken out of its affinity for a while; tasks always see the affinity whole. */
+#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
+/** Workers leave their affinity alone. Otherwise a worker with tasks under 200 us that was woken on its waker's own CPU,
+ * though another was free, sleeps for a while with that CPU taken out of its affinity. Tasks always see all of it. */
 #define WEFT_POOL_NO_PLACING 4u
-#define WEFT_POOL_BIND 8u /* worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
-/* The pool's memory, and its workers' and spares' whole stacks (stack_size), are there from the beginning and stay; so is
- * what it grows by, from that moment on. Timelines are part of it, payloads over WEFT_INLINE_MAX and other memory not. */
+#define WEFT_POOL_BIND 8u /**< worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
+/** The pool's memory, and the whole stacks of its workers and spares (stack_size), are present from the beginning and stay;
+ * so is what the pool grows by, from then on. Timelines are included; payloads over WEFT_INLINE_MAX and other memory are
+ * not. */
 #define WEFT_POOL_LOCK 16u
 
-/* weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
+/** weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
 enum weft_policy {
-    WEFT_POLICY_INHERIT = 0, /* as the thread that makes the pool; spares: that needs them */
-    WEFT_POLICY_FIFO = 1,
-    WEFT_POLICY_RR = 2,
-    WEFT_POLICY_DEADLINE = 3
+    WEFT_POLICY_INHERIT = 0, /**< as the thread that makes the pool; for spares, the thread that needs them */
+    WEFT_POLICY_FIFO = 1,    /**< SCHED_FIFO */
+    WEFT_POLICY_RR = 2,      /**< SCHED_RR */
+    WEFT_POLICY_DEADLINE = 3 /**< SCHED_DEADLINE */
 };
 
-#define WEFT_SPIN_NONE (-1)  /* `spin_ns` of a pool whose workers park at once */
-#define WEFT_SLICE_NONE (-1) /* `slice_ns` of a pool that leaves time slices alone */
+#define WEFT_SPIN_NONE (-1)   /**< `spin_ns` of a pool whose workers park at once */
+#define WEFT_EXPECT_NONE (-1) /**< `expect_percent` of a pool whose workers do not get up ahead of work */
+#define WEFT_SLICE_NONE (-1)  /**< `slice_ns` of a pool that leaves time slices alone */
 
-/* Everything zero means the default. Set struct_size, or start from weft_config_init. Strings are copied by create. */
+/**
+ * How a pool is made. A field that is zero has its default. Set struct_size, or start from weft_config_init.
+ * weft_pool_create copies the strings.
+ */
 typedef struct weft_config {
-    size_t struct_size; /* sizeof(weft_config); a newer version's larger one must be all zero beyond this */
-    uint32_t workers;   /* threads; 0: as many as weft_cpu_count says, now and, mostly, as that changes (weft_pool_resize) */
-    uint32_t spares;    /* threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
-    const char *name;   /* prefix of the threads' names, "weft" when NULL; cut to 11 characters */
-    const char *cpus;   /* CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
-    size_t stack_size;  /* of each worker, bytes; 0: the system's default; at least 16384 */
-    /* How long an idle worker looks for work before it parks, and a wait for its end, at most 10^9; WEFT_SPIN_NONE: not at
-     * all; 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
+    size_t struct_size; /**< sizeof(weft_config); weft.h says what a newer version's may have */
+    uint32_t workers;   /**< threads; 0: what weft_cpu_count says, now and, mostly, as that changes (weft_pool_resize) */
+    uint32_t spares;    /**< threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
+    const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 characters */
+    const char *cpus;   /**< CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
+    size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
+    /** How long an idle worker looks for work before it parks, and a wait for its end; at most 10^9. WEFT_SPIN_NONE: not at
+     * all. 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
      * (weft_pool_wake_costs). None looks while more are awake than there are CPUs, or on one CPU for all (`cpus` NULL). */
     int64_t spin_ns;
-    uint32_t flags;                                  /* WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
-    uint32_t full;                                   /* enum weft_full, used when queue_max is set */
-    uint64_t queue_max;                              /* tasks that may wait to start; 0: no bound */
-    void (*start)(weft_worker *self, void *context); /* on each worker and spare, before its first task; or NULL */
-    void (*stop)(weft_worker *self, void *context);  /* on each worker and spare, after its last task; or NULL */
-    void (*data_free)(void *data); /* for each *weft_worker_data that is not NULL, in destroy, after every stop hook */
-    weft_clean_fn clean;           /* payloads of cancelled tasks; or NULL */
-    void *context;                 /* passed to start, stop, clean and watchdog */
-    /* What the pool does, to be seen: see the end of this file. A file that took not all of it is named on stderr. */
-    const char *stats; /* file to which destroy adds the counters, as weft_stats_print; or NULL */
-    const char *trace; /* file that is a timeline after destroy, recorded from create on; or NULL */
-    /* Events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two, at most 2^24. */
-    size_t trace_events;
-    uint64_t watchdog_ns; /* a thread of its own names tasks that run longer, again after 2, 4, 8 times as long; 0: none */
-    void (*watchdog)(const weft_stuck *stuck, void *context); /* is told, on that thread; NULL: a line on stderr */
-    /* How much of its time each worker may spend awake ahead of work that recurs, or as weft_pool_expect asked, percent, at
-     * most 100; 0: 12, but none where spin_ns is WEFT_SPIN_NONE; WEFT_SPIN_NONE: none. None where there is one CPU. */
+    uint32_t flags;                                  /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
+    uint32_t full;                                   /**< enum weft_full, used when queue_max is set */
+    uint64_t queue_max;                              /**< tasks that may wait to start; 0: no bound */
+    void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
+    void (*stop)(weft_worker *self, void *context);  /**< on each worker and spare, after its last task; or NULL */
+    void (*data_free)(void *data); /**< for each *weft_worker_data that is not NULL, in destroy, after every stop hook */
+    weft_clean_fn clean;           /**< receives the payloads of cancelled tasks; or NULL */
+    void *context;                 /**< passed to start, stop, clean and watchdog */
+    const char *stats; /**< file to which destroy appends the counters, as weft_pool_stats_print; stderr names one that
+                              did not take all of it; or NULL */
+    const char *trace; /**< file that holds a timeline after destroy, recorded from create on; or NULL */
+    size_t
+        trace_events; /**< events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two; at most 2^24 */
+    /** A thread of its own names tasks that run longer than this, again after 2, 4 and 8 times as long; 0: none. */
+    uint64_t watchdog_ns;
+    void (*watchdog)(const weft_stuck *stuck, void *context); /**< called for that, on that thread; NULL: a line on stderr */
+    /** How much of its time each worker may spend awake ahead of work that recurs, or that weft_pool_expect announced; percent,
+     * at most 100. 0: 12, or none where spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
-    uint32_t background_max; /* tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
-    /* Real time. What the system refuses (without CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK, mostly), here, of
-     * WEFT_POOL_BIND and of WEFT_POOL_LOCK, the pool goes without, and weft_pool_real_time tells. A real-time worker's spins
-     * are over for a period when they come to an eighth of what the system lets such threads run (sched_rt_runtime_us in
-     * sched_rt_period_us; runtime_ns in period_ns): of no stretch of that length does it spin away more than three
-     * eighths. */
-    uint32_t policy;   /* enum weft_policy */
-    uint32_t priority; /* WEFT_POLICY_FIFO, WEFT_POLICY_RR: 1 to 99; else 0 */
-    /* WEFT_POLICY_DEADLINE, for each worker: runtime <= deadline <= period; deadline 0: the period. Neither `cpus` nor
-     * WEFT_POOL_BIND go with it, nor does weft slot workers then: the kernel admits no such thread with fewer than all
-     * CPUs. */
-    uint64_t runtime_ns, deadline_ns, period_ns;
-    const char *refused; /* by weft_pool_config: what the system refused at the start, or NULL; ignored by create */
-    /* Time slice of workers and spares, 100000 to 100000000 ns: who wakes with a short one gets the CPU from another
-     * program's busy thread at once. 0: chosen from what tasks take, never longer than it was. Tasks of
-     * WEFT_GROUP_BACKGROUND run with a long one. WEFT_SLICE_NONE: left alone, as with another policy than
-     * WEFT_POLICY_INHERIT. Threads and processes that tasks make inherit it. Linux before 6.12 has none: weft_pool_real_time
-     * tells. */
+    uint32_t background_max; /**< tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
+    /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for want of
+     * CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK. Then the pool does without, and weft_pool_real_time tells. A real-time
+     * worker stops spinning for a period when its spins come to an eighth of what the system lets such threads run
+     * (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns). Of no stretch of that length does it spin away
+     * more than three eighths. */
+    uint32_t policy;
+    uint32_t priority; /**< for WEFT_POLICY_FIFO and WEFT_POLICY_RR: 1 to 99; else 0 */
+    uint64_t
+        runtime_ns; /**< for WEFT_POLICY_DEADLINE, of each worker: runtime <= deadline <= period. The kernel admits no such
+                              thread with fewer than all CPUs: it excludes `cpus` and WEFT_POOL_BIND, and no worker is kept
+                              off its waker's CPU */
+    uint64_t deadline_ns; /**< for WEFT_POLICY_DEADLINE; 0: the period */
+    uint64_t period_ns;   /**< for WEFT_POLICY_DEADLINE */
+    const char *refused; /**< filled by weft_pool_config: what the system refused at the start, or NULL; create ignores it */
+    /** Time slice of workers and spares, 100000 to 100000000. A thread that wakes with a short one gets the CPU from another
+     * program's busy thread at once. 0: chosen from what tasks take, never longer than it was. WEFT_SLICE_NONE: left alone, as
+     * it is with another policy than WEFT_POLICY_INHERIT. Tasks of WEFT_GROUP_BACKGROUND run with a long one. Threads and
+     * processes that tasks make inherit it. Linux before 6.12 has none: weft_pool_real_time tells. */
     int64_t slice_ns;
 } weft_config;
 
-/* Sets every field to its default and struct_size. NULL: WEFT_EINVAL. */
+/**
+ * Sets every field to its default and struct_size to the caller's.
+ * @param config what is set
+ * @retval WEFT_OK it is
+ * @retval WEFT_EINVAL config is NULL
+ * @threads Any thread.
+ */
 static inline int weft_config_init(weft_config *config) {
     if (!config) return WEFT_EINVAL;
     __builtin_memset(config, 0, sizeof *config);
@@ -123,85 +145,176 @@ static inline int weft_config_init(weft_config *config) {
     return WEFT_OK;
 }
 
-/* Overrides fields from WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE, WEFT_QUEUE_MAX, WEFT_STATS,
- * WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS, WEFT_POLICY
- * ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"), in set-user-ID programs from none. A value that
- * does not parse: WEFT_EINVAL, *config as before. Texts point into the environment. No other thread may change that
- * meanwhile. */
+/**
+ * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
+ * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT,
+ * WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns,
+ * "inherit"). A set-user-ID program reads none.
+ * @param config what is changed; its strings then point into the environment
+ * @retval WEFT_OK every variable that is set was understood
+ * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before
+ * @threads Any thread, while no other changes the environment.
+ */
 WEFT_API int weft_config_from_env(weft_config *config);
-/* What makes weft_pool_create or weft_config_from_env return WEFT_EINVAL, but for files and absent CPUs: the first field
- * of *config (NULL: the defaults) that is wrong, or else the first variable: "stack_size", "WEFT_CPUS". NULL: nothing. */
+
+/**
+ * Names what makes weft_pool_create or weft_config_from_env return WEFT_EINVAL. Files and absent CPUs are not looked
+ * at.
+ * @param config the configuration; NULL: the defaults
+ * @return the first field that is wrong ("stack_size"), else the first variable of the environment that is
+ *     ("WEFT_CPUS"), in static storage; NULL when nothing is wrong
+ * @threads Any thread, while no other changes the environment.
+ */
 WEFT_API const char *weft_config_wrong(const weft_config *config);
 
-/* Writes a configuration as text, "workers=2 spares=2 ..." on one line, like snprintf: at most `size` bytes with the ending
- * zero; returns the length it would have without a limit, or WEFT_EINVAL for NULL config, or for NULL text with a size. */
+/**
+ * Writes a configuration as text on one line, "workers=2 spares=2 ...", in the manner of snprintf.
+ * @param config the configuration
+ * @param text where to; may be NULL when size is 0
+ * @param size bytes there are, the ending zero included
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: config is NULL, or text is with a
+ *     size
+ * @threads Any thread.
+ */
 WEFT_API int weft_config_format(const weft_config *config, char *text, size_t size);
 
-/* The CPUs a pool with workers = 0 would take now: min(affinity, cgroup v1/v2 quota of all ancestors, rounded up). >= 1. */
+/**
+ * Counts the CPUs that a pool with `workers` 0 would take now: those of the calling thread's affinity, limited by the
+ * quotas of all its cgroups (v1 and v2), rounded up.
+ * @return at least 1
+ * @threads Any thread.
+ */
 WEFT_API unsigned weft_cpu_count(void);
 
-/* Creates a pool and starts its workers. `config` NULL: defaults. The caller owns *pool and ends it with weft_pool_destroy
- * or weft_pool_abort. Returns WEFT_OK; or, with nothing created and *pool NULL, WEFT_EINVAL (also: a file of `config` cannot
- * be written, or no CPU of its list is there), WEFT_ENOMEM, WEFT_EAGAIN when not one thread could be started. When only some
- * could, the pool runs with those: weft_pool_workers tells. Blocks until every worker has run its start hook. */
+/**
+ * Creates a pool and starts its workers. Blocks until every worker has run its start hook. When the system gives only
+ * some of the threads, the pool runs with those: weft_pool_workers tells.
+ * @param pool set to the pool, which the caller owns and ends with weft_pool_destroy or weft_pool_abort; set to NULL on
+ *     error
+ * @param config how; NULL: the defaults
+ * @retval WEFT_OK the pool is there
+ * @retval WEFT_EINVAL pool is NULL, a field is out of range (weft_config_wrong names it), a file of `config` cannot be
+ *     written, or no CPU of its list is there
+ * @retval WEFT_ENOMEM no memory; nothing was created
+ * @retval WEFT_EAGAIN not one thread could be started; nothing was created
+ * @threads Any thread.
+ */
 WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
-/* Runs what is queued, and what those tasks submit, then ends the workers, calls data_free, frees the pool, sets *pool NULL.
- * WEFT_EINVAL for NULL or an already NULL *pool; WEFT_EDEADLK from a task of this pool (nothing happens); WEFT_EFORK in a
- * forked child, where the pool's memory is released without touching the parent's threads. From its start on, weft_submit
- * from outside returns WEFT_ESHUTDOWN. A submission whose task led to the call may still be under way in its thread: destroy
- * waits for it. No other call from outside may be under way when destroy returns, or follow. Blocks. */
+/**
+ * Runs what is queued and what those tasks submit, ends the workers, calls data_free and frees the pool. Blocks. From
+ * its start on weft_submit from outside returns WEFT_ESHUTDOWN. A submission whose own task led to this call may still
+ * be under way in its thread: destroy waits for it.
+ * @param pool the pool; set to NULL
+ * @retval WEFT_OK the pool is gone
+ * @retval WEFT_EINVAL pool or *pool is NULL
+ * @retval WEFT_EDEADLK called in a task of this pool; nothing happened
+ * @retval WEFT_EFORK called in a forked child: the pool's memory was released, the parent's threads were not touched
+ * @threads Any thread but in tasks of this pool; no other call from outside may be under way when it returns, or
+ *     follow.
+ */
 WEFT_API int weft_pool_destroy(weft_pool **pool);
 
-/* As destroy, but tasks that have not started never run: each payload goes to `clean` (may be NULL) once, with `context`, on
- * the calling thread or a worker. Tasks already running finish. */
+/**
+ * Ends a pool as weft_pool_destroy does, but tasks that have not started never run. Running ones finish.
+ * @param pool the pool; set to NULL
+ * @param clean receives each payload once, on the calling thread or a worker; or NULL
+ * @param context passed to clean
+ * @retval WEFT_OK the pool is gone
+ * @retval WEFT_EINVAL pool or *pool is NULL, or it is the pool of weft_pool_default; nothing happened
+ * @retval WEFT_EDEADLK called in a task of this pool; nothing happened
+ * @retval WEFT_EFORK called in a forked child, as in weft_pool_destroy
+ * @threads As weft_pool_destroy.
+ */
 WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context);
 
-/* The process's own pool, for libraries that would else each bring threads: one for all callers, made at the first call with
- * the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, stacks of 1 MiB at least. Each call is
- * a reference, and weft_pool_destroy gives it back: it sets *pool NULL and returns WEFT_OK at once, from a task too; the
- * last one ends the pool as usual. Wait for what was submitted before giving a reference back. weft_pool_abort on it returns
- * WEFT_EINVAL and does nothing. A forked child gets a pool of its own at its first call. Returns what weft_pool_create does,
- * and WEFT_EINVAL for an environment that does not parse. */
+/**
+ * Gives a reference to the process's own pool, which libraries share that would otherwise each bring threads. The first
+ * call makes it, with the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, with stacks of
+ * 1 MiB at least. A forked child gets one of its own at its first call.
+ * @param pool set to the pool. weft_pool_destroy gives the reference back: it sets *pool NULL and returns WEFT_OK at
+ *     once, also in a task. The last reference ends the pool. Wait for what you submitted before you give yours back
+ * @retval WEFT_OK *pool is set
+ * @retval WEFT_EINVAL pool is NULL, or the environment does not parse
+ * @retval WEFT_ENOMEM no memory to create it
+ * @retval WEFT_EAGAIN not one thread could be started
+ * @threads Any thread.
+ */
 WEFT_API int weft_pool_default(weft_pool **pool);
 
-/* Fills *config up to its struct_size (weft_config_init sets it) with the configuration in force, every default replaced by
- * its value. Strings belong to the pool. WEFT_OK, or WEFT_EINVAL for NULL or a struct_size that cannot be one. */
+/**
+ * Tells the configuration in force, every default replaced by its value.
+ * @param pool the pool, which owns the strings
+ * @param config filled up to its struct_size (weft_config_init sets it)
+ * @retval WEFT_OK it is filled
+ * @retval WEFT_EINVAL pool or config is NULL, or the struct_size is none
+ * @threads Any thread.
+ */
 WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 
-/* What the system has refused of a pool's real-time wishes so far; all zero: nothing, or nothing was wished for. */
+/** What the system has refused of a pool's real-time wishes so far. All zero: nothing, or nothing was wished for. */
 typedef struct weft_real_time {
-    size_t struct_size;      /* set by the caller to sizeof(weft_real_time) */
-    uint32_t policy_refused; /* workers and spares that run without the policy */
-    int32_t policy_errno;    /* why the last of them does: EPERM, no right to it; EBUSY, too many of WEFT_POLICY_DEADLINE */
-    uint32_t bind_refused;   /* workers that may use more than their CPU */
-    int32_t bind_errno;      /* EINVAL also: the system does not tell which CPUs there are */
-    int32_t lock_errno;      /* why the last of unlocked_bytes are: ENOMEM or EPERM, RLIMIT_MEMLOCK */
-    uint32_t zero;           /* 0 */
-    uint64_t locked_bytes;   /* by WEFT_POOL_LOCK */
-    uint64_t unlocked_bytes; /* there, but may be paged out */
-    uint32_t slice_refused;  /* workers and spares that could not set their time slice, also by default */
-    int32_t slice_errno;     /* why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
+    size_t struct_size;      /**< set by the caller to sizeof(weft_real_time) */
+    uint32_t policy_refused; /**< workers and spares that run without the policy */
+    int32_t policy_errno;  /**< why the last of them does: EPERM, no right to it; EBUSY, too many of WEFT_POLICY_DEADLINE */
+    uint32_t bind_refused; /**< workers that may use more than their CPU */
+    int32_t bind_errno;    /**< why the last of them may; EINVAL also: the system does not tell which CPUs there are */
+    int32_t lock_errno;    /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
+    uint32_t zero;         /**< 0 */
+    uint64_t locked_bytes; /**< held in memory by WEFT_POOL_LOCK */
+    uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
+    uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */
+    int32_t slice_errno; /**< why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
 } weft_real_time;
 
-/* Fills *outcome up to its struct_size. Complete for workers when weft_pool_create has returned. WEFT_OK, WEFT_EINVAL. */
+/**
+ * Tells what the system refused of the pool's real-time wishes. Complete for workers when weft_pool_create has
+ * returned.
+ * @param pool the pool
+ * @param outcome filled up to its struct_size
+ * @retval WEFT_OK it is filled
+ * @retval WEFT_EINVAL pool or outcome is NULL, or the struct_size is none
+ * @threads Any thread.
+ */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
-/* Worker threads that run tasks (neither spares nor those that rest); 0 for NULL. */
+/**
+ * Counts the worker threads that run tasks: neither spares nor workers that rest (weft_pool_resize).
+ * @param pool the pool
+ * @return how many; 0 for NULL
+ * @threads Any thread.
+ */
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
 
-/* From now on so many workers run tasks, at most as many as weft_config.workers said, or, where that was 0, as the machine
- * had CPUs. Those beyond finish their tasks and rest; their threads stay, with what `start` has made. Such a pool otherwise
- * follows the affinity of its workers and the cgroup's quota by itself, within about half a second of work (not with
- * WEFT_POOL_BIND or _LOCK, or a real-time policy); this ends it, and `workers` 0 begins it anew. Any thread, not after
- * destroy has begun. WEFT_OK; WEFT_EAGAIN: fewer, for not as many threads could be started; WEFT_EINVAL: NULL, too many, or
- * 0 for a pool that does not follow; WEFT_EFORK. */
+/**
+ * Sets how many workers run tasks from now on. Those beyond finish their tasks and rest; their threads stay, with what
+ * `start` has made. A pool whose number was not asked for follows the affinity of its workers and the cgroup's quota by
+ * itself, within about half a second of work, but not with WEFT_POOL_BIND, WEFT_POOL_LOCK or a real-time policy. This
+ * call ends that.
+ * @param pool the pool
+ * @param workers how many: at most weft_config.workers, or as many as the machine had CPUs where that was 0; 0: follow
+ *     again
+ * @retval WEFT_OK so many run
+ * @retval WEFT_EAGAIN fewer run: not as many threads could be started
+ * @retval WEFT_EINVAL pool is NULL, workers is too large, or is 0 for a pool that does not follow
+ * @retval WEFT_EFORK the pool is the parent process's
+ * @threads Any thread, not after destroy has begun.
+ */
 WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
 
-/* "I need `workers` workers at `when_ns`" (CLOCK_MONOTONIC): they get up shortly before, on their own clocks, and look for
- * work until 200 us after, if they have nothing else to do. Wakes those asleep for a moment now: call it when time does not
- * matter. One moment at a time: the next call replaces it, when_ns 0 takes it back, one that has passed is ignored. Workers
- * learn by themselves when bursts recur. Any thread. WEFT_OK; WEFT_EINVAL (NULL pool, workers 0); WEFT_EFORK. */
+/**
+ * Announces a need: that many workers at that moment. They get up shortly before, on their own clocks, and look for
+ * work until 200 us after it if they have nothing else to do. The call wakes those asleep for a moment, so make it when
+ * time does not matter. There is one announced moment at a time; the next call replaces it. Workers learn by themselves
+ * when bursts recur.
+ * @param pool the pool
+ * @param workers how many
+ * @param when_ns on CLOCK_MONOTONIC; 0 takes the announcement back; a moment that has passed is ignored
+ * @retval WEFT_OK noted
+ * @retval WEFT_EINVAL pool is NULL or workers is 0
+ * @retval WEFT_EFORK the pool is the parent process's
+ * @threads Any thread.
+ */
 WEFT_API int weft_pool_expect(weft_pool *pool, uint32_t workers, uint64_t when_ns);
 
 #ifdef __cplusplus

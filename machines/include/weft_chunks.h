@@ -15,7 +15,7 @@
  * content, or fails because somebody was first: it appends a record, whole, to the log as it was read, or not at all. So of a
  * holder that finishes late and of a worker that takes its chunk over exactly one succeeds, and what a cache shows of the
  * directory may be old: it costs a refused call. There is no lock, so nobody who dies or is cut off keeps one. A record carries
- * a checksum; one that does not fit (a file system that lost half of it) is told, and counts as not written. `done` is followed
+ * a checksum; one that does not fit (a file system that lost half of it) is reported, and counts as not written. `done` is followed
  * by an fsync of the directory.
  *
  * The lease. Who opens a queue is a worker with a random id and a file workers/ID, in which weft_chunks_renew counts up. A worker
@@ -131,7 +131,7 @@ typedef struct weft_chunks_work {
 WEFT_API int weft_chunks_for(weft_chunks *queue, const weft_chunks_work *work);
 
 /* The outcome as the journal has it now. WEFT_OK: every chunk is done. The error of the lowest chunk that failed: every chunk
- * below is done. WEFT_ECANCELED; WEFT_CHUNKS_BUSY: not all is decided yet; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
+ * below is done. WEFT_ECANCELED; WEFT_CHUNKS_BUSY: some chunks are undecided; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
 WEFT_API int weft_chunks_result(weft_chunks *queue);
 
 /* No chunk is claimed any more, by any worker; those that are claimed are finished as usual. WEFT_OK, also when it was

@@ -102,7 +102,7 @@ static struct heap_segment *segment_fill(void) {
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
         bool found = true;
         if (!load_rlx(&segment->hollow) || !cas_acq(A17, &segment->hollow, &found, false)) continue;
-        add_rlx(&depot.hollows, -1);
+        add_rlx(&depot.hollows, (uint64_t)-1);
         if (os_grow(segment, HEAD_BYTES, SEGMENT_BYTES) == OS_GREW) return segment;
         add_rlx(&depot.hollows, 1);
         store_rel(A18, &segment->hollow, true);

@@ -97,7 +97,7 @@ size_t weft_trim(void) { return heap_trim(); }
 int weft_heap_configure(const weft_heap_config *config) {
     weft_heap_config c = {0};
     if (config == NULL || !struct_read(&c, sizeof c, config)) return WEFT_EINVAL;
-    if (c.pool_capacity < WEFT_HEAP_NO_POOL || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
+    if (c.pool_capacity < WEFT_HEAP_POOL_NONE || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
         c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
         c.decay_ms < -1 || c.decay_ms > INT32_MAX)
         return WEFT_EINVAL;
@@ -119,42 +119,42 @@ INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return l
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     const struct bin *bin = &heap->bins[kind];
     uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
-    to->allocs += allocs;
-    to->frees += frees;
+    to->alloc_count += allocs;
+    to->free_count += frees;
     to->live_bytes += taken * class_info[kind].size;
-    to->misses += count_of(bin, COUNT_MISSES);
-    to->hits += allocs - count_of(bin, COUNT_MISSES);
-    to->from_overflow += count_of(bin, COUNT_FROM_OVERFLOW);
-    to->from_pool += count_of(bin, COUNT_FROM_POOL);
-    to->from_list += count_of(bin, COUNT_FROM_LIST);
-    to->from_lru += count_of(bin, COUNT_FROM_LRU);
-    to->from_orphans += count_of(bin, COUNT_FROM_ORPHANS);
-    to->from_depot += count_of(bin, COUNT_FROM_DEPOT);
-    to->from_system += count_of(bin, COUNT_FROM_SYSTEM);
-    to->prefilled += count_of(bin, COUNT_PREFILLED);
-    to->pushes += count_of(bin, COUNT_PUSHES);
-    to->tier_drops += count_of(bin, COUNT_TIER_DROPS);
-    to->lru_in += count_of(bin, COUNT_LRU_IN);
-    to->lru_out += count_of(bin, COUNT_FROM_LRU);
-    to->cold += count_of(bin, COUNT_COLD);
-    to->refills_timed += count_of(bin, COUNT_REFILLS_TIMED);
+    to->miss_count += count_of(bin, COUNT_MISSES);
+    to->hit_count += allocs - count_of(bin, COUNT_MISSES);
+    to->from_overflow_count += count_of(bin, COUNT_FROM_OVERFLOW);
+    to->from_pool_count += count_of(bin, COUNT_FROM_POOL);
+    to->from_list_count += count_of(bin, COUNT_FROM_LIST);
+    to->from_lru_count += count_of(bin, COUNT_FROM_LRU);
+    to->from_orphans_count += count_of(bin, COUNT_FROM_ORPHANS);
+    to->from_depot_count += count_of(bin, COUNT_FROM_DEPOT);
+    to->from_system_count += count_of(bin, COUNT_FROM_SYSTEM);
+    to->prefill_count += count_of(bin, COUNT_PREFILLED);
+    to->push_count += count_of(bin, COUNT_PUSHES);
+    to->tier_drop_count += count_of(bin, COUNT_TIER_DROPS);
+    to->lru_in_count += count_of(bin, COUNT_LRU_IN);
+    to->lru_out_count += count_of(bin, COUNT_FROM_LRU);
+    to->cold_count += count_of(bin, COUNT_COLD);
+    to->refill_timed_count += count_of(bin, COUNT_REFILLS_TIMED);
     to->refill_ns += count_of(bin, COUNT_REFILL_NS);
-    to->finds_timed += count_of(bin, COUNT_FINDS_TIMED);
+    to->find_timed_count += count_of(bin, COUNT_FINDS_TIMED);
     to->find_ns += count_of(bin, COUNT_FIND_NS);
-    to->flushes += count_of(bin, COUNT_FLUSHES);
-    to->remote_frees += count_of(bin, COUNT_REMOTE_FREES);
-    to->remote_sends += count_of(bin, COUNT_REMOTE_SENDS);
+    to->flush_count += count_of(bin, COUNT_FLUSHES);
+    to->remote_free_count += count_of(bin, COUNT_REMOTE_FREES);
+    to->remote_send_count += count_of(bin, COUNT_REMOTE_SENDS);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
-    to->allocs += load_rlx(&heap->large[LARGE_ALLOCS]);
-    to->reused += load_rlx(&heap->large[LARGE_REUSED]);
-    to->frees += load_rlx(&heap->large[LARGE_FREES]);
+    to->alloc_count += load_rlx(&heap->large[LARGE_ALLOCS]);
+    to->reuse_count += load_rlx(&heap->large[LARGE_REUSED]);
+    to->free_count += load_rlx(&heap->large[LARGE_FREES]);
     to->live_bytes += load_rlx(&heap->large[LARGE_BYTES_IN]) - load_rlx(&heap->large[LARGE_BYTES_OUT]);
     for (unsigned i = CLASSES; i < CACHED; i++) { /* what the cache served is not in the counts above */
         uint64_t frees = heap_frees(heap, i), taken = heap_taken(heap, i);
-        to->allocs += frees + taken;
-        to->frees += frees;
+        to->alloc_count += frees + taken;
+        to->free_count += frees;
         to->live_bytes += taken * class_info[i].size;
     }
 }
@@ -180,15 +180,15 @@ static void add_memory(weft_heap_counts *to) {
     to->kept_bytes = kept_bytes();
     to->mapped_bytes += to->kept_bytes;
     to->resident_bytes += kept_resident();
-    to->purges = load_rlx(&depot.purges);
-    to->page_faults = os_page_faults();
-    to->heaps = load_rlx(&heaps.count);
+    to->purge_count = load_rlx(&depot.purges);
+    to->page_fault_count = os_page_faults();
+    to->heap_count = load_rlx(&heaps.count);
     to->classes = CLASSES;
 }
 
 /* Blocks change threads while the threads are gone through: a free may be seen whose allocation was not. */
 static void counts_settle(weft_heap_counts *to) {
-    uint64_t *sums[] = {&to->allocs, &to->frees, &to->hits, &to->live_bytes};
+    uint64_t *sums[] = {&to->alloc_count, &to->free_count, &to->hit_count, &to->live_bytes};
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         if ((int64_t)*sums[i] < 0) *sums[i] = 0;
 }
@@ -203,18 +203,11 @@ static void counts_all(weft_heap_counts *to) {
     add_memory(to);
 }
 
-static int counts_out(weft_heap_counts *to, weft_heap_counts *counts) {
-    size_t size = to->struct_size;
-    counts->struct_size = size;
-    memcpy(to, counts, size < sizeof *counts ? size : sizeof *counts);
-    return WEFT_OK;
-}
-
 int weft_heap_stats(weft_heap_counts *counts) {
-    if (counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
+    if (counts == NULL) return WEFT_EINVAL;
     weft_heap_counts sum;
     counts_all(&sum);
-    return counts_out(counts, &sum);
+    return struct_write(counts, &sum, sizeof sum) ? WEFT_OK : WEFT_EINVAL;
 }
 
 static void counts_class(weft_heap_counts *to, unsigned kind) {
@@ -224,12 +217,12 @@ static void counts_class(weft_heap_counts *to, unsigned kind) {
 }
 
 int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts) {
-    if (index >= CLASSES || block_size == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size))
-        return WEFT_EINVAL;
+    if (index >= CLASSES || block_size == NULL || counts == NULL) return WEFT_EINVAL;
     weft_heap_counts sum;
     counts_class(&sum, index);
+    if (!struct_write(counts, &sum, sizeof sum)) return WEFT_EINVAL;
     *block_size = class_info[index].size;
-    return counts_out(counts, &sum);
+    return WEFT_OK;
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
@@ -237,17 +230,19 @@ int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *
 #define PUT(name) text_put_field(text, #name, c->name)
 
 static void put_counts(struct text *text, const weft_heap_counts *c) {
-    PUT(allocs), PUT(frees), PUT(hits), PUT(misses), PUT(from_overflow), PUT(from_pool), PUT(from_list), PUT(from_lru),
-        PUT(from_orphans);
-    PUT(from_depot), PUT(from_system), PUT(prefilled), PUT(pushes), PUT(tier_drops), PUT(lru_in), PUT(lru_out), PUT(cold);
-    PUT(flushes), PUT(remote_frees), PUT(remote_sends), PUT(live_bytes);
-    text_put_field(text, "refills_per_million", c->allocs == 0 ? 0 : c->misses * 1000000 / c->allocs);
-    uint64_t slabs = c->from_pool + c->from_list + c->from_lru + c->from_orphans + c->from_depot + c->from_system;
-    text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool * 100 / slabs);
-    PUT(refills_timed), PUT(finds_timed);
-    text_put_field(text, "find_ns", c->finds_timed == 0 ? 0 : c->find_ns / c->finds_timed);
+    PUT(alloc_count), PUT(free_count), PUT(hit_count), PUT(miss_count), PUT(from_overflow_count), PUT(from_pool_count),
+        PUT(from_list_count), PUT(from_lru_count), PUT(from_orphans_count);
+    PUT(from_depot_count), PUT(from_system_count), PUT(prefill_count), PUT(push_count), PUT(tier_drop_count),
+        PUT(lru_in_count), PUT(lru_out_count), PUT(cold_count);
+    PUT(flush_count), PUT(remote_free_count), PUT(remote_send_count), PUT(live_bytes);
+    text_put_field(text, "refills_per_million", c->alloc_count == 0 ? 0 : c->miss_count * 1000000 / c->alloc_count);
+    uint64_t slabs = c->from_pool_count + c->from_list_count + c->from_lru_count + c->from_orphans_count +
+                     c->from_depot_count + c->from_system_count;
+    text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool_count * 100 / slabs);
+    PUT(refill_timed_count), PUT(find_timed_count);
+    text_put_field(text, "find_ns", c->find_timed_count == 0 ? 0 : c->find_ns / c->find_timed_count);
     text_put(text, "\"refill_ns\": ");
-    text_put_number(text, c->refills_timed == 0 ? 0 : c->refill_ns / c->refills_timed);
+    text_put_number(text, c->refill_timed_count == 0 ? 0 : c->refill_ns / c->refill_timed_count);
 }
 
 static void put_classes(struct text *text) {
@@ -255,7 +250,7 @@ static void put_classes(struct text *text) {
     for (unsigned i = 0; i < CLASSES; i++) {
         weft_heap_counts c;
         counts_class(&c, i);
-        if (c.allocs == 0 && c.frees == 0) continue;
+        if (c.alloc_count == 0 && c.free_count == 0) continue;
         text_put(text, before);
         text_put(text, "{");
         text_put_field(text, "block_size", class_info[i].size);
@@ -265,14 +260,15 @@ static void put_classes(struct text *text) {
     }
 }
 
-int weft_heap_json(char *to, size_t size) {
+int weft_heap_stats_json(char *to, size_t size) {
     if (to == NULL && size != 0) return WEFT_EINVAL;
     struct text all = {.size = size, .fd = TEXT_TO_MEMORY}, *text = &all;
     all.to = to;
     weft_heap_counts sum, *c = &sum;
     counts_all(&sum);
     text_put(text, "{");
-    PUT(heaps), PUT(purges), PUT(page_faults), PUT(mapped_bytes), PUT(resident_bytes), PUT(kept_bytes), PUT(reused);
+    PUT(heap_count), PUT(purge_count), PUT(page_fault_count), PUT(mapped_bytes), PUT(resident_bytes), PUT(kept_bytes),
+        PUT(reuse_count);
     put_counts(text, c);
     text_put(text, ",\n \"classes\": [");
     put_classes(text);

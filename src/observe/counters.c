@@ -7,50 +7,50 @@
 
 /* The counters that a pool's sums and a thread's share have in common. */
 #define COUNTERS(X)                                                                                                         \
-    X(tasks_run)                                                                                                            \
-    X(tasks_dropped)                                                                                                        \
-    X(claims)                                                                                                               \
-    X(steals)                                                                                                               \
-    X(claims_revoked)                                                                                                       \
-    X(helped)                                                                                                               \
-    X(forks_taken)                                                                                                          \
-    X(loops_helped)                                                                                                         \
-    X(parks)                                                                                                                \
-    X(wakes)                                                                                                                \
-    X(woken)                                                                                                                \
+    X(task_run_count)                                                                                                       \
+    X(task_dropped_count)                                                                                                   \
+    X(claim_count)                                                                                                          \
+    X(steal_count)                                                                                                          \
+    X(claim_revoked_count)                                                                                                  \
+    X(task_helped_count)                                                                                                    \
+    X(fork_taken_count)                                                                                                     \
+    X(loop_helped_count)                                                                                                    \
+    X(park_count)                                                                                                           \
+    X(wake_count)                                                                                                           \
+    X(woken_count)                                                                                                          \
     X(spin_ns)                                                                                                              \
-    X(expect_hits)                                                                                                          \
-    X(expect_misses)                                                                                                        \
-    X(heap_payloads)                                                                                                        \
-    X(tasks_late)
+    X(expect_hit_count)                                                                                                     \
+    X(expect_miss_count)                                                                                                    \
+    X(heap_payload_count)                                                                                                   \
+    X(task_late_count)
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 
 static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_worker *seat) {
-    if (seat == NULL) return WEFT_NO_THREAD;
-    if (seat->index < pool->workers_max) return WEFT_WORKER;
-    return seat->index < pool->workers_max + pool->config.spares ? WEFT_SPARE : WEFT_OUTSIDE;
+    if (seat == NULL) return WEFT_KIND_NONE;
+    if (seat->index < pool->workers_max) return WEFT_KIND_WORKER;
+    return seat->index < pool->workers_max + pool->config.spares ? WEFT_KIND_SPARE : WEFT_KIND_OUTSIDE;
 }
 
 static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts) {
-    counts->tasks_run = load_rlx(&seat->tasks_run);
-    counts->tasks_dropped = load_rlx(&seat->tasks_dropped);
-    counts->steals = load_rlx(&seat->claims_made[CLAIM_STOLEN]);
-    counts->claims_revoked = load_rlx(&seat->claims_made[CLAIM_REVOKED]);
-    counts->claims = load_rlx(&seat->claims_made[CLAIM_LANE]) + counts->steals + counts->claims_revoked;
-    counts->helped = load_rlx(&seat->helped);
-    counts->forks_taken = load_rlx(&seat->forks_taken);
-    counts->loops_helped = load_rlx(&seat->loops_helped);
-    counts->parks = load_rlx(&seat->parks);
-    counts->wakes = load_rlx(&seat->wakes);
+    counts->task_run_count = load_rlx(&seat->tasks_run);
+    counts->task_dropped_count = load_rlx(&seat->tasks_dropped);
+    counts->steal_count = load_rlx(&seat->claims_made[CLAIM_STOLEN]);
+    counts->claim_revoked_count = load_rlx(&seat->claims_made[CLAIM_REVOKED]);
+    counts->claim_count = load_rlx(&seat->claims_made[CLAIM_LANE]) + counts->steal_count + counts->claim_revoked_count;
+    counts->task_helped_count = load_rlx(&seat->helped);
+    counts->fork_taken_count = load_rlx(&seat->forks_taken);
+    counts->loop_helped_count = load_rlx(&seat->loops_helped);
+    counts->park_count = load_rlx(&seat->parks);
+    counts->wake_count = load_rlx(&seat->wakes);
     counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
-    counts->expect_hits = load_rlx(&seat->expect_hits);
-    counts->expect_misses = load_rlx(&seat->expect_misses);
-    counts->tasks_late = load_rlx(&seat->tasks_late);
-    counts->heap_payloads = load_rlx(&seat->heap_payloads);
+    counts->expect_hit_count = load_rlx(&seat->expect_hits);
+    counts->expect_miss_count = load_rlx(&seat->expect_misses);
+    counts->task_late_count = load_rlx(&seat->tasks_late);
+    counts->heap_payload_count = load_rlx(&seat->heap_payloads);
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
-        counts->wake_ns[i] = load_rlx(&seat->wakes_timed[i]);
-        counts->woken += counts->wake_ns[i];
+        counts->wake_ns_log2_count[i] = load_rlx(&seat->wakes_timed[i]);
+        counts->woken_count += counts->wake_ns_log2_count[i];
     }
 }
 
@@ -65,7 +65,7 @@ static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
 #define ADD(name) sum->name += counts->name;
     COUNTERS(ADD)
 #undef ADD
-    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) sum->wake_ns[i] += counts->wake_ns[i];
+    for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) sum->wake_ns_log2_count[i] += counts->wake_ns_log2_count[i];
 }
 
 static weft_stats stats_of(const weft_pool *pool) {
@@ -76,29 +76,24 @@ static weft_stats stats_of(const weft_pool *pool) {
         if (seat == NULL) continue;
         weft_worker_counts counts = counts_at(pool, i);
         stats_add(&sum, &counts);
-        sum.lanes += load_rlx(&seat->lanes_made);
+        sum.lane_count += load_rlx(&seat->lanes_made);
     }
     sum.queue_bytes = segments_bytes(&pool->segments);
-    sum.spares_started = load_rlx(&pool->spares_made);
+    sum.spare_started_count = load_rlx(&pool->spares_made);
     sum.spares_peak = load_rlx(&pool->blocked_peak);
     return sum;
 }
 
 int weft_pool_stats(const weft_pool *pool, weft_stats *stats) {
-    if (pool == NULL || stats == NULL || !struct_size_is_sound(stats->struct_size)) return WEFT_EINVAL;
+    if (pool == NULL || stats == NULL) return WEFT_EINVAL;
     weft_stats sum = stats_of(pool);
-    sum.struct_size = stats->struct_size;
-    memcpy(stats, &sum, min_u64(stats->struct_size, sizeof sum));
-    return WEFT_OK;
+    return struct_write(stats, &sum, sizeof sum) ? WEFT_OK : WEFT_EINVAL;
 }
 
 int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts) {
-    if (pool == NULL || counts == NULL || !struct_size_is_sound(counts->struct_size)) return WEFT_EINVAL;
-    if (index >= load_rlx(&pool->seat_count)) return WEFT_EINVAL;
+    if (pool == NULL || counts == NULL || index >= load_rlx(&pool->seat_count)) return WEFT_EINVAL;
     weft_worker_counts own = counts_at(pool, index);
-    own.struct_size = counts->struct_size;
-    memcpy(counts, &own, min_u64(counts->struct_size, sizeof own));
-    return WEFT_OK;
+    return struct_write(counts, &own, sizeof own) ? WEFT_OK : WEFT_EINVAL;
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
@@ -106,7 +101,7 @@ int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts 
 static const char *const kind_names[] = {"none", "worker", "spare", "outside"};
 
 static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
-    text_put(text, "\"wake_ns_log2\": [");
+    text_put(text, "\"wake_ns_log2_count\": [");
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
         if (i > 0) text_put(text, ", ");
         text_put_number(text, wakes[i]);
@@ -121,18 +116,20 @@ static void put_thread(struct text *text, const weft_worker_counts *c) {
     text_put(text, "\", ");
 #define PUT(name) text_put_field(text, #name, c->name);
     COUNTERS(PUT)
-    put_wakes(text, c->wake_ns);
+    put_wakes(text, c->wake_ns_log2_count);
 }
 
 static void put_json(struct text *text, const weft_pool *pool) {
     weft_stats sum = stats_of(pool), *c = &sum;
     text_put(text, "{");
-    PUT(workers) PUT(spares_started) PUT(spares_peak) PUT(lanes) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns);
+    PUT(workers)
+    PUT(spare_started_count)
+    PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns_log2_count);
 #undef PUT
     const char *before = ",\n \"threads\": [\n  {";
     for (uint32_t i = 0; i < sum.threads; i++) {
         weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_NO_THREAD) continue;
+        if (counts.kind == WEFT_KIND_NONE) continue;
         text_put(text, before);
         put_thread(text, &counts);
         text_put(text, "}");
@@ -141,7 +138,7 @@ static void put_json(struct text *text, const weft_pool *pool) {
     text_put(text, "]}\n");
 }
 
-int weft_stats_json(const weft_pool *pool, char *to, size_t size) {
+int weft_pool_stats_json(const weft_pool *pool, char *to, size_t size) {
     if (pool == NULL || (to == NULL && size != 0)) return WEFT_EINVAL;
     struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
     text.to = to;
@@ -158,11 +155,16 @@ struct column {
 };
 
 static const struct column columns[] = {
-    {"tasks", offsetof(weft_worker_counts, tasks_run), 12},   {"claims", offsetof(weft_worker_counts, claims), 11},
-    {"steals", offsetof(weft_worker_counts, steals), 10},     {"revoked", offsetof(weft_worker_counts, claims_revoked), 8},
-    {"helped", offsetof(weft_worker_counts, helped), 9},      {"forks", offsetof(weft_worker_counts, forks_taken), 9},
-    {"loops", offsetof(weft_worker_counts, loops_helped), 8}, {"parks", offsetof(weft_worker_counts, parks), 9},
-    {"wakes", offsetof(weft_worker_counts, wakes), 9},        {"woken", offsetof(weft_worker_counts, woken), 9},
+    {"tasks", offsetof(weft_worker_counts, task_run_count), 12},
+    {"claims", offsetof(weft_worker_counts, claim_count), 11},
+    {"steals", offsetof(weft_worker_counts, steal_count), 10},
+    {"revoked", offsetof(weft_worker_counts, claim_revoked_count), 8},
+    {"helped", offsetof(weft_worker_counts, task_helped_count), 9},
+    {"forks", offsetof(weft_worker_counts, fork_taken_count), 9},
+    {"loops", offsetof(weft_worker_counts, loop_helped_count), 8},
+    {"parks", offsetof(weft_worker_counts, park_count), 9},
+    {"wakes", offsetof(weft_worker_counts, wake_count), 9},
+    {"woken", offsetof(weft_worker_counts, woken_count), 9},
     {"spin_us", offsetof(weft_worker_counts, spin_ns), 11},
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
@@ -205,7 +207,7 @@ static void print_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKET
     }
 }
 
-int weft_stats_print(const weft_pool *pool, int fd) {
+int weft_pool_stats_print(const weft_pool *pool, int fd) {
     char buffer[1024];
     if (pool == NULL || fd < 0) return WEFT_EINVAL;
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
@@ -214,13 +216,13 @@ int weft_stats_print(const weft_pool *pool, int fd) {
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_NO_THREAD) continue;
+        if (counts.kind == WEFT_KIND_NONE) continue;
         text_put_column(&text, i, 4);
         text_put(&text, " ");
         text_put(&text, kind_names[counts.kind]);
         pad_to(&text, strlen(kind_names[counts.kind]), 7);
         print_row(&text, &counts);
-        for (unsigned b = 0; b < WEFT_WAKE_BUCKETS; b++) wakes[b] += counts.wake_ns[b];
+        for (unsigned b = 0; b < WEFT_WAKE_BUCKETS; b++) wakes[b] += counts.wake_ns_log2_count[b];
     }
     print_wakes(&text, wakes);
     return text_end(&text) == 0 ? WEFT_OK : WEFT_EINVAL;

@@ -121,7 +121,7 @@ static void dump_head(struct text *text, const weft_pool *pool) {
     text_put(text, "\n");
 }
 
-int weft_dump(const weft_pool *pool, int fd) {
+int weft_pool_dump(const weft_pool *pool, int fd) {
     char buffer[512];
     if (pool == NULL || fd < 0) return WEFT_EINVAL;
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};

@@ -247,7 +247,8 @@ void observer_end(weft_pool *pool) {
         if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)
             text_tell(pool->config.trace, " took not all of", " the timeline");
     }
-    if (observe_of_pool(pool)->stats_file > 0 && weft_stats_print(pool, observe_of_pool(pool)->stats_file - 1) != WEFT_OK)
+    if (observe_of_pool(pool)->stats_file > 0 &&
+        weft_pool_stats_print(pool, observe_of_pool(pool)->stats_file - 1) != WEFT_OK)
         text_tell(pool->config.stats, " took not all of", " the counters");
     file_close(&observe_of_pool(pool)->trace.file);
     file_close(&observe_of_pool(pool)->stats_file);

@@ -97,5 +97,16 @@ INLINE bool struct_read(void *whole, size_t size, const void *given) {
     __builtin_memcpy(whole, given, min_u64(given_size, size));
     return true;
 }
+/* Fills what a caller of another version has given from `whole`, of `size` bytes: an older one's is shorter, what a newer one's has
+ * beyond becomes zero. */
+INLINE bool struct_write(void *given, const void *whole, size_t size) {
+    size_t given_size;
+    __builtin_memcpy(&given_size, given, sizeof given_size);
+    if (!struct_size_is_sound(given_size)) return false;
+    __builtin_memset(given, 0, given_size);
+    __builtin_memcpy(given, whole, min_u64(given_size, size));
+    __builtin_memcpy(given, &given_size, sizeof given_size);
+    return true;
+}
 
 #endif

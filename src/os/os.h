@@ -305,7 +305,7 @@ unsigned os_cpus_online(void);
 
 /* ---- probes ------------------------------------------------------------------------------------------------------- */
 
-/* Static probes (USDT) for bpftrace, perf and SystemTap, where <sys/sdt.h> was there when weft was compiled; docs/observe.md
+/* Static probes (USDT) for bpftrace, perf and SystemTap, where <sys/sdt.h> was there when weft was compiled; docs/howto/observe.md
  * lists them. A probe is one nop. They stand where a thread sleeps, wakes or turns to another's tasks, never where it runs
  * one. gcc alone compiles them: the header's macros are no C17 to clang. */
 #if defined(__has_include) && !defined(__clang__) && !defined(WEFT_EXPLORE)

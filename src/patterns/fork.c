@@ -67,8 +67,8 @@
  *   J54 forks_settle: settles           heavy    J43 as J20, of a chunk that has not been asked since the barrier was lost
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
- *   J32 weft_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
- *   J33 weft_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
+ *   J32 weft_fork_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
+ *   J33 weft_fork_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
  *                                                ever, or not at all
  *   J35 fork_seat: load seat            acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
@@ -624,7 +624,7 @@ static int enter_guest(struct weft_worker *seat, weft_fork_slot **here) {
     return WEFT_OK;
 }
 
-int weft_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout) {
+int weft_fork_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout) {
     if (here == NULL) return WEFT_EINVAL;
     *here = NULL;
     if (pool == NULL || layout != WEFT_FORK_LAYOUT) return WEFT_EINVAL;
@@ -635,7 +635,7 @@ int weft_enter_layout(weft_pool *pool, weft_fork_slot **here, unsigned layout) {
     return seat->frame == NULL ? enter_guest(seat, here) : enter_seated(seat, here);
 }
 
-void weft_leave(weft_fork_slot *here) {
+void weft_fork_leave(weft_fork_slot *here) {
     if (here == NULL) return;
     struct fork_chunk *chunk = chunk_of(here);
     struct weft_worker *guest = chunk->is_guest ? chunk->seat : NULL;

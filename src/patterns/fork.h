@@ -60,7 +60,7 @@ void fork_leave(weft_fork_slot *first);
 INLINE bool fork_is_full(const weft_fork_slot *here) { return (uintptr_t)(here + 1) % WEFT_FORK_CHUNK == 0; }
 void fork_detach(struct weft_worker *seat);
 /* false: another thread has taken it. */
-INLINE bool fork_retake(weft_fork_slot *here) { return !weft_fork_slot_pop(here) || !weft_join_slow(here, NULL, 0); }
+INLINE bool fork_retake(weft_fork_slot *here) { return !weft_fork_slot_pop(here) || !weft_fork_join_slow(here, NULL, 0); }
 INLINE bool fork_is_asked(const weft_fork_slot *here) {
     const struct weft_fork_chunk *chunk = (const void *)((uintptr_t)here & ~(uintptr_t)(WEFT_FORK_CHUNK - 1));
     return weft_load_rlx(&chunk->limit) < here;

@@ -1,10 +1,10 @@
 /* join.c: the join of a call that others know of: takes it back, or waits and helps below it. The protocol stands in fork.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   J9  weft_join_slow: CAS offer       relaxed  J3  see J3
- *   J10 weft_join_slow: CAS WANTED, OPEN  relaxed  J6, J47, J48  see J6, J47, J48
- *   J11 weft_join_slow: load state      acquire  J14 the result is not there yet
- *   J13 weft_join_slow: fence           sc       J5  see J5, where fences are full
+ *   J9  weft_fork_join_slow: CAS offer       relaxed  J3  see J3
+ *   J10 weft_fork_join_slow: CAS WANTED, OPEN  relaxed  J6, J47, J48  see J6, J47, J48
+ *   J11 weft_fork_join_slow: load state      acquire  J14 the result is not there yet
+ *   J13 weft_fork_join_slow: fence           sc       J5  see J5, where fences are full
  *   J23 join_sleep: load wait_event     acquire  J24 the join sleeps on a new event: the load would come after J25
  *   J25 join_sleep: CAS TAKEN           relaxed  J14 split: DONE is overwritten, the join sleeps for ever
  *   J28 join_await: store waits_for     release  J29 as J16. survives order: who took that call did so after its thread's J15 or by
@@ -101,7 +101,7 @@ void weft_fork_misused(int is_join) {
                    : "a fork at a slot in use: the slot that the fork before returned is to be used");
 }
 
-int weft_join_slow(weft_fork_slot *here, const void *argument, size_t size) {
+int weft_fork_join_slow(weft_fork_slot *here, const void *argument, size_t size) {
     struct fork_chunk *chunk = chunk_of(here);
     uint64_t guard = load_rlx(&here->state) & STATE_GUARD;
     if (guard) fence_sc(J13);

@@ -187,16 +187,14 @@ static void costs_learn(weft_pool *pool, uint64_t idle, uint64_t took, uint32_t 
 }
 
 int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
-    if (pool == NULL || costs == NULL || !struct_size_is_sound(costs->struct_size)) return WEFT_EINVAL;
+    if (pool == NULL || costs == NULL) return WEFT_EINVAL;
     uint64_t per_us = pool->ticks_per_us;
-    weft_wake_costs found = {.struct_size = costs->struct_size,
-                             .send_ns = load_rlx(&pool->park.send_ticks) * 1000 / per_us,
+    weft_wake_costs found = {.send_ns = load_rlx(&pool->park.send_ticks) * 1000 / per_us,
                              .run_here_ns = load_rlx(&predict_of_pool(pool)->run_here_ticks) * 1000 / per_us,
                              .spin_ns = load_rlx(&pool->spin_now) * 1000 / per_us};
-    for (unsigned i = 0; i < WEFT_SLEEPS; i++)
+    for (unsigned i = 0; i < WEFT_SLEEP_CLASSES; i++)
         found.run_ns[i] = load_rlx(&predict_of_pool(pool)->run_ticks[i]) * 1000 / per_us;
-    memcpy(costs, &found, min_u64(costs->struct_size, sizeof found));
-    return WEFT_OK;
+    return struct_write(costs, &found, sizeof found) ? WEFT_OK : WEFT_EINVAL;
 }
 
 /* ---- getting up ahead of work ------------------------------------------------------------------------------------- */

@@ -26,11 +26,11 @@ struct predict_seat {
 
 /* Hints, by any thread, but for the topology, which is written before the pool's threads start. */
 struct predict_pool {
-    ATOMIC(uint64_t) run_ticks[WEFT_SLEEPS]; /* until a woken worker runs, by how long it slept */
-    ATOMIC(uint64_t) run_here_ticks;         /* the same on its waker's CPU */
-    ATOMIC(uint32_t) blocks;                 /* how often short tasks were seen to block lately */
-    ATOMIC(uint32_t) moves;                  /* times that a worker was found on another CPU than before */
-    uint16_t *shared;                        /* what CPUs share, as os_topology has it; NULL: it makes no difference */
+    ATOMIC(uint64_t) run_ticks[WEFT_SLEEP_CLASSES]; /* until a woken worker runs, by how long it slept */
+    ATOMIC(uint64_t) run_here_ticks;                /* the same on its waker's CPU */
+    ATOMIC(uint32_t) blocks;                        /* how often short tasks were seen to block lately */
+    ATOMIC(uint32_t) moves;                         /* times that a worker was found on another CPU than before */
+    uint16_t *shared; /* what CPUs share, as os_topology has it; NULL: it makes no difference */
     uint32_t shared_cpus;
 };
 

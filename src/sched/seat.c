@@ -147,7 +147,7 @@ static bool seats_leave(const os_self *self) {
 static void self_exit(os_self *self) {
     bool is_inside = self->is_worker || (self->seatings != NULL && seats_leave(self));
     if (is_inside) /* what it is in would never end */
-        os_die("a thread has ended (pthread_exit, pthread_cancel?) inside a task, or before weft_leave");
+        os_die("a thread has ended (pthread_exit, pthread_cancel?) inside a task, or before weft_fork_leave");
     while (self->seatings != NULL) {
         struct seating *seating = self->seatings;
         self->seatings = seating->next;

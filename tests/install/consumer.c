@@ -38,9 +38,9 @@ int main(void) {
     int *where = &sum;
     if (weft_config_init(&config) != WEFT_OK || weft_pool_create(&pool, &config) != WEFT_OK) return 1;
     if (sizeof where > WEFT_PAYLOAD_MAX || weft_submit(pool, &group, add, &where, sizeof where) != WEFT_OK) return 2;
-    if (weft_group_wait(pool, &group) != WEFT_OK || weft_enter(pool, &here) != WEFT_OK) return 3;
+    if (weft_group_wait(pool, &group) != WEFT_OK || weft_fork_enter(pool, &here) != WEFT_OK) return 3;
     int halves = half(here, 10);
-    weft_leave(here);
+    weft_fork_leave(here);
     if (weft_pool_destroy(&pool) != WEFT_OK) return 4;
     printf("weft %s %d\n", weft_version(), sum);
     return sum == 1 && halves == 1024 ? 0 : 5;

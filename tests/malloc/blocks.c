@@ -1,4 +1,4 @@
-/* Large blocks, for the tables in docs/malloc.md; run under any allocator:
+/* Large blocks, for the tables in docs/howto/malloc.md; run under any allocator:
  *
  *     malloc_blocks SERVER random LOW HIGH LIVE COUNT whole|pages   blocks of random sizes take each other's place
  *     malloc_blocks SERVER phases COUNT                             80 MB of 600 bytes, all freed, then of 4 MiB, and again

@@ -19,7 +19,7 @@ void mode_apply(Mode mode, weft_config &config) {
     if (mode == Mode::parked_rr) config.policy = WEFT_POLICY_RR;
     if (config.policy != WEFT_POLICY_INHERIT) config.priority = 1;
     if (mode == Mode::anticipated || mode == Mode::told || mode == Mode::real_time) return; // the default
-    config.expect_percent = WEFT_SPIN_NONE;
+    config.expect_percent = WEFT_EXPECT_NONE;
     config.spin_ns = mode == Mode::spinning ? spin_longest_ns : WEFT_SPIN_NONE;
 }
 

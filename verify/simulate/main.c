@@ -161,11 +161,11 @@ static void report(void) {
     print_number("waits", (double)T.play.wait_count);
     print_number("wait_p50_ns", wait_at(50));
     print_number("wait_p99_ns", wait_at(99));
-    print_number("claims", (double)(T.after.claims - T.before.claims));
-    print_number("steals", (double)(T.after.steals - T.before.steals));
-    print_number("revoked", (double)(T.after.claims_revoked - T.before.claims_revoked));
-    print_number("helped", (double)(T.after.helped - T.before.helped));
-    print_number("tasks_run", (double)(T.after.tasks_run - T.before.tasks_run));
+    print_number("claims", (double)(T.after.claim_count - T.before.claim_count));
+    print_number("steals", (double)(T.after.steal_count - T.before.steal_count));
+    print_number("revoked", (double)(T.after.claim_revoked_count - T.before.claim_revoked_count));
+    print_number("helped", (double)(T.after.task_helped_count - T.before.task_helped_count));
+    print_number("tasks_run", (double)(T.after.task_run_count - T.before.task_run_count));
     print_number("cas", (double)sums.cas);
     print_number("cas_failed", (double)sums.cas_failed);
     print_number("rmws", (double)(sums.cas + sums.changes));
