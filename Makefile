@@ -37,7 +37,7 @@ help:
 	@echo 'make clang     the release tests, and those with sanitizers, compiled by clang'
 	@echo 'make musl      the library, the C examples and the heap on another C library'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
-	@echo 'make install-machines  the same, with weft chunks and the libraries for loops over several machines (docs/machines.md)'
+	@echo 'make install-machines  the same, with weft chunks and the libraries for loops over several machines (docs/howto/machines.md)'
 	@echo 'make clean     removes build/'
 
 build:
@@ -158,7 +158,7 @@ install: build
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
 
-# The libraries of docs/machines.md, libweft-mpi for the MPIs that are there, and the command.
+# The libraries of docs/howto/machines.md, libweft-mpi for the MPIs that are there, and the command.
 install-machines: install
 	@scripts/need build race
 	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands of docs/machines.md and docs/machines-batch.md, as they stand there, with a ./simulate that writes its numbers: workers that
+"""The commands of docs/howto/machines.md and docs/howto/machines-batch.md, as they stand there, with a ./simulate that writes its numbers: workers that
 come at once, one that is told to end, and one that comes later.
 
     test_pages.py PATH-OF-WEFT
