@@ -222,7 +222,6 @@ static void test_format_of_an_older_caller(void **state) {
             type given;                                                                                                     \
             unsigned char beyond[64], after[64];                                                                            \
         } newer;                                                                                                            \
-        type *given = &newer.given;                                                                                         \
         memset(&newer, 0x5a, sizeof newer);                                                                                 \
         newer.given.struct_size = sizeof newer - sizeof newer.after;                                                        \
         assert_int_equal(call, WEFT_OK);                                                                                    \
@@ -241,13 +240,13 @@ static void test_filled_for_newer(void **state) {
     (void)state;
     weft_pool *pool = make_pool(1);
     size_t block_size;
-    CHECK_FILLED(weft_config, weft_pool_config(pool, given));
-    CHECK_FILLED(weft_real_time, weft_pool_real_time(pool, given));
-    CHECK_FILLED(weft_stats, weft_pool_stats(pool, given));
-    CHECK_FILLED(weft_worker_counts, weft_worker_stats(pool, 0, given));
-    CHECK_FILLED(weft_wake_costs, weft_pool_wake_costs(pool, given));
-    CHECK_FILLED(weft_heap_counts, weft_heap_stats(given));
-    CHECK_FILLED(weft_heap_counts, weft_heap_class_stats(0, &block_size, given));
+    CHECK_FILLED(weft_config, weft_pool_config(pool, &newer.given));
+    CHECK_FILLED(weft_real_time, weft_pool_real_time(pool, &newer.given));
+    CHECK_FILLED(weft_stats, weft_pool_stats(pool, &newer.given));
+    CHECK_FILLED(weft_worker_counts, weft_worker_stats(pool, 0, &newer.given));
+    CHECK_FILLED(weft_wake_costs, weft_pool_wake_costs(pool, &newer.given));
+    CHECK_FILLED(weft_heap_counts, weft_heap_stats(&newer.given));
+    CHECK_FILLED(weft_heap_counts, weft_heap_class_stats(0, &block_size, &newer.given));
     end_pool(pool);
 }
 
