@@ -41,6 +41,20 @@ uint64_t observe_ns(uint64_t ticks) {
     return ticks / per_us * 1000 + ticks % per_us * 1000 / per_us;
 }
 
+#define CLOCK_TRIES 3u /* the thread may lose its CPU between two reads */
+
+uint64_t observe_clocks(uint64_t *ns) {
+    uint64_t ticks = 0, least = UINT64_MAX;
+    for (unsigned i = 0; i < CLOCK_TRIES; i++) {
+        uint64_t before = os_ticks(), now_ns = os_now_ns(), took = os_ticks() - before;
+        if (took >= least) continue;
+        least = took;
+        ticks = before + took / 2;
+        *ns = now_ns;
+    }
+    return ticks;
+}
+
 /* ---- recording ---------------------------------------------------------------------------------------------------- */
 
 static NOINLINE struct trace_ring *ring_make(struct weft_worker *seat) {
@@ -68,13 +82,12 @@ static void record(struct weft_worker *seat, const struct trace_event *event) {
         ring->recording = recording;
         store_rlx(&ring->first, load_rlx(&ring->count));
     }
-    uint32_t thread = os_thread_id();
-    if (UNLIKELY(load_rlx(&ring->thread) != thread)) store_rlx(&ring->thread, thread); /* a seat may change hands */
     trace_add(ring, event);
 }
 
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     record(seat, &(struct trace_event){.start = start, .end = os_ticks(), .what = what, .kind = kind});
+    if (kind == TRACE_WAKE && seat->lane != &seat->pool->blank) seat->lane->last = NULL; /* what came fast has paused */
 }
 
 NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
@@ -92,20 +105,41 @@ static void record_claim(struct weft_worker *seat, uint64_t now) {
     }
     observe_of(seat)->claims_seen = seat->claims;
     if (tasks == 1 && seat->taken_from == CLAIM_LANE) return;
-    record(seat, &(struct trace_event){now, now, tasks, TRACE_CLAIM, seat->taken_from});
+    record(seat, &(struct trace_event){now, now, tasks, TRACE_CLAIM, seat->taken_from, seat->taken_seat});
 }
 
 int observer_run(void *payload, weft_worker *self) {
     uintptr_t what = load_rlx(&self->running);
     uint64_t start = os_ticks();
+    uint64_t place = trace_place(self->cell);
     bool is_traced = (load_rlx(&self->pool->extras) & EXTRA_TRACED) != 0;
     store_rlx(&self->running_since, start);
+    self->cell = NULL; /* what runs at once inside it comes from none */
     if (is_traced && observe_of(self)->claims_seen != self->claims) record_claim(self, start);
     int error = ((weft_fn)what)(payload, self);
     store_rlx(&self->running_since, 0);
-    uint32_t group = (uint32_t)(self->frame->id >> ID_INDEX_SHIFT); /* its number, which another may have later */
-    if (is_traced) record(self, &(struct trace_event){start, os_ticks(), what, TRACE_TASK, group});
+    uint32_t group = id_index(self->frame->id); /* another may have the number later */
+    if (is_traced) record(self, &(struct trace_event){start, os_ticks(), what, TRACE_TASK, group, place});
     return error;
+}
+
+/* Where tasks come fast, one in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US together, as
+ * far as the ones before tell. */
+#define SUBMIT_RUN_MAX 128u
+#define SUBMIT_RUN_US 10u
+
+void observer_submits(struct weft_worker *seat, struct lane *lane) {
+    struct observe_seat *own = observe_of(seat);
+    uint64_t now = os_ticks();
+    uint64_t took = now - own->submit_ticks;
+    uint64_t most = SUBMIT_RUN_US * seat->pool->ticks_per_us;
+    uint32_t run = took > most ? 1 : took > most / 2 ? own->submit_run : 2 * own->submit_run;
+    uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
+    run = (uint32_t)min_u64(min_u64(max_u64(run, 1), SUBMIT_RUN_MAX), room);
+    lane->last = lane->cell + (run - 1) * lane->stride;
+    own->submit_ticks = now;
+    own->submit_run = run;
+    record(seat, &(struct trace_event){now, now, run, TRACE_SUBMIT, lane->stride, trace_place(lane->cell)});
 }
 
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {
