@@ -109,7 +109,7 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 /* ---- timeline ----------------------------------------------------------------------------------------------------- */
 
 /* Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took, loops,
- * claims of several tasks and from others, parks, wakes, waits. The newest weft_config.trace_events of each thread are kept,
+ * claims of several tasks and from others, parks, wakes, waits, submissions (where they come fast, one for several). The newest weft_config.trace_events of each thread are kept,
  * 32 bytes each; the memory comes with a thread's first event and stays until the pool ends. A recording that was on begins
  * anew. Tasks that run already are left out. WEFT_OK, WEFT_EINVAL (NULL), WEFT_EFORK.
  * weft_config.trace, or WEFT_TRACE=file with weft_config_from_env, records from create on and writes the file in destroy. */
@@ -118,7 +118,7 @@ WEFT_API int weft_trace_start(weft_pool *pool);
 /* Ends the recording; what there is stays. A task that runs is still noted at its end. As weft_trace_start. */
 WEFT_API int weft_trace_stop(weft_pool *pool);
 
-/* Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing: times in us since the start, functions
+/* Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing: times in us on CLOCK_MONOTONIC, functions
  * by their symbols, static ones too, or as file+offset; how many events had to go is "otherData".dropped. Also while it goes
  * on, and by several threads. WEFT_OK; WEFT_EINVAL: NULL, or the descriptor or file does not take it. */
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);

@@ -87,7 +87,9 @@ static void record(struct weft_worker *seat, const struct trace_event *event) {
 
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     record(seat, &(struct trace_event){.start = start, .end = os_ticks(), .what = what, .kind = kind});
-    if (kind == TRACE_WAKE && seat->lane != &seat->pool->blank) seat->lane->last = NULL; /* what came fast has paused */
+    if (kind != TRACE_WAKE || seat->lane == &seat->pool->blank) return;
+    seat->lane->last = NULL; /* what came fast has paused */
+    observe_of(seat)->submit_run = 0;
 }
 
 NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
@@ -124,21 +126,34 @@ int observer_run(void *payload, weft_worker *self) {
 }
 
 /* Where tasks come fast, one in several is noted, so that it costs nothing: those that come within SUBMIT_RUN_US together, as
- * far as the ones before tell. */
+ * far as the ones before tell. In a rush of whole segments, of one group, the clock is read for one segment in SUBMIT_GUESSES + 1, for that
+ * takes longer than four submissions; the others are noted as a little later than the one before: too early, but never after
+ * their tasks began. */
 #define SUBMIT_RUN_MAX 128u
 #define SUBMIT_RUN_US 10u
+#define SUBMIT_GUESSES 3u
+
+/* When this submission is, and how many are to be noted with it. */
+static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
+    if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
+        return own->submit_ticks + ++own->submit_guesses * (own->submit_took / 2);
+    uint64_t now = os_ticks();
+    uint64_t took = (now - own->submit_ticks) / (own->submit_guesses + 1);
+    uint64_t most = SUBMIT_RUN_US * pool->ticks_per_us;
+    own->submit_run = took > most ? 1 : took > most / 2 ? own->submit_run : 2 * own->submit_run;
+    own->submit_run = (uint32_t)min_u64(max_u64(own->submit_run, 1), SUBMIT_RUN_MAX);
+    own->submit_took = (uint32_t)min_u64(took, most);
+    own->submit_guesses = 0;
+    own->submit_ticks = now;
+    return now;
+}
 
 void observer_submits(struct weft_worker *seat, struct lane *lane) {
     struct observe_seat *own = observe_of(seat);
-    uint64_t now = os_ticks();
-    uint64_t took = now - own->submit_ticks;
-    uint64_t most = SUBMIT_RUN_US * seat->pool->ticks_per_us;
-    uint32_t run = took > most ? 1 : took > most / 2 ? own->submit_run : 2 * own->submit_run;
+    uint64_t now = submit_time(own, lane, seat->pool);
     uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
-    run = (uint32_t)min_u64(min_u64(max_u64(run, 1), SUBMIT_RUN_MAX), room);
+    uint32_t run = (uint32_t)min_u64(own->submit_run, room);
     lane->last = lane->cell + (run - 1) * lane->stride;
-    own->submit_ticks = now;
-    own->submit_run = run;
     record(seat, &(struct trace_event){now, now, run, TRACE_SUBMIT, lane->stride, trace_place(lane->cell)});
 }
 

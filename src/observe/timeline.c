@@ -173,6 +173,15 @@ static void put_victim(struct timeline *line, uint32_t seat, const struct trace_
     text_put(&line->text, "}");
 }
 
+/* Clocks are coarse, and of two slices of one moment viewers take the longer one for the earlier: who was woken begins after
+ * the wake. */
+static void begin_later(const struct timeline *line, struct trace_event *event) {
+    const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
+    if (from == NULL || moment_ns(line, event->start) > moment_ns(line, from->time)) return;
+    event->start += os_ticks_per_us() / 500 + 1; /* two nanoseconds: they read times as floating point */
+    event->end = max_u64(event->start, event->end);
+}
+
 static void put_event(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
     char room[NAME_BYTES];
     const char *name = kinds[event->kind].name;
@@ -181,7 +190,9 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
         name = claim_names[event->detail < CLAIM_SOURCES ? event->detail : CLAIM_LANE];
         put_victim(line, seat->index, event);
     }
-    put_slice(line, thread_of(seat), event, name);
+    struct trace_event shown = *event;
+    begin_later(line, &shown);
+    put_slice(line, thread_of(seat), &shown, name);
     put_details(line, seat->index, event);
     text_put(&line->text, "}");
 }
