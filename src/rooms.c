@@ -30,4 +30,5 @@ const struct observe_hooks observe = {
     .node = observer_node,
     .span = observer_span,
     .wake = observer_wake,
+    .submits = observer_submits,
 };

@@ -88,7 +88,7 @@ static void test_backlog(void **state) {
     for (int i = 0; i < 5; i++) assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
     dump_of(pool, text, sizeof text);
     assert_has(text, "queue 5 of 10");
-    assert_has(text, "  0 worker: runs gate_task; 0 tasks run");
+    assert_has(text, "  0 worker: runs gate_task; 0 tasks run; thread ");
     assert_has(text, "    submitted: 5 cells of tasks not begun, of group 1");
     assert_has(text, "  group 1: 6 tasks not known to have ended, 0 waits");
     assert_int_equal(weft_group_cancel(pool, &group), WEFT_OK);

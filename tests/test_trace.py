@@ -26,16 +26,17 @@ SCHEMA = {
     "type": "object", "required": ["traceEvents", "displayTimeUnit", "otherData"], "additionalProperties": False,
     "properties": {
         "displayTimeUnit": {"const": "ns"},
-        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped", "monotonic_ns", "threads"], "additionalProperties": False,
+        "otherData": {"type": "object", "required": ["weft", "events_per_thread", "dropped", "monotonic_ns"], "additionalProperties": False,
                       "properties": {"weft": {"type": "string"}, "events_per_thread": {"type": "integer", "minimum": 1},
                                      "dropped": {"type": "integer", "minimum": 0},
-                                     "monotonic_ns": {"type": "integer", "minimum": 1},
-                                     "threads": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}}}},
+                                     "monotonic_ns": {"type": "integer", "minimum": 1}}},
         "traceEvents": {"type": "array", "minItems": 1, "items": {"anyOf": [
             event("M", ["args"], args={"type": "object", "minProperties": 1, "maxProperties": 1}),
-            event("X", ["ts", "dur", "cat"], ts=TIME, dur=TIME, cat={"enum": ["task", "node", "fork", "loop", "sleep"]},
-                  args={"type": "object"}),
-            event("i", ["ts", "s", "cat"], ts=TIME, s={"const": "t"}, cat={"enum": ["claim", "wake"]}, args={"type": "object"}),
+            event("X", ["ts", "dur", "cat"], ts=TIME, dur=TIME, args={"type": "object"}, bind_id={"type": "string", "pattern": "^0x[0-9a-f]+$"},
+                  cat={"enum": ["task", "node", "fork", "loop", "sleep", "claim", "wake", "submit"]},
+                  flow_in={"const": True}, flow_out={"const": True}),
+            event("C", ["ts", "args"], ts=TIME, args={"type": "object", "minProperties": 1, "maxProperties": 1,
+                                                      "additionalProperties": {"type": "integer", "minimum": 0}}),
         ]}},
     },
 }
@@ -53,11 +54,11 @@ def check_schema(trace):
         assert not jsonschema.Draft7Validator(SCHEMA).is_valid(spoilt), "the schema accepts what it must not"
 
 
-def check_threads(events):
+def check_threads(events, pid):
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert sorted(names.values())[-3:] == ["worker 0", "worker 1", "worker 2"], names
     assert {e["tid"] for e in events if e["ph"] != "M"} <= set(names), "a thread without a name"
-    assert not {e["pid"] for e in events} & set(names), "a thread numbered like a process"
+    assert {e["pid"] for e in events} == {pid} and pid in names, "the system's numbers; the first thread has the process's"
     assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["scene"]
 
 
@@ -82,18 +83,54 @@ def check_contents(events, tasks):
     assert tasks >= 660 and tasks == sum(n for (kind, _), n in count.items() if kind == "task"), (tasks, count)
     assert count["node", "graph_step"] == 50, count
     assert count["loop", "filter_lines"] >= 20, count
-    assert count.get(("sleep", "waking"), 0) <= count.get(("sleep", "parked"), 0), count
-    assert all(e["args"]["tasks"] >= 1 for e in events if e.get("cat") == "claim")
+    assert count["submit", "submit"] >= 80 and count.get(("sleep", "waking"), 0) <= count.get(("sleep", "parked"), 0), count
+    assert all(e["args"]["tasks"] >= 1 for e in events if e.get("cat") in ("claim", "submit") and e["name"] != "taken from")
     frames = [e for e in events if e["name"] == "encode_frame"]
     assert all(e["dur"] >= 2 for e in frames), "a frame shorter than its shortest row"
 
 
-def check_others(others, events, before_ns, after_ns):
-    """The clock that others record by, the system's threads, groups."""
+def check_arrows(events):
+    """Each arrow has its beginning, before its end, and leads to what it should."""
+    begins = {e["bind_id"]: e for e in events if e.get("flow_out")}
+    assert len(begins) == sum("flow_out" in e for e in events), "two beginnings of one arrow"
+    kinds = set()
+    for e in events:
+        if "flow_in" not in e:
+            continue
+        begin = begins[e["bind_id"]]
+        kinds.add((begin["cat"], e["cat"]))
+        assert begin["ts"] <= e["ts"] + 0.0005, (begin, e)
+        assert begin["cat"] != "claim" or begin["tid"] != e["tid"], "it took its own tasks"
+    assert kinds <= {("submit", "task"), ("wake", "sleep"), ("claim", "claim")} and ("submit", "task") in kinds, kinds
+
+
+def check_submissions(events):
+    """A row is submitted while a frame runs on its submitter's thread, and waits for what is between."""
+    frames = {}
+    for e in events:
+        if e["name"] == "encode_frame":
+            frames.setdefault(e["tid"], []).append((e["ts"], e["ts"] + e["dur"]))
+    for e in events:
+        if e["name"] != "encode_row":
+            continue
+        when = e["args"]["submitted"]
+        assert abs(e["ts"] - when - e["args"]["queued_us"]) < 0.01, e
+        assert any(begin <= when <= end for begin, end in frames[e["args"]["submitter"]]), e
+
+
+def check_counters(events):
+    for name, key in (("tasks", "waiting"), ("tasks", "running"), ("workers", "asleep")):
+        steps = [(e["ts"], e["args"][key]) for e in events if e["ph"] == "C" and e["name"] == name and key in e["args"]]
+        assert steps and steps == sorted(steps, key=lambda s: s[0]), name
+        assert steps[-1][1] == 0, "all is over in the end"
+    assert max(e["args"]["asleep"] for e in events if e["ph"] == "C" and e["name"] == "workers") <= 3
+
+
+def check_clock(others, events, before_ns, after_ns):
+    """The clock that others record by."""
     assert before_ns <= others["monotonic_ns"] <= after_ns, (before_ns, others, after_ns)
-    names = {str(e["tid"]) for e in events if e["name"] == "thread_name"}
-    assert others["threads"] and set(others["threads"]) <= names, others
-    assert len(set(others["threads"].values())) == len(others["threads"]), others
+    for e in events:
+        assert e["ph"] == "M" or before_ns / 1000 - 1 <= e["ts"] <= after_ns / 1000 + 1, e
     groups = {}
     for e in events:
         if e.get("cat") == "task" and "args" in e:
@@ -101,23 +138,32 @@ def check_others(others, events, before_ns, after_ns):
     assert groups and all(group > 0 for group in groups), "tasks tell their groups"
 
 
+def run_scene(env):
+    """What it prints, and its process's number."""
+    with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True, env=env) as run:
+        out = run.communicate()[0]
+    assert run.returncode == 0, run.returncode
+    return int(out), run.pid
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         trace, stats = Path(directory, "trace.json"), Path(directory, "stats.txt")
         before_ns = time.monotonic_ns()
-        run = subprocess.run(sys.argv[1:], check=True, capture_output=True, text=True,
-                             env={**os.environ, "WEFT_TRACE": str(trace), "WEFT_STATS": str(stats)})
+        tasks, pid = run_scene({**os.environ, "WEFT_TRACE": str(trace), "WEFT_STATS": str(stats)})
         after_ns = time.monotonic_ns()
-        tasks = int(run.stdout)
         timeline = json.loads(trace.read_text())
         rows = [line.split() for line in stats.read_text().splitlines()]
     check_schema(timeline)
     events = timeline["traceEvents"]
     assert timeline["otherData"]["dropped"] == 0
-    check_threads(events)
+    check_threads(events, pid)
     check_nesting(events)
     check_contents(events, tasks)
-    check_others(timeline["otherData"], events, before_ns, after_ns)
+    check_arrows(events)
+    check_submissions(events)
+    check_counters(events)
+    check_clock(timeline["otherData"], events, before_ns, after_ns)
     assert sum(int(row[2]) for row in rows if row[1:2] in (["worker"], ["outside"], ["spare"])) == tasks, rows
     print(f"{len(events)} events, {tasks} tasks")
 

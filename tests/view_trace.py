@@ -26,6 +26,8 @@ QUERY = """(async () => {
         `select json_group_array(json_array(a, b, c)) as x from (${sql})`)).firstRow({x: 'str'}).x);
     return JSON.stringify({
         slices: await rows("select t.name a, s.name b, s.dur c from slice s join thread_track k on s.track_id = k.id join thread t using (utid)"),
+        arrows: await rows("select o.name a, i.name b, count(*) c from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id group by 1, 2"),
+        counters: await rows("select k.name a, count(*) b, 0 c from counter n join counter_track k on n.track_id = k.id where k.name glob 'tasks *' or k.name glob 'workers *' group by 1"),
         complaints: await rows("select name a, value b, '' c from stats where severity != 'info' and value > 0"),
     });
 })()"""
@@ -100,8 +102,15 @@ def view(site, profile, picture):
 def check(shown, events):
     assert not shown["complaints"], shown["complaints"]
     threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    wanted = Counter((threads[e["tid"]], e["name"], round(e.get("dur", 0) * 1000)) for e in events if e["ph"] != "M")
+    wanted = Counter((threads[e["tid"]], e["name"], round(e["dur"] * 1000)) for e in events if e["ph"] == "X")
     assert wanted == Counter(map(tuple, shown["slices"])), "the viewer shows other slices than the file has"
+
+
+    begins = {e["bind_id"]: e["name"] for e in events if "flow_out" in e}
+    arrows = Counter((begins[e["bind_id"]], e["name"]) for e in events if "flow_in" in e)
+    assert arrows == {(out, to): count for out, to, count in shown["arrows"]}, (arrows, shown["arrows"])
+    counters = Counter(f"{e['name']} {key}" for e in events if e["ph"] == "C" for key in e["args"])
+    assert counters == {name: count for name, count, _ in shown["counters"]}, (counters, shown["counters"])
 
 
 def main():
@@ -117,7 +126,7 @@ def main():
         events = json.loads((site / "timeline.json").read_text())["traceEvents"]
         shown = view(site, Path(directory, "profile"), *(sys.argv[3:4] or [None]))
     check(shown, events)
-    print(f"the viewer shows all {len(shown['slices'])} slices")
+    print(f"the viewer shows all {len(shown['slices'])} slices and all arrows")
 
 
 if __name__ == "__main__":

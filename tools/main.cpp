@@ -8,6 +8,7 @@
 #include "man.hpp"
 #include "race/alloc.hpp"
 #include "simulate/simulate.hpp"
+#include "why/why.hpp"
 
 #include <CLI/CLI.hpp>
 #include <weft.h>
@@ -109,6 +110,23 @@ static void loop_options(CLI::App &loop, LoopOptions &options) {
     loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg")->check(plot_file());
 }
 
+static void why_options(CLI::App &why, WhyOptions &options) {
+    why.add_option("command", options.command, "The program to run, after --, and its arguments");
+    why.add_option("--timeline", options.timeline, "What a program has written (WEFT_TRACE), in place of running one")
+        ->check(CLI::ExistingFile);
+    why.add_option("--source", options.source,
+                   "Whence the kernel's side: all CPUs' switches, the program's own, /proc; the best")
+        ->check(CLI::IsMember({"best", "all", "own", "proc"}));
+    why.add_option("--late-us", options.late_us,
+                   "Late is what ended so much later after its submission than such tasks take")
+        ->check(number_between(0, 1e9));
+    why.add_option("--task", options.task, "All tasks of this function, and no others");
+    why.add_option("--rows", options.rows, "So many of the latest are told one by one")->check(CLI::Range(0, 100000));
+    why.add_option("--json", options.json_file, "Write all as JSON")->check(writable_file());
+    why.add_option("--perfetto", options.perfetto_file, "Write the timeline with tracks for late tasks and for the CPUs")
+        ->check(writable_file());
+}
+
 // What --help and the manual pages say besides; a line that begins with blanks is a command.
 static const std::pair<const char *, const char *> footer_texts[] = {
     {"race",
@@ -169,6 +187,9 @@ static int command(int argc, char **argv) {
     CLI::App *simulate =
         app.add_subcommand("simulate", "weft on a machine in virtual time: what each line costs on 128 CPUs");
     simulate_options(*simulate, simulate_wish);
+    WhyOptions why_wish;
+    CLI::App *why = app.add_subcommand("why", "why tasks were late: a program's timeline beside what the kernel did");
+    why_options(*why, why_wish);
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
@@ -199,6 +220,7 @@ static int command(int argc, char **argv) {
     if (doctor->parsed()) return doctor_main(doctor_wish);
     if (latency->parsed()) return latency_main(latency_wish);
     if (simulate->parsed()) return simulate_main(simulate_wish);
+    if (why->parsed()) return why_main(why_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 

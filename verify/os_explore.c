@@ -76,6 +76,7 @@ int os_thread_start(os_thread *started, const os_thread_options *options, void (
 
 size_t os_stack_size(void) { return 65536; }
 uint32_t os_thread_id(void) { return R.current->id + 1; }
+uint32_t os_process_id(void) { return 1; }
 
 void os_thread_join(os_thread joined) {
     struct thread *t = (struct thread *)joined.handle;

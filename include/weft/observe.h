@@ -152,7 +152,8 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 
 /**
  * Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took,
- * loops, claims of several tasks and from others, parks, wakes, waits. The newest weft_config.trace_events of each
+ * loops, claims of several tasks and from others, parks, wakes, waits, submissions (where they
+ * come fast, one for several). The newest weft_config.trace_events of each
  * thread are kept, 32 bytes each. The memory comes with a thread's first event and stays until the pool ends. A
  * recording that was on begins anew. Tasks that run already are left out. weft_config.trace, or WEFT_TRACE=file with
  * weft_config_from_env, records from create on and writes the file in destroy.
@@ -175,7 +176,8 @@ WEFT_API int weft_trace_start(weft_pool *pool);
 WEFT_API int weft_trace_stop(weft_pool *pool);
 
 /**
- * Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us since the start.
+ * Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on
+ * CLOCK_MONOTONIC.
  * Functions have their symbols, static ones too, or file+offset. "otherData".dropped says how many events had to go.
  * Possible also while it records.
  * @param pool the pool

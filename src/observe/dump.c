@@ -74,6 +74,7 @@ static void dump_seat(struct text *text, const struct weft_worker *seat) {
     dump_doing(text, seat);
     dump_waits(text, seat);
     put_field(text, "; ", load_rlx(&seat->tasks_run), " tasks run");
+    if (load_rlx(&seat->thread_id) != 0) put_field(text, "; thread ", load_rlx(&seat->thread_id), "");
     if (claim_has_rest(&seat->claim)) text_put(text, ", more of its claim not begun");
     text_put(text, "\n");
     dump_lanes(text, seat);

@@ -15,5 +15,6 @@ int observer_run(void *payload, weft_worker *self);
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context);
 void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what);
 void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now);
+void observer_submits(struct weft_worker *seat, struct lane *lane);
 
 #endif

@@ -7,7 +7,11 @@
 
 struct observe_seat {
     ATOMIC(struct trace_ring *) ring; /* its events, or NULL; written by its own thread */
-    uint32_t claims_seen;             /* of seat->claims; its own thread's */
+    uint32_t claims_seen;             /* of seat->claims; this and the next four: its own thread's */
+    uint32_t submit_run;              /* how many submissions are noted together */
+    uint32_t submit_guesses;          /* so often since the clock was last read for one */
+    uint32_t submit_took;             /* ticks from one to the next then, at most */
+    uint64_t submit_ticks;            /* and when that was */
     uint64_t watched_since;           /* the watchdog's: the running_since it saw last, and when to speak of it */
     uint64_t watched_limit;
 };
@@ -16,8 +20,9 @@ struct observe_pool {
     struct {
         os_mutex lock;
         ATOMIC(uint64_t) recording; /* its number */
-        ATOMIC(uint64_t) since;     /* ticks */
-        int file;                   /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
+        ATOMIC(uint64_t) since;     /* ticks; and the same on CLOCK_MONOTONIC */
+        ATOMIC(uint64_t) since_ns;
+        int file; /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
     } trace;
     struct {
         os_thread thread;
@@ -44,5 +49,7 @@ uint64_t observe_backlog(const struct weft_worker *seat);
 const struct trace_ring *observe_ring(const struct weft_worker *seat);
 /* Nanoseconds of a span of ticks. */
 uint64_t observe_ns(uint64_t ticks);
+/* The clock of the events, and CLOCK_MONOTONIC, at one moment. */
+uint64_t observe_clocks(uint64_t *ns);
 
 #endif

@@ -9,8 +9,18 @@ struct trace_event {
     uint64_t end;
     uint64_t what; /* a function, or as the kind says */
     enum trace_kind kind;
-    uint32_t detail;
+    uint32_t detail; /* TRACE_DETAIL_BITS of it */
+    uint64_t place;  /* a cell, as trace_place has it; or as the kind says */
 };
+#define TRACE_KIND_BITS 4u
+#define TRACE_DETAIL_BITS 20u
+#define TRACE_PLACE_BITS 40u
+_Static_assert(TRACE_KINDS <= 1u << TRACE_KIND_BITS && RECORDS_MAX <= 1u << TRACE_DETAIL_BITS, "they share a word");
+
+/* A cell by its address, no two of one pool alike. */
+INLINE uint64_t trace_place(const struct cell *cell) {
+    return (uintptr_t)cell / CELL_BYTES & ((UINT64_C(1) << TRACE_PLACE_BITS) - 1);
+}
 
 #define TRACE_WORDS 4u
 struct trace_slot {
@@ -20,7 +30,6 @@ struct trace_slot {
 struct trace_ring {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) count; /* events ever added */
     ATOMIC(uint64_t) first;                     /* of the recording that was on last */
-    ATOMIC(uint32_t) thread;                    /* the system's number of who wrote last */
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
     struct trace_slot slot[];

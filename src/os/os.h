@@ -97,6 +97,8 @@ void os_thread_join(os_thread thread);
 bool os_thread_cpuset(os_thread thread, struct os_cpuset *set);
 /* The system's number of the calling thread, as ps and perf have it. */
 uint32_t os_thread_id(void);
+/* That of the process. */
+uint32_t os_process_id(void);
 /* The stack that a thread gets by default, bytes. */
 size_t os_stack_size(void);
 

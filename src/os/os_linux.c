@@ -536,6 +536,8 @@ uint32_t os_thread_id(void) {
     return thread_id_known;
 }
 
+uint32_t os_process_id(void) { return (uint32_t)syscall(SYS_getpid); }
+
 static long futex_pi(os_mutex *mutex, int operation) {
     return syscall(SYS_futex, &mutex->word.raw, operation | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
 }

@@ -94,6 +94,7 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
         find->tasks = 2; /* or one: run as a claim of several */
         find->lane = seat->taken = NULL;
+        seat->taken_seat = other->index;
         seat->taken_from = CLAIM_REVOKED;
         return true;
     }

@@ -95,8 +95,9 @@ enum trace_kind {
     TRACE_PARK,
     TRACE_WAKING,
     TRACE_WAIT,
-    TRACE_CLAIM, /* the first at a moment; `what`: tasks in it; `detail`: where from */
+    TRACE_CLAIM, /* the first at a moment; `what`: tasks in it; `detail`: where from; `place`: whose */
     TRACE_WAKE,
+    TRACE_SUBMIT, /* `what`: tasks from that one on that are noted together; `detail`: cells from one to the next */
     TRACE_KINDS
 };
 
@@ -114,6 +115,9 @@ struct observe_hooks {
     void (*span)(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what);
     /* A sleep and the wake that ended it. */
     void (*wake)(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now);
+    /* A task is about to be submitted at lane->cell, where there is room: moves lane->last to where the next one is to be
+     * told of. */
+    void (*submits)(struct weft_worker *seat, struct lane *lane);
 };
 extern const struct observe_hooks observe; /* src/rooms.c */
 
@@ -134,6 +138,10 @@ INLINE uint64_t trace_begin(const struct weft_worker *seat) {
 /* What began then ends now. Nothing if trace_begin gave 0. */
 INLINE void trace_end(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
     if (UNLIKELY(start != 0)) observe.span(seat, kind, start, what);
+}
+INLINE void trace_submit(struct weft_worker *seat, struct lane *lane) {
+    lane->last = lane->end;
+    if (UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0)) observe.submits(seat, lane);
 }
 INLINE void observe_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
     if (UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_TRACED) != 0)) observe.wake(seat, slept, sent, now);

@@ -177,7 +177,7 @@ INLINE uint32_t head_index(uint64_t head) { return (uint32_t)head & PILE_INDEX_M
 static void lane_enter(struct lane *lane, struct segment *segment, uint32_t stride, uint64_t position) {
     lane->current = segment;
     lane->cell = segment->cells;
-    lane->last = &segment->cells[SEGMENT_CELLS - stride];
+    lane->last = lane->end = &segment->cells[SEGMENT_CELLS - stride];
     lane->origin = position - (uintptr_t)segment->cells / CELL_BYTES;
     lane->stride = stride;
 }

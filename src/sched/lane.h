@@ -77,7 +77,8 @@ struct lane {
     /* the owner's alone: written with each task */
     struct segment *current; /* where the tail is */
     struct cell *cell;       /* of `current`: where the next task will lie */
-    struct cell *last;       /* the last place there for a task of its stride */
+    struct cell *last;       /* up to here submit need not ask: `end`, or before it (trace_submit) */
+    struct cell *end;        /* the last place there for a task of its stride */
     uint64_t origin;         /* a cell's position less its address in cells, throughout `current` */
     uint32_t stride;         /* cells that each task takes in it */
     uint32_t oldest;         /* segments in use, oldest first, linked by older_next; the last is `current` */
@@ -123,10 +124,12 @@ struct piece {
 /* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
-/* Owner: room for a task of `cells` cells in the current segment? Each stride is one cell at least. */
-INLINE bool lane_fits(const struct lane *lane, uint32_t cells) {
-    return (cells == 1 || cells <= lane->stride) && (uintptr_t)lane->cell <= (uintptr_t)lane->last;
+/* Owner: is there room for a task of `cells` cells in the current segment, and need nobody be told (`up_to` last), or at all
+ * (end)? Each stride is one cell at least. */
+INLINE bool lane_fits_to(const struct lane *lane, uint32_t cells, const struct cell *up_to) {
+    return (cells == 1 || cells <= lane->stride) && (uintptr_t)lane->cell <= (uintptr_t)up_to;
 }
+INLINE bool lane_fits(const struct lane *lane, uint32_t cells) { return lane_fits_to(lane, cells, lane->last); }
 /* Owner: the cell where the next task will lie; after lane_fits. */
 INLINE struct cell *lane_cell(const struct lane *lane) { return lane->cell; }
 /* Owner: makes room for a task of `cells` (at most SEGMENT_CELLS - 1). false: no memory, nothing changed. */

@@ -112,6 +112,7 @@ static struct weft_worker *seat_take(weft_pool *pool, int *error) {
     if (seat == NULL && !is_full) seat = seat_make(pool, index);
     if (seat != NULL) {
         store_rlx(&seat->taken_by, 1);
+        store_rlx(&seat->thread_id, os_thread_id());
         pool->seats_taken = index + 1;
         if (index >= load_rlx(&pool->seats_used)) store_rlx(&pool->seats_used, index + 1);
     }

@@ -55,9 +55,10 @@ void task_undo(struct weft_worker *seat, struct record *record) {
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
 
-/* Room for a task of so many cells. false: no memory, nothing changed. */
+/* Room for a task of so many cells, which is about to be submitted. false: no memory, nothing changed. */
 static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cells) {
-    if (!lane_extend(lane, cells)) return false;
+    if (!lane_fits_to(lane, cells, lane->end) && !lane_extend(lane, cells)) return false;
+    trace_submit(seat, lane);
     if (lane->in_use > LANE_KEEP && !lane->is_long) {
         lane->is_long = true;
         lane->next_long = seat->long_lanes;
@@ -81,8 +82,10 @@ static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, stru
  * at hand for weft_submit only where that may go the short way: no bound, and a counter of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane = lane_bound(seat, id, record);
+    bool is_bound = lane != NULL;
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
+    if (!is_bound && trace_begin(seat) != 0) lane->last = NULL; /* its first task's time is to be noted */
     lane->group_id = id;
     lane->record = record;
     lane->counter = counter_of(record, seat->counter);

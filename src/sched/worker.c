@@ -155,8 +155,10 @@ NOINLINE void worker_leave_queue(weft_pool *pool) {
 }
 
 /* A task is about to run in a pool that asks for more than that: what to call in its place. */
-static NOINLINE weft_fn begin_extras(struct weft_worker *seat, weft_fn fn) {
+static NOINLINE weft_fn begin_extras(struct weft_worker *seat, const struct cell *cell) {
     uint32_t extras = load_rlx(&seat->pool->extras);
+    weft_fn fn = cell->fn;
+    seat->cell = cell;
     if ((extras & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
     if ((extras & EXTRA_DUE) != 0) priority_before_task(seat);
     return observe_task(seat->pool, fn);
@@ -171,7 +173,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     if (UNLIKELY(frame->index != meta_record(meta))) frame_switch(seat, meta_record(meta));
     weft_fn fn = cell->fn;
     store_rlx(&seat->running, (uintptr_t)fn);
-    if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = begin_extras(seat, fn);
+    if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = begin_extras(seat, cell);
     if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
                meta_kind(meta) == CELL_OWN)) {
         int error = fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
@@ -598,6 +600,7 @@ void worker_main(void *argument) {
     self->worker = seat;
     self->is_worker = true;
     seat_watch();
+    store_rlx(&seat->thread_id, os_thread_id());
     frame_push(seat, &frame);
     realtime_begin(seat);
     slice_begin(seat);

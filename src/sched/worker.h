@@ -62,8 +62,9 @@ struct weft_worker {
     uint16_t *nearest;       /* the workers, nearest first (predict/topology.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (realtime.c) */
     uint64_t spin_before;
-    uint64_t slice_ns;    /* the time slice it has; 0: left alone (slice.c) */
-    uint64_t slice_ticks; /* task_ticks when it was last chosen */
+    uint64_t slice_ns;       /* the time slice it has; 0: left alone (slice.c) */
+    uint64_t slice_ticks;    /* task_ticks when it was last chosen */
+    const struct cell *cell; /* of the task about to run, where `extras` ask for more than that */
 
     /* read by all, written by its own thread */
     ALIGNED(CACHE_LINE)
@@ -93,8 +94,9 @@ struct weft_worker {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
     ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0 */
     os_word wait_event;
-    ATOMIC(uint32_t) biased;   /* its submissions make no fence of their own; cleared by a worker about to sleep */
-    ATOMIC(uint32_t) taken_by; /* outside seats: 1 while a thread has it; under pool->lock */
+    ATOMIC(uint32_t) biased;    /* its submissions make no fence of their own; cleared by a worker about to sleep */
+    ATOMIC(uint32_t) taken_by;  /* outside seats: 1 while a thread has it; under pool->lock */
+    ATOMIC(uint32_t) thread_id; /* the system's number of the thread that has or had it; that thread; a hint */
 
     struct claim claim;                              /* its own thread and thieves, as claim.c says */
     ATOMIC(uint64_t) wakes_timed[WEFT_WAKE_BUCKETS]; /* read by all, written by its own thread */

@@ -89,6 +89,7 @@ int os_thread_start(os_thread *thread, const os_thread_options *options, void (*
 size_t os_stack_size(void) { return 65536; }
 
 uint32_t os_thread_id(void) { return sim_self()->id + 1; }
+uint32_t os_process_id(void) { return 1; }
 void os_thread_join(os_thread thread) {
     sim_thread *joined = (sim_thread *)thread.handle;
     sim_point();

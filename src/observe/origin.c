@@ -1,0 +1,107 @@
+/* origin.c: see origin.h. Rows in memory of their own, sorted once. Layer 7. */
+#include "observe/origin.h"
+
+#define PAGE_SHIFT 7u    /* cells */
+#define WAKES_AT_ONCE 8u /* of which one is looked for */
+
+static size_t bytes_of(size_t most) { return round_up(2 * most * sizeof(struct origin), os_page_size()); }
+
+void origins_make(struct origins *origins, size_t most) {
+    *origins = (struct origins){.most = most};
+    if (most > 0) origins->row = os_map(bytes_of(most));
+}
+
+void origins_end(struct origins *origins) {
+    if (origins->row != NULL) os_unmap(origins->row, bytes_of(origins->most));
+}
+
+void origins_add(struct origins *origins, const struct origin *origin) {
+    if (origins->row == NULL || origins->count == origins->most) return;
+    origins->row[origins->count++] = *origin;
+}
+
+void origins_add_event(struct origins *origins, uint32_t seat, const struct trace_event *event) {
+    struct origin row = {.key = event->place >> PAGE_SHIFT, .time = event->start, .place = event->place, .seat = seat};
+    row.tasks = (uint16_t)event->what;
+    row.stride = (uint16_t)event->detail;
+    if (event->kind == TRACE_WAKE) {
+        row.key = ORIGIN_WAKES;
+        row.place = event->end - event->start;
+    }
+    if (event->kind == TRACE_WAKE || event->kind == TRACE_SUBMIT) origins_add(origins, &row);
+}
+
+static bool is_before(const struct origin *a, const struct origin *b) {
+    return a->key != b->key ? a->key < b->key : a->time < b->time;
+}
+
+static void merge(const struct origin *from, struct origin *to, const size_t at[3]) {
+    size_t left = at[0], right = at[1];
+    for (size_t i = at[0]; i < at[2]; i++) {
+        bool takes_right = left == at[1] || (right < at[2] && is_before(&from[right], &from[left]));
+        to[i] = takes_right ? from[right++] : from[left++];
+    }
+}
+
+/* The second half of the rows is room for the merges. */
+void origins_sort(struct origins *origins) {
+    struct origin *from = origins->row;
+    struct origin *to = from + origins->most;
+    size_t count = origins->count;
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t first = 0; first < count; first += 2 * width) {
+            const size_t at[3] = {first, min_u64(first + width, count), min_u64(first + 2 * width, count)};
+            merge(from, to, at);
+        }
+        struct origin *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    for (size_t i = 0; i < count && from != origins->row; i++) origins->row[i] = from[i];
+}
+
+/* How many rows are not after that. */
+static size_t rows_until(const struct origins *origins, uint64_t key, uint64_t time) {
+    const struct origin sought = {.key = key, .time = time};
+    size_t low = 0, high = origins->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (is_before(&sought, &origins->row[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* When the task of that cell was submitted, one of several that are noted together: they came about evenly until the next
+ * that is noted, if that was at once. */
+static uint64_t submitted_at(const struct origins *origins, const struct origin *origin, uint64_t place) {
+    const struct origin *next = origin + 1;
+    uint64_t nth = (place - origin->place) / origin->stride;
+    bool is_last = next == origins->row + origins->count || next->key != origin->key || next->time < origin->time;
+    if (nth == 0 || is_last) return origin->time;
+    uint64_t most = 10 * os_ticks_per_us();
+    return origin->time + min_u64(next->time - origin->time, most) * nth / origin->tasks;
+}
+
+const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, uint64_t *submitted) {
+    if (place == 0) return NULL;
+    uint64_t key = place >> PAGE_SHIFT;
+    for (size_t i = rows_until(origins, key, start); i > 0 && origins->row[i - 1].key == key; i--) {
+        const struct origin *row = &origins->row[i - 1];
+        if (place < row->place || place >= row->place + (uint64_t)row->tasks * row->stride) continue;
+        *submitted = min_u64(submitted_at(origins, row, place), start);
+        return row;
+    }
+    return NULL;
+}
+
+const struct origin *origin_of_wake(const struct origins *origins, uint64_t sent) {
+    size_t until = rows_until(origins, ORIGIN_WAKES, sent);
+    for (size_t i = until; i > 0 && until - i < WAKES_AT_ONCE; i--) {
+        const struct origin *row = &origins->row[i - 1];
+        if (row->key == ORIGIN_WAKES && sent - row->time <= row->place) return row;
+    }
+    return NULL;
+}

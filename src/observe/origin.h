@@ -1,0 +1,38 @@
+/* origin.h: where the tasks and wakes of a timeline come from. Layer 7.
+ *
+ * A submission is noted with the cell that its task lies in, a task with that cell: a task's submission is the newest before
+ * its start that names the cell. So is a sleep's wake the one during which it was sent. */
+#ifndef WEFT_ORIGIN_H
+#define WEFT_ORIGIN_H
+
+#include "observe/trace.h"
+
+/* A submission, noted for so many tasks; a wake; or a step of a counter. */
+struct origin {
+    uint64_t key;   /* submission: the page of its cell; wake: ORIGIN_WAKES; step: 0 */
+    uint64_t time;  /* ticks; sorted by key and time */
+    uint64_t place; /* submission: the first cell; wake: how long it took; step: which counter */
+    uint32_t seat;
+    uint16_t tasks, stride;
+};
+#define ORIGIN_WAKES UINT64_MAX
+
+struct origins {
+    struct origin *row; /* NULL: no memory */
+    size_t count, most;
+};
+
+/* Room for so many; without memory for none. */
+void origins_make(struct origins *origins, size_t most);
+void origins_end(struct origins *origins);
+/* Does nothing if there is no room. */
+void origins_add(struct origins *origins, const struct origin *origin);
+void origins_add_event(struct origins *origins, uint32_t seat, const struct trace_event *event);
+void origins_sort(struct origins *origins);
+
+/* The submission of the task that began at `start` in that cell, and about when it was; NULL: it is not known. */
+const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, uint64_t *submitted);
+/* The wake that was sent then; NULL: it is not known. */
+const struct origin *origin_of_wake(const struct origins *origins, uint64_t sent);
+
+#endif

@@ -1,0 +1,361 @@
+/* timeline.c: the file that is made of all threads' events: Chrome trace JSON ("Trace Event Format"). Layer 7.
+ *
+ * Times are microseconds on CLOCK_MONOTONIC, processes and threads have the system's numbers: so it lies over what others have
+ * recorded. Arrows lead from a submission to its task, from a wake to who was woken, from whose tasks were taken to who took
+ * them: the two slices have one `bind_id`. Counters are made of all events, sorted. */
+#include "observe/origin.h"
+#include "observe/state.h"
+
+/* ---- names of functions ------------------------------------------------------------------------------------------- */
+
+#define NAMES 256u
+#define NAME_BYTES 120u
+struct name {
+    uint64_t address; /* 0: none */
+    char text[NAME_BYTES];
+};
+
+struct timeline {
+    struct text text;
+    const weft_pool *pool;
+    struct name *names; /* by address; NULL: no memory, each is looked up anew */
+    struct origins origins;
+    struct origins steps; /* of the counters */
+    uint64_t since;       /* ticks */
+    uint64_t since_ns;    /* the same moment on CLOCK_MONOTONIC */
+    double ns_per_tick;
+    const char *before; /* of the next event: a comma after the first */
+};
+
+static const char *name_of(struct timeline *line, uint64_t address, char (*room)[NAME_BYTES]) {
+    if (line->names == NULL) {
+        os_symbol(address, *room, NAME_BYTES);
+        return *room;
+    }
+    struct name *name = &line->names[address / 16 % NAMES];
+    if (name->address != address) os_symbol(address, name->text, NAME_BYTES);
+    name->address = address;
+    return name->text;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+
+static void put_quoted(struct text *text, const char *from) {
+    text_put_char(text, '"');
+    for (; *from != 0; from++) {
+        bool is_plain = (unsigned char)*from >= 0x20 && (unsigned char)*from < 0x7f && *from != '"' && *from != '\\';
+        char c = '?';
+        if (is_plain) c = *from;
+        text_put_char(text, c);
+    }
+    text_put_char(text, '"');
+}
+
+/* Microseconds, of nanoseconds. */
+static void put_us(struct timeline *line, const char *field, uint64_t ns) {
+    text_put(&line->text, field);
+    text_put_decimal(&line->text, ns, 3);
+}
+
+/* On CLOCK_MONOTONIC. Each moment is rounded by itself, so that what ends when another begins does so in the file, too. */
+static uint64_t moment_ns(const struct timeline *line, uint64_t ticks) {
+    int64_t span = (int64_t)(ticks - line->since);
+    return span < 0 ? line->since_ns : line->since_ns + (uint64_t)((double)span * line->ns_per_tick);
+}
+
+/* {"ph": ..., "pid": ..., "tid": ... */
+static void put_begin(struct timeline *line, const char *phase, uint32_t thread) {
+    text_put(&line->text, line->before);
+    line->before = ",\n";
+    text_put(&line->text, "{\"ph\":\"");
+    text_put(&line->text, phase);
+    text_put(&line->text, "\",\"pid\":");
+    text_put_number(&line->text, os_process_id());
+    text_put(&line->text, ",\"tid\":");
+    text_put_number(&line->text, thread);
+}
+
+static uint32_t thread_of(const struct weft_worker *seat) { return load_rlx(&seat->thread_id); }
+
+static void put_process(struct timeline *line) {
+    put_begin(line, "M", os_process_id());
+    text_put(&line->text, ",\"name\":\"process_name\",\"args\":{\"name\":");
+    put_quoted(&line->text, line->pool->name);
+    text_put(&line->text, "}}");
+}
+
+static void put_thread(struct timeline *line, const struct weft_worker *seat) {
+    put_begin(line, "M", thread_of(seat));
+    text_put(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
+    text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat_is_inside(seat) ? "spare " : "outside ");
+    text_put_number(&line->text, seat->index);
+    text_put(&line->text, "\"}}");
+    put_begin(line, "M", thread_of(seat));
+    text_put(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":");
+    text_put_number(&line->text, seat->index);
+    text_put(&line->text, "}}");
+}
+
+/* What a viewer shows of each kind; no name: that of the function. */
+static const struct {
+    const char *category, *name;
+} kinds[TRACE_KINDS] = {
+    [TRACE_TASK] = {"task", NULL},        [TRACE_NODE] = {"node", NULL},         [TRACE_FORK] = {"fork", NULL},
+    [TRACE_LOOP] = {"loop", NULL},        [TRACE_HELP_LOOP] = {"loop", NULL},    [TRACE_PARK] = {"sleep", "parked"},
+    [TRACE_WAKING] = {"sleep", "waking"}, [TRACE_WAIT] = {"sleep", "waiting"},   [TRACE_CLAIM] = {"claim", "claim"},
+    [TRACE_WAKE] = {"wake", "wake"},      [TRACE_SUBMIT] = {"submit", "submit"},
+};
+static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take back"};
+
+/* An arrow's end at the slice that is being written. It has a number of its thread's of that moment, and whether it `leaves`. */
+enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
+static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
+    uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
+    text_put(&line->text, ",\"bind_id\":\"");
+    text_put_hex(&line->text, number);
+    text_put(&line->text, leaves ? "\",\"flow_out\":true" : "\",\"flow_in\":true");
+}
+
+static void put_argument(struct timeline *line, const char *name, uint64_t value) {
+    text_put(&line->text, name);
+    text_put_number(&line->text, value);
+}
+
+/* Who submitted it, and when. */
+static void put_task(struct timeline *line, const struct trace_event *event) {
+    uint64_t submitted = 0;
+    const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
+    const struct weft_worker *seat = from == NULL ? NULL : observe_seat(line->pool, from->seat);
+    if (from != NULL) put_arrow(line, ARROW_SUBMIT, from, false);
+    if (event->detail == 0 && seat == NULL) return;
+    put_argument(line, ",\"args\":{\"group\":", event->detail);
+    if (seat != NULL) {
+        put_argument(line, ",\"submitter\":", thread_of(seat));
+        put_us(line, ",\"submitted\":", moment_ns(line, submitted));
+        put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - moment_ns(line, submitted));
+    }
+    text_put(&line->text, "}");
+}
+
+static void put_details(struct timeline *line, uint32_t seat, const struct trace_event *event) {
+    const struct origin here = {.time = event->start, .seat = seat};
+    const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
+    if (event->kind == TRACE_TASK) put_task(line, event);
+    if (event->kind == TRACE_WAKE) put_arrow(line, ARROW_WAKE, &here, true);
+    if (from != NULL) put_arrow(line, ARROW_WAKE, from, false);
+    if (event->kind == TRACE_CLAIM && event->detail != CLAIM_LANE) put_arrow(line, ARROW_TAKE, &here, false);
+    if (event->kind == TRACE_SUBMIT) put_arrow(line, ARROW_SUBMIT, &here, true);
+    if (event->kind == TRACE_CLAIM || event->kind == TRACE_SUBMIT) {
+        put_argument(line, ",\"args\":{\"tasks\":", event->what);
+        text_put(&line->text, "}");
+    }
+    if (event->kind == TRACE_HELP_LOOP) text_put(&line->text, ",\"args\":{\"helps\":true}");
+}
+
+static void put_slice(struct timeline *line, uint32_t thread, const struct trace_event *event, const char *name) {
+    uint64_t start = moment_ns(line, event->start);
+    put_begin(line, "X", thread);
+    put_us(line, ",\"ts\":", start);
+    put_us(line, ",\"dur\":", max_u64(moment_ns(line, event->end), start) - start);
+    text_put(&line->text, ",\"cat\":\"");
+    text_put(&line->text, kinds[event->kind].category);
+    text_put(&line->text, "\",\"name\":");
+    put_quoted(&line->text, name);
+}
+
+/* Whose tasks were taken has a slice of no length for that. */
+static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
+    const struct origin here = {.time = event->start, .seat = seat};
+    const struct weft_worker *victim = observe_seat(line->pool, (uint32_t)event->place);
+    if (event->detail == CLAIM_LANE || victim == NULL) return;
+    put_slice(line, thread_of(victim), event, "taken from");
+    put_arrow(line, ARROW_TAKE, &here, true);
+    text_put(&line->text, "}");
+}
+
+/* Clocks are coarse, and of two slices of one moment viewers take the longer one for the earlier: who was woken begins after
+ * the wake. */
+static void begin_later(const struct timeline *line, struct trace_event *event) {
+    const struct origin *from = event->kind == TRACE_WAKING ? origin_of_wake(&line->origins, event->start) : NULL;
+    if (from == NULL || moment_ns(line, event->start) > moment_ns(line, from->time)) return;
+    event->start += os_ticks_per_us() / 500 + 1; /* two nanoseconds: they read times as floating point */
+    event->end = max_u64(event->start, event->end);
+}
+
+static void put_event(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
+    char room[NAME_BYTES];
+    const char *name = kinds[event->kind].name;
+    if (name == NULL) name = name_of(line, event->what, &room);
+    if (event->kind == TRACE_CLAIM) {
+        name = claim_names[event->detail < CLAIM_SOURCES ? event->detail : CLAIM_LANE];
+        put_victim(line, seat->index, event);
+    }
+    struct trace_event shown = *event;
+    begin_later(line, &shown);
+    put_slice(line, thread_of(seat), &shown, name);
+    put_details(line, seat->index, event);
+    text_put(&line->text, "}");
+}
+
+/* ---- counters ----------------------------------------------------------------------------------------------------- */
+
+enum counter { COUNT_WAITING, COUNT_RUNNING, COUNT_ASLEEP, COUNTERS };
+static const char *const counter_names[COUNTERS] = {
+    "\"tasks\",\"args\":{\"waiting\":", "\"tasks\",\"args\":{\"running\":", "\"workers\",\"args\":{\"asleep\":"};
+#define STEPS_OF_EVENT 4u
+#define COUNTER_NS 5000u /* changes closer together are shown once */
+
+static void step(struct timeline *line, enum counter counter, uint64_t since, uint64_t until) {
+    const struct origin up = {.time = since, .place = counter, .tasks = 1};
+    const struct origin down = {.time = until, .place = counter, .tasks = 0};
+    origins_add(&line->steps, &up);
+    origins_add(&line->steps, &down);
+}
+
+static void steps_add(struct timeline *line, const struct trace_event *event) {
+    uint64_t submitted;
+    if (event->kind == TRACE_PARK) step(line, COUNT_ASLEEP, event->start, event->end);
+    if (event->kind != TRACE_TASK) return;
+    step(line, COUNT_RUNNING, event->start, event->end);
+    if (origin_of_task(&line->origins, event->place, event->start, &submitted) == NULL) return;
+    step(line, COUNT_WAITING, submitted, event->start);
+}
+
+static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
+    put_begin(line, "C", os_process_id());
+    put_us(line, ",\"ts\":", ns);
+    text_put(&line->text, ",\"name\":");
+    put_argument(line, counter_names[counter], value);
+    text_put(&line->text, "}}");
+}
+
+static void put_counters(struct timeline *line) {
+    uint64_t value[COUNTERS] = {0};
+    uint64_t shown[COUNTERS] = {0};
+    origins_sort(&line->steps);
+    for (size_t i = 0; i < line->steps.count; i++) {
+        const struct origin *row = &line->steps.row[i];
+        bool is_last = i + 1 == line->steps.count;
+        uint64_t ns = moment_ns(line, row->time);
+        value[row->place] += row->tasks == 1 ? 1 : UINT64_MAX;
+        if (!is_last && moment_ns(line, row[1].time) - ns < COUNTER_NS) continue;
+        for (unsigned each = 0; each < COUNTERS; each++)
+            if (value[each] != shown[each]) put_counter(line, each, ns, shown[each] = value[each]);
+    }
+}
+
+/* ---- the file ----------------------------------------------------------------------------------------------------- */
+
+typedef void (*event_use)(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event);
+
+/* The thread's events of this recording. Returns how many of it had gone. */
+static uint64_t use_events(struct timeline *line, const struct weft_worker *seat, event_use use) {
+    const struct trace_ring *ring = observe_ring(seat);
+    if (ring == NULL) return 0;
+    uint64_t count = trace_count(ring);
+    uint64_t first = load_rlx(&ring->first);
+    uint64_t gone = 0;
+    bool any = false;
+    for (uint64_t number = count > ring->events ? count - ring->events : 0; number < count; number++) {
+        struct trace_event event;
+        if (!trace_read(ring, number, &event)) {
+            if (number >= first) gone++;
+        } else if (event.kind < TRACE_KINDS && (int64_t)(event.end - line->since) >= 0) {
+            if ((int64_t)(event.start - line->since) < 0) event.start = line->since; /* it slept when the recording began */
+            use(line, seat, &event);
+            any = true;
+        }
+    }
+    if (any && count - first > ring->events) gone += count - first - ring->events;
+    return any ? gone : 0;
+}
+
+static uint64_t use_all(struct timeline *line, event_use use) {
+    uint64_t gone = 0;
+    uint32_t count = load_rlx(&line->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(line->pool, i);
+        if (seat != NULL) gone += use_events(line, seat, use);
+    }
+    return gone;
+}
+
+static void use_for_origins(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
+    origins_add_event(&line->origins, seat->index, event);
+}
+static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
+    (void)seat;
+    steps_add(line, event);
+}
+
+/* At most so many events there are now. */
+static size_t events_of(const weft_pool *pool) {
+    size_t events = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        const struct trace_ring *ring = seat == NULL ? NULL : observe_ring(seat);
+        if (ring != NULL) events += min_u64(trace_count(ring), ring->events);
+    }
+    return events;
+}
+
+static void put_all(struct timeline *line) {
+    uint32_t count = load_rlx(&line->pool->seat_count);
+    use_all(line, use_for_origins);
+    origins_sort(&line->origins);
+    use_all(line, use_for_steps);
+    text_put(&line->text, "{\"traceEvents\":[\n");
+    put_process(line);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(line->pool, i);
+        if (seat != NULL && thread_of(seat) != 0) put_thread(line, seat);
+    }
+    uint64_t gone = use_all(line, put_event);
+    put_counters(line);
+    text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
+    put_quoted(&line->text, VERSION_TEXT);
+    put_argument(line, ",\"events_per_thread\":", line->pool->config.trace_events);
+    put_argument(line, ",\"dropped\":", gone);
+    put_argument(line, ",\"monotonic_ns\":", line->since_ns);
+    text_put(&line->text, "}}\n");
+}
+
+/* By the two moments at which both clocks were read. */
+static double ns_per_tick(const struct observe_pool *own) {
+    uint64_t ns, now = observe_clocks(&ns);
+    uint64_t ticks = now - load_rlx(&own->trace.since);
+    double nominal = 1000 / (double)os_ticks_per_us();
+    return ticks < 1000 * os_ticks_per_us() ? nominal : (double)(ns - load_rlx(&own->trace.since_ns)) / (double)ticks;
+}
+
+int weft_trace_write(const weft_pool *pool, int fd) {
+    char buffer[4096];
+    if (pool == NULL || fd < 0) return WEFT_EINVAL;
+    size_t bytes = round_up(NAMES * sizeof(struct name), os_page_size());
+    const struct observe_pool *own = observe_of_pool(pool);
+    struct timeline line = {.text = {.to = buffer, .size = sizeof buffer, .fd = fd},
+                            .pool = pool,
+                            .names = os_map(bytes),
+                            .since = load_rlx(&own->trace.since),
+                            .since_ns = load_rlx(&own->trace.since_ns),
+                            .ns_per_tick = ns_per_tick(own),
+                            .before = ""};
+    size_t events = events_of(pool);
+    origins_make(&line.origins, events);
+    origins_make(&line.steps, STEPS_OF_EVENT * events);
+    put_all(&line);
+    origins_end(&line.origins);
+    origins_end(&line.steps);
+    if (line.names != NULL) os_unmap(line.names, bytes);
+    return text_end(&line.text) == 0 ? WEFT_OK : WEFT_EINVAL;
+}
+
+int weft_trace_save(const weft_pool *pool, const char *path) {
+    if (pool == NULL || path == NULL) return WEFT_EINVAL;
+    int fd = os_create(path);
+    if (fd < 0) return WEFT_EINVAL;
+    int error = weft_trace_write(pool, fd);
+    os_close(fd);
+    return error;
+}

@@ -1,0 +1,36 @@
+// causes.hpp: why tasks were late: the chain of what each waited for, from the timeline and what the kernel did meanwhile.
+#ifndef WEFT_WHY_CAUSES_HPP
+#define WEFT_WHY_CAUSES_HPP
+
+#include "record.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+enum class Cause { queued, long_itself, asleep, wake, preempted, throttled, stopped, fault, caller, unknown };
+const char *cause_name(Cause cause);
+
+struct Link {
+    Cause cause;
+    uint64_t from, until; // ns
+    std::string text;     // what happened, without the time
+    uint64_t ns() const { return until - from; }
+};
+
+struct Late {
+    std::string task;
+    uint32_t thread, submitter;
+    uint64_t submitted, start, end, usual_ns;
+    std::vector<Link> chain; // by time
+    Cause cause;
+    std::string sentence;
+    uint64_t late_ns() const { return end - submitted > usual_ns ? end - submitted - usual_ns : 0; }
+};
+
+// The tasks that were late by more than that; `only`: no others than this function's; empty: all. `unknown`: so many have no
+// known submission.
+std::vector<Late> causes_find(const nlohmann::ordered_json &timeline, const Record &record, uint64_t late_ns,
+                              const std::string &only, size_t &unknown);
+
+#endif

@@ -1,0 +1,211 @@
+// `weft why`: runs a program or reads its timeline, and tells.
+#include "causes.hpp"
+#include "why.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr uint32_t track_id = 0x7fff0000; // of what is not a thread; no system numbers threads so high
+constexpr uint64_t around_ns = 1000000;
+
+double us_of(uint64_t ns) { return static_cast<double>(ns) / 1000; }
+
+// A name in the directory for such files, gone with the object.
+class Temporary {
+    std::string name;
+
+  public:
+    Temporary() {
+        const char *directory = getenv("TMPDIR");
+        name = std::string(directory == nullptr ? "/tmp" : directory) + "/weft-why-XXXXXX";
+        int fd = mkstemp(name.data());
+        if (fd < 0) throw std::runtime_error(name + ": no file can be made");
+        close(fd);
+    }
+    ~Temporary() { unlink(name.c_str()); }
+    Temporary(const Temporary &) = delete;
+    const std::string &path() const { return name; }
+};
+
+ordered_json read_timeline(const std::string &file, bool is_own) {
+    std::ifstream in(file);
+    if (!in) throw std::runtime_error(file + ": it cannot be read");
+    ordered_json timeline = ordered_json::parse(in, nullptr, false);
+    bool is_one = timeline.is_object() && timeline.contains("traceEvents") && timeline.contains("otherData") &&
+                  timeline["otherData"].contains("weft");
+    if (is_one) return timeline;
+    throw std::runtime_error(
+        is_own ? "the program has written no timeline: it makes no pool, ends none, or does not call weft_config_from_env"
+               : file + ": it is no timeline of weft's");
+}
+
+std::string tell(const Record &record) {
+    return record.source.empty() ? "the timeline alone; what the kernel did is told for a program that weft why runs"
+                                 : record.source;
+}
+
+// The longest links, by time.
+std::vector<Link> longest(std::vector<Link> chain) {
+    constexpr size_t most = 8;
+    std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.ns() > b.ns(); });
+    if (chain.size() > most) chain.resize(most);
+    std::stable_sort(chain.begin(), chain.end(), [](const Link &a, const Link &b) { return a.from < b.from; });
+    return chain;
+}
+
+void print(const std::vector<Late> &all, const WhyOptions &options, const Record &record, size_t unknown) {
+    printf("The kernel's side: %s.\n", tell(record).c_str());
+    if (record.lost > 0) printf("%llu records of it are lost.\n", static_cast<unsigned long long>(record.lost));
+    if (unknown > 0) printf("%zu tasks' submissions are not known (the recording is younger, or full).\n", unknown);
+    if (all.empty()) printf("No task was late by more than %.0f us.\n", options.late_us);
+    std::map<Cause, size_t> counts;
+    for (const Late &late : all) counts[late.cause]++;
+    for (const auto &count : counts) printf("%8zu  %s\n", count.second, cause_name(count.first));
+    std::vector<const Late *> worst;
+    for (const Late &late : all) worst.push_back(&late);
+    std::stable_sort(worst.begin(), worst.end(), [](const Late *a, const Late *b) { return a->late_ns() > b->late_ns(); });
+    if (worst.size() > options.rows) worst.resize(options.rows);
+    if (!worst.empty()) printf("\n%12s %10s %10s %10s  %s\n", "submitted s", "queued us", "ran us", "late us", "why");
+    for (const Late *late : worst) {
+        printf("%12.6f %10.1f %10.1f %10.1f  %s\n", static_cast<double>(late->submitted) / 1e9,
+               us_of(late->start - late->submitted), us_of(late->end - late->start), us_of(late->late_ns()),
+               late->sentence.c_str());
+        for (const Link &link : longest(late->chain))
+            printf("%27s+ %8.1f us %8.1f us  %s: %s\n", "", us_of(link.from - late->submitted), us_of(link.ns()),
+                   cause_name(link.cause), link.text.c_str());
+    }
+}
+
+ordered_json json_of(const std::vector<Late> &all, const Record &record, size_t unknown) {
+    ordered_json out = {{"source", tell(record)},
+                        {"records_lost", record.lost},
+                        {"submissions_unknown", unknown},
+                        {"late", ordered_json::array()}};
+    for (const Late &late : all) {
+        ordered_json one = {{"task", late.task},
+                            {"thread", late.thread},
+                            {"submitter", late.submitter},
+                            {"submitted_us", us_of(late.submitted)},
+                            {"queued_us", us_of(late.start - late.submitted)},
+                            {"ran_us", us_of(late.end - late.start)},
+                            {"late_us", us_of(late.late_ns())},
+                            {"cause", cause_name(late.cause)},
+                            {"sentence", late.sentence},
+                            {"chain", ordered_json::array()}};
+        for (const Link &link : late.chain)
+            one["chain"].push_back({{"cause", cause_name(link.cause)},
+                                    {"at_us", us_of(link.from)},
+                                    {"us", us_of(link.ns())},
+                                    {"what", link.text}});
+        out["late"].push_back(std::move(one));
+    }
+    return out;
+}
+
+// ---- tracks
+
+ordered_json slice(uint32_t pid, uint32_t tid, uint64_t from, uint64_t until, const std::string &name) {
+    return {{"ph", "X"},    {"pid", pid},  {"tid", tid}, {"ts", us_of(from)}, {"dur", us_of(until - from)},
+            {"cat", "why"}, {"name", name}};
+}
+ordered_json meta(uint32_t pid, uint32_t tid, const char *what, const std::string &name) {
+    return {{"ph", "M"}, {"pid", pid}, {"tid", tid}, {"name", what}, {"args", {{"name", name}}}};
+}
+
+// Late tasks that overlap have tracks of their own: as many as are late at once.
+void add_late(ordered_json &events, const std::vector<Late> &all) {
+    std::vector<uint64_t> ends;
+    events.push_back(meta(track_id, track_id, "process_name", "late, and why"));
+    for (const Late &late : all) {
+        size_t lane = 0;
+        while (lane < ends.size() && ends[lane] > late.submitted) lane++;
+        if (lane == ends.size()) {
+            ends.push_back(0);
+            events.push_back(
+                meta(track_id, track_id + 1 + static_cast<uint32_t>(lane), "thread_name", "late " + std::to_string(lane)));
+        }
+        uint32_t tid = track_id + 1 + static_cast<uint32_t>(lane);
+        ends[lane] = late.end;
+        ordered_json whole = slice(track_id, tid, late.submitted, late.end, late.task + ": " + cause_name(late.cause));
+        whole["args"] = {{"sentence", late.sentence}};
+        events.push_back(std::move(whole));
+        uint64_t at = late.submitted;
+        for (const Link &link : late.chain) { // they may touch, and one may be longer than the next
+            uint64_t from = std::max(at, link.from), until = std::min(link.until, late.end);
+            if (until <= from) continue;
+            events.push_back(slice(track_id, tid, from, until, link.text));
+            at = until;
+        }
+    }
+}
+
+// Who had the CPUs about then.
+void add_cpus(ordered_json &events, const std::vector<Late> &all, const Record &record) {
+    for (size_t cpu = 0; cpu < record.cpus.size() && record.sees_others; cpu++) {
+        uint32_t tid = track_id + 0x8000 + static_cast<uint32_t>(cpu);
+        events.push_back(meta(track_id, tid, "thread_name", "CPU " + std::to_string(cpu)));
+        std::set<uint64_t> shown;
+        for (const Late &late : all)
+            for (const Run &run : record.cpus[cpu]) {
+                if (run.until + around_ns < late.submitted || run.from > late.end + around_ns ||
+                    !shown.insert(run.from).second)
+                    continue;
+                auto name = record.names.find(run.tid);
+                events.push_back(
+                    slice(track_id, tid, run.from, run.until,
+                          (name == record.names.end() ? "thread" : name->second) + " " + std::to_string(run.tid)));
+            }
+    }
+}
+
+void write_file(const std::string &file, const ordered_json &json, int indent) {
+    std::ofstream out(file);
+    out << json.dump(indent, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+    out.flush();
+    if (!out) throw std::runtime_error(file + ": it takes not all");
+}
+
+Source source_of(const std::string &name) {
+    return name == "all" ? Source::all : name == "own" ? Source::own : name == "proc" ? Source::proc : Source::best;
+}
+
+int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+} // namespace
+
+int why_main(const WhyOptions &options) {
+    if (options.command.empty() == options.timeline.empty())
+        throw std::runtime_error("a program to run, or --timeline FILE: one of them");
+    Temporary own;
+    Record record;
+    int status = 0;
+    bool runs = !options.command.empty();
+    if (runs) status = record_run(options.command, own.path(), source_of(options.source), record);
+    if (runs && status != 0)
+        fprintf(stderr, "weft: %s has ended with status %d\n", options.command[0].c_str(), shell_status(status));
+    ordered_json timeline = read_timeline(runs ? own.path() : options.timeline, runs);
+    size_t unknown = 0;
+    auto late_ns = static_cast<uint64_t>(options.late_us * 1000);
+    std::vector<Late> all = causes_find(timeline, record, late_ns, options.task, unknown);
+    print(all, options, record, unknown);
+    if (!options.json_file.empty()) write_file(options.json_file, json_of(all, record, unknown), 1);
+    if (!options.perfetto_file.empty()) {
+        add_late(timeline["traceEvents"], all);
+        add_cpus(timeline["traceEvents"], all, record);
+        write_file(options.perfetto_file, timeline, -1);
+    }
+    return shell_status(status);
+}

@@ -1,0 +1,37 @@
+// perf.hpp: the scheduler's own records by perf_event_open: switches of all CPUs, or of the program's threads, and its page faults.
+#ifndef WEFT_WHY_PERF_HPP
+#define WEFT_WHY_PERF_HPP
+
+#include "record.hpp"
+
+#include <sys/types.h>
+
+class Perf {
+    struct Ring {
+        int fd, faults, served;
+        char *base;
+    };
+    struct Switch {
+        uint64_t when;
+        uint32_t tid, cpu;
+        bool out, ready;
+    };
+    std::vector<Ring> rings;
+    std::vector<Switch> switches;
+    size_t bytes = 0;
+    Record *record;
+    void take(const char *event);
+    void add_cpu(pid_t child, unsigned cpu, bool all);
+
+  public:
+    explicit Perf(Record *to) : record(to) {}
+    ~Perf();
+    Perf(const Perf &) = delete;
+    // Of all CPUs, or only of the child and the threads it will make. The empty string, or why not.
+    std::string open(pid_t child, bool all);
+    void drain();
+    // After the last: who was away when.
+    void finish();
+};
+
+#endif
