@@ -32,10 +32,12 @@ WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
  * p; NULL: no memory, and p is as before. */
 WEFT_API void *weft_realloc(void *p, size_t size);
 
-WEFT_API void weft_free(void *p); /* ends the life of a block of any thread's; NULL: nothing */
+/* Ends the life of a block of any thread's; NULL: nothing. What is no block, or was one, ends the process with a line on standard
+ * error where it is seen: docs/malloc.md says what is and what is not. */
+WEFT_API void weft_free(void *p);
 
 /* weft_free for one who knows what was asked for: `size` as passed to the call that returned p, which was not
- * weft_alloc_aligned (for weft_alloc_zeroed: the product). Saves a look at the block. Another size is undefined. */
+ * weft_alloc_aligned (for weft_alloc_zeroed: the product). A size that no such block has ends the process. */
 WEFT_API void weft_free_sized(void *p, size_t size);
 
 WEFT_API size_t weft_usable_size(const void *p); /* bytes at p that may be used, at least what was asked for; NULL: 0 */

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "heap/heap.h"
+#include "heap/hooks.h"
 #include "heap/kept.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
@@ -24,20 +24,12 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
-/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they
- * belong. */
-static void *alloc_of_class(unsigned kind, size_t alignment) {
-    void *p;
-    while (UNLIKELY(((uintptr_t)(p = heap_alloc(class_info[kind].size)) & (alignment - 1)) != 0)) heap_free(p);
-    return p;
-}
-
 void *weft_alloc_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
     unsigned kind = class_aligned(alignment, size);
-    if (kind < CLASSES) return alloc_of_class(kind, alignment);
+    if (kind < CLASSES) return heap_alloc(class_info[kind].size);
     if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }
@@ -61,6 +53,7 @@ void given_back(void *p) {
 size_t weft_usable_size(const void *p) {
     if (p == NULL) return 0;
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_usable(p);
+    heap_hooks.misuse_look(p, "use");
     size_t usable = heap_usable(p);
     unpoison(p, usable);
     return usable;
@@ -79,6 +72,7 @@ void *weft_realloc(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
     if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
+    heap_hooks.misuse_look(p, "realloc");
     unsigned kind = kind_of(p);
     unpoison(p, heap_usable(p));
     if (UNLIKELY(kind == KIND_PRIVATE)) return heap_usable(p) >= size ? p : realloc_copy(p, heap_usable(p), size);
@@ -285,7 +279,7 @@ int weft_heap_json(char *to, size_t size) {
 typedef int (*visit_fn)(const weft_heap_area *area, void *context);
 
 static int walk_slot(const struct heap_segment *segment, unsigned slot, visit_fn visit, void *context) {
-    unsigned kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
+    unsigned kind = slab_kind_of(&segment->slabs[slot], slot_kind(segment, slot));
     weft_heap_area area = {slot_start(segment, slot), SLOT_BYTES, 0, 1, 1};
     if (kind < CLASSES) {
         area.block_size = class_info[kind].size;
