@@ -48,6 +48,8 @@ enum heap_count {
     HEAP_COUNTS
 };
 
+typedef ATOMIC(uint64_t) heap_tally[HEAP_COUNTS];
+
 /* The slabs of one class. */
 struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
@@ -60,7 +62,7 @@ struct bin {
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
     void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
-    ATOMIC(uint64_t) count[HEAP_COUNTS];
+    heap_tally count;
 };
 
 /* Large blocks are counted by the heap of the calling thread. */
@@ -279,6 +281,7 @@ struct heaps {
     struct tagged bare;        /* of ended threads, with nothing */
     struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
+    heap_tally retired[CLASSES]; /* what bare heaps counted, each in its life before */
     ATOMIC(uint64_t) next_decay_ns;
     /* the configuration */
     ATOMIC(uint32_t) config_version;

@@ -108,36 +108,49 @@ int weft_heap_configure(const weft_heap_config *config) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------- */
 
-INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return load_rlx(&bin->count[what]); }
-
-static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
-    const struct bin *bin = &heap->bins[kind];
-    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
-    to->allocs += allocs;
+/* Blocks that left the caches for users, less those that came back, and frees. */
+static void add_blocks(weft_heap_counts *to, unsigned kind, uint64_t taken, uint64_t frees) {
+    to->allocs += frees + taken;
+    to->hits += frees + taken;
     to->frees += frees;
     to->live_bytes += taken * class_info[kind].size;
-    to->misses += count_of(bin, COUNT_MISSES);
-    to->hits += allocs - count_of(bin, COUNT_MISSES);
-    to->from_overflow += count_of(bin, COUNT_FROM_OVERFLOW);
-    to->from_pool += count_of(bin, COUNT_FROM_POOL);
-    to->from_list += count_of(bin, COUNT_FROM_LIST);
-    to->from_lru += count_of(bin, COUNT_FROM_LRU);
-    to->from_orphans += count_of(bin, COUNT_FROM_ORPHANS);
-    to->from_depot += count_of(bin, COUNT_FROM_DEPOT);
-    to->from_system += count_of(bin, COUNT_FROM_SYSTEM);
-    to->prefilled += count_of(bin, COUNT_PREFILLED);
-    to->pushes += count_of(bin, COUNT_PUSHES);
-    to->tier_drops += count_of(bin, COUNT_TIER_DROPS);
-    to->lru_in += count_of(bin, COUNT_LRU_IN);
-    to->lru_out += count_of(bin, COUNT_FROM_LRU);
-    to->cold += count_of(bin, COUNT_COLD);
-    to->refills_timed += count_of(bin, COUNT_REFILLS_TIMED);
-    to->refill_ns += count_of(bin, COUNT_REFILL_NS);
-    to->finds_timed += count_of(bin, COUNT_FINDS_TIMED);
-    to->find_ns += count_of(bin, COUNT_FIND_NS);
-    to->flushes += count_of(bin, COUNT_FLUSHES);
-    to->remote_frees += count_of(bin, COUNT_REMOTE_FREES);
-    to->remote_sends += count_of(bin, COUNT_REMOTE_SENDS);
+}
+
+static void add_tally(weft_heap_counts *to, const heap_tally *tally) {
+#define COUNT_OF(what) load_rlx(&(*tally)[what])
+    to->misses += COUNT_OF(COUNT_MISSES);
+    to->hits -= COUNT_OF(COUNT_MISSES);
+    to->from_overflow += COUNT_OF(COUNT_FROM_OVERFLOW);
+    to->from_pool += COUNT_OF(COUNT_FROM_POOL);
+    to->from_list += COUNT_OF(COUNT_FROM_LIST);
+    to->from_lru += COUNT_OF(COUNT_FROM_LRU);
+    to->from_orphans += COUNT_OF(COUNT_FROM_ORPHANS);
+    to->from_depot += COUNT_OF(COUNT_FROM_DEPOT);
+    to->from_system += COUNT_OF(COUNT_FROM_SYSTEM);
+    to->prefilled += COUNT_OF(COUNT_PREFILLED);
+    to->pushes += COUNT_OF(COUNT_PUSHES);
+    to->tier_drops += COUNT_OF(COUNT_TIER_DROPS);
+    to->lru_in += COUNT_OF(COUNT_LRU_IN);
+    to->lru_out += COUNT_OF(COUNT_FROM_LRU);
+    to->cold += COUNT_OF(COUNT_COLD);
+    to->refills_timed += COUNT_OF(COUNT_REFILLS_TIMED);
+    to->refill_ns += COUNT_OF(COUNT_REFILL_NS);
+    to->finds_timed += COUNT_OF(COUNT_FINDS_TIMED);
+    to->find_ns += COUNT_OF(COUNT_FIND_NS);
+    to->flushes += COUNT_OF(COUNT_FLUSHES);
+    to->remote_frees += COUNT_OF(COUNT_REMOTE_FREES);
+    to->remote_sends += COUNT_OF(COUNT_REMOTE_SENDS);
+}
+
+static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
+    add_blocks(to, kind, heap_taken(heap, kind), heap_frees(heap, kind));
+    add_tally(to, &heap->bins[kind].count);
+}
+
+static void add_retired(weft_heap_counts *to, unsigned kind) {
+    const heap_tally *tally = &heaps.retired[kind];
+    add_blocks(to, kind, COUNT_OF(COUNT_CARVED) - COUNT_OF(COUNT_FLUSHED), 0);
+    add_tally(to, tally);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
@@ -193,6 +206,7 @@ static void counts_all(weft_heap_counts *to) {
         for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
         add_large(to, heap);
     }
+    for (unsigned i = 0; i < CLASSES; i++) add_retired(to, i);
     counts_settle(to);
     add_memory(to);
 }
@@ -214,6 +228,7 @@ int weft_heap_stats(weft_heap_counts *counts) {
 static void counts_class(weft_heap_counts *to, unsigned kind) {
     *to = (weft_heap_counts){0};
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    add_retired(to, kind);
     counts_settle(to);
 }
 
