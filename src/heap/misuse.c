@@ -1,6 +1,6 @@
 /* misuse.c: what is told of a program's errors with its blocks without checked mode. Layer 2.
  *
- * A check of each free may not cost anything that is seen, so there are two, and both rest on what is read anyway.
+ * A check of each free may cost next to nothing, so there are two, and both rest on what is read anyway.
  *
  *   at the free   The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
  *                 has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor, and
