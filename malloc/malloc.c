@@ -108,11 +108,8 @@ EXPORT int malloc_trim(size_t pad) {
     return released;
 }
 
-/* C23's. The size is a hint that a careless caller may have wrong, and weft finds it as quickly by itself: unused. */
-EXPORT void free_sized(void *block, size_t size) {
-    (void)size;
-    weft_free(block);
-}
+/* C23's. */
+EXPORT void free_sized(void *block, size_t size) { weft_free_sized(block, size); }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment, (void)size;
@@ -161,12 +158,5 @@ EXPORT void *new_array(size_t size) { return new_one(size); }
 EXPORT void delete_one(void *block) { weft_free(block); }
 EXPORT void delete_array(void *block) { weft_free(block); }
 
-EXPORT void delete_one_sized(void *block, size_t size) {
-    (void)size;
-    weft_free(block);
-}
-
-EXPORT void delete_array_sized(void *block, size_t size) {
-    (void)size;
-    weft_free(block);
-}
+EXPORT void delete_one_sized(void *block, size_t size) { weft_free_sized(block, size); }
+EXPORT void delete_array_sized(void *block, size_t size) { weft_free_sized(block, size); }

@@ -170,6 +170,94 @@ static void test_freeing(void **state) {
     dies(free_other_size, "the block of 48 bytes|was freed with another size: 40");
 }
 
+/* ---- without checked mode ------------------------------------------------------------------------------------------ */
+
+static void plain_twice(void) {
+    void *p = weft_alloc(40);
+    weft_free(p);
+    weft_free(p);
+}
+static void plain_twice_around(void) {
+    void *p = weft_alloc(40), *other = weft_alloc(40);
+    weft_free(p);
+    weft_free(other);
+    weft_free(p);
+}
+static void plain_twice_later(void) {
+    void *p = weft_alloc(5000), *others[5];
+    for (int i = 0; i < 5; i++) others[i] = weft_alloc(5000);
+    weft_free(p);
+    for (int i = 0; i < 5; i++) weft_free(others[i]);
+    weft_free(p);
+    weft_trim();
+}
+static void plain_twice_large(void) {
+    void *p = weft_alloc(1 << 20);
+    weft_free(p);
+    weft_free(p);
+}
+static void plain_inside(void) { weft_free((char *)weft_alloc(100) + 48); }
+static void plain_inside_with_margin(void) {
+    weft_free((char *)weft_alloc(20000) + 128);
+    weft_trim();
+}
+static void plain_sized(void) { weft_free_sized(weft_alloc(100), 1000); }
+static void plain_realloc(void) {
+    void *p = weft_alloc(100);
+    weft_free(p);
+    if (weft_realloc(p, 1000) == p) _exit(1);
+}
+static void plain_private_twice(void) {
+    weft_arena *heap;
+    REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+    void *p = weft_arena_alloc(heap, 100);
+    weft_arena_free(heap, p);
+    weft_arena_free(heap, p);
+}
+static void plain_twice_remote(void) {
+    void *p = weft_alloc(100);
+    for (int i = 0; i < 2; i++) free_in_thread(p);
+}
+
+/* What a cache leaves in its places is no block of the next cache, whose lowest block is compared with the places below it. */
+static void plain_right(void) {
+    enum { SMALLER = 16, LARGER = 60, SHIFTS = 6 };
+    void *smaller[SMALLER], *larger[LARGER];
+    for (int shift = 0; shift < SHIFTS; shift++) {
+        for (int i = 0; i < 8 * SMALLER; i++) {
+            if (i % SMALLER == 0)
+                for (int k = 0; k < SMALLER; k++) smaller[k] = weft_alloc(120000);
+            weft_free(smaller[i % SMALLER]);
+        }
+        weft_trim();
+        void *one = weft_alloc(60000);
+        for (int i = 0; i < LARGER; i++) larger[i] = weft_alloc(190000);
+        for (int i = 0; i < LARGER; i++) {
+            weft_free(larger[i]);
+            weft_trim();
+        }
+        if (shift % 2 != 0) weft_free(one);
+    }
+}
+
+static void test_told_by_default(void **state) {
+    (void)state;
+    lives(plain_right);
+#if defined(WEFT_POISONS)
+    SKIP("AddressSanitizer tells first");
+#endif
+    dies(plain_twice, "free of 0x|the block of at most 48 bytes at 0x|was freed already");
+    dies(plain_twice_around, "was freed already");
+    dies(plain_twice_later, "the block of at most 5120 bytes|was freed");
+    dies(plain_twice_large, "no block of this heap has that address");
+    dies(plain_inside, "the block of at most 112 bytes|at offset 48");
+    dies(plain_inside_with_margin, "at offset 128");
+    dies(plain_sized, "was freed with another size: 1000");
+    dies(plain_realloc, "realloc of 0x|was freed already");
+    dies(plain_private_twice, "was freed twice, some time ago");
+    dies(plain_twice_remote, "freed");
+}
+
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
 static size_t write_size, write_offset;
@@ -564,8 +652,8 @@ static void test_poison(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_freeing), cmocka_unit_test(test_writing), cmocka_unit_test(test_right),
-        cmocka_unit_test(test_private), cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_freeing), cmocka_unit_test(test_told_by_default), cmocka_unit_test(test_writing),
+        cmocka_unit_test(test_right),   cmocka_unit_test(test_private),         cmocka_unit_test(test_poison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,7 +184,7 @@ static void test_part(void **state) {
         assert_int_equal(pokes, 1);
         assert_int_equal((load_rlx(&segment_of(slab)->part) & bit) != 0, is_part);
         assert_int_equal((load_rlx(&segment_of(slab)->free) & bit) != 0, is_part);
-        assert_int_equal(load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]) == KIND_OTHER, is_part);
+        assert_int_equal(slot_kind(segment_of(slab), slab_slot(slab)) == KIND_OTHER, is_part);
         assert_int_equal(counted(COUNT_LRU_IN), !is_part);
     }
     end();

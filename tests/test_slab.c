@@ -100,7 +100,7 @@ static void test_far_words(void **unused) {
         if ((load_rlx(&segment->free) & bit) == 0) continue;
         static const unsigned kinds[] = {7, 4, 2, 0, 7, 1, 0};
         for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) slab_init(&segment->slabs[slot], kinds[i], NULL, 0);
-        store_rlx(&segment->kinds[slot], KIND_OTHER);
+        slot_kind_set(segment, slot, KIND_OTHER);
     }
     assert_true(load_rlx(&segment->far_used) <= FAR_WORDS);
 }

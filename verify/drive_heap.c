@@ -404,9 +404,7 @@ EXPLORE_DRIVER(heap_runs, .about = "runs of slots beside single ones", .setup = 
                .threads = {take_run, take_and_put, take_run}, .check = depot_check);
 
 /* Also to who may see what was there before. */
-static bool is_made(const struct heap_segment *segment) {
-    return load_rlx(&segment->kinds[SEGMENT_SLOTS - 1]) == KIND_OTHER;
-}
+static bool is_made(const struct heap_segment *segment) { return slot_kind(segment, SEGMENT_SLOTS - 1) == KIND_OTHER; }
 
 /* The first use of the depot by several at once. */
 static void empty_setup(void) {

@@ -43,9 +43,9 @@ void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)byte
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     return block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
 }
-bool os_move(void *from, size_t bytes, void *to) {
+enum os_moved os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
-    return false;
+    return OS_STAYED;
 }
 enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
@@ -212,7 +212,7 @@ uint64_t os_ticks_per_us(void) { return 1000; }
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
 #define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
-void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
+void *os_no_heap[OS_NO_HEAP_WORDS] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
 
 os_self *os_self_get(void) {
     if (R.current->self.heap == NULL) R.current->self.heap = os_no_heap; /* as a thread begins */

@@ -56,14 +56,16 @@ WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 WEFT_API void *weft_realloc(void *p, size_t size);
 
 /**
- * Frees a block, whichever thread allocated it.
+ * Frees a block, whichever thread allocated it. What is no block, or was one, ends the process with a line on standard error
+ * where it is seen: docs/howto/malloc.md says what is and what is not.
  * @param p the block; NULL: nothing happens
  * @threads Any thread.
  */
 WEFT_API void weft_free(void *p);
 
 /**
- * Frees a block of known size, which saves a look at the block. Another size than the right one is undefined.
+ * Frees a block of known size, which saves a look at the block. A size that no such block has ends
+ * the process.
  * @param p the block, not of weft_alloc_aligned; NULL: nothing happens
  * @param size as passed to the call that returned p; for weft_alloc_zeroed the product
  * @threads Any thread.

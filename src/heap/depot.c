@@ -121,7 +121,7 @@ static struct heap_segment *segment_make(void) {
         os_huge(segment, SEGMENT_BYTES, true);
         store_rlx(&segment->huge, true);
     }
-    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&segment->kinds[i], KIND_OTHER);
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) slot_kind_set(segment, i, KIND_OTHER);
     struct heap_segment *newest = load_rlx(&depot.all);
     do {
         store_rlx(&segment->older, newest);
@@ -412,11 +412,12 @@ static uint64_t bits_longest(uint64_t bits) {
     return best;
 }
 
-/* The pages of the caller's slots, side by side, go to the same place of the range at `to`. */
-static enum os_moved slots_move(const struct slots *got, char *to) {
+/* The pages of the caller's slots, side by side, go to the same place of the range at `to`. OS_LOST: to *hole. */
+static enum os_moved slots_move(const struct slots *got, char *to, struct hole *hole) {
     unsigned first = (unsigned)__builtin_ctzll(got->bits), count = (unsigned)__builtin_popcountll(got->bits);
     huge_end(got->segment);
-    enum os_moved outcome = os_move_pages(slot_start(got->segment, first), count * SLOT_BYTES, to + first * SLOT_BYTES);
+    *hole = (struct hole){to + first * SLOT_BYTES, count * SLOT_BYTES};
+    enum os_moved outcome = os_move_pages(slot_start(got->segment, first), hole->bytes, hole->start);
     if (outcome == OS_MOVED) {
         and_rlx(&got->segment->dirty, ~got->bits);
         and_rlx(&got->segment->part, ~got->bits);
@@ -426,7 +427,7 @@ static enum os_moved slots_move(const struct slots *got, char *to) {
 }
 
 /* Those of the segment's slots that fill the most of what is wanted; their bits leave *wanted. */
-static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted, char *to) {
+static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted, char *to, struct hole *hole) {
     struct slots got = {NULL, 0, 0, 0};
     uint64_t found = load_rlx(&segment->free), dirty = load_rlx(&segment->dirty) & ~load_rlx(&segment->part);
     for (;;) {
@@ -434,7 +435,7 @@ static enum os_moved segment_move(struct heap_segment *segment, uint64_t *wanted
         if (__builtin_popcountll(bits) < MOVED_SLOTS) return OS_STAYED;
         if (slots_claim(&got, segment, &found, bits)) break;
     }
-    enum os_moved outcome = slots_move(&got, to);
+    enum os_moved outcome = slots_move(&got, to, hole);
     if (outcome == OS_MOVED) *wanted &= ~got.bits;
     return outcome;
 }
@@ -447,7 +448,7 @@ static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
     return low >= high ? 0 : below & UINT64_MAX << low & SLOTS_ALL;
 }
 
-bool depot_move(char *range, size_t from, size_t end, size_t *moved) {
+bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole) {
     static PROCESS_STATE ATOMIC(bool) is_over;
     size_t at = 0;
     uint64_t wanted = slots_wanted(at, from, end);
@@ -455,7 +456,7 @@ bool depot_move(char *range, size_t from, size_t end, size_t *moved) {
     *moved = 0;
     for (; segment != NULL && at < end; segment = load_rlx(&segment->older)) {
         uint64_t before = wanted;
-        if (segment_move(segment, &wanted, range + at) == OS_LOST) {
+        if (segment_move(segment, &wanted, range + at, hole) == OS_LOST) {
             store_rlx(&is_over, true);
             return false;
         }

@@ -105,10 +105,16 @@ struct marks {
  * head's. */
 #define FAR_WORDS ((SEGMENT_SLOTS - 1) * (2 * FAR_LINES - 1) * LINE_WORDS)
 
+/* A slot's word: its kind, as so many bytes on from a heap's fields of kind 0 to its own, and a number above. A free adds it to an
+ * address less that number (os_self): a word that no slot has, of memory that is not the heap's, leads to none. */
+#define SLOT_MARK UINT64_C(0x4b3c9d7e15a62f08)
+#define SLOT_WORD(kind) (SLOT_MARK + (uint64_t)(kind) * sizeof(void *))
+typedef ATOMIC(uint64_t) slot_word;
+
 struct ALIGNED(CACHE_LINE) heap_segment {
+    slot_word words[SEGMENT_SLOTS];
     union {
         struct {
-            ATOMIC(uint8_t) kinds[SEGMENT_SLOTS];
             /* KIND_DIRECT: the whole mapping, and its record */
             char *map_start;
             size_t map_bytes;
@@ -134,7 +140,8 @@ struct ALIGNED(CACHE_LINE) heap_segment {
 };
 
 #define HEAD_SLOTS ((unsigned)((sizeof(struct heap_segment) + SLOT_BYTES - 1) / SLOT_BYTES))
-_Static_assert(offsetof(struct heap_segment, far_lines) + FAR_MASKS * sizeof(uint64_t) <= HEAD_SLOTS * sizeof(struct slab),
+_Static_assert(offsetof(struct heap_segment, far_lines) + FAR_MASKS * sizeof(uint64_t) <=
+                   offsetof(struct heap_segment, slabs) + HEAD_SLOTS * sizeof(struct slab),
                "no descriptor that is used lies over it");
 #define LISTED UINT64_C(1)
 /* All that do not hold the head. */
@@ -145,6 +152,12 @@ INLINE unsigned slot_of(const void *p) { return (unsigned)(((uintptr_t)p & SEGME
 INLINE uint32_t slot_offset(const void *p) { return (uint32_t)((uintptr_t)p & (SLOT_BYTES - 1)); }
 INLINE char *slot_start(const struct heap_segment *segment, unsigned slot) {
     return (char *)(uintptr_t)segment + (size_t)slot * SLOT_BYTES;
+}
+INLINE unsigned slot_kind(const struct heap_segment *segment, unsigned slot) {
+    return (unsigned)((load_rlx(&segment->words[slot]) - SLOT_MARK) / sizeof(void *));
+}
+INLINE void slot_kind_set(struct heap_segment *segment, unsigned slot, unsigned kind) {
+    store_rlx(&segment->words[slot], SLOT_WORD(kind));
 }
 INLINE struct slab *slab_of(const void *p) { return &segment_of(p)->slabs[slot_of(p)]; }
 INLINE unsigned slab_slot(const struct slab *slab) { return (unsigned)(slab - segment_of(slab)->slabs); }
@@ -199,9 +212,13 @@ INLINE size_t segment_bytes(const struct heap_segment *segment) {
 /* Gives back the pages of free slots until it is so many bytes, or all. Any thread. */
 void depot_give(size_t bytes);
 /* Moves the pages of free slots into a fresh range of the caller's that begins at a multiple of SEGMENT_BYTES: to the same
- * places of its segments, between `from` and `end` of it. *moved: so many bytes, no more zeros. false: the range is lost and
- * may not be touched, nor unmapped. Any thread. */
-bool depot_move(char *range, size_t from, size_t end, size_t *moved);
+ * places of its segments, between `from` and `end` of it. *moved: so many bytes, no more zeros. false: *hole of it is the
+ * caller's no more. Any thread. */
+struct hole {
+    char *start;
+    size_t bytes;
+};
+bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole);
 /* Gives back the pages of something in a slot of the caller's, which is zeros then. */
 void depot_purge_inside(void *from, size_t bytes);
 /* The lowest `count` bits side by side at a multiple of `align`, a power of two; 0: none. */

@@ -32,7 +32,7 @@
 #define STRIPS_MAX 8      /* ended threads' heaps looked at for a refill */
 #define TAKES_TIMED 64u   /* past the cache: to a look at the clock */
 
-_Static_assert(KIND_OTHER < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
+_Static_assert(KIND_PRIVATE < KINDS && offsetof(struct heap, limit) == OS_HEAP_TOPS * sizeof(void *) &&
                    offsetof(struct heap, frees) == sizeof os_no_heap,
                "as os_no_heap");
 
@@ -91,7 +91,7 @@ static void make_ready(struct bin *bin, struct slab *slab) {
 
 void heap_slot_free(struct slab *slab) {
     struct heap_segment *segment = segment_of(slab);
-    store_rlx(&segment->kinds[slab_slot(slab)], KIND_OTHER);
+    slot_kind_set(segment, slab_slot(slab), KIND_OTHER);
     slab->touched = (uint8_t)slab_touched(slab);
     uint64_t bit = UINT64_C(1) << slab_slot(slab);
     if (slab->touched <= SLOT_PARTS / 2)
@@ -182,7 +182,7 @@ static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint
     slab_init(slab, kind, heap, heap_trim_last(heap, slab, kind, touched));
     if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
         store_rlx(&slab->private_kind, (uint8_t)kind);
-        store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+        slot_kind_set(segment_of(slab), slab_slot(slab), KIND_PRIVATE);
     }
     make_ready(&heap->bins[kind], slab);
 }
@@ -211,7 +211,7 @@ static struct slab *scan(const struct heap *heap, unsigned kind) {
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         for (unsigned i = 0; i < SEGMENT_SLOTS; i++) {
             struct slab *slab = &segment->slabs[i];
-            if (load_rlx(&segment->kinds[i]) != kind || slab_owner(slab) != heap) continue;
+            if (slot_kind(segment, i) != kind || slab_owner(slab) != heap) continue;
             if (slab->tier == TIER_LISTED) return slab;
         }
     return NULL;
@@ -437,7 +437,9 @@ void *heap_take_one(struct heap *heap, unsigned kind) {
 /* Sends blocks of one slab home. */
 static void send_home(struct heap *heap, struct bin *bin, void *const *blocks, uint32_t count) {
     struct slab *slab = slab_of(blocks[0]);
-    unsigned kind = slab_kind_of(slab, load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]));
+    unsigned kind = slab_kind_of(slab, slot_kind(segment_of(slab), slab_slot(slab)));
+    for (uint32_t i = 0; i < count; i++)
+        if (UNLIKELY(!is_start(kind, blocks[i]))) heap_hooks.misuse_found(blocks[i]);
     slab_send_prefetch(slab, kind, blocks[0]);
     if (trial_writes(&heap->trial, count)) blocks_write(kind, blocks, count, &bin->lines_spared);
     slab_send(slab, blocks, count);
@@ -462,7 +464,7 @@ static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_
 
 static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        slab_put(slab, blocks[i]);
+        if (UNLIKELY(!slab_put(slab, blocks[i]))) heap_hooks.misuse_found(blocks[i]);
         if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
     }
 }
@@ -474,14 +476,6 @@ static uint32_t run_length(void *const *blocks, uint32_t count) {
     return n;
 }
 
-/* Blocks that shrank in place may have been freed by their size, into the cache of a smaller class, and counted there. */
-static void recount(struct heap *heap, struct bin *bin, const void *block, uint32_t count) {
-    unsigned home = slab_kind_of(slab_of(block), load_rlx(&segment_of(block)->kinds[slot_of(block)]));
-    if (LIKELY(&heap->bins[home] == bin)) return;
-    count_past(heap, (unsigned)(bin - heap->bins), -(uint64_t)count);
-    count_past(heap, home, count);
-}
-
 /* Own blocks go to their slabs, others' home; `blocks` is used up. */
 static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t count) {
     uint32_t foreign = 0;
@@ -489,7 +483,6 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
         struct slab *slab = slab_of(blocks[i]);
         prefetch_write(&slab->state); /* who only reads the line first waits for it twice */
         n = run_length(blocks + i, count - i);
-        recount(heap, bin, blocks[i], n);
         if (slab_owner(slab) == heap)
             put_own(heap, slab, blocks + i, n);
         else if (n >= RUN_SENT)
@@ -566,6 +559,7 @@ static uint32_t freed_room(unsigned kind) {
 
 void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
+    if (is_misuse(p, 0, load_rlx(&heap->top[kind]))) heap_hooks.misuse_found(p); /* the thread had no heap before */
     if (UNLIKELY(heap->room[kind] == 0)) { /* so it is where the heap has followed to that policy, whatever it is by now */
         free_home(heap, kind, p);
         return;
@@ -615,6 +609,7 @@ void heap_free_slow(void *p) {
         heap_hooks.check_free(p, SIZE_ANY);
         return;
     }
+    heap_hooks.misuse_look(p, "free");
     unsigned kind = kind_of(p);
     if (UNLIKELY(kind == KIND_PRIVATE)) {
         heap_hooks.private_free(p);
@@ -634,10 +629,13 @@ void heap_free_slow(void *p) {
 }
 
 void heap_free_sized_slow(void *p, size_t size) {
-    if (UNLIKELY(load_rlx(&heaps.checks) && p != NULL))
+    if (p == NULL) return;
+    if (UNLIKELY(load_rlx(&heaps.checks))) {
         heap_hooks.check_free(p, size);
-    else if (size <= MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), kind_of(p), p))
-        heap_free_slow(p);
+        return;
+    }
+    heap_hooks.misuse_sized(p, size);
+    heap_free_slow(p);
 }
 
 void heap_put_one(struct heap *heap, void *p, unsigned kind) {

@@ -48,6 +48,8 @@ enum heap_count {
     HEAP_COUNTS
 };
 
+typedef ATOMIC(uint64_t) heap_tally[HEAP_COUNTS];
+
 /* The slabs of one class. */
 struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
@@ -60,7 +62,7 @@ struct bin {
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
     void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
-    ATOMIC(uint64_t) count[HEAP_COUNTS];
+    heap_tally count;
 };
 
 /* Large blocks are counted by the heap of the calling thread. */
@@ -68,24 +70,34 @@ enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED,
 
 /* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
 #define GATHER_MAX(bytes) ((bytes) > TINY_MAX ? 4u : 16u)
-/* A cache's places: a NULL, its blocks, what gathers. */
+/* A cache's places: a NULL, its blocks, what gathers, of which the last is NULL while anything is freed; of runs another NULL. */
 #define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX(bytes)]
 struct cache_places {
-    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
+    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS + 1];
+};
+
+/* The fields of which each kind has its own, in rows of one length. */
+#define CLASS_PLACES (TINY_MAX / BLOCK_MIN + 8) /* of class_of_tiny, and what is left of the last word */
+#define HEAP_ROWS                                                                                                           \
+    place_pointer top[KINDS];                                                                                               \
+    void **limit[KINDS];                                                                                                    \
+    uint8_t class_of[CLASS_PLACES]; /* class_of_tiny */                                                                     \
+    byte_count frees[KINDS];                                                                                                \
+    uint64_t divisor[KINDS] /* class_info's */
+/* What a heap's address and a kind's offset lead to: row->top[0] is that kind's. */
+struct heap_row {
+    HEAP_ROWS;
 };
 
 struct heap {
     /* Each class's cache: top points at the topmost block; below the lowest one lies a NULL; limit is the highest that
-     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first four stand
+     * top may be. Kinds that are not cached have no room, which is how a free finds the long way. The first three stand
      * as in os_no_heap. Written by the thread alone; statistics look at top and frees.
      * Frees are counted, not allocations: who allocates writes into the block next, which often waits for its line, and each
      * store before it takes a place in the processor's queue of them. The lowest byte counts up to 0, where heap_counted is
      * called; above it stands the count that will be reached then. Of runs less those that left the cache, which large.c
      * counts. */
-    ATOMIC(void **) top[KINDS];
-    void **limit[KINDS];
-    uintptr_t head_mask; /* of a block's address - 1, that of its head: ~SEGMENT_MASK; 0: all is freed the long way */
-    byte_count frees[KINDS];
+    HEAP_ROWS;
     void **base[KINDS];
     uint32_t room[KINDS];        /* blocks that the cache may hold */
     uint64_t allocs_seen[KINDS]; /* allocations at the last turn of decay */
@@ -156,12 +168,14 @@ INLINE void given_back(void *p) { (void)p; }
 INLINE void *cache_pop(struct heap *heap, unsigned kind) {
     void **top = load_rlx(&heap->top[kind]);
     void *block = *top;
-    if (LIKELY(block != NULL)) store_rlx(&heap->top[kind], top - 1);
+    if (LIKELY(block != NULL)) step_place(&heap->top[kind], top, true);
     return block;
 }
 
 /* So many frees of the kind were counted as were to be without a look at the clock. */
 NOINLINE void heap_counted(struct heap *heap, unsigned kind);
+/* The same after that block's free into the thread's cache. */
+NOINLINE void heap_counted_free(const void *p);
 
 /* false: it is full. */
 INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
@@ -176,7 +190,14 @@ INLINE bool cache_push(struct heap *heap, size_t kind, void *block) {
 /* From the cache of the size's class. NULL: it is empty, or there is none. */
 INLINE void *heap_alloc_cached(size_t size) {
     if (UNLIKELY(size > TINY_MAX) && UNLIKELY(size > MEDIUM_MAX)) return NULL; /* one test for the small ones */
-    void *block = cache_pop(heap_mine(), class_of(size));
+    struct heap *heap = heap_mine();
+    void *block;
+    if (LIKELY(size <= TINY_MAX)) {
+        block = cache_pop(heap, heap->class_of[(size + BLOCK_MIN - 1) / BLOCK_MIN]);
+    } else {
+        block = cache_pop(heap, class_of(size));
+        __asm__("" : "+r"(block)); /* or the compiler shares the code of both, which costs the first an instruction */
+    }
     if (LIKELY(block != NULL)) handed_out(block, size);
     return block;
 }
@@ -188,22 +209,44 @@ INLINE void *heap_alloc(size_t size) {
 
 /* The head that a block's kind stands in: a block at a multiple of SEGMENT_BYTES is not in the segment that begins there. */
 INLINE struct heap_segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
-INLINE unsigned kind_of(const void *p) { return load_rlx(&head_of(p)->kinds[slot_of(p)]); }
+INLINE unsigned kind_of(const void *p) { return slot_kind(head_of(p), slot_of(p)); }
 
-/* One test finds both what has no head, NULL, where head is negative, and a heap that wants to see each free, where it is
- * 0. */
+/* Whether nothing of a kind with that divisor begins at p, as far as it tells, or p is one of the two freed last. Below the lowest block
+ * of a cache lies a NULL, and below that one of the cache before. */
+INLINE bool is_misuse(const void *p, uint64_t divisor, void *const *top) {
+    return UNLIKELY((slot_offset(p) * (uint32_t)divisor) >> 16 != 0) || UNLIKELY(*top == p) || UNLIKELY(top[-1] == p);
+}
+
+/* As cache_push, of the word of the slot that p points into, wherever that is. false: also if something is wrong with p. */
+INLINE bool row_push(const os_self *self, uint64_t word, void *p) {
+    struct heap_row *row = (struct heap_row *)(self->heap_base + word);
+    void **top = load_rlx(&row->top[0]);
+    if (UNLIKELY(top >= row->limit[0]) || is_misuse(p, row->divisor[0], top)) return false;
+    top[1] = p;
+    step_place(&row->top[0], top, false);
+    if (UNLIKELY(count_byte(&row->frees[0]))) heap_counted_free(p);
+    return true;
+}
+
+/* Of the segment that p may be in: negative, if p is NULL, and 0, if the thread's frees are all to take the long way. */
+INLINE intptr_t segment_at(const os_self *self, const void *p) { return (intptr_t)(((uintptr_t)p - 1) & self->heap_mask); }
+INLINE uint64_t word_at(intptr_t segment, const void *p) {
+    return load_rlx(&((const struct heap_segment *)segment)->words[slot_of(p)]);
+}
+
 INLINE void heap_free(void *p) {
-    struct heap *heap = heap_mine();
+    const os_self *self = os_self_get();
     given_back(p);
-    intptr_t head = (intptr_t)(((uintptr_t)p - 1) & heap->head_mask);
-    if (UNLIKELY(head <= 0 || !cache_push(heap, load_rlx(&((struct heap_segment *)head)->kinds[slot_of(p)]), p)))
-        heap_free_slow(p);
+    intptr_t segment = segment_at(self, p);
+    if (UNLIKELY(segment <= 0 || !row_push(self, word_at(segment, p), p))) heap_free_slow(p);
 }
 
 INLINE void heap_free_sized(void *p, size_t size) {
+    const os_self *self = os_self_get();
     given_back(p);
-    if (UNLIKELY(size > MEDIUM_MAX || p == NULL || !cache_push(heap_mine(), class_of(size), p)))
-        heap_free_sized_slow(p, size);
+    intptr_t segment = segment_at(self, p);
+    uint64_t word = size > MEDIUM_MAX ? 0 : SLOT_WORD(class_of(size));
+    if (UNLIKELY(segment <= 0 || word_at(segment, p) != word || !row_push(self, word, p))) heap_free_sized_slow(p, size);
 }
 
 INLINE uint32_t cache_count(const struct heap *heap, unsigned kind) {
@@ -238,6 +281,7 @@ struct heaps {
     struct tagged bare;        /* of ended threads, with nothing */
     struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
+    heap_tally retired[CLASSES]; /* what bare heaps counted, each in its life before */
     ATOMIC(uint64_t) next_decay_ns;
     /* the configuration */
     ATOMIC(uint32_t) config_version;
@@ -328,6 +372,16 @@ bool check_mark_end(block_mark *mark, uint64_t *found);
 void check_flush(struct heap *heap);
 /* The slab's blocks are nobody's any more. */
 void check_forget(const struct slab *slab);
+
+/* ---- what is told without checked mode: misuse.c ------------------------------------------------------------------- */
+
+/* Each tells on standard error what is wrong with p, and the process aborts; else they return. */
+/* p is to be a block that is not known to be free. Any thread. */
+void misuse_look(const void *p, const char *call);
+/* As misuse_look; and one that may have been asked for by that size. */
+void misuse_sized(const void *p, size_t size);
+/* A block that was freed goes to its slab, where none begins at p or it is free already. Does not return. */
+void misuse_found(const void *p);
 
 /* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "heap/heap.h"
+#include "heap/hooks.h"
 #include "heap/kept.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
@@ -24,20 +24,12 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
-/* A cache may also hold blocks of larger classes, which shrank in place and were freed by their size: those go where they
- * belong. */
-static void *alloc_of_class(unsigned kind, size_t alignment) {
-    void *p;
-    while (UNLIKELY(((uintptr_t)(p = heap_alloc(class_info[kind].size)) & (alignment - 1)) != 0)) heap_free(p);
-    return p;
-}
-
 void *weft_alloc_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
     unsigned kind = class_aligned(alignment, size);
-    if (kind < CLASSES) return alloc_of_class(kind, alignment);
+    if (kind < CLASSES) return heap_alloc(class_info[kind].size);
     if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
     return large_alloc(size == 0 ? 1 : size, alignment, NULL);
 }
@@ -61,6 +53,7 @@ void given_back(void *p) {
 size_t weft_usable_size(const void *p) {
     if (p == NULL) return 0;
     if (UNLIKELY(load_rlx(&heaps.checks))) return check_usable(p);
+    heap_hooks.misuse_look(p, "use");
     size_t usable = heap_usable(p);
     unpoison(p, usable);
     return usable;
@@ -79,6 +72,7 @@ void *weft_realloc(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
     if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
+    heap_hooks.misuse_look(p, "realloc");
     unsigned kind = kind_of(p);
     unpoison(p, heap_usable(p));
     if (UNLIKELY(kind == KIND_PRIVATE)) return heap_usable(p) >= size ? p : realloc_copy(p, heap_usable(p), size);
@@ -114,36 +108,49 @@ int weft_heap_configure(const weft_heap_config *config) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------- */
 
-INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return load_rlx(&bin->count[what]); }
-
-static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
-    const struct bin *bin = &heap->bins[kind];
-    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
-    to->alloc_count += allocs;
+/* Blocks that left the caches for users, less those that came back, and frees. */
+static void add_blocks(weft_heap_counts *to, unsigned kind, uint64_t taken, uint64_t frees) {
+    to->alloc_count += frees + taken;
+    to->hit_count += frees + taken;
     to->free_count += frees;
     to->live_bytes += taken * class_info[kind].size;
-    to->miss_count += count_of(bin, COUNT_MISSES);
-    to->hit_count += allocs - count_of(bin, COUNT_MISSES);
-    to->from_overflow_count += count_of(bin, COUNT_FROM_OVERFLOW);
-    to->from_pool_count += count_of(bin, COUNT_FROM_POOL);
-    to->from_list_count += count_of(bin, COUNT_FROM_LIST);
-    to->from_lru_count += count_of(bin, COUNT_FROM_LRU);
-    to->from_orphans_count += count_of(bin, COUNT_FROM_ORPHANS);
-    to->from_depot_count += count_of(bin, COUNT_FROM_DEPOT);
-    to->from_system_count += count_of(bin, COUNT_FROM_SYSTEM);
-    to->prefill_count += count_of(bin, COUNT_PREFILLED);
-    to->push_count += count_of(bin, COUNT_PUSHES);
-    to->tier_drop_count += count_of(bin, COUNT_TIER_DROPS);
-    to->lru_in_count += count_of(bin, COUNT_LRU_IN);
-    to->lru_out_count += count_of(bin, COUNT_FROM_LRU);
-    to->cold_count += count_of(bin, COUNT_COLD);
-    to->refill_timed_count += count_of(bin, COUNT_REFILLS_TIMED);
-    to->refill_ns += count_of(bin, COUNT_REFILL_NS);
-    to->find_timed_count += count_of(bin, COUNT_FINDS_TIMED);
-    to->find_ns += count_of(bin, COUNT_FIND_NS);
-    to->flush_count += count_of(bin, COUNT_FLUSHES);
-    to->remote_free_count += count_of(bin, COUNT_REMOTE_FREES);
-    to->remote_send_count += count_of(bin, COUNT_REMOTE_SENDS);
+}
+
+static void add_tally(weft_heap_counts *to, const heap_tally *tally) {
+#define COUNT_OF(what) load_rlx(&(*tally)[what])
+    to->miss_count += COUNT_OF(COUNT_MISSES);
+    to->hit_count -= COUNT_OF(COUNT_MISSES);
+    to->from_overflow_count += COUNT_OF(COUNT_FROM_OVERFLOW);
+    to->from_pool_count += COUNT_OF(COUNT_FROM_POOL);
+    to->from_list_count += COUNT_OF(COUNT_FROM_LIST);
+    to->from_lru_count += COUNT_OF(COUNT_FROM_LRU);
+    to->from_orphans_count += COUNT_OF(COUNT_FROM_ORPHANS);
+    to->from_depot_count += COUNT_OF(COUNT_FROM_DEPOT);
+    to->from_system_count += COUNT_OF(COUNT_FROM_SYSTEM);
+    to->prefill_count += COUNT_OF(COUNT_PREFILLED);
+    to->push_count += COUNT_OF(COUNT_PUSHES);
+    to->tier_drop_count += COUNT_OF(COUNT_TIER_DROPS);
+    to->lru_in_count += COUNT_OF(COUNT_LRU_IN);
+    to->lru_out_count += COUNT_OF(COUNT_FROM_LRU);
+    to->cold_count += COUNT_OF(COUNT_COLD);
+    to->refill_timed_count += COUNT_OF(COUNT_REFILLS_TIMED);
+    to->refill_ns += COUNT_OF(COUNT_REFILL_NS);
+    to->find_timed_count += COUNT_OF(COUNT_FINDS_TIMED);
+    to->find_ns += COUNT_OF(COUNT_FIND_NS);
+    to->flush_count += COUNT_OF(COUNT_FLUSHES);
+    to->remote_free_count += COUNT_OF(COUNT_REMOTE_FREES);
+    to->remote_send_count += COUNT_OF(COUNT_REMOTE_SENDS);
+}
+
+static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
+    add_blocks(to, kind, heap_taken(heap, kind), heap_frees(heap, kind));
+    add_tally(to, &heap->bins[kind].count);
+}
+
+static void add_retired(weft_heap_counts *to, unsigned kind) {
+    const heap_tally *tally = &heaps.retired[kind];
+    add_blocks(to, kind, COUNT_OF(COUNT_CARVED) - COUNT_OF(COUNT_FLUSHED), 0);
+    add_tally(to, tally);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
@@ -199,6 +206,7 @@ static void counts_all(weft_heap_counts *to) {
         for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
         add_large(to, heap);
     }
+    for (unsigned i = 0; i < CLASSES; i++) add_retired(to, i);
     counts_settle(to);
     add_memory(to);
 }
@@ -213,6 +221,7 @@ int weft_heap_stats(weft_heap_counts *counts) {
 static void counts_class(weft_heap_counts *to, unsigned kind) {
     *to = (weft_heap_counts){0};
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    add_retired(to, kind);
     counts_settle(to);
 }
 
@@ -281,7 +290,7 @@ int weft_heap_stats_json(char *to, size_t size) {
 typedef int (*visit_fn)(const weft_heap_area *area, void *context);
 
 static int walk_slot(const struct heap_segment *segment, unsigned slot, visit_fn visit, void *context) {
-    unsigned kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
+    unsigned kind = slab_kind_of(&segment->slabs[slot], slot_kind(segment, slot));
     weft_heap_area area = {slot_start(segment, slot), SLOT_BYTES, 0, 1, 1};
     if (kind < CLASSES) {
         area.block_size = class_info[kind].size;

@@ -13,20 +13,13 @@
  * private heaps do not wait: they would outlive their heap there. What is wrong is said by one write to standard error,
  * and the process aborts.
  *
- * Whether an address is the heap's is answered without touching it: from a small table of segments found before, else
- * from the list of them, else from the records of mappings.
- *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
- *   M2  mark_in: load marks       acquire  M1  see M1
  *   M3  check_mark_end: CAS mark  relaxed  -   split: a block freed by two threads at once is freed twice
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "heap/heap.h"
-
-enum { MARK_NONE, MARK_LIVE, MARK_OLD, MARK_FREED, MARK_BITS = 2, MARK_MASK = 3 };
+#include "heap/block.h"
 
 #define CANARY ((size_t)16)
 #define CANARY_MAX ((size_t)256) /* bytes of it that are looked at */
@@ -35,7 +28,6 @@ enum { MARK_NONE, MARK_LIVE, MARK_OLD, MARK_FREED, MARK_BITS = 2, MARK_MASK = 3 
 #define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
 #define QUARANTINE_BYTES (SLOT_BYTES * 64)
 #define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
-#define KNOWN 256u
 
 struct quarantine {
     uint32_t first, count;
@@ -44,135 +36,20 @@ struct quarantine {
 };
 _Static_assert(sizeof(struct quarantine) <= SLOT_BYTES, "a quarantine is a slot");
 
-/* ---- what to say -------------------------------------------------------------------------------------------------- */
-
-struct block {
-    char *start; /* NULL: the address is none of the heap's */
-    size_t usable;
-    block_mark *mark; /* NULL: nothing of its segment was checked */
-    unsigned kind;
-    bool is_private;
-};
-
-static size_t mark_size(uint64_t mark) { return (size_t)(mark >> MARK_BITS); }
-static unsigned mark_state(uint64_t mark) { return (unsigned)(mark & MARK_MASK); }
-
-struct fault {
-    const char *call; /* what found it */
-    const void *p;
-    const char *what;
-    size_t offset; /* after `what`; SIZE_ANY: none */
-};
-
-__attribute__((noreturn)) static NOINLINE void die(struct fault fault, const struct block *block, uint64_t mark) {
-    char memory[320];
-    struct text text = {memory, sizeof memory, 0, TEXT_TO_MEMORY, false};
-    text_put(&text, "weft heap: ");
-    text_put(&text, fault.call);
-    text_put(&text, " of ");
-    text_put_hex(&text, (uintptr_t)fault.p);
-    text_put(&text, ": ");
-    if (block->start != NULL && mark_state(mark) != MARK_NONE) {
-        text_put(&text, "the block of ");
-        text_put_number(&text, mark_size(mark));
-        text_put(&text, " bytes at ");
-        text_put_hex(&text, (uintptr_t)block->start);
-        text_put(&text, " ");
-    }
-    text_put(&text, fault.what);
-    if (fault.offset != SIZE_ANY) text_put_number(&text, fault.offset);
-    text_put(&text, "\n");
-    text_end(&text);
-    os_write(2, memory, min_u64(text.length, sizeof memory - 1));
-    abort();
-}
-
-/* ---- whose address it is ------------------------------------------------------------------------------------------ */
-
-typedef ATOMIC(struct heap_segment *) segment_place;
-static PROCESS_STATE segment_place known[KNOWN];
-
-static struct heap_segment *segment_known(const void *p) {
-    struct heap_segment *wanted = segment_of(p);
-    segment_place *place = &known[((uintptr_t)p >> SEGMENT_SHIFT) % KNOWN];
-    if (load_rlx(place) == wanted) return wanted;
-    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
-        if (segment != wanted) continue;
-        store_rlx(place, wanted);
-        return wanted;
-    }
-    return NULL;
-}
-
-static block_mark *mark_in(struct heap_segment *segment, unsigned slot, unsigned index) {
-    struct marks *marks = load_acq(M2, &segment->marks);
-    return marks == NULL ? NULL : &marks->of[slot][index];
-}
-
-/* The run that the slot, which is none's first, may be inside of; or the slot itself. */
-static unsigned run_around(const struct heap_segment *segment, unsigned slot) {
-    for (unsigned first = slot; first-- > 0;) {
-        unsigned kind = slab_kind_of(&segment->slabs[first], load_rlx(&segment->kinds[first]));
-        if (kind == KIND_OTHER) continue;
-        bool is_inside = kind >= CLASSES && kind <= KIND_RUN && first + load_rlx(&segment->slabs[first].run_slots) > slot;
-        return is_inside ? first : slot;
-    }
-    return slot;
-}
-
-static struct block block_in(struct heap_segment *segment, const void *p) {
-    struct block block = {NULL, 0, NULL, KIND_OTHER, false};
-    unsigned slot = slot_of(p);
-    if (slot < HEAD_SLOTS) return block;
-    if (load_rlx(&segment->kinds[slot]) == KIND_OTHER) slot = run_around(segment, slot);
-    block.is_private = load_rlx(&segment->kinds[slot]) == KIND_PRIVATE;
-    block.kind = slab_kind_of(&segment->slabs[slot], load_rlx(&segment->kinds[slot]));
-    if (block.kind > KIND_RUN) return block;
-    size_t margin = slab_margin(block.kind, p);
-    unsigned index = block.kind < CLASSES ? index_in(block.kind, (const char *)p - margin) : 0;
-    if (slot_offset(p) < margin || index >= class_info[block.kind].blocks) return block;
-    block.start = slot_start(segment, slot) + margin + (size_t)index * class_info[block.kind].size;
-    block.usable = block.kind < CLASSES ? class_info[block.kind].size : large_size(block.start, block.kind);
-    block.mark = mark_in(segment, slot, index);
-    return block;
-}
-
-/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change
- * meanwhile: only one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
-static struct mapping *record_of(const void *p, size_t within) {
-    for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
-        for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
-            struct mapping *record = &chunk->records[i];
-            const char *start = load_rlx(&record->block);
-            size_t bytes = load_rlx(&record->bytes), offset = (uintptr_t)p - (uintptr_t)start;
-            if (start != NULL && offset < bytes && offset < within) return record;
-        }
-    return NULL;
-}
-
-static struct block block_mapped(const void *p) {
-    struct mapping *record = record_of(p, 1), *around = record == NULL ? record_of(p, SIZE_MAX) : record;
-    if (around == NULL) return (struct block){NULL, 0, NULL, KIND_OTHER, false};
-    bool is_private = record != NULL && kind_of(p) == KIND_PRIVATE;
-    return (struct block){load_rlx(&around->block), load_rlx(&around->bytes), &around->mark, KIND_DIRECT, is_private};
-}
-
-static struct block block_at(const void *p) {
-    struct heap_segment *segment = segment_known(p);
-    return segment != NULL ? block_in(segment, p) : block_mapped(p);
-}
-
 /* The block at p, which must be a live one; *mark is its mark. */
 static struct block live_at(const void *p, const char *call, uint64_t *mark) {
     struct block block = block_at(p);
     *mark = block.mark == NULL ? 0 : load_rlx(block.mark);
     unsigned state = mark_state(*mark);
-    if (block.start == NULL) die((struct fault){call, p, "no block of this heap has that address", SIZE_ANY}, &block, 0);
-    if (state == MARK_NONE) die((struct fault){call, p, "no block was handed out there", SIZE_ANY}, &block, 0);
+    if (block.start == NULL)
+        fault_tell((struct fault){call, p, "no block of this heap has that address", SIZE_ANY}, &block, 0);
+    if (state == MARK_NONE)
+        fault_tell((struct fault){call, p, "no block was handed out there", SIZE_ANY}, &(struct block){0}, 0);
     if (block.start != p)
-        die((struct fault){call, p, "begins before it: it is inside, at offset ", (size_t)((const char *)p - block.start)},
+        fault_tell(
+            (struct fault){call, p, "begins before it: it is inside, at offset ", (size_t)((const char *)p - block.start)},
             &block, *mark);
-    if (state == MARK_FREED) die((struct fault){call, p, "was freed already", SIZE_ANY}, &block, *mark);
+    if (state == MARK_FREED) fault_tell((struct fault){call, p, "was freed already", SIZE_ANY}, &block, *mark);
     return block;
 }
 
@@ -211,13 +88,33 @@ static size_t canary_size(const struct block *block, size_t size) {
     return (size_t)min_u64(block->usable - size, CANARY_MAX);
 }
 
+/* Where what is too much of a large block ends, and another may begin. */
+static char *canary_last(const struct block *block) { return block->start + block->usable - CANARY; }
+
+static void canary_write(const struct block *block, size_t size) {
+    memset(block->start + size, CANARY_BYTE, canary_size(block, size));
+    memset(canary_last(block), CANARY_BYTE, CANARY);
+}
+
 static void canary_check(const struct block *block, const char *call, uint64_t mark) {
     if (mark_state(mark) != MARK_LIVE) return;
     size_t size = mark_size(mark), bytes = canary_size(block, size),
            at = first_other(block->start + size, bytes, CANARY_BYTE);
-    if (at == bytes) return;
+    if (at == bytes) {
+        at = first_other(canary_last(block), CANARY, CANARY_BYTE);
+        if (at == CANARY) return;
+        at += block->usable - CANARY - size;
+    }
     const char *what = "was written past its end, by itself or from before the next one: first at offset ";
-    die((struct fault){call, block->start, what, size + at}, block, mark);
+    fault_tell((struct fault){call, block->start, what, size + at}, block, mark);
+}
+
+/* Before a segment's first slot stands what its head does not use. */
+static void front_check(const struct block *block, uint64_t mark) {
+    if (block->kind > KIND_RUN || slot_of(block->start) != HEAD_SLOTS || slot_offset(block->start) != 0) return;
+    if (sizeof(struct heap_segment) + CANARY > HEAD_SLOTS * SLOT_BYTES) return;
+    if (first_other(block->start - CANARY, CANARY, 0) == CANARY) return;
+    fault_tell((struct fault){"free", block->start, "was written before its start", SIZE_ANY}, block, mark);
 }
 
 static size_t fill_size(const struct block *block) { return (size_t)min_u64(block->usable, WAITS_MAX); }
@@ -226,7 +123,7 @@ static void fill_check(const struct block *block) {
     size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_BYTE);
     if (at == bytes) return;
     const char *what = "was written after it was freed: first at offset ";
-    die((struct fault){"quarantine", block->start, what, at}, block, load_rlx(block->mark));
+    fault_tell((struct fault){"quarantine", block->start, what, at}, block, load_rlx(block->mark));
 }
 
 /* ---- allocating --------------------------------------------------------------------------------------------------- */
@@ -244,7 +141,7 @@ static void *mark_begin(void *p, size_t size) {
     struct block block = block_at(p);
     ASSERT(block.start == p && mark_state(load_rlx(block.mark)) != MARK_LIVE);
     unpoison(p, block.usable);
-    memset((char *)p + size, CANARY_BYTE, canary_size(&block, size));
+    canary_write(&block, size);
     poison(p, block.usable);
     unpoison(p, size);
     store_rlx(block.mark, (uint64_t)size << MARK_BITS | MARK_LIVE);
@@ -340,10 +237,11 @@ static struct block mark_end(void *p, size_t size) {
     uint64_t mark;
     struct block block = live_at(p, "free", &mark);
     if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != size)
-        die((struct fault){"free", p, "was freed with another size: ", size}, &block, mark);
+        fault_tell((struct fault){"free", p, "was freed with another size: ", size}, &block, mark);
     while (!check_mark_end(block.mark, &mark)) block = live_at(p, "free", &mark);
     unpoison(block.start, block.usable);
     canary_check(&block, "free", mark);
+    front_check(&block, mark);
     memset(block.start, FILL_BYTE, fill_size(&block));
     poison(block.start, block.usable);
     return block;
@@ -382,7 +280,7 @@ size_t check_usable(const void *p) {
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
 
 static void mark_old(struct heap_segment *segment, unsigned slot, unsigned index) {
-    unsigned kind = load_rlx(&segment->kinds[slot]);
+    unsigned kind = slot_kind(segment, slot);
     char *first = slot_start(segment, slot) + slab_margin(kind, slot_start(segment, slot));
     struct block block = block_at(first + (size_t)index * class_info[kind].size);
     store_rlx(block.mark, (uint64_t)block.usable << MARK_BITS | MARK_OLD);
@@ -391,7 +289,7 @@ static void mark_old(struct heap_segment *segment, unsigned slot, unsigned index
 /* The blocks handed out before are the user's. No other thread uses the heap. */
 static bool segment_begin(struct heap_segment *segment) {
     for (unsigned slot = 0; slot < SEGMENT_SLOTS; slot++) {
-        unsigned kind = load_rlx(&segment->kinds[slot]);
+        unsigned kind = slot_kind(segment, slot);
         if (kind > KIND_RUN) continue;
         if (!marks_make(segment)) return false;
         const struct slab *slab = &segment->slabs[slot];
@@ -421,6 +319,7 @@ int check_begin(void) {
         if (!segment_begin(segment)) return WEFT_ENOMEM;
     mappings_begin();
     store_rlx(&heaps.checks, true);
+    os_self_get()->heap_mask = 0;
     heap_begin(heap);
     return WEFT_OK;
 }

@@ -42,12 +42,13 @@ struct heap *heaps_all(void) {
 void heap_begin(struct heap *heap) {
     heap->budget = CACHE_BUDGET;
     bool is_open = !load_rlx(&heaps.checks);
-    heap->head_mask = is_open ? ~SEGMENT_MASK : 0;
     for (unsigned i = 0; i < KINDS; i++) {
+        heap->divisor[i] = i < CACHED ? class_info[i].divisor : 0;
         if (i < CACHED) heap->room[i] = is_open ? heap_room_start(i) : 0;
         heap->limit[i] = heap->base[i] + (i < CACHED ? heap->room[i] : 0);
         store_rlx(&heap->top[i], heap->base[i]);
     }
+    memcpy(heap->class_of, class_of_tiny, sizeof class_of_tiny);
     heap_watch_none(heap);
     heap_config_set(heap);
 }
@@ -61,7 +62,7 @@ static void caches_lay(struct heap *heap) {
         heap->base[i] = place;
         if (i >= CACHED) continue;
         if (is_first) *place = NULL;
-        place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 0);
+        place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 1);
     }
 }
 
@@ -91,6 +92,7 @@ static void heap_leave(os_self *self) {
     struct heap *heap = self->heap;
     if (heap == (void *)os_no_heap) return;
     self->heap = os_no_heap;
+    self->heap_mask = 0;
     tagged_push(&heaps.idle, heap, IDLE_LINK);
     purge_poke();
 }
@@ -110,6 +112,8 @@ struct heap *heap_get(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     self->heap = heap; /* first: to watch may allocate */
+    self->heap_base = (uintptr_t)heap - SLOT_MARK;
+    self->heap_mask = load_rlx(&heaps.checks) ? 0 : ~SEGMENT_MASK;
     if (self->heap_exits < LAST_EXIT && os_self_watch(OS_EXIT_HEAP, heap_exit) != 0) self->heap_exits = LAST_EXIT;
     return heap;
 }
@@ -143,12 +147,22 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
-/* What the caches of a bare heap lay in, most of it, goes back. */
+/* The caches and bins of a bare heap go back: what was counted there stays, and its next thread sets up the bins. */
+static void retire(struct heap *heap) {
+    for (unsigned i = 0; i < CLASSES; i++)
+        for (unsigned k = 0; k < HEAP_COUNTS; k++) {
+            uint64_t n = load_rlx(&heap->bins[i].count[k]);
+            if (n != 0) add_rlx(&heaps.retired[i][k], n);
+        }
+    depot_purge_inside(heap->bins, sizeof *heap - offsetof(struct heap, bins));
+    heap->config_seen--;
+}
+
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
     bool is_bare = heap_abandon(heap);
-    if (is_bare) depot_purge_inside(heap->places, sizeof heap->places);
+    if (is_bare) retire(heap);
     tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
@@ -277,6 +291,8 @@ void heap_decay(struct heap *heap) {
     turn_if_due(heap, now_ns);
     if (now_ns - last_ns >= CALM_NS) heap_watch_calm(heap);
 }
+
+NOINLINE void heap_counted_free(const void *p) { heap_counted(heap_mine(), kind_of(p)); }
 
 NOINLINE void heap_counted(struct heap *heap, unsigned kind) {
     if (heap_watch_counted(heap, kind)) heap_decay(heap);

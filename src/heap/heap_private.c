@@ -94,6 +94,8 @@ int weft_arena_free(weft_arena *owner, void *p) {
     given_back(p);
     if (slab->kind >= CLASSES)
         private_large_end(heap, slab);
+    else if (is_misuse(p, class_info[slab->kind].divisor, load_rlx(&heap->top[slab->kind])))
+        misuse_found(p);
     else if (!cache_push(heap, slab->kind, p))
         heap_free_small(heap, p, slab->kind);
     return WEFT_OK;

@@ -1,4 +1,4 @@
-/* hooks.h: what hangs on the heap's core: what gives memory back before more is asked for, large blocks, private heaps, checked mode. The core calls none of them by name, nor do
+/* hooks.h: what hangs on the heap's core: what gives memory back before more is asked for, large blocks, private heaps, checked mode, what is told without it. The core calls none of them by name, nor do
  * they call upwards: checked mode knows private heaps and large blocks, private heaps know large blocks. hooks.c binds them. Their
  * contracts stand in heap.h. */
 #ifndef WEFT_HEAP_HOOKS_H
@@ -19,6 +19,9 @@ struct heap_hooks {
     void *(*check_alloc_in)(struct heap *heap, size_t size);
     bool (*check_free_in)(struct heap *heap, void *p);
     void (*check_forget)(const struct slab *slab);
+    void (*misuse_look)(const void *p, const char *call);
+    void (*misuse_sized)(const void *p, size_t size);
+    void (*misuse_found)(const void *p);
 };
 extern const struct heap_hooks heap_hooks;
 

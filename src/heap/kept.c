@@ -181,23 +181,28 @@ static char *take(size_t least, size_t *bytes) {
 
 char *kept_take(size_t bytes) { return take(bytes, &bytes); }
 
-/* The pages of SEGMENT_BYTES go from one range of the caller's to another. false: they do not move, where to may not be mapped any
- * more. */
+void kept_unmap_around(char *start, size_t bytes, const char *hole, size_t hole_bytes) {
+    size_t before = (size_t)(hole - start), behind = bytes - before - hole_bytes;
+    if (before != 0) os_unmap(start, before);
+    if (behind != 0) os_unmap(start + bytes - behind, behind);
+}
+
+/* The pages of SEGMENT_BYTES go from one range of the caller's to another, or are given back. false: where to is lost. */
 static bool move_piece(char *from, char *to) {
     enum os_grow outcome = os_grow(from, SEGMENT_BYTES, 2 * SEGMENT_BYTES);
     if (outcome == OS_GREW) os_unmap(from + SEGMENT_BYTES, SEGMENT_BYTES);
-    if (outcome != OS_UNEVEN && os_move(from, SEGMENT_BYTES, to)) return true;
-    os_unmap(from, SEGMENT_BYTES);
-    return outcome == OS_UNEVEN;
+    enum os_moved moved = outcome == OS_UNEVEN ? OS_STAYED : os_move(from, SEGMENT_BYTES, to);
+    if (moved != OS_MOVED) os_unmap(from, SEGMENT_BYTES);
+    return moved != OS_LOST;
 }
 
-static bool move_pieces(char *from, size_t bytes, char *to) {
+/* NULL: they moved; else the piece of where to that is lost. */
+static char *move_pieces(char *from, size_t bytes, char *to) {
     size_t moved = 0;
     while (moved < bytes && move_piece(from + moved, to + moved)) moved += SEGMENT_BYTES;
-    if (moved == bytes) return true;
-    moved += SEGMENT_BYTES;
-    if (moved < bytes) os_unmap(from + moved, bytes - moved);
-    return false;
+    if (moved == bytes) return NULL;
+    if (moved + SEGMENT_BYTES < bytes) os_unmap(from + moved + SEGMENT_BYTES, bytes - moved - SEGMENT_BYTES);
+    return to + moved;
 }
 
 char *kept_gather(size_t bytes) {
@@ -205,12 +210,11 @@ char *kept_gather(size_t bytes) {
     char *from = take(SEGMENT_BYTES, &have);
     if (from == NULL || have == bytes || os_grow(from, have, bytes) == OS_GREW) return from;
     char *start = os_map_aligned(bytes, SEGMENT_BYTES);
-    for (size_t left = bytes; from != NULL; from = left == 0 ? NULL : take(SEGMENT_BYTES, &have)) {
-        if (start == NULL || !move_pieces(from, have, start + bytes - left)) {
-            if (start == NULL)
-                os_unmap(from, have);
-            else
-                os_unmap(start, bytes);
+    if (start == NULL) os_unmap(from, have);
+    for (size_t left = bytes; start != NULL && from != NULL; from = left == 0 ? NULL : take(SEGMENT_BYTES, &have)) {
+        char *lost = move_pieces(from, have, start + bytes - left);
+        if (lost != NULL) {
+            kept_unmap_around(start, bytes, lost, SEGMENT_BYTES);
             return NULL;
         }
         left -= have;

@@ -14,6 +14,8 @@ char *kept_take(size_t bytes);
 /* A range of so many bytes that has as many pages of kept ones as there are, and new ones behind them. NULL: none is kept, or they
  * cannot be moved. Any thread. */
 char *kept_gather(size_t bytes);
+/* Unmaps a range of the caller's but for a hole in it, which is the caller's no more. */
+void kept_unmap_around(char *start, size_t bytes, const char *hole, size_t hole_bytes);
 /* The `bytes` from `start` on. false: they are not kept, or not all in one range. Any thread. */
 bool kept_take_at(const char *start, size_t bytes);
 /* Unmaps those that were there at the last call too, or all. Returns the bytes. Any thread. */

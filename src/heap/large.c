@@ -119,7 +119,9 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
     if (room->start == NULL) return false;
     if (unused != 0) os_unmap(room->start, unused);
     room->start += unused;
-    if (keeps && unused == 0 && !depot_move(room->start, room->offset, needed, &moved)) {
+    struct hole hole;
+    if (keeps && unused == 0 && !depot_move(room->start, room->offset, needed, &moved, &hole)) {
+        kept_unmap_around(room->start, room->bytes, hole.start, hole.bytes);
         room->start = map_fresh(room->bytes, place);
         moved = 0;
     }
@@ -161,7 +163,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
         return NULL;
     }
     if (used != NULL) *used = room.used;
-    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) store_rlx(&head->kinds[i], KIND_DIRECT);
+    for (unsigned i = 0; i < SEGMENT_SLOTS; i++) slot_kind_set(head, i, KIND_DIRECT);
     head->map_start = room.start;
     head->map_bytes = room.bytes;
     head->mapping = record;
@@ -173,16 +175,21 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     return room.start + room.offset;
 }
 
-/* keeps: the mapping may be kept. */
-static void unmap_block(const void *p, bool keeps) {
+/* The block at p has none any more. Of all others, so many bytes are left. */
+static size_t record_end(const void *p) {
+    struct mapping *record = head_of(p)->mapping;
+    size_t gone = load_rlx(&record->bytes);
+    record_drop(record);
+    return add_rlx(&mapped_bytes, -gone) - gone;
+}
+
+static void unmap_block(const void *p) {
     struct heap_segment *head = head_of(p);
     char *start = head->map_start;
-    size_t bytes = head->map_bytes, gone = load_rlx(&head->mapping->bytes), live = add_rlx(&mapped_bytes, -gone) - gone;
-    record_drop(head->mapping);
-    head->mapping = NULL; /* a second free crashes */
+    size_t bytes = head->map_bytes, live = record_end(p);
+    head->mapping = NULL;
     unpoison(start, bytes);
-    if (!keeps || bytes % SEGMENT_BYTES != 0 || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4)))
-        os_unmap(start, bytes);
+    if (bytes % SEGMENT_BYTES != 0 || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
 }
 
 /* What was kept is zeros again, without bringing to memory what is not there. */
@@ -199,12 +206,15 @@ static void *move_block(void *p, size_t before, size_t size) {
     size_t room = head->map_bytes - PAGE;
     char *other = map_block(size, BLOCK_MIN, NULL);
     if (other == NULL) return NULL;
-    if (!os_move(p, before, other)) {
-        unmap_block(other, false); /* the system may have unmapped some of it */
+    enum os_moved outcome = os_move(p, before, other);
+    if (outcome != OS_MOVED) {
+        char *start = head_of(other)->map_start;
+        size_t bytes = head_of(other)->map_bytes;
+        record_end(other);
+        kept_unmap_around(start, bytes, other, outcome == OS_LOST ? before : 0);
         return NULL;
     }
-    record_drop(head->mapping);
-    add_rlx(&mapped_bytes, -before);
+    record_end(p);
     os_unmap(head, PAGE);
     if (room != before) os_unmap((char *)p + before, room - before);
     return other;
@@ -264,7 +274,7 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     depot_soil(got);
     unsigned first = (unsigned)__builtin_ctzll(got.bits);
     store_rlx(&got.segment->slabs[first].run_slots, count);
-    store_rlx(&got.segment->kinds[first], count <= RUNS ? (uint8_t)(CLASSES + count - 1) : KIND_RUN);
+    slot_kind_set(got.segment, first, count <= RUNS ? CLASSES + count - 1 : KIND_RUN);
     if (zeroed != NULL) *zeroed = got.dirty == 0;
     return slot_start(got.segment, first);
 }
@@ -285,7 +295,7 @@ static bool run_grow(void *p, size_t size) {
 static void run_free(const void *p) {
     struct heap_segment *segment = segment_of(p);
     unsigned first = slot_of(p), count = load_rlx(&segment->slabs[first].run_slots);
-    store_rlx(&segment->kinds[first], KIND_OTHER);
+    slot_kind_set(segment, first, KIND_OTHER);
     depot_put(segment, ((UINT64_C(1) << count) - 1) << first);
     purge_poke();
 }
@@ -336,7 +346,7 @@ void large_free(void *p, unsigned kind) {
     if (kind <= KIND_RUN)
         run_free(p);
     else
-        unmap_block(p, true);
+        unmap_block(p);
 }
 
 void *large_resize(void *p, unsigned kind, size_t size) {

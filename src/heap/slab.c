@@ -45,7 +45,7 @@
  */
 #include <string.h>
 
-#include "heap/heap.h"
+#include "heap/hooks.h"
 #include "heap/poke.h"
 
 #define HOT_SHARE 16
@@ -64,14 +64,15 @@
     ((n) >= 64 ? 64u : (n) >= 32 ? 32u : (n) >= 16 ? 16u : (n) >= 8 ? 8u : (n) >= 4 ? 4u : (n) >= 2 ? 2u : 1u)
 #define POWER_FROM(n) ((n) > 4 ? 8u : (n) > 2 ? 4u : (n) > 1 ? 2u : 1u) /* of lines of bits */
 #define MARGINS(bytes) ((bytes) > TINY_MAX ? (POWER_UP_TO(LINES_LEFT(bytes)) - 1) * (uint32_t)CACHE_LINE : 0)
+#define MAGIC(bytes) ((uint32_t)(UINT64_C(0xffffffff) / (bytes)) + 1)
 #define CLASS_ROW(bytes)                                                                                                    \
     {                                                                                                                       \
-        (bytes), (uint32_t)((UINT64_C(0xffffffff) / (bytes)) + 1), BLOCKS(bytes), BLOCKS(bytes) / HOT_SHARE + 1,            \
-            CACHE_BLOCKS(bytes), MARGINS(bytes)                                                                             \
+        (bytes), MAGIC(bytes), (bytes) > TINY_MAX ? (UINT32_C(1) << 26) : MAGIC(bytes), BLOCKS(bytes),                      \
+            BLOCKS(bytes) / HOT_SHARE + 1, CACHE_BLOCKS(bytes), MARGINS(bytes)                                              \
     }
 
 #define RUN_ROW(slots)                                                                                                      \
-    { (uint32_t)((slots)*SLOT_BYTES), 0, 1, 1, CACHE_RUNS, 0 }
+    { (uint32_t)((slots)*SLOT_BYTES), 0, UINT32_C(1) << 16, 1, 1, CACHE_RUNS, 0 }
 
 /* The last two rows are those of a private heap's large blocks, one to a slab: their sizes stand elsewhere. */
 const struct class_info class_info[KIND_DIRECT + 1] = {
@@ -178,7 +179,7 @@ void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t to
     slab->tier = TIER_NONE;
     store_rlx(&slab->used, 0);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
-    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], (uint8_t)kind);
+    slot_kind_set(segment_of(slab), slab_slot(slab), kind);
     poison(slab_start(slab), SLOT_BYTES);
 }
 
@@ -192,7 +193,7 @@ void slab_init_large(struct slab *slab, unsigned kind, struct heap *owner) {
     store_rlx(&slab->used, 1);
     store_rlx(&slab->private_kind, slab->kind);
     store_rlx(&slab->state, (uint64_t)(uintptr_t)owner);
-    store_rlx(&segment_of(slab)->kinds[slab_slot(slab)], KIND_PRIVATE);
+    slot_kind_set(segment_of(slab), slab_slot(slab), KIND_PRIVATE);
 }
 
 /* So many blocks that were freed, below slots_end. */
@@ -319,8 +320,14 @@ static void announce(struct heap *owner, struct slab *slab) {
         purge_poke();
 }
 
+/* The first block of those in one word of bits. */
+static const char *block_of(const struct slab *slab, unsigned kind, uint32_t word, uint64_t bits) {
+    const char *start = slab_start(slab) + slab_margin(kind, slab_start(slab));
+    return start + (word * 64 + (uint32_t)__builtin_ctzll(bits)) * (size_t)class_info[kind].size;
+}
+
 void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
-    unsigned kind = load_rlx(&segment_of(slab)->kinds[slab_slot(slab)]);
+    unsigned kind = slot_kind(segment_of(slab), slab_slot(slab));
     if (UNLIKELY(kind == KIND_PRIVATE)) kind = load_rlx(&slab->private_kind);
     remote_word *remote = remote_of(slab, kind);
     uint64_t before = add_acq(B1, &slab->state, count);
@@ -332,7 +339,8 @@ void slab_send(struct slab *slab, void *const *blocks, uint32_t count) {
             bits |= UINT64_C(1) << (index & 63u);
             if (++i == count) break;
         }
-        or_rel(B3, &remote[word], bits);
+        uint64_t before_or = or_rel(B3, &remote[word], bits);
+        if (UNLIKELY((before_or & bits) != 0)) heap_hooks.misuse_found(block_of(slab, kind, word, before_or & bits));
     }
 }
 
@@ -370,7 +378,8 @@ uint32_t inbox_collect(struct inbox *inbox, struct slab *slab) {
     for (uint32_t i = 0; i < words; i++) {
         if (load_rlx(&remote[i]) == 0) continue;
         uint64_t bits = xchg_acq(B6, &remote[i], 0);
-        ASSERT((slab->free[i] & bits) == 0);
+        if (UNLIKELY((slab->free[i] & bits) != 0))
+            heap_hooks.misuse_found(block_of(slab, slab->kind, i, slab->free[i] & bits));
         slab->free[i] |= bits;
         if (i < slab->first_word) slab->first_word = (uint16_t)i;
         got += (uint32_t)__builtin_popcountll(bits);

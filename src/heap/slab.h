@@ -30,10 +30,12 @@
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
 
 /* Of a size class or a run. offset * magic >> 32 is the index of the block that begins at that offset from the slab's
- * start. */
+ * start. Where a block begins, the lower 32 bits of its offset in the slot * divisor are less than 2^16: of runs and classes up
+ * to TINY_MAX nowhere else, of others, before whose blocks a margin may stand, at each line's start. */
 struct class_info {
     uint32_t size;
     uint32_t magic;
+    uint32_t divisor;
     uint32_t blocks;
     uint32_t hot;       /* free blocks with which a drained slab is worth a refill again */
     uint32_t cache_max; /* blocks in a thread's cache */
@@ -119,16 +121,23 @@ void slab_bits_take(struct slab *slab);
 /* The place, if it has one, is another's from here on: no block is in use. Owner. */
 void slab_bits_drop(struct slab *slab);
 
-/* Frees one block. Owner. */
-INLINE void slab_put(struct slab *slab, const void *block) {
+/* Whether one begins there, of those that is_misuse (heap.h) lets pass. */
+INLINE bool is_start(unsigned kind, const void *block) {
+    const struct class_info *info = &class_info[kind];
+    return info->margins == 0 || slot_offset(block) == slab_margin(kind, block) + index_in(kind, block) * info->size;
+}
+
+/* Frees one block. false: nothing happened; none begins there that was handed out and is not free. Owner. */
+INLINE bool slab_put(struct slab *slab, const void *block) {
     uint32_t index = index_in(slab->kind, block);
     uint64_t bit = UINT64_C(1) << (index & 63u);
     if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);
-    ASSERT((slab->free[index / 64] & bit) == 0);
+    if (UNLIKELY(index >= slab->carved || (slab->free[index / 64] & bit) != 0 || !is_start(slab->kind, block))) return false;
     slab->free[index / 64] |= bit;
     if (index / 64 < slab->first_word) slab->first_word = (uint16_t)(index / 64);
     slab->room++;
     store_rlx(&slab->used, load_rlx(&slab->used) - 1);
+    return true;
 }
 
 /* Whether it pays to write into blocks that go home: on one processor it halves the time that a block takes, on another it

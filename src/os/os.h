@@ -34,11 +34,11 @@ enum os_grow { OS_GREW, OS_NO_ROOM, OS_UNEVEN };
  * how the system treats a part of it (madvise, mprotect, mlock). Nothing happened then. */
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted);
 /* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
- * range is gone. false: nothing happened. */
-bool os_move(void *from, size_t bytes, void *to);
-/* The same, but the old range stays mapped, with zeros. OS_STAYED: nothing happened. OS_LOST: what is mapped at `to` may be
- * another thread's by now; the old range is as it was. */
+ * range is gone. OS_STAYED: nothing happened. OS_LOST: the `bytes` at `to` may be another thread's by now, and are the caller's no
+ * more; the old range is as it was. */
 enum os_moved { OS_MOVED, OS_STAYED, OS_LOST };
+enum os_moved os_move(void *from, size_t bytes, void *to);
+/* The same, but the old range stays mapped, with zeros. */
 enum os_moved os_move_pages(void *from, size_t bytes, void *to);
 /* How many bytes of a mapped range are in memory now. */
 size_t os_resident(const void *memory, size_t bytes);
@@ -243,14 +243,17 @@ typedef struct os_self {
     bool is_worker;      /* a pool's own thread: pool_id and worker are that pool's for good */
     uint32_t heap_exits; /* how often the heap was told that the thread ends */
     void *seatings;
-    void *heap; /* the thread's heap (heap.h); os_no_heap before it has one */
+    void *heap;          /* the thread's heap (heap.h); os_no_heap before it has one */
+    uintptr_t heap_mask; /* of a block's address - 1, that of its segment; 0: each free is to take the long way */
+    uintptr_t heap_base; /* where heap_mask is not 0: what a slot's word is added to */
     void (*on_exit[OS_EXITS])(struct os_self *self);
 } os_self;
 
-/* Stands for a heap whose caches are empty and take nothing, so that the short ways need not ask whether there is one:
- * its first OS_HEAP_TOPS words point to a NULL, the others, OS_HEAP_TOPS and one, are NULL. Never written. */
+/* Stands for a heap whose caches are empty, so that who allocates need not ask whether there is one: its first OS_HEAP_TOPS
+ * words point to a NULL, the others, OS_HEAP_TOPS and those that hold a class of each size, are 0. Never written. */
 #define OS_HEAP_TOPS 52
-extern void *os_no_heap[2 * OS_HEAP_TOPS + 1] ALIGNED(CACHE_LINE);
+#define OS_NO_HEAP_WORDS (2 * OS_HEAP_TOPS + 9)
+extern void *os_no_heap[OS_NO_HEAP_WORDS] ALIGNED(CACHE_LINE);
 
 #if defined(WEFT_EXPLORE)
 os_self *os_self_get(void);

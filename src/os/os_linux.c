@@ -103,21 +103,30 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     return outcome;
 }
 
-/* Where Linux (to 6.16) finds that the pages do not move together it has unmapped what was at `to`, and another thread
- * may be there already: hence os_grow first. */
-bool os_move(void *from, size_t bytes, void *to) {
-    int saved = errno;
-    void *moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-    errno = saved;
-    return moved == to;
-}
-
 #if !defined(MREMAP_DONTUNMAP)
 #define MREMAP_DONTUNMAP 4
 #endif
 #if !defined(MAP_FIXED_NOREPLACE)
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+
+/* Linux (to 6.16) may find that the pages do not move after it unmapped what was at `to`: hence os_grow first. The hole is filled
+ * again, if no other thread was faster. What it does not understand it says before it unmaps anything. */
+static enum os_moved move(void *from, size_t bytes, void *to, int how) {
+    if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | how, to) != MAP_FAILED) return OS_MOVED;
+    if (errno == EINVAL) return OS_STAYED;
+    void *filled = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (filled == to) return OS_STAYED;
+    if (filled != MAP_FAILED) munmap(filled, bytes); /* a system that takes the flag for a wish (before 4.17) */
+    return OS_LOST;
+}
+
+enum os_moved os_move(void *from, size_t bytes, void *to) {
+    int saved = errno;
+    enum os_moved outcome = move(from, bytes, to, 0);
+    errno = saved;
+    return outcome;
+}
 
 /* Whether the system treats the range alike, and would let its pages go: of locked memory it does not, and a move would unlock it. */
 static bool can_move(void *from, size_t bytes) {
@@ -128,16 +137,9 @@ static bool can_move(void *from, size_t bytes) {
     return outcome != OS_UNEVEN;
 }
 
-/* A system that does not know the flag (before 5.7) says so before it unmaps anything; any other that fails may have left a hole. */
 enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
     int saved = errno;
-    enum os_moved outcome = can_move(from, bytes) ? OS_MOVED : OS_STAYED;
-    if (outcome == OS_MOVED &&
-        mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == MAP_FAILED) {
-        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-        bool is_whole = errno == EINVAL || mmap(to, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to;
-        outcome = is_whole ? OS_STAYED : OS_LOST;
-    }
+    enum os_moved outcome = can_move(from, bytes) ? move(from, bytes, to, MREMAP_DONTUNMAP) : OS_STAYED;
     errno = saved;
     return outcome;
 }
@@ -265,7 +267,7 @@ void os_die(const char *what) {
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
 #define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
-void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
+void *os_no_heap[OS_NO_HEAP_WORDS] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
 
 __thread os_self os_self_of_thread __attribute__((tls_model("initial-exec"))) = {.heap = os_no_heap};
 
@@ -330,6 +332,8 @@ static void fork_child(void) {
     thread_id_known = 0;
     key_lock = (os_mutex){0}; /* a thread that is not here may have it */
     os_self *self = os_self_get(), kept = {.heap = self->heap, .heap_exits = self->heap_exits};
+    kept.heap_mask = self->heap_mask;
+    kept.heap_base = self->heap_base;
     kept.on_exit[OS_EXIT_HEAP] = self->on_exit[OS_EXIT_HEAP];
     *self = kept;
     fork_fn begin = load_rlx(&child_begins);

@@ -2,15 +2,18 @@
  *
  *     malloc_blocks SERVER random LOW HIGH LIVE COUNT whole|pages   blocks of random sizes take each other's place
  *     malloc_blocks SERVER phases COUNT                             80 MB of 600 bytes, all freed, then of 4 MiB, and again
+ *     malloc_blocks SERVER threads COUNT BLOCKS                     live all at once, each with so many blocks, and end
  *
  * Prints what it cost. The phases fail where the process held over 1.25 of what lived, if the server, part of its file's name,
  * is libweft-malloc; "any" may be anything. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "server.h"
 
@@ -83,6 +86,50 @@ static int phases(size_t count, int is_bound) {
     return is_bound && kib > PHASE_BYTES / 1024 / 4 * 5;
 }
 
+enum { BLOCKS_MAX = 64, STACK_BYTES = 65536 };
+static pthread_barrier_t all_have, all_go;
+
+static void *have_blocks(void *blocks) {
+    void *of[BLOCKS_MAX];
+    size_t count = *(size_t *)blocks;
+    for (size_t i = 0; i < count; i++) REQUIRE((of[i] = malloc(count == 1 ? 40 : 16 + i * 32)) != NULL);
+    for (size_t i = 0; i < count; i++) memset(of[i], 1, 16);
+    pthread_barrier_wait(&all_have);
+    pthread_barrier_wait(&all_go);
+    for (size_t i = 0; i < count; i++) free(of[i]);
+    return NULL;
+}
+
+static double resident_mib(void) {
+    unsigned long mapped, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &mapped, &resident) == 2);
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+/* Two seconds later, too, in which this thread allocates now and then. */
+static void threads(unsigned count, size_t blocks) {
+    pthread_attr_t attributes;
+    pthread_t *made = malloc(count * sizeof *made);
+    REQUIRE(made != NULL && blocks >= 1 && blocks <= BLOCKS_MAX);
+    pthread_attr_init(&attributes);
+    REQUIRE(pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0);
+    pthread_barrier_init(&all_have, NULL, count + 1);
+    pthread_barrier_init(&all_go, NULL, count + 1);
+    for (unsigned i = 0; i < count; i++) REQUIRE(pthread_create(&made[i], &attributes, have_blocks, &blocks) == 0);
+    pthread_barrier_wait(&all_have);
+    double alive = resident_mib();
+    pthread_barrier_wait(&all_go);
+    for (unsigned i = 0; i < count; i++) pthread_join(made[i], NULL);
+    double ended = resident_mib();
+    for (int i = 0; i < 40; i++) {
+        usleep(50000);
+        for (int k = 0; k < 200; k++) free(malloc(100));
+    }
+    printf("MiB with %u threads %.0f, ended %.0f, two seconds later %.0f\n", count, alive, ended, resident_mib());
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     require_server(strcmp(argv[1], "any") == 0 ? NULL : argv[1]);
@@ -91,6 +138,8 @@ int main(int argc, char **argv) {
                      strtoul(argv[6], NULL, 10), strcmp(argv[7], "whole") == 0);
     else if (argc == 4 && strcmp(argv[2], "phases") == 0)
         return phases(strtoul(argv[3], NULL, 10), strcmp(argv[1], "libweft-malloc") == 0);
+    else if (argc == 5 && strcmp(argv[2], "threads") == 0)
+        threads((unsigned)strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
     else
         return 2;
     return 0;

@@ -46,8 +46,11 @@ void *map_or_fail(void *address, size_t length, ...) {
     return MAP_FAILED;
 }
 
-static bool munmap_fails, mremap_fails, only_moves_fail;
-static unsigned char *intruder; /* what another thread mapped where a failing mremap left a hole */
+/* Not static: the C library's header says of malloc that it calls nothing here, so the compiler would take them for unchanged. */
+extern bool munmap_fails, mremap_fails, only_moves_fail;
+extern unsigned char *intruder;
+bool munmap_fails, mremap_fails, only_moves_fail;
+unsigned char *intruder; /* what another thread mapped where a failing mremap left a hole */
 
 int unmap_or_fail(void *address, size_t length) __asm__("munmap");
 int unmap_or_fail(void *address, size_t length) {
@@ -281,6 +284,54 @@ static void large_after_small_without_mremap(void) {
     if (intruder != NULL) REQUIRE(intruder[0] == 3 && intruder[(1 << 20) - 1] == 3);
 }
 
+static size_t mapped_pages(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return pages;
+}
+
+/* The same: of the range that the pages were to move to, no more than the hole is lost. */
+static void large_after_small_leaks_nothing(void) {
+    enum { BYTES = 60 << 20, SMALL = 600, SMALLS = BYTES / SMALL };
+    static unsigned char *small[SMALLS];
+    for (int i = 0; i < SMALLS; i++) small[i] = memset(malloc(SMALL), 4, SMALL);
+    for (int i = 0; i < SMALLS; i++) free(small[i]);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = mapped_pages();
+    intruder = NULL;
+    mremap_fails = only_moves_fail = true;
+    unsigned char *block = malloc(BYTES);
+    REQUIRE(block != NULL);
+    REQUIRE(intruder != NULL);
+    free(block);
+    malloc_trim(0);
+    REQUIRE(mapped_pages() < before + (8 << 20) / page);
+}
+
+/* Ranges that were kept and cannot move together: what took the place of one is not unmapped. */
+static void gathered_without_mremap(void) {
+    enum { BYTES = 7 << 20 };
+    unsigned char *live[5], *kept[2];
+    for (int i = 0; i < 5; i++) {
+        REQUIRE((live[i] = malloc(BYTES)) != NULL);
+        if (i < 2) REQUIRE((kept[i] = malloc(BYTES)) != NULL);
+    }
+    for (int i = 0; i < 2; i++) memset(kept[i], 1, BYTES);
+    for (int i = 0; i < 2; i++) free(kept[i]);
+    intruder = NULL;
+    mremap_fails = only_moves_fail = true;
+    unsigned char *block = malloc((size_t)2 * BYTES);
+    REQUIRE(block != NULL && intruder != NULL);
+    mremap_fails = false;
+    memset(intruder, 3, 4 << 20); /* faults, if it was unmapped */
+    memset(block, 2, (size_t)2 * BYTES);
+    unsigned char *other = malloc((size_t)3 * BYTES);
+    REQUIRE(other != NULL);
+    memset(other, 2, (size_t)3 * BYTES);
+    REQUIRE(intruder[0] == 3 && intruder[(4 << 20) - 1] == 3);
+}
+
 int main(int argc, char **argv) {
     unsigned failed = 0, failed_for_good = 0;
     if (argc != 2) return 2;
@@ -289,6 +340,8 @@ int main(int argc, char **argv) {
     in_child(gone_without_munmap);
     in_child(larger_without_mremap);
     in_child(large_after_small_without_mremap);
+    in_child(large_after_small_leaks_nothing);
+    in_child(gathered_without_mremap);
     long once = sweep(false, &failed), for_good = sweep(true, &failed_for_good);
     printf("one mmap failing: %ld places, an allocation failed in %u of them\n", once, failed);
     printf("all from the Nth on failing: %ld places, in %u of them\n", for_good, failed_for_good);

@@ -43,9 +43,9 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     (void)memory, (void)bytes, (void)wanted;
     return OS_NO_ROOM;
 }
-bool os_move(void *from, size_t bytes, void *to) {
+enum os_moved os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
-    return false;
+    return OS_STAYED;
 }
 enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
@@ -237,7 +237,7 @@ void os_die(const char *what) { sim_die("%s", what); }
 
 #define TOPS_4 &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS], &os_no_heap[OS_HEAP_TOPS]
 #define TOPS_16 TOPS_4, TOPS_4, TOPS_4, TOPS_4
-void *os_no_heap[2 * OS_HEAP_TOPS + 1] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
+void *os_no_heap[OS_NO_HEAP_WORDS] = {TOPS_16, TOPS_16, TOPS_16, TOPS_4};
 
 os_self *os_self_get(void) { return &sim_self()->self; }
 int os_self_watch(enum os_exit who, void (*on_exit)(os_self *self)) {

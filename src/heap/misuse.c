@@ -1,0 +1,63 @@
+/* misuse.c: what is told of a program's errors with its blocks without checked mode. Layer 2.
+ *
+ * A check of each free may cost next to nothing, so there are two, and both rest on what is read anyway.
+ *
+ *   at the free   The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
+ *                 has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor, and
+ *                 it is compared with the two on top of the cache, those freed last: an address inside a block, and one freed
+ *                 just before, take the long way, which ends here.
+ *   at the slab   A block that leaves the caches meets its slab's bits. If it is free there already, or none begins at its address
+ *                 (above TINY_MAX a margin hides some at the free), it was freed by mistake, some time ago.
+ *
+ * So a block that was freed twice with more than one other freed in between is told when the second comes to its slab: by then it may
+ * have been handed out twice. To see it at the free takes a word for each block, in the block, which is rarely in a processor's
+ * cache by then, or in a table of as many lines: either costs more than a free does.
+ *
+ * The long way knows all segments and mappings (block.c), and asks no memory that is not the heap's. Every kind without
+ * a cache takes it: large blocks, private ones. */
+#include "heap/block.h"
+#include "heap/hooks.h"
+
+/* Of a block of a class. The bits of others' slabs change meanwhile. */
+static bool is_freed(const struct block *block) {
+    struct heap *heap = heap_mine();
+    if (heap == (void *)os_no_heap || block->is_private) return false;
+    if (block->kind < CACHED && is_misuse(block->start, 0, load_rlx(&heap->top[block->kind]))) return true;
+    if (block->kind >= CLASSES || slab_owner(slab_of(block->start)) != heap) return false;
+    return slab_is_free(slab_of(block->start), index_in(block->kind, block->start));
+}
+
+static void tell(const char *call, const void *p, const char *what, const struct block *block) {
+    fault_tell((struct fault){call, p, what, SIZE_ANY}, block, MARK_NONE);
+}
+
+static struct block find(const void *p, const char *call) {
+    struct block block = block_at(p);
+    if (block.start == NULL) tell(call, p, "no block of this heap has that address", &block);
+    if (block.start != p)
+        fault_tell(
+            (struct fault){call, p, "begins before it: it is inside, at offset ", (size_t)((const char *)p - block.start)},
+            &block, MARK_NONE);
+    return block;
+}
+
+static struct block look(const void *p, const char *call) {
+    struct block block = find(p, call);
+    if (is_freed(&block)) tell(call, p, "was freed already", &block);
+    return block;
+}
+
+void misuse_look(const void *p, const char *call) { look(p, call); }
+
+/* A block stays when it shrinks to more than half (weft_realloc), and is freed by its new size then. */
+void misuse_sized(const void *p, size_t size) {
+    struct block block = look(p, "free");
+    bool may_be = size <= block.usable && (size > block.usable / 2 || block.usable == BLOCK_MIN || block.kind > KIND_RUN);
+    if (may_be) return;
+    fault_tell((struct fault){"free", p, "was freed with another size: ", size}, &block, MARK_NONE);
+}
+
+void misuse_found(const void *p) {
+    struct block block = find(p, "free");
+    tell("free", p, "was freed twice, some time ago", &block);
+}
