@@ -6,6 +6,7 @@
 #include "help.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <ucontext.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)

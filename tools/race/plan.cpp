@@ -201,6 +201,7 @@ std::string unfit(const Entrant &entrant, const Heat &heat) {
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
     if (specific && entrant.workload.empty() && !ours && !baseline) return "-";
     if (heat.workload == "handoff" && (entrant.flags & ENTRANT_CALLER_RUNS) != 0) return "-";
+    if (heat.workload == "chain" && baseline) return "calls each job in the one before";
     if (baseline) return "";
     if (heat.workload == "chain" && (entrant.flags & ENTRANT_NESTED) == 0) return "its jobs submit none";
     bool split_ahead = !specific && heat.workload != "one" && heat.workload != "chain" && heat.workload != "x264-shape" &&
