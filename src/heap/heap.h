@@ -48,7 +48,8 @@ enum heap_count {
     HEAP_COUNTS
 };
 
-typedef ATOMIC(uint64_t) heap_tally[HEAP_COUNTS];
+typedef ATOMIC(uint64_t) heap_number;
+typedef heap_number heap_tally[HEAP_COUNTS];
 
 /* The slabs of one class. */
 struct bin {

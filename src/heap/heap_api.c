@@ -116,8 +116,8 @@ static void add_blocks(weft_heap_counts *to, unsigned kind, uint64_t taken, uint
     to->live_bytes += taken * class_info[kind].size;
 }
 
-static void add_tally(weft_heap_counts *to, const heap_tally *tally) {
-#define COUNT_OF(what) load_rlx(&(*tally)[what])
+#define COUNT_OF(what) load_rlx(&tally[what])
+static void add_tally(weft_heap_counts *to, const heap_number *tally) {
     to->miss_count += COUNT_OF(COUNT_MISSES);
     to->hit_count -= COUNT_OF(COUNT_MISSES);
     to->from_overflow_count += COUNT_OF(COUNT_FROM_OVERFLOW);
@@ -144,11 +144,11 @@ static void add_tally(weft_heap_counts *to, const heap_tally *tally) {
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
     add_blocks(to, kind, heap_taken(heap, kind), heap_frees(heap, kind));
-    add_tally(to, &heap->bins[kind].count);
+    add_tally(to, heap->bins[kind].count);
 }
 
 static void add_retired(weft_heap_counts *to, unsigned kind) {
-    const heap_tally *tally = &heaps.retired[kind];
+    const heap_number *tally = heaps.retired[kind];
     add_blocks(to, kind, COUNT_OF(COUNT_CARVED) - COUNT_OF(COUNT_FLUSHED), 0);
     add_tally(to, tally);
 }

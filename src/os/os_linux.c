@@ -512,7 +512,6 @@ void os_give_way(void) {
 
 #define YIELDS 64u /* of which one sleeps */
 #define YIELD_NS 20000
-
 /* clock_nanosleep, as the C library's nanosleep does: sandboxes know that one. May return sooner. */
 static void sleep_ns(uint64_t ns) {
     const struct timespec time = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
@@ -580,7 +579,6 @@ void os_unlock(os_mutex *mutex) {
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
 
 #define SETTLE_NS 10000000
-
 void os_settle_now(void) {
     int saved = errno;
     uint64_t end_ns = os_now_ns() + SETTLE_NS;

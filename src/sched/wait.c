@@ -5,13 +5,11 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that
- * at the end (G1). Who counts fences, and looks for sleepers, for what the group holds and for destroy (worker_settle). If the
- * row was the last, the wait closes the record instead, which has the fence (G11), and looks after.
+ * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that at the
+ * end (G1), with a fence and a look for sleepers, continuations and destroy (worker_settle); or closes the record at once, if the row
+ * was the last, and looks after (G11).
  *
- * The waiter that closes looks for the others (worker_wake_waiters) without a fence of its own. A waiter that falls asleep
- * after the fence of record_close (G11) has seen all completions, so the sums differ for it only by a submission that is
- * about to be taken back; the thread that takes it back wakes the waiter (task_undo).
+ * For who falls asleep after that fence the sums differ only by a submission to be taken back, which wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 WEFT = Path(sys.argv[1]).resolve()
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs/howto"
 SIMULATE = """#!/bin/sh
 [ "$1 $3 $5" = "--from --to -o" ] || exit 2
 while [ ! -e "$HOME/go" ]; do sleep 0.02; done

@@ -79,8 +79,9 @@ std::string failure_of(const Output &output) {
 }
 
 std::string short_place(const std::string &place) {
-    size_t at = place.rfind("/src/");
-    return at == std::string::npos ? place.substr(place.rfind('/') + 1) : place.substr(at + 5);
+    std::string path = "/" + place; // the sources may be named from their root
+    size_t at = path.rfind("/src/");
+    return at == std::string::npos ? path.substr(path.rfind('/') + 1) : path.substr(at + 5);
 }
 
 // Lines of code addresses, as file:line; by binutils, which come with any compiler.
