@@ -86,7 +86,7 @@ static void found_watcher(void) {
         EXPECT(ring->events == RING_EVENTS);
         uint64_t count = trace_count(ring);
         struct trace_event event;
-        if (count > 0 && trace_read(ring, count - 1, &event)) EXPECT(event.kind == TRACE_TASK);
+        if (count > 0 && trace_read(ring, count - 1, &event)) EXPECT(event.kind == TRACE_TASK || event.kind == TRACE_SUBMIT);
         if (count > 0) explore_observe(1);
         explore_step();
     }

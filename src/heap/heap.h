@@ -48,9 +48,6 @@ enum heap_count {
     HEAP_COUNTS
 };
 
-typedef ATOMIC(uint64_t) heap_number;
-typedef heap_number heap_tally[HEAP_COUNTS];
-
 /* The slabs of one class. */
 struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
@@ -63,7 +60,7 @@ struct bin {
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
     void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
-    heap_tally count;
+    ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 
 /* Large blocks are counted by the heap of the calling thread. */
@@ -282,7 +279,6 @@ struct heaps {
     struct tagged bare;        /* of ended threads, with nothing */
     struct tagged ended;       /* private ones that were destroyed */
     ATOMIC(uint32_t) count;
-    heap_tally retired[CLASSES]; /* what bare heaps counted, each in its life before */
     ATOMIC(uint64_t) next_decay_ns;
     /* the configuration */
     ATOMIC(uint32_t) config_version;

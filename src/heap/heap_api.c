@@ -108,49 +108,36 @@ int weft_heap_configure(const weft_heap_config *config) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------- */
 
-/* Blocks that left the caches for users, less those that came back, and frees. */
-static void add_blocks(weft_heap_counts *to, unsigned kind, uint64_t taken, uint64_t frees) {
-    to->alloc_count += frees + taken;
-    to->hit_count += frees + taken;
-    to->free_count += frees;
-    to->live_bytes += taken * class_info[kind].size;
-}
-
-#define COUNT_OF(what) load_rlx(&tally[what])
-static void add_tally(weft_heap_counts *to, const heap_number *tally) {
-    to->miss_count += COUNT_OF(COUNT_MISSES);
-    to->hit_count -= COUNT_OF(COUNT_MISSES);
-    to->from_overflow_count += COUNT_OF(COUNT_FROM_OVERFLOW);
-    to->from_pool_count += COUNT_OF(COUNT_FROM_POOL);
-    to->from_list_count += COUNT_OF(COUNT_FROM_LIST);
-    to->from_lru_count += COUNT_OF(COUNT_FROM_LRU);
-    to->from_orphans_count += COUNT_OF(COUNT_FROM_ORPHANS);
-    to->from_depot_count += COUNT_OF(COUNT_FROM_DEPOT);
-    to->from_system_count += COUNT_OF(COUNT_FROM_SYSTEM);
-    to->prefill_count += COUNT_OF(COUNT_PREFILLED);
-    to->push_count += COUNT_OF(COUNT_PUSHES);
-    to->tier_drop_count += COUNT_OF(COUNT_TIER_DROPS);
-    to->lru_in_count += COUNT_OF(COUNT_LRU_IN);
-    to->lru_out_count += COUNT_OF(COUNT_FROM_LRU);
-    to->cold_count += COUNT_OF(COUNT_COLD);
-    to->refill_timed_count += COUNT_OF(COUNT_REFILLS_TIMED);
-    to->refill_ns += COUNT_OF(COUNT_REFILL_NS);
-    to->find_timed_count += COUNT_OF(COUNT_FINDS_TIMED);
-    to->find_ns += COUNT_OF(COUNT_FIND_NS);
-    to->flush_count += COUNT_OF(COUNT_FLUSHES);
-    to->remote_free_count += COUNT_OF(COUNT_REMOTE_FREES);
-    to->remote_send_count += COUNT_OF(COUNT_REMOTE_SENDS);
-}
+INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return load_rlx(&bin->count[what]); }
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
-    add_blocks(to, kind, heap_taken(heap, kind), heap_frees(heap, kind));
-    add_tally(to, heap->bins[kind].count);
-}
-
-static void add_retired(weft_heap_counts *to, unsigned kind) {
-    const heap_number *tally = heaps.retired[kind];
-    add_blocks(to, kind, COUNT_OF(COUNT_CARVED) - COUNT_OF(COUNT_FLUSHED), 0);
-    add_tally(to, tally);
+    const struct bin *bin = &heap->bins[kind];
+    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
+    to->alloc_count += allocs;
+    to->free_count += frees;
+    to->live_bytes += taken * class_info[kind].size;
+    to->miss_count += count_of(bin, COUNT_MISSES);
+    to->hit_count += allocs - count_of(bin, COUNT_MISSES);
+    to->from_overflow_count += count_of(bin, COUNT_FROM_OVERFLOW);
+    to->from_pool_count += count_of(bin, COUNT_FROM_POOL);
+    to->from_list_count += count_of(bin, COUNT_FROM_LIST);
+    to->from_lru_count += count_of(bin, COUNT_FROM_LRU);
+    to->from_orphans_count += count_of(bin, COUNT_FROM_ORPHANS);
+    to->from_depot_count += count_of(bin, COUNT_FROM_DEPOT);
+    to->from_system_count += count_of(bin, COUNT_FROM_SYSTEM);
+    to->prefill_count += count_of(bin, COUNT_PREFILLED);
+    to->push_count += count_of(bin, COUNT_PUSHES);
+    to->tier_drop_count += count_of(bin, COUNT_TIER_DROPS);
+    to->lru_in_count += count_of(bin, COUNT_LRU_IN);
+    to->lru_out_count += count_of(bin, COUNT_FROM_LRU);
+    to->cold_count += count_of(bin, COUNT_COLD);
+    to->refill_timed_count += count_of(bin, COUNT_REFILLS_TIMED);
+    to->refill_ns += count_of(bin, COUNT_REFILL_NS);
+    to->find_timed_count += count_of(bin, COUNT_FINDS_TIMED);
+    to->find_ns += count_of(bin, COUNT_FIND_NS);
+    to->flush_count += count_of(bin, COUNT_FLUSHES);
+    to->remote_free_count += count_of(bin, COUNT_REMOTE_FREES);
+    to->remote_send_count += count_of(bin, COUNT_REMOTE_SENDS);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
@@ -206,7 +193,6 @@ static void counts_all(weft_heap_counts *to) {
         for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
         add_large(to, heap);
     }
-    for (unsigned i = 0; i < CLASSES; i++) add_retired(to, i);
     counts_settle(to);
     add_memory(to);
 }
@@ -221,7 +207,6 @@ int weft_heap_stats(weft_heap_counts *counts) {
 static void counts_class(weft_heap_counts *to, unsigned kind) {
     *to = (weft_heap_counts){0};
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
-    add_retired(to, kind);
     counts_settle(to);
 }
 

@@ -147,22 +147,12 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
-/* The caches and bins of a bare heap go back: what was counted there stays, and its next thread sets up the bins. */
-static void retire(struct heap *heap) {
-    for (unsigned i = 0; i < CLASSES; i++)
-        for (unsigned k = 0; k < HEAP_COUNTS; k++) {
-            uint64_t n = load_rlx(&heap->bins[i].count[k]);
-            if (n != 0) add_rlx(&heaps.retired[i][k], n);
-        }
-    depot_purge_inside(heap->bins, sizeof *heap - offsetof(struct heap, bins));
-    heap->config_seen--;
-}
-
+/* What the caches of a bare heap lay in, most of it, goes back. */
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
     bool is_bare = heap_abandon(heap);
-    if (is_bare) retire(heap);
+    if (is_bare) depot_purge_inside(heap->places, sizeof heap->places);
     tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
