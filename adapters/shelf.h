@@ -47,7 +47,7 @@ struct shelf_view {
     atomic_int stage;
     atomic_bool asks; /* who comes up must ask what to run */
     bool is_paused;
-    unsigned releases; /* how often jobs went back into the queue */
+    unsigned releases; /* how often the permits of jobs put by have all been sent */
     unsigned loose;    /* jobs whose permits are being sent */
     unsigned waits;    /* threads in shelf_wait */
     shelf_copy *first, **end;
@@ -137,7 +137,6 @@ static inline int shelf_submit(shelf_view *k, shelf_job *job, size_t size) {
 static inline unsigned shelf_release(shelf_view *k) {
     unsigned permits = 0;
     if (!shelf_holds(k)) {
-        k->releases += k->first != NULL;
         for (const shelf_copy *each = k->first; each != NULL; each = each->next) permits++;
         k->loose += permits;
     }
@@ -153,6 +152,7 @@ static inline void shelf_send(shelf_view *k, unsigned permits) {
         if (view_submit(&k->view, shelf_run, &permit, sizeof permit) != 0) (void)shelf_run(&permit, NULL);
     pthread_mutex_lock(&k->lock);
     k->loose -= permits;
+    k->releases++;
     shelf_tell(k);
     pthread_mutex_unlock(&k->lock);
 }
@@ -167,7 +167,8 @@ static inline void shelf_pause(shelf_view *k, bool is_paused) {
 
 /* ---- waiting, and the end ----------------------------------------------------------------------------------------- */
 
-/* With the lock held: has every job finished that was there when `releases` was read? */
+/* With the lock held, after a view_wait: has every job finished that was there when `releases` was read? A permit sent
+ * during that wait may have come too late for it, and its job may still run. Then `loose` or `releases` says so. */
 static inline bool shelf_is_done(shelf_view *k, unsigned releases) {
     if (atomic_load(&k->stage) == SHELF_ENDED) return true;
     return k->first == NULL && k->loose == 0 && k->releases == releases;
