@@ -154,6 +154,7 @@ mutants: build
 
 install: build
 	@scripts/need build
+	@scripts/need install || echo "install: goes on; without them no manual pages are made, or pkg-config does not find weft" >&2
 	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)) --target weft_shared weft_static weft_malloc weft_malloc_static
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
