@@ -37,6 +37,7 @@ help:
 	@echo 'make clang     the release tests, and those with sanitizers, compiled by clang'
 	@echo 'make musl      the library, the C examples and the heap on another C library'
 	@echo 'make install   the release build, to PREFIX ($(PREFIX))'
+	@echo 'make install-command   the same, with the command weft: doctor, latency, why, race'
 	@echo 'make install-machines  the same, with weft chunks and the libraries for loops over several machines (docs/howto/machines.md)'
 	@echo 'make clean     removes build/'
 
@@ -44,7 +45,7 @@ build:
 	@mkdir -p build
 
 race: build
-	@scripts/need build race x264
+	@scripts/need build command race x264
 	@$(call build,release,-DWEFT_RAYON=ON -DWEFT_TESTS=OFF)
 	@build/release/tools/weft race $(RACE)
 
@@ -159,9 +160,15 @@ install: build
 	@cmake --install build/release --component library --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
 
+# The command `weft` beside the library: doctor, latency, simulate, why, and the race with the peers that are there.
+install-command: install
+	@scripts/need build command
+	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@cmake --install build/release --component race --prefix $(PREFIX)
+
 # The libraries of docs/howto/machines.md, libweft-mpi for the MPIs that are there, and the command.
 install-machines: install
-	@scripts/need build race
+	@scripts/need build command
 	@$(call build,release,-DWEFT_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX))
 	@cmake --install build/release --component machines --prefix $(PREFIX)
 	@[ "$$(id -u)" != 0 ] || ldconfig
@@ -169,4 +176,4 @@ install-machines: install
 clean:
 	rm -rf build
 
-.PHONY: help docs race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install install-machines clean
+.PHONY: help docs race x264 hosts hooks cluster test lint format timeline-view nightly fuzz genmc mutants aarch64 clang musl install install-command install-machines clean
