@@ -67,8 +67,7 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
     return true;
 }
 
-/* The lane that is bound to the group, or NULL. */
-static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
+struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane;
     if (!counter_is_shared(record, seat->counter)) {
         lane = load_rlx(&counter_of(record, seat->counter)->lane);
@@ -81,7 +80,7 @@ static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, stru
 /* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
  * at hand for weft_submit only where that may go the short way: no bound, and a counter of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
-    struct lane *lane = lane_bound(seat, id, record);
+    struct lane *lane = task_lane(seat, id, record);
     bool is_bound = lane != NULL;
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
