@@ -39,6 +39,52 @@ static void test_failed_group_runs_nothing_more(void **state) {
     end_pool(pool);
 }
 
+/* ---- graphs from outside, which only workers may run ----------------------------------------------------------------- */
+
+static struct {
+    weft_pool *pool;
+    weft_graph *graph;
+    atomic_int thread, result;
+} outside;
+
+static void *graph_thread(void *argument) {
+    (void)argument;
+    atomic_store(&outside.thread, thread_id());
+    atomic_store(&outside.result, weft_graph_run(outside.pool, outside.graph));
+    return NULL;
+}
+
+/* A bound on what waits is none for a graph, as it is none for a loop. */
+static void test_graph_of_a_full_pool(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    weft_group gates = WEFT_GROUP_INIT;
+    pthread_t thread;
+    gate g;
+    config.queue_max = 1;
+    config.full = WEFT_FULL_ERROR;
+    config.flags = WEFT_POOL_NO_HELP;
+    memset(&outside, 0, sizeof outside);
+    atomic_store(&outside.result, 1);
+    outside.pool = make_pool_with(&config);
+    assert_int_equal(weft_graph_create(&outside.graph), WEFT_OK);
+    assert_int_equal(weft_graph_add(outside.graph, NULL, empty_task, NULL), WEFT_OK);
+    assert_int_equal(weft_graph_build(outside.graph, NULL), WEFT_OK);
+    gate_occupy(&g, outside.pool, &gates);
+    assert_int_equal(weft_submit(outside.pool, &gates, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit(outside.pool, &gates, empty_task, NULL, 0), WEFT_EFULL);
+    REQUIRE(pthread_create(&thread, NULL, graph_thread, NULL) == 0);
+    while (atomic_load(&outside.result) == 1 &&
+           (atomic_load(&outside.thread) == 0 || !thread_sleeps((pid_t)atomic_load(&outside.thread))))
+        sched_yield();
+    gate_open(&g);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&outside.result), WEFT_OK);
+    assert_int_equal(weft_group_wait(outside.pool, &gates), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(&outside.graph), WEFT_OK);
+    end_pool(outside.pool);
+}
+
 /* ---- abort -------------------------------------------------------------------------------------------------------- */
 
 static struct {
@@ -99,6 +145,7 @@ static void test_abort_starts_nothing_where_it_is_full(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failed_group_runs_nothing_more),
+        cmocka_unit_test(test_graph_of_a_full_pool),
         cmocka_unit_test(test_abort_starts_nothing_where_it_is_full),
     };
     return cmocka_run_group_tests_name("bound ends", tests, NULL, NULL);
