@@ -106,6 +106,34 @@ static void test_nobody_elses(void **state) {
     release_pool(&continuation);
 }
 
+/* More threads at once than have counters of their own in a group's record: each runs its own task. */
+enum { THREADS = 8 };
+static pthread_barrier_t all_are_here;
+
+static void *help_from_here(void *argument) {
+    const submission *one = argument;
+    submit_note(one->pool, one->group, 1, 0);
+    pthread_barrier_wait(&all_are_here);
+    REQUIRE(weft_group_help(one->pool, one->group) == 1);
+    REQUIRE(weft_group_help(one->pool, one->group) == 0);
+    return NULL;
+}
+
+static void test_of_many_threads(void **state) {
+    (void)state;
+    continuation_pool continuation;
+    weft_group group = WEFT_GROUP_INIT;
+    hold_pool(&continuation, 0);
+    submission one = {continuation.pool, &group};
+    pthread_t threads[THREADS];
+    REQUIRE(pthread_barrier_init(&all_are_here, NULL, THREADS) == 0);
+    for (unsigned i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, help_from_here, &one) == 0);
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&noted.count), THREADS);
+    assert_int_equal(weft_group_wait(continuation.pool, &group), WEFT_OK);
+    release_pool(&continuation);
+}
+
 /* The wait gives the error, not the help. */
 static void test_errors_are_the_waits(void **state) {
     (void)state;
@@ -201,7 +229,7 @@ int main(void) {
         cmocka_unit_test(test_one_at_a_time_in_order),  cmocka_unit_test(test_nobody_elses),
         cmocka_unit_test(test_errors_are_the_waits),    cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_in_a_task_of_the_group),  cmocka_unit_test(test_until_a_flag),
-        cmocka_unit_test(test_where_waits_do_not_help),
+        cmocka_unit_test(test_where_waits_do_not_help), cmocka_unit_test(test_of_many_threads),
     };
     return cmocka_run_group_tests_name("group help", tests, NULL, NULL);
 }

@@ -290,3 +290,37 @@ static void check_again(void) {
 }
 EXPLORE_DRIVER(graph_cancel, .about = "a stranger cancels a run; the next is whole", .setup = setup,
                .threads = {run_cancelled, cancel}, .check = check_again, .must_see = 7);
+
+/* A node whose task was refused, for the run is cancelled: then the run says so, though whoever cancels it is not back yet. */
+static bool was_refused;
+static int submitting_node(void *context, weft_worker *self) {
+    (void)context;
+    int error = weft_submit_child(self, empty_task, NULL, 0);
+    EXPECT(error == WEFT_OK || error == WEFT_ECANCELED);
+    was_refused = error != WEFT_OK;
+    explore_observe(was_refused);
+    return 0;
+}
+static void setup_refused(void) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    was_refused = false;
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    config.spares = 1;
+    config.spin_ns = WEFT_SPIN_NONE;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+    EXPECT(weft_graph_create(&world.graph) == WEFT_OK);
+    EXPECT(weft_graph_add(world.graph, NULL, submitting_node, NULL) == WEFT_OK);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+}
+static void run_refused(void) {
+    int result = weft_graph_run(world.pool, world.graph);
+    EXPECT(result == WEFT_ECANCELED || (result == WEFT_OK && !was_refused));
+}
+static void check_refused(void) {
+    EXPECT(weft_graph_destroy(&world.graph) == WEFT_OK);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_refused, .about = "a node's task is refused: the run was cancelled", .setup = setup_refused,
+               .threads = {run_refused, cancel}, .check = check_refused, .must_see = 3);

@@ -34,7 +34,8 @@ typedef struct weft_group {
 
 /* weft_group.flags */
 /** After a task has failed, tasks submitted later do not run; those submitted earlier do. Later submissions are refused, or
- * their payloads go to weft_config.clean. */
+ * their payloads go to weft_config.clean. Of several submitters, workers among them, a task is later whose number among its own
+ * thread's is higher. */
 #define WEFT_GROUP_CANCEL_ON_ERROR 1u
 /** Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
 #define WEFT_GROUP_URGENT 2u
@@ -188,7 +189,7 @@ enum weft_help {
  *     among its own thread's; numbers are 30 bits for each thread and group), or one of these
  * @retval WEFT_OK no task failed; also when another thread's wait ended the group before, whatever that wait returned
  * @retval WEFT_ELATE no task failed, but the group's deadline had passed (weft_group_deadline)
- * @retval WEFT_ECANCELED no task failed, but the group was cancelled
+ * @retval WEFT_ECANCELED no task failed, but the group was cancelled, or weft_pool_abort kept some from starting
  * @retval WEFT_EDEADLK called in a task of this group, or of one that the group itself waits for, by continuations or
  *     by waits of its tasks; of waits that would keep each other from ending, the last one gets it. The group stays as
  *     it is
@@ -290,7 +291,7 @@ WEFT_API int weft_worker_cancelled(const weft_worker *self);
 
 /**
  * Gives a pointer for the thread's own use, kept from task to task. It is NULL at first, also for an outside thread
- * that helps: that has run no start hook.
+ * that helps: that has run no start hook, but may find what another one, which has ended, had there.
  * @param self a task's, not NULL
  * @return where the pointer is, never NULL; weft_config.data_free ends what it points to
  * @threads The thread that runs the task of `self`.

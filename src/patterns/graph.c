@@ -467,18 +467,24 @@ static int graph_end(weft_graph *graph) {
     return is_cancelled ? WEFT_ECANCELED : WEFT_OK;
 }
 
-/* The calling thread begins, where it may run anything. */
-static int graph_run(const struct weft_worker *seat, weft_graph *graph) {
+/* The calling thread begins, where it may run anything. Else a bound on what waits does not concern it, for it has no more
+ * than this one task. */
+static int graph_run(struct weft_worker *seat, weft_graph *graph) {
     if (!graph_begin(graph)) return WEFT_EBUSY;
     weft_pool *pool = seat->pool;
     const struct node *root = &graph->nodes[graph->added.count];
     struct walk walk = {graph, root->first, root->first + root->successors};
     int error;
-    if (seat->is_worker || pool->helps)
+    if (seat->is_worker || pool->helps) {
         error = weft_run(pool, &graph->group, walk_task, &walk);
-    else
+    } else {
+        seat->hands_over = true;
         error = task_submit_own(pool, &graph->group, walk_task, &walk);
-    task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
+        seat->hands_over = false;
+    }
+    int waited =
+        task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
+    if (waited == WEFT_ECANCELED) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* by who has not come to say so here */
     int result = graph_end(graph);
     return error == WEFT_OK ? result : error;
 }

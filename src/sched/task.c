@@ -67,8 +67,7 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
     return true;
 }
 
-/* The lane that is bound to the group, or NULL. */
-static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, struct record *record) {
+struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct record *record) {
     struct lane *lane;
     if (!counter_is_shared(record, seat->counter)) {
         lane = load_rlx(&counter_of(record, seat->counter)->lane);
@@ -81,7 +80,7 @@ static struct lane *lane_bound(const struct weft_worker *seat, uint64_t id, stru
 /* The seat's lane for the group: its own, an empty one, or a new one. In an ordered pool there is one lane for all. It is
  * at hand for weft_submit only where that may go the short way: no bound, and a counter of the seat's own. */
 static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct record *record) {
-    struct lane *lane = lane_bound(seat, id, record);
+    struct lane *lane = task_lane(seat, id, record);
     bool is_bound = lane != NULL;
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
@@ -261,7 +260,8 @@ static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || seat->hands_over) return WEFT_OK;
+        bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* what comes then is dropped, not to start here */
+        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || is_unbound) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
@@ -287,6 +287,10 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
         if (task_count(seat, lane->record, lane->group_id, &sequence)) break;
     }
     struct record *record = lane->record;
+    if (!record_lets_run(record, sequence)) {
+        task_undo(seat, record);
+        return WEFT_ECANCELED;
+    }
     struct frame frame;
     frame_push(seat, &frame);
     frame.record = record;

@@ -21,6 +21,8 @@ uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error);
 struct record *task_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error);
 /* The same, and the seat's lane for it. NULL: *error. */
 struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error);
+/* The seat's lane that is bound to the group, or NULL. */
+struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct record *record);
 /* Counts a task in the group `id`, if that and the pool are open still. By who has learnt the id by acquiring. */
 bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence);
 /* Takes the count back. */
@@ -38,8 +40,8 @@ void guest_leave(struct weft_worker *seat);
 int task_submit_own(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload);
 /* Inside a task: the same into that task's group. Runs nothing itself. false: no memory or no room; nothing happened. */
 bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload);
-/* Waits for the end of a group that nobody else has, whatever that takes. In a task other waits that would keep it from
- * ending are refused. */
-void task_await_own(weft_pool *pool, weft_group *group);
+/* Waits for the end of a group that nobody else has, whatever that takes; its result. In a task other waits that would keep
+ * it from ending are refused. */
+int task_await_own(weft_pool *pool, weft_group *group);
 
 #endif

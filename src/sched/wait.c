@@ -243,10 +243,8 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
 
 /* A task from the lane that this thread submitted to the group by. */
 static bool wait_find_own(struct wait *wait, struct piece *piece) {
-    struct weft_worker *seat = wait->seat;
-    struct lane *lane = load_rlx(&counter_of(wait->record, seat->counter)->lane);
-    bool is_bound = !counter_is_shared(wait->record, seat->counter) && lane != NULL && lane->group_id == wait->id;
-    return is_bound && find_help_own(seat, lane, wait_accepts, wait, piece);
+    struct lane *lane = task_lane(wait->seat, wait->id, wait->record);
+    return lane != NULL && find_help_own(wait->seat, lane, wait_accepts, wait, piece);
 }
 
 /* A task to help with: one of its own, or any. */
@@ -405,9 +403,9 @@ int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help hel
     return wait_for(pool, &wait);
 }
 
-void task_await_own(weft_pool *pool, weft_group *group) {
+int task_await_own(weft_pool *pool, weft_group *group) {
     struct wait wait = {.group = group, .must_end = true};
-    wait_for(pool, &wait);
+    return wait_for(pool, &wait);
 }
 
 int weft_group_help(weft_pool *pool, weft_group *group) {

@@ -34,7 +34,7 @@ struct weft_worker {
     uint32_t index;
     uint32_t counter;        /* the number of its counter in each group record */
     bool is_worker;          /* a worker or a spare, not a thread from outside; by who starts its thread */
-    bool hands_over;         /* it submits a loop of its own: a full queue takes that, too */
+    bool hands_over;         /* it submits a loop or a graph of its own: a full queue takes that, too */
     uint32_t claims_left;    /* until it looks at other lanes first */
     uint32_t blocking;       /* depth of weft_block_begin */
     uint32_t guest_calls;    /* of pool->guests, its thread's: calls in tasks of calls */
