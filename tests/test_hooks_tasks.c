@@ -68,13 +68,21 @@ static void test_webp_tells_errors(void **state) {
     number = 1;
     workers.Launch(&worker); /* an error stays until Reset */
     assert_int_equal(workers.Sync(&worker), 0);
+    assert_int_equal(workers.Reset(&worker), 1); /* which is no error itself */
     workers.Launch(&worker);
-    assert_int_equal(workers.Reset(&worker), 0);
+    assert_int_equal(workers.Sync(&worker), 1);
+    number = 13;
     workers.Launch(&worker);
+    assert_int_equal(workers.Reset(&worker), 0); /* it waits, for work that fails */
+    assert_int_equal(workers.Sync(&worker), 0);
+    number = 1;
+    workers.Launch(&worker);
+    assert_int_equal(workers.Reset(&worker), 1); /* of that work alone */
+    workers.Execute(&worker);
     assert_int_equal(workers.Sync(&worker), 1);
     workers.Launch(&worker);
     workers.End(&worker); /* with work under way */
-    assert_int_equal(sum, 17);
+    assert_int_equal(sum, 31);
     end_pool(pool);
 }
 

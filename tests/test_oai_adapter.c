@@ -467,6 +467,45 @@ static void test_abort_in_a_message(void **state) {
     assert_int_equal(abortTpool(&pool), 0);
 }
 
+typedef struct puller {
+    tpool_t *pool;
+    notifiedFIFO_t response;
+    int value;
+} puller;
+
+static int pull_task(void *payload, weft_worker *self) {
+    puller *p = *(puller **)payload;
+    (void)self;
+    notifiedFIFO_elt_t *msg = pullTpool(&p->response, p->pool);
+    p->value = ((message *)NotifiedFifoData(msg))->value;
+    delNotifiedFIFO_elt(msg);
+    return 0;
+}
+
+static int push_task(void *payload, weft_worker *self) {
+    puller *p = *(puller **)payload;
+    (void)self;
+    pushTpool(p->pool, message_make(1, &p->response, 21, NULL));
+    return 0;
+}
+
+/* The only worker of another pool pulls before there is anything: its spare pushes, as soon as the pull sleeps. */
+static void test_pull_without_threads(void **state) {
+    (void)state;
+    weft_pool *other = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    tpool_t pool;
+    puller p = {.pool = &pool}, *pointer = &p;
+    initNotifiedFIFO(&p.response);
+    assert_int_equal(initTpool("n", &pool, false), 0);
+    assert_int_equal(weft_submit(other, &group, pull_task, &pointer, sizeof pointer), WEFT_OK);
+    assert_int_equal(weft_submit(other, &group, push_task, &pointer, sizeof pointer), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(other, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(p.value, 42);
+    assert_int_equal(abortTpool(&pool), 0);
+    end_pool(other);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -487,6 +526,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_abort_by_key),
         cmocka_unit_test(test_abort_all),
         cmocka_unit_test(test_abort_in_a_message),
+        cmocka_unit_test(test_pull_without_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ static weft_pool *hook_workers_pool;
 typedef struct hook_worker_impl {
     weft_group group; /* of this one task */
     int has_run;
+    int has_failed; /* when it has run */
 } hook_worker_impl;
 
 static inline hook_worker_impl *hook_worker_of(hook_worker *const worker) {
@@ -28,40 +29,41 @@ static inline void hook_worker_init(hook_worker *const worker) {
     worker->status_ = NOT_OK;
 }
 
-static inline void hook_worker_execute(hook_worker *const worker) {
-    if (worker->hook != NULL) worker->had_error |= !worker->hook(worker->data1, worker->data2);
+static inline int hook_worker_fails(hook_worker *const worker) {
+    return worker->hook != NULL && !worker->hook(worker->data1, worker->data2);
 }
+
+static inline void hook_worker_execute(hook_worker *const worker) { worker->had_error |= hook_worker_fails(worker); }
 
 static inline int hook_worker_task(void *payload, weft_worker *self) {
     hook_worker *const worker = *(hook_worker **)payload;
+    hook_worker_impl *impl = hook_worker_of(worker);
     (void)self;
-    hook_worker_execute(worker);
-    hook_worker_of(worker)->has_run = 1;
+    impl->has_failed = hook_worker_fails(worker);
+    impl->has_run = 1;
     return 0;
 }
 
-/* The status is the owner's alone; a task writes had_error, and its end orders that. A task that nobody will run, in a
- * forked child or an aborted pool, runs here. */
+/* Status and had_error are the owner's alone: what a task has to say is in the impl, and its end orders that. A task that
+ * nobody will run, in a forked child or an aborted pool, runs here. */
 static inline int hook_worker_sync(hook_worker *const worker) {
     if (worker->status_ == WORK) {
         hook_worker_impl *impl = hook_worker_of(worker);
         int error; /* no memory, no place: the task runs all the same */
         while ((error = weft_group_wait(hook_workers_pool, &impl->group)) == WEFT_ENOMEM || error == WEFT_EAGAIN)
             sched_yield();
-        if (!impl->has_run) hook_worker_execute(worker);
+        if (!impl->has_run) impl->has_failed = hook_worker_fails(worker);
+        worker->had_error |= impl->has_failed;
         worker->status_ = OK;
     }
     return !worker->had_error;
 }
 
-/* 0: no memory, and the worker is not ready. */
+/* Forgets what went wrong before; work under way is waited for, and 0 if that fails. 0 also: no memory, and the worker is
+ * not ready. */
 static inline int hook_worker_reset(hook_worker *const worker) {
-    if (worker->status_ != NOT_OK) {
-        const int is_well = hook_worker_sync(worker);
-        worker->had_error = 0;
-        return is_well;
-    }
     worker->had_error = 0;
+    if (worker->status_ != NOT_OK) return hook_worker_sync(worker);
     hook_worker_impl *impl = (hook_worker_impl *)calloc(1, sizeof *impl); /* WEFT_GROUP_INIT is zero bytes */
     if (impl == NULL) return 0;
     memcpy(&worker->impl_, &impl, sizeof impl); /* libaom has a type of its own for what it points to */

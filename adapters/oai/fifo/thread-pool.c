@@ -162,8 +162,9 @@ static void running_remove(running_message **link, const running_message *mine) 
     *link = mine->next;
 }
 
-/* false: there is none, or it was taken back. */
+/* false: there is none, or it was taken back, or the pool has no threads and so nothing that waits. */
 static bool process_one(tpool_t *t) {
+    if (t->threads == NULL) return false;
     pthread_mutex_lock(&t->incomingFifo.lockF);
     notifiedFIFO_elt_t *msg = fifo_take(&t->incomingFifo);
     running_message mine = {.key = msg == NULL ? 0 : msg->key, .next = t->threads->running};
