@@ -1,4 +1,5 @@
 /* drive_edges_heap.c: the heap's small parts at their edges: a stack whose topmost item was gone and is back. */
+#include "heap/heads.h"
 #include "heap/heap.h"
 #include "explore.h"
 
@@ -51,6 +52,27 @@ static void piled_check(void) {
 }
 EXPLORE_DRIVER(edge_stack_back, .about = "the topmost item is taken and put back between another's two looks",
                .setup = piled_setup, .threads = {take_one, take_two_put_one}, .check = piled_check);
+
+/* ---- where heads stand -------------------------------------------------------------------------------------------- */
+
+static void *head_at(uint64_t region, uint64_t number) {
+    return (void *)(uintptr_t)((region * LEAF_HEADS + number) << SEGMENT_SHIFT);
+}
+static void head_stands(uint64_t region, uint64_t number) {
+    EXPECT(!heads_has(head_at(region, number)));
+    EXPECT(heads_add(head_at(region, number)) && heads_has(head_at(region, number)));
+    EXPECT(!heads_has(head_at(region, 70)) && !heads_has(head_at(region + LEAF_LISTS, 7)));
+}
+static void head_first(void) { head_stands(3, 7); }
+static void head_beside(void) { head_stands(3, 8); }
+static void head_far(void) { head_stands(3 + 2 * LEAF_LISTS, 7); }
+static void heads_check(void) {
+    EXPECT(heads_has(head_at(3, 7)) && heads_has(head_at(3, 8)) && heads_has(head_at(3 + 2 * LEAF_LISTS, 7)));
+    heads_remove(head_at(3, 7));
+    EXPECT(!heads_has(head_at(3, 7)) && heads_has(head_at(3, 8)) && heads_has(head_at(3 + 2 * LEAF_LISTS, 7)));
+}
+EXPLORE_DRIVER(heap_heads, .about = "heads are noted in one region, and in one whose leaf is in the same list",
+               .threads = {head_first, head_beside, head_far}, .check = heads_check);
 
 /* ---- the depot beside a list of what each slot is ----------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* block.c: see block.h.
  *
- * Whether an address is the heap's is answered without touching it: from a small table of segments found before, else
- * from the list of them, else from the records of mappings.
+ * Whether an address is the heap's is answered without touching it (heads.h). Only for words about an address inside a
+ * mapping the records of all are gone through.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M2  mark_in: load marks  acquire  M1  see M1 (heap_check.c)
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define KNOWN 256u
+#include "heap/heads.h"
 
 NOINLINE void fault_tell(struct fault fault, const struct block *block, uint64_t mark) {
     char memory[320];
@@ -38,19 +38,17 @@ NOINLINE void fault_tell(struct fault fault, const struct block *block, uint64_t
 
 /* ---- whose address it is ------------------------------------------------------------------------------------------ */
 
-typedef ATOMIC(struct heap_segment *) segment_place;
-static PROCESS_STATE segment_place known[KNOWN];
+/* Of either sort. NULL: no head stands where p's would. */
+static struct heap_segment *head_known(const void *p) {
+    struct heap_segment *head = head_of(p);
+    return heads_has(head) ? head : NULL;
+}
+
+static bool is_mapping(const struct heap_segment *head) { return slot_kind(head, 0) == KIND_DIRECT; }
 
 struct heap_segment *segment_known(const void *p) {
-    struct heap_segment *wanted = segment_of(p);
-    segment_place *place = &known[((uintptr_t)p >> SEGMENT_SHIFT) % KNOWN];
-    if (load_rlx(place) == wanted) return wanted;
-    for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older)) {
-        if (segment != wanted) continue;
-        store_rlx(place, wanted);
-        return wanted;
-    }
-    return NULL;
+    struct heap_segment *head = head_known(p);
+    return head == NULL || is_mapping(head) ? NULL : head;
 }
 
 block_mark *mark_in(struct heap_segment *segment, unsigned slot, unsigned index) {
@@ -86,31 +84,27 @@ static struct block block_in(struct heap_segment *segment, const void *p) {
     return block;
 }
 
-/* The record of the mapping whose block begins less than `within` bytes before p, and covers it. Others' records change
- * meanwhile: only one that begins at p, which is the caller's, is sure to be what it says. NULL: none. */
-static struct mapping *record_of(const void *p, size_t within) {
+/* The record of the mapping whose block covers p, to tell of it: of all records, which others change meanwhile. */
+static struct mapping *record_around(const void *p) {
     for (struct chunk *chunk = mapping_chunks(); chunk != NULL; chunk = load_rlx(&chunk->older))
         for (size_t i = 0; i < CHUNK_WORDS * 64; i++) {
-            if (i % 64 == 0 && load_rlx(&chunk->used[i / 64]) == 0) {
-                i += 63;
-                continue;
-            }
             struct mapping *record = &chunk->records[i];
-            const char *start = load_rlx(&record->block);
-            size_t bytes = load_rlx(&record->bytes), offset = (uintptr_t)p - (uintptr_t)start;
-            if (start != NULL && offset < bytes && offset < within) return record;
+            const char *start = (load_rlx(&chunk->used[i / 64]) >> i % 64 & 1) != 0 ? load_rlx(&record->block) : NULL;
+            if (start != NULL && (uintptr_t)p - (uintptr_t)start < load_rlx(&record->bytes)) return record;
         }
     return NULL;
 }
 
-static struct block block_mapped(const void *p) {
-    struct mapping *record = record_of(p, 1), *around = record == NULL ? record_of(p, SIZE_MAX) : record;
-    if (around == NULL) return (struct block){NULL, 0, NULL, KIND_OTHER, false};
-    bool is_private = record != NULL && kind_of(p) == KIND_PRIVATE;
-    return (struct block){load_rlx(&around->block), load_rlx(&around->bytes), &around->mark, KIND_DIRECT, is_private};
+/* A block of a mapping that is not the caller's may go meanwhile. */
+static struct block block_mapped(const struct heap_segment *head, const void *p) {
+    struct mapping *record = head == NULL ? NULL : head->mapping;
+    bool begins = record != NULL && load_rlx(&record->block) == p;
+    if (!begins && (record = record_around(p)) == NULL) return (struct block){NULL, 0, NULL, KIND_OTHER, false};
+    bool is_private = begins && kind_of(p) == KIND_PRIVATE;
+    return (struct block){load_rlx(&record->block), load_rlx(&record->bytes), &record->mark, KIND_DIRECT, is_private};
 }
 
 struct block block_at(const void *p) {
-    struct heap_segment *segment = segment_known(p);
-    return segment != NULL ? block_in(segment, p) : block_mapped(p);
+    struct heap_segment *head = head_known(p);
+    return head != NULL && !is_mapping(head) ? block_in(head, p) : block_mapped(head, p);
 }

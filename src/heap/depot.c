@@ -41,8 +41,9 @@
  */
 #include "heap/depot.h"
 
-#include "heap/kept.h"
+#include "heap/heads.h"
 #include "heap/hooks.h"
+#include "heap/kept.h"
 
 /* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one
  * meanwhile. */
@@ -117,6 +118,10 @@ static struct heap_segment *segment_make(void) {
     segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL) return NULL;
+    if (!heads_add(segment)) {
+        os_unmap(segment, SEGMENT_BYTES);
+        return NULL;
+    }
     if (add_rlx(&depot.segments, 1) >= HUGE_AFTER + load_rlx(&depot.heaps) && tagged_is_empty(&depot.stack)) {
         os_huge(segment, SEGMENT_BYTES, true);
         store_rlx(&segment->huge, true);

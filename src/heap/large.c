@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "heap/heads.h"
 #include "heap/heap.h"
 #include "heap/kept.h"
 #include "heap/poke.h"
@@ -158,6 +159,10 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     if (record == NULL) return NULL;
     struct room room = map_room(size, alignment, used != NULL);
     struct heap_segment *head = (struct heap_segment *)(void *)room.start;
+    if (head != NULL && !heads_add(head)) {
+        os_unmap(head, room.bytes);
+        head = NULL;
+    }
     if (head == NULL) {
         record_drop(record);
         return NULL;
@@ -179,6 +184,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
 static size_t record_end(const void *p) {
     struct mapping *record = head_of(p)->mapping;
     size_t gone = load_rlx(&record->bytes);
+    heads_remove(head_of(p));
     record_drop(record);
     return add_rlx(&mapped_bytes, -gone) - gone;
 }

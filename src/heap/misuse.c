@@ -13,9 +13,10 @@
  * have been handed out twice. To see it at the free takes a word for each block, in the block, which is rarely in a processor's
  * cache by then, or in a table of as many lines: either costs more than a free does.
  *
- * The long way knows all segments and mappings (block.c), and asks no memory that is not the heap's. Every kind without
+ * The long way knows where heads stand (heads.h), and asks no memory that is not the heap's. Every kind without
  * a cache takes it: large blocks, private ones. */
 #include "heap/block.h"
+#include "heap/heads.h"
 #include "heap/hooks.h"
 
 /* Of a block of a class. The bits of others' slabs change meanwhile. */
@@ -47,7 +48,24 @@ static struct block look(const void *p, const char *call) {
     return block;
 }
 
-void misuse_look(const void *p, const char *call) { look(p, call); }
+/* What `look` finds nothing wrong with, mostly. A resize in place takes little longer than this. */
+static bool is_sound(const void *p) {
+    const struct heap *heap = heap_mine();
+    const struct heap_segment *head = head_of(p);
+    if (heap == (void *)os_no_heap || !heads_has(head)) return false;
+    unsigned kind = slot_kind(head, slot_of(p));
+    if (kind == KIND_DIRECT) return load_rlx(&head->mapping->block) == p;
+    if (kind >= CACHED || is_misuse(p, class_info[kind].divisor, load_rlx(&heap->top[kind]))) return false;
+    if (kind >= CLASSES) return true;
+    const struct slab *slab = &head->slabs[slot_of(p)];
+    return is_start(kind, p) && (slab_owner(slab) != heap || !slab_is_free(slab, index_in(kind, p)));
+}
+
+static NOINLINE void look_long(const void *p, const char *call) { look(p, call); }
+
+void misuse_look(const void *p, const char *call) {
+    if (UNLIKELY(!is_sound(p))) look_long(p, call);
+}
 
 /* A block stays when it shrinks to more than half (weft_realloc), and is freed by its new size then. */
 void misuse_sized(const void *p, size_t size) {

@@ -1,0 +1,40 @@
+/* heads.h: at which addresses the heap's heads stand, of segments and of mappings. Layer 2.
+ *
+ * Whether an address is the heap's is answered without touching it, in a time that does not grow with the heap. */
+#ifndef WEFT_HEADS_H
+#define WEFT_HEADS_H
+
+#include "heap/depot.h"
+
+/* Of a region of the address space: a bit for each SEGMENT_BYTES. Leaves are made where something is, and stay. */
+#define LEAF_HEADS 32768u
+struct leaf {
+    struct leaf *older;
+    uint64_t region;
+    ATOMIC(uint64_t) bits[LEAF_HEADS / 64];
+};
+typedef ATOMIC(struct leaf *) leaf_list;
+#define LEAF_LISTS 64u
+extern leaf_list leaf_lists[LEAF_LISTS]; /* by the region's number */
+
+INLINE uint64_t head_number(const void *head) { return (uint64_t)(uintptr_t)head >> SEGMENT_SHIFT; }
+INLINE leaf_list *leaf_list_of(uint64_t region) { return &leaf_lists[region % LEAF_LISTS]; }
+/* NULL: there is none for that region. */
+INLINE struct leaf *leaf_in(struct leaf *newest, uint64_t region) {
+    struct leaf *leaf = newest;
+    while (leaf != NULL && leaf->region != region) leaf = leaf->older;
+    return leaf;
+}
+
+/* A head stands at that multiple of SEGMENT_BYTES from here on. false: no memory. Any thread. */
+bool heads_add(const void *head);
+/* It does so no more. Any thread. */
+void heads_remove(const void *head);
+/* Of any address. Any thread. */
+INLINE bool heads_has(const void *head) {
+    uint64_t number = head_number(head), index = number % LEAF_HEADS, region = number / LEAF_HEADS;
+    struct leaf *leaf = leaf_in(load_acq(Z2, leaf_list_of(region)), region);
+    return leaf != NULL && (load_rlx(&leaf->bits[index / 64]) >> index % 64 & 1) != 0;
+}
+
+#endif
