@@ -61,6 +61,13 @@ def schema():
     check(len(set(identities)) == len(identities), "no row twice")
     for pool in ("weft", "weft-help", "recycled-inline", "mutex-queue", "static", "serial"):
         check(("submit", "int", pool, 1 if pool == "serial" else 2) in identities, f"a row of {pool}")
+    told = result["summary"]
+    verdicts = told["first"] + len(told["level"]) + len(told["undecided"]) + len(told["loses"])
+    check(verdicts == told["rows"] == 2, f"each case has one verdict: {told}")
+    for case in told["level"]:
+        check(1 / 1.1 <= case["ratio_low"] <= 1 <= case["ratio_high"] <= 1.1, f"level is narrow: {case}")
+    for case in told["undecided"]:
+        check(case["ratio_low"] < 1 / 1.1 or case["ratio_high"] > 1.1, f"undecided is wide: {case}")
 
 
 def every_workload():

@@ -33,6 +33,7 @@ static void race_options(CLI::App &race, Options &options) {
     race.add_flag("--callgrind", options.callgrind, "Instructions per task by valgrind: slow");
     race.add_flag_callback(
         "--no-count", [&options] { options.count = false; }, "Skip the runs that count allocations and futex calls");
+    race.add_flag("--verbose", options.verbose, "Tables with all columns");
     race.add_flag("--list", options.list, "Show workloads and pools");
 }
 

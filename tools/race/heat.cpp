@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <sys/sysinfo.h>
 #include <thread>
 #include <unistd.h>
@@ -260,12 +262,17 @@ void idle(std::vector<Turn> &turns, const Heat &heat) {
     for (Turn *turn : quiet) take_idle(*turn, turn->process->answer(idle_limit_ns));
 }
 
-// Rounds of the turns from `first` to before `end`, in rotation, their processes alive meanwhile.
-void rotate(std::vector<Turn> &turns, size_t first, size_t end, const Heat &heat, unsigned rounds) {
+// Rounds of the turns from `first` to before `end`, each in an order of its own, their processes alive meanwhile: nobody always
+// comes after the same one.
+void take_turns(std::vector<Turn> &turns, size_t first, size_t end, const Heat &heat, unsigned rounds) {
     bool sample = rounds > heat.rounds + 1;
+    std::vector<size_t> order(end - first);
+    std::iota(order.begin(), order.end(), first);
+    std::minstd_rand random;
     for (size_t i = first; i < end; i++) start(turns[i]);
     for (unsigned round = 0; round < rounds; round++) {
-        for (size_t i = first; i < end; i++) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (size_t i : order) {
             progress(heat,
                      "round " + std::to_string(round) + " of " + std::to_string(rounds - 1) + ", " + turns[i].row.pool);
             take_turn(turns[i], heat, sample && round + 1 == rounds ? Order::sample : Order::round);
@@ -305,7 +312,7 @@ std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned ite
     if (alloc_is(heat.workload)) same_tasks(turns, heat);
     unsigned rounds = heat.rounds + 1 + (hardware_available() ? 1 : 0); // the first, and one for the event counters
     size_t together = heat_takes_turns(heat) ? turns.size() : 1;
-    for (size_t first = 0; first < turns.size(); first += together) rotate(turns, first, first + together, heat, rounds);
+    for (size_t first = 0; first < turns.size(); first += together) take_turns(turns, first, first + together, heat, rounds);
     std::vector<Row> rows;
     rows.reserve(turns.size());
     for (auto &turn : turns) rows.push_back(finish(turn, heat, options, rounds));

@@ -78,11 +78,13 @@ ordered_json machine_json(const Machine &machine) {
 
 ordered_json summary_json(const Results &results) {
     int first = 0;
-    ordered_json level = ordered_json::array(), loses = ordered_json::array();
+    ordered_json level = ordered_json::array(), undecided = ordered_json::array(), loses = ordered_json::array();
     for (const auto &standing : results.standings) {
         first += standing.first() ? 1 : 0;
         if (standing.first()) continue;
-        (standing.loses() ? loses : level)
+        (standing.loses()   ? loses
+         : standing.level() ? level
+                            : undecided)
             .push_back({{"workload", standing.workload},
                         {"case", standing.name},
                         {"workers", standing.workers},
@@ -94,7 +96,8 @@ ordered_json summary_json(const Results &results) {
                         {"best_outside_peer", standing.best_outside_peer},
                         {"outside_ratio", number(standing.outside_ratio)}});
     }
-    return {{"rows", results.standings.size()}, {"first", first}, {"level", level}, {"loses", loses}};
+    return {
+        {"rows", results.standings.size()}, {"first", first}, {"level", level}, {"undecided", undecided}, {"loses", loses}};
 }
 
 } // namespace

@@ -56,7 +56,7 @@ static void heats_run(const Plan &plan, const Options &options, Results &results
         for (auto &row : rows) row.others = others;
         for (const auto &part : {rows, heat_tail(rows, heat)}) {
             auto standing = heat_standing(part);
-            table_print(heat, part, others, standing);
+            (options.verbose ? table_print : verdict_print)(heat, part, others, standing);
             keep(results, part, seen);
             if (standing) results.standings.push_back(*standing);
         }
@@ -69,19 +69,24 @@ static int status_of(const Results &results) {
     return failed || results.x264_failed ? 1 : 0;
 }
 
-static void head_print(const Machine &machine) {
+static void head_print(const Machine &machine, bool verbose) {
     printf("weft %s race, %s\n%s, %u CPUs, %s\n%s %s\n", machine.version.c_str(), machine.date.c_str(), machine.cpu.c_str(),
            machine.cpus, machine.kernel.c_str(), machine.compiler.c_str(), machine.flags.c_str());
     printf(
-        "All figures per task (call, node, region): ns (wall: median, min, max of the warmed rounds; first round), CPU ns "
-        "in "
-        "user and system mode,\ncontext switches, migrations, page faults; allocations and futex calls from a run of their "
-        "own. W workers: W threads\nrun tasks; *: the waiting caller is one of them; i: jobs can be submitted inside the "
-        "pool's own region alone.\nratio: to the best peer; eff: serial / (min(W, CPUs) x wall); /serial: to the serial "
-        "time; "
-        "idle ms: CPU in 2 s without\nwork. Pools take turns. First, level or behind: by the ratios of times in the same "
-        "turn, "
-        "beside the peer with the worst for weft;\nlevel: their median may be 1, with 95 %% confidence.\n");
+        "First, level, undecided or behind (LOSES): by the ratios of times in the same turn, beside the peer with the worst "
+        "for\nweft, with 95 %% confidence; level: less than a tenth apart; undecided: the interval is too wide to say.\n");
+    if (verbose)
+        printf(
+            "All figures per task (call, node, region): ns (wall: median, min, max of the warmed rounds; first round), CPU "
+            "ns "
+            "in "
+            "user and system mode,\ncontext switches, migrations, page faults; allocations and futex calls from a run of "
+            "their "
+            "own. W workers: W threads\nrun tasks; *: the waiting caller is one of them; i: jobs can be submitted inside "
+            "the "
+            "pool's own region alone.\nratio: to the best peer; eff: serial / (min(W, CPUs) x wall); /serial: to the serial "
+            "time; "
+            "idle ms: CPU in 2 s without\nwork. Pools take turns.\n");
     if (machine.load > 0.5) printf("Load %.1f at the start: other programs run, the figures will show it.\n", machine.load);
     if (!machine.hardware) printf("Instructions per cycle and branch misses: not available on this machine.\n");
     fflush(stdout);
@@ -100,7 +105,7 @@ int race_main(Options options) {
         Plan plan = plan_make(options, entrants);
         if (!options.plot_file.empty()) plot_require(plan);
         Machine machine = machine_describe();
-        head_print(machine);
+        head_print(machine, options.verbose);
         heats_run(plan, options, results);
         if (plan.x264 && !interrupted() && !nobody_reads(options)) x264_run(options, results);
         results.interrupted = interrupted();

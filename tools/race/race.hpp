@@ -26,6 +26,7 @@ struct Options {
     bool list = false;
     bool count = true; // the counting runs
     bool callgrind = false;
+    bool verbose = false; // tables, not a line for each
 };
 
 constexpr unsigned load_limit_s = 20; // for a shared object to say what it is
@@ -148,7 +149,10 @@ struct Standing {
     Figure outside_ratio;
     bool first() const { return paired.high < 1; }
     bool loses() const { return paired.low > 1; }
-    const char *verdict() const { return first() ? "first" : loses() ? "LOSES" : "level"; }
+    // The interval tells: the difference is less than that, either way.
+    static constexpr double level_within = 1.1;
+    bool level() const { return !first() && !loses() && paired.high <= level_within && paired.low >= 1 / level_within; }
+    const char *verdict() const { return first() ? "first" : loses() ? "LOSES" : level() ? "level" : "undecided"; }
 };
 
 struct Results {
@@ -210,6 +214,8 @@ void x264_run(const Options &options, Results &results);
 
 // `others`: the bystanders' share of the CPUs meanwhile.
 void table_print(const Heat &heat, const std::vector<Row> &rows, double others, const std::optional<Standing> &standing);
+// The same in a line: weft's figure and verdict; and each row in error.
+void verdict_print(const Heat &heat, const std::vector<Row> &rows, double others, const std::optional<Standing> &standing);
 void summary_print(const Results &results, const Plan &plan, bool counted);
 void list_print(const std::vector<Entrant> &entrants);
 // Throw std::runtime_error when the file cannot be written.

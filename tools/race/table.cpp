@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -101,9 +103,11 @@ void titles_print(const std::vector<Column> &columns, const std::string &what) {
     printf("\n");
 }
 
+void error_print(const Row &row) { printf("  %-19s ERROR: %s\n", row.pool.c_str(), row.error.c_str()); }
+
 void row_print(const Row &row, const std::vector<Column> &columns, const std::optional<Standing> &standing) {
     if (!row.error.empty()) {
-        printf("  %-19s ERROR: %s\n", row.pool.c_str(), row.error.c_str());
+        error_print(row);
         return;
     }
     std::string name = row.pool + (row.counts_caller() && row.pool != "serial" ? " *" : "") + (row.is_outside() ? "" : " i");
@@ -151,6 +155,24 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others, 
     fflush(stdout);
 }
 
+void verdict_print(const Heat &heat, const std::vector<Row> &rows, double others, const std::optional<Standing> &standing) {
+    if (rows.empty()) return;
+    printf("%-13s %-22s W=%-3u ", heat.workload.c_str(), rows[0].name.c_str(), heat.workers);
+    if (standing) {
+        auto ours = std::find_if(rows.begin(), rows.end(), [&](const Row &row) { return row.pool == standing->ours; });
+        printf("%-9s %s %s %s, %.2f (%.2f to %.2f) x %s", standing->verdict(), ours->pool.c_str(),
+               short_number(ours->score()).c_str(), heat.workload == "alloc-memory" ? "B" : "ns", standing->paired.ratio,
+               standing->paired.low, standing->paired.high, standing->best_peer.c_str());
+    } else {
+        printf("-         none to compare");
+    }
+    if (others > 0.1) printf("; other programs used %.0f %% of the CPUs", 100 * others);
+    printf("\n");
+    for (const auto &row : rows)
+        if (!row.error.empty()) error_print(row);
+    fflush(stdout);
+}
+
 static void standing_print(const Standing &standing) {
     printf("  %s, %s, %u workers: %.2f (%.2f to %.2f) x %s", standing.workload.c_str(), standing.name.c_str(),
            standing.workers, standing.paired.ratio, standing.paired.low, standing.paired.high, standing.best_peer.c_str());
@@ -164,15 +186,17 @@ static void standing_print(const Standing &standing) {
 static void standings_print(const std::vector<Standing> &standings) {
     if (standings.empty()) return;
     auto count = [&](auto is) { return std::count_if(standings.begin(), standings.end(), is); };
-    auto first = count([](const Standing &s) { return s.first(); }),
-         lost = count([](const Standing &s) { return s.loses(); });
-    auto rows = static_cast<long>(standings.size());
-    printf("weft first in %ld of %ld rows, level in %ld, behind in %ld\n", long{first}, rows, rows - first - lost,
-           long{lost});
-    for (bool loses : {false, true}) {
-        if ((loses ? lost : rows - first - lost) != 0) printf(loses ? "behind:\n" : "level, as far as these rounds tell:\n");
+    auto counted = [&](const char *verdict) {
+        return static_cast<long>(count([&](const Standing &s) { return strcmp(s.verdict(), verdict) == 0; }));
+    };
+    printf("weft first in %ld of %zu rows, level in %ld, undecided in %ld, behind in %ld\n", counted("first"),
+           standings.size(), counted("level"), counted("undecided"), counted("LOSES"));
+    const std::pair<const char *, const char *> kinds[] = {
+        {"level", "level"}, {"undecided", "undecided: more rounds may tell"}, {"LOSES", "behind"}};
+    for (const auto &[verdict, title] : kinds) {
+        if (counted(verdict) != 0) printf("%s:\n", title);
         for (const auto &standing : standings)
-            if (!standing.first() && standing.loses() == loses) standing_print(standing);
+            if (strcmp(standing.verdict(), verdict) == 0) standing_print(standing);
     }
 }
 
