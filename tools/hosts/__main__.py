@@ -9,6 +9,7 @@ a test that passes with the host's own pool does not with weft, an output differ
 
 import argparse
 import os
+import re
 import sys
 
 sys.dont_write_bytecode = True
@@ -39,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--all", action="store_true", help="every host that is in a Debian package")
     parser.add_argument("--source", metavar="DIR", help="the source tree of the one host that is named")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="turns for each case; 0: outputs and memory alone (default: 7)")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="only cases whose name has this regular expression")
     parser.add_argument("--no-tests", action="store_true", help="without the hosts' own tests")
     parser.add_argument("--long", action="store_true", help="also tests of a quarter of an hour")
     parser.add_argument("--work", default=os.path.join(common.ROOT, "build", "hosts"), metavar="DIR", help="default: build/hosts")
@@ -59,6 +61,10 @@ def parse_arguments():
             parser.error(f"{name}: no directory {tree}")
     if not os.path.exists(common.LIBRARY):
         parser.error(f"no {os.path.relpath(common.LIBRARY)}: make hosts builds it")
+    try:
+        re.compile(chosen.only)
+    except re.error as fault:
+        parser.error(f"--only: {fault}")
     chosen.wanted = wanted
     return chosen
 
@@ -70,7 +76,7 @@ def try_host(name, tree, chosen):
     print(f"{name}: in {os.path.relpath(work)}", file=sys.stderr)
     try:
         host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
-        common.measure(host, work, chosen.rounds, result, not chosen.no_tests)
+        common.measure(host, work, chosen, result)
     except common.Unavailable as reason:
         result.remarks.append(f"left out: {reason}")
     except common.Broken as fault:

@@ -159,16 +159,17 @@ def take_turns(host, case, rounds, work, result):
     })
 
 
-def measure(host, work, rounds, result, tests=True):
-    """Suites of both builds, unless they are not wanted, then the cases."""
-    for test, passed in host.suite() if tests else ():
+def measure(host, work, chosen, result):
+    """Suites of both builds, unless they are not wanted, then the cases that are."""
+    for test, passed in () if chosen.no_tests else host.suite():
         result.suites.append((test, passed))
         if passed[STOCK] and not passed[WEFT]:
             result.faults.append(f"{host.name}: {test}: {told(passed)}")
         elif passed[WEFT] and not passed[STOCK]:
             result.remarks.append(f"{test} fails with the host's own pool here")
     for case in host.cases():
-        take_turns(host, case, rounds, work, result)
+        if re.search(chosen.only, case.name):
+            take_turns(host, case, chosen.rounds, work, result)
 
 
 def told(passed):

@@ -1,12 +1,14 @@
 """libwebp, with weft's workers linked to its programs: pictures encoded and decoded, byte by byte."""
 
 import os
+import subprocess
 
-from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, STOCK, WEFT, Broken, Case, Unavailable, run
+from common import ADAPTERS, INCLUDE, LIBRARY, STOCK, WEFT, Broken, Case, Unavailable, run
 from source import unpack
 
 # Only what these programs need; no picture libraries: they read and write PPM and PAM by themselves.
 OFF = ("ANIM_UTILS", "GIF2WEBP", "IMG2WEBP", "VWEBP", "WEBPINFO", "WEBPMUX", "EXTRAS")
+PROGRAMS = ("cwebp", "dwebp")
 PICTURES = {"ppm": "rgb24", "pam": "rgba"}
 
 
@@ -14,38 +16,37 @@ class Host:
     name, package = "libwebp", "libwebp"
 
     def __init__(self, work, source, remarks):
-        self.work = work
+        self.work, self.folder = work, os.path.join(work, "objects")
+        self.log, self.install = self.path("build.log"), self.path("install.o")
         self.source = source or unpack(work, self.package)
         if not os.path.exists(os.path.join(self.source, "src", "utils", "thread_utils.h")):
             raise Unavailable(f"{self.source} has no src/utils/thread_utils.h")
-        for build in BUILDS:
-            self.build(build)
+        self.build()
+        for program in PROGRAMS:
+            self.link(program)
         self.pictures()
         remarks.append("its tests are fuzzers, which run until they are stopped: left out; dwebp's own sample is among the pictures")
 
-    def build(self, build):
-        """The same source; with weft its programs have one object more."""
-        log, fault = os.path.join(self.work, f"{build}.log"), Broken if build == WEFT else Unavailable
-        linked = ""
-        if build == WEFT:
-            made = os.path.join(self.work, "install.o")
-            run(["gcc", "-O2", "-c", f"-I{self.source}", f"-I{INCLUDE}", f"-I{ADAPTERS}", os.path.join(ADAPTERS, "webp", "install.c"),
-                 "-o", made], log, fault)
-            linked = f"{made} {LIBRARY}"
-        folder = os.path.join(self.work, build)
+    def build(self):
+        """libwebp, its two programs, and the object that installs weft."""
         off = [f"-DWEBP_BUILD_{name}=OFF" for name in OFF]
-        run(["cmake", "-G", "Ninja", "-S", self.source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXE_LINKER_FLAGS=", *off], log,
-            fault)
-        if linked:  # the programs with which cmake tries the compiler have no libwebp to be installed in
-            run(["cmake", f"-DCMAKE_EXE_LINKER_FLAGS={linked}", folder], log, fault)
-        for program in ("cwebp", "dwebp"):  # cmake does not know that what is in the linker's flags is a dependency
-            if build == WEFT and os.path.exists(self.program(build, program)):
-                os.remove(self.program(build, program))
+        run(["cmake", "-G", "Ninja", "-S", self.source, "-B", self.folder, "-DCMAKE_BUILD_TYPE=Release", *off], self.log)
         jobs = os.environ.get("JOBS", str(len(os.sched_getaffinity(0))))
-        run(["ninja", "-j", jobs, "-C", folder, "cwebp", "dwebp"], log, fault)
+        run(["ninja", "-j", jobs, "-C", self.folder, *PROGRAMS], self.log)
+        run(["gcc", "-O2", "-c", f"-I{self.source}", f"-I{INCLUDE}", f"-I{ADAPTERS}", os.path.join(ADAPTERS, "webp", "install.c"), "-o", self.install],
+            self.log, Broken)
+
+    def link(self, program):
+        """Both forms are linked from the same objects, as its own build links them."""
+        told = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", program], capture_output=True, text=True, check=True).stdout
+        command, own = told.splitlines()[-1], f" -o {program} "
+        if own not in command:
+            raise Unavailable(f"its build links {program} in a way that is not known here: {command}")
+        ours = f" -o {self.program(WEFT, program)} {self.install} {LIBRARY} "
+        run(["sh", "-c", command.replace(own, ours)], self.log, Broken, cwd=self.folder)
 
     def program(self, build, name):
-        return os.path.join(self.work, build, name)
+        return os.path.join(self.folder, name if build == STOCK else f"{name}-weft")
 
     def path(self, name):
         return os.path.join(self.work, name)
