@@ -113,7 +113,7 @@ void heap_lru_drop(struct heap *heap) {
 /* ---- slabs come and go -------------------------------------------------------------------------------------------- */
 
 static void slab_emptied(struct heap *heap, struct slab *slab) {
-    if (UNLIKELY(slab->kind >= CLASSES)) {
+    if (UNLIKELY(slab->kind >= KIND_RUN)) {
         heap_hooks.private_large_end(heap, slab);
         return;
     }
