@@ -196,6 +196,13 @@ static void plain_twice_large(void) {
     weft_free(p);
     weft_free(p);
 }
+static void plain_twice_trimmed(void) {
+    void *p = weft_alloc(40), *other = weft_alloc(40);
+    weft_free(p);
+    weft_trim();
+    weft_free(p);
+    weft_free(other);
+}
 static void plain_inside(void) { weft_free((char *)weft_alloc(100) + 48); }
 static void plain_inside_with_margin(void) {
     weft_free((char *)weft_alloc(20000) + 128);
@@ -280,6 +287,7 @@ static void test_told_by_default(void **state) {
     dies(plain_mapped_inside, "realloc of 0x|at offset 5242880");
     dies(plain_mapped_gone, "realloc of 0x|no block of this heap has that address");
     dies(plain_foreign, "use of 0x|no block of this heap has that address");
+    dies(plain_twice_trimmed, "free of 0x|the block of at most 48 bytes at 0x|was freed already");
     dies(plain_inside, "the block of at most 112 bytes|at offset 48");
     dies(plain_inside_with_margin, "at offset 128");
     dies(plain_sized, "was freed with another size: 1000");
