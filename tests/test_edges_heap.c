@@ -163,6 +163,96 @@ static void test_refused_private(void **state) {
     assert_int_equal(weft_arena_destroy(&heap), WEFT_OK);
 }
 
+/* Segments that are hollow count no slots as taken, nor do those that are filled again. */
+static void test_hollow_is_not_taken(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = weft_alloc(BLOCK));
+        for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
+        weft_trim();
+        size_t taken = depot_taken_bytes();
+        assert_true(taken < SEGMENTS * SEGMENT_BYTES / 2);
+        assert_true(depot_hollow() > 0);
+        assert_int_equal(depot_taken_bytes(), taken);
+    }
+}
+
+static unsigned slabs_grown(const struct bin *bin) {
+    unsigned count = 0;
+    for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++)
+        for (const struct slab *slab = bin->tier[tier].first; slab != NULL; slab = slab->next) count += slab_has_grown(slab);
+    return count;
+}
+
+/* A class knows of how many of its slabs more than half was handed out. */
+static void test_grown_slabs_are_counted(void **state) {
+    (void)state;
+    enum { SIZE = 1536, MANY = 500 };
+    const struct bin *bin = &heap_mine()->bins[class_of(SIZE)];
+    for (int i = 0; i < MANY; i++) {
+        assert_non_null(blocks[i] = weft_alloc(SIZE));
+        assert_int_equal(bin->grown, slabs_grown(bin));
+    }
+    assert_true(bin->grown > 3);
+    for (int i = 0; i < MANY; i++) {
+        weft_free(blocks[i]);
+        assert_int_equal(bin->grown, slabs_grown(bin));
+    }
+}
+
+/* A cache that was emptied is shut for one free, and as roomy then as it was. */
+static void test_shut_for_one_free(void **state) {
+    (void)state;
+    const struct heap *heap = heap_mine();
+    unsigned kind = class_of(BLOCK);
+    void *p = weft_alloc(BLOCK), *other = weft_alloc(BLOCK);
+    assert_true(p != NULL && other != NULL);
+    weft_trim();
+    uint32_t room = heap->room[kind];
+    assert_ptr_equal(heap->limit[kind], heap->base[kind]);
+    weft_free(p);
+    assert_int_equal(heap->room[kind], room);
+    assert_ptr_equal(heap->limit[kind], heap->base[kind] + room);
+    assert_int_equal(cache_count(heap, kind), 1);
+    weft_free(other);
+}
+
+/* What is aligned to no more than a slab's blocks are is one of them; what no address space has is refused. */
+static void test_aligned(void **state) {
+    (void)state;
+    for (size_t alignment = 32; alignment <= 4096; alignment *= 2) {
+        void *p = weft_alloc_aligned(alignment, 100);
+        assert_true(p != NULL && (uintptr_t)p % alignment == 0 && kind_of(p) < CLASSES);
+        weft_free(p);
+    }
+    for (unsigned power = 48; power < 64; power++) assert_null(weft_alloc_aligned((size_t)1 << power, 100));
+}
+
+/* Of what is kept the smallest range that is long enough is taken. */
+static void test_kept_fits_best(void **state) {
+    (void)state;
+    enum { RANGES = 4 };
+    static const size_t lengths[RANGES] = {3, 6, 2, 4};
+    char *gap[RANGES];
+    weft_trim();
+    for (int i = 0; i < RANGES; i++) { /* with something between, so that they stay apart */
+        char *start = os_map_aligned((lengths[i] + 1) * SEGMENT_BYTES, SEGMENT_BYTES);
+        assert_non_null(start);
+        gap[i] = start + lengths[i] * SEGMENT_BYTES;
+        assert_true(kept_put(start, lengths[i] * SEGMENT_BYTES, SIZE_MAX));
+    }
+    size_t kept = kept_bytes();
+    for (size_t wanted = 2; wanted <= 6; wanted++) {
+        char *got = kept_take(wanted * SEGMENT_BYTES);
+        if (wanted == 5) assert_ptr_equal(got, gap[1] - 6 * SEGMENT_BYTES);
+        for (int i = 0; i < RANGES; i++)
+            if (lengths[i] == wanted) assert_ptr_equal(got, gap[i] - wanted * SEGMENT_BYTES);
+        assert_true(kept_put(got, wanted * SEGMENT_BYTES, SIZE_MAX) && kept_bytes() == kept);
+    }
+    assert_int_equal(kept_purge(true), kept);
+    for (int i = 0; i < RANGES; i++) os_unmap(gap[i], SEGMENT_BYTES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_once), /* first: it wants a new segment */
@@ -171,6 +261,11 @@ int main(void) {
         cmocka_unit_test(test_refused_private),
         cmocka_unit_test(test_kept_for_a_turn),
         cmocka_unit_test(test_kept_is_not_aligned),
+        cmocka_unit_test(test_hollow_is_not_taken),
+        cmocka_unit_test(test_grown_slabs_are_counted),
+        cmocka_unit_test(test_shut_for_one_free),
+        cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_kept_fits_best),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -196,6 +196,13 @@ static void plain_twice_large(void) {
     weft_free(p);
     weft_free(p);
 }
+static void plain_twice_trimmed(void) {
+    void *p = weft_alloc(40), *other = weft_alloc(40);
+    weft_free(p);
+    weft_trim();
+    weft_free(p);
+    weft_free(other);
+}
 static void plain_inside(void) { weft_free((char *)weft_alloc(100) + 48); }
 static void plain_inside_with_margin(void) {
     weft_free((char *)weft_alloc(20000) + 128);
@@ -240,34 +247,29 @@ static void plain_right(void) {
     }
 }
 
-static void records_use(uint64_t used[CHUNK_WORDS]) {
-    for (size_t i = 0; i < CHUNK_WORDS; i++) {
-        uint64_t was = load_rlx(&mapping_chunks()->used[i]);
-        store_rlx(&mapping_chunks()->used[i], used[i]);
-        used[i] = was;
-    }
-}
-
 /* A right call asks of its own block alone: with the lists of segments and of mappings cut short it goes on as ever. */
 static void plain_lists_cut(void) {
     enum { RUN = 500000, RUNS_MADE = 20, MAPPED = 5 << 20 };
-    uint64_t used[CHUNK_WORDS] = {0};
     void *small = weft_alloc(100), *large = weft_alloc(3000000), *mapped = weft_alloc(MAPPED), *aligned;
     REQUIRE((aligned = weft_alloc_aligned(SEGMENT_BYTES, MAPPED)) != NULL && (uintptr_t)aligned % SEGMENT_BYTES == 0);
     for (int i = 0; i < RUNS_MADE; i++) REQUIRE(weft_alloc(RUN) != NULL);
-    struct heap_segment *newest = depot_all(), *older = load_rlx(&newest->older);
-    REQUIRE(segment_of(small) != newest && segment_of(large) != newest && mapping_chunks() != NULL);
-    store_rlx(&newest->older, NULL);
-    records_use(used);
+    REQUIRE(segment_of(small) != depot_all() && segment_of(large) != depot_all() && mapping_chunks() != NULL);
+    store_rlx(&depot_all()->older, NULL);
+    for (size_t i = 0; i < CHUNK_WORDS; i++) store_rlx(&mapping_chunks()->used[i], 0);
     REQUIRE(weft_realloc(small, 101) == small && weft_usable_size(small) >= 101);
     REQUIRE(weft_realloc(large, 2999999) == large && weft_usable_size(large) >= 2999999);
     REQUIRE(weft_realloc(mapped, MAPPED - 1) == mapped && weft_usable_size(mapped) >= MAPPED - 1);
     REQUIRE(weft_usable_size(aligned) >= MAPPED);
-    records_use(used);
-    store_rlx(&newest->older, older);
-    weft_free(mapped);
-    weft_free(aligned);
-    weft_free(large);
+}
+static void plain_mapped_gone(void) {
+    void *p = weft_alloc(5 << 20);
+    weft_free(p);
+    weft_trim();
+    weft_realloc(p, 100);
+}
+static void plain_foreign(void) {
+    weft_free(weft_alloc(1));
+    if (weft_usable_size(said + 512) == 0) _exit(1);
 }
 static void plain_mapped_inside(void) { weft_realloc((char *)weft_alloc(9 << 20) + (5 << 20), 100); }
 
@@ -283,6 +285,9 @@ static void test_told_by_default(void **state) {
     dies(plain_twice_later, "the block of at most 5120 bytes|was freed");
     dies(plain_twice_large, "no block of this heap has that address");
     dies(plain_mapped_inside, "realloc of 0x|at offset 5242880");
+    dies(plain_mapped_gone, "realloc of 0x|no block of this heap has that address");
+    dies(plain_foreign, "use of 0x|no block of this heap has that address");
+    dies(plain_twice_trimmed, "free of 0x|the block of at most 48 bytes at 0x|was freed already");
     dies(plain_inside, "the block of at most 112 bytes|at offset 48");
     dies(plain_inside_with_margin, "at offset 128");
     dies(plain_sized, "was freed with another size: 1000");
@@ -578,8 +583,10 @@ static void private_owned(void) {
     begin();
     weft_arena *heap, *other;
     REQUIRE(weft_arena_create(&heap) == WEFT_OK && weft_arena_create(&other) == WEFT_OK);
-    void *shared = weft_alloc(50), *others = weft_arena_alloc(other, 50);
-    REQUIRE(weft_arena_free(heap, shared) == WEFT_EINVAL);
+    void *shared = weft_alloc(50), *others = weft_arena_alloc(other, 50), *mapped = weft_alloc(5 << 20);
+    REQUIRE(weft_arena_free(heap, shared) == WEFT_EINVAL && weft_arena_free(heap, mapped) == WEFT_EINVAL);
+    weft_free(mapped);
+    REQUIRE(weft_arena_free(other, weft_arena_alloc(other, 5 << 20)) == WEFT_OK);
     REQUIRE(weft_arena_free(heap, others) == WEFT_EINVAL);
     REQUIRE(weft_arena_free(other, others) == WEFT_OK);
     weft_free(shared);

@@ -128,6 +128,29 @@ static void test_taken_back(void **state) {
     clean();
 }
 
+/* A class that is too large for it takes nothing from it. */
+static void test_larger_takes_none(void **state) {
+    enum { SMALLEST = 16, MOST = CACHE_BLOCKS(SMALLEST), LARGER = TINY_MAX + 1 };
+    (void)state;
+    static void *small[MOST + 1], *rest[4 * MOST], *larger[CACHE_BLOCKS(LARGER)];
+    int rests = 0;
+    weft_trim();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i <= MOST; i++) REQUIRE((small[i] = weft_alloc(SMALLEST)) != NULL);
+        while (cache_count(heap_mine(), class_of(SMALLEST)) > 0) REQUIRE((rest[rests++] = weft_alloc(SMALLEST)) != NULL);
+        for (int i = 0; i <= MOST; i++) weft_free(small[i]);
+    }
+    REQUIRE(heap_mine()->overflow != NULL);
+    for (int i = 0; i < (int)CACHE_BLOCKS(LARGER); i++) {
+        larger[i] = weft_alloc(LARGER);
+        assert_true(larger[i] != NULL && kind_of(larger[i]) == class_of(LARGER));
+    }
+    for (int i = 0; i < (int)CACHE_BLOCKS(LARGER); i++) weft_free(larger[i]);
+    while (rests > 0) weft_free(rest[--rests]);
+    weft_trim();
+    REQUIRE(heap_mine()->overflow == NULL);
+}
+
 /* Three halves; the next ones go to their slabs. Each of the blocks comes back once. */
 static void test_bounded(void **state) {
     (void)state;
@@ -377,10 +400,13 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children), /* first: checked mode wants a process of one heap */
-        cmocka_unit_test(test_taken_back), cmocka_unit_test(test_bounded),       cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_trim),       cmocka_unit_test(test_only_frees),    cmocka_unit_test(test_rest),
-        cmocka_unit_test(test_use),        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
-        cmocka_unit_test(test_private),    cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_thread_end),
+        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_larger_takes_none),
+        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_trim),          cmocka_unit_test(test_only_frees),
+        cmocka_unit_test(test_rest),          cmocka_unit_test(test_use),
+        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
+        cmocka_unit_test(test_private),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_thread_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

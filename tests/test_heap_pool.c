@@ -232,6 +232,12 @@ static void test_no_pool(void **state) {
     end();
 }
 
+/* Into the cache, which may have been shut. */
+static void push_one(void *block) {
+    heap_room_set(heap, kind, heap->room[kind]);
+    REQUIRE(cache_push(heap, kind, block));
+}
+
 /* Another heap's blocks go home, at most 64 of a slab in a message, those of a slab side by side at once. */
 static void test_sends(void **state) {
     (void)state;
@@ -248,17 +254,17 @@ static void test_sends(void **state) {
     bin = &heap->bins[kind];
     memset(marked, 0, sizeof marked);
     heap_room_set(heap, kind, 2 * PART);
-    for (int i = 0; i < PART; i++) REQUIRE(cache_push(heap, kind, first[i]) && cache_push(heap, kind, second[i]));
+    for (int i = 0; i < PART; i++) push_one(first[i]), push_one(second[i]);
     heap_kind_tidy(heap, kind);
     assert_int_equal(counted(COUNT_REMOTE_FREES), 2 * PART);
     assert_int_equal(counted(COUNT_REMOTE_SENDS), 4);
-    for (int i = 0; i < 2 * PART; i++) REQUIRE(cache_push(heap, kind, i < PART ? first[PART + i] : second[i]));
+    for (int i = 0; i < 2 * PART; i++) push_one(i < PART ? first[PART + i] : second[i]);
     heap_kind_tidy(heap, kind);
     assert_int_equal(counted(COUNT_REMOTE_FREES), 2 * PART);
     assert_int_equal(counted(COUNT_REMOTE_SENDS), 2);
     void *mixed[] = {all[2 * PART],     all[2 * PART + 1], all[2 * PART + 2],
                      all[2 * PART + 3], second[-1],        all[2 * PART + 4]}; /* four side by side are enough */
-    for (int i = 0; i < 6; i++) REQUIRE(cache_push(heap, kind, mixed[i]));
+    for (int i = 0; i < 6; i++) push_one(mixed[i]);
     heap_kind_tidy(heap, kind);
     assert_int_equal(counted(COUNT_REMOTE_FREES), 6);
     assert_int_equal(counted(COUNT_REMOTE_SENDS), 3);

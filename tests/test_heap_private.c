@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "heap/depot.h"
 #include "help.h"
 #include "weft.h"
 
@@ -244,12 +245,29 @@ static void test_fork(void **state) {
     heap_end(heap);
 }
 
+/* What no cache has room for is the heap's own again. */
+static void test_used_again(void **state) {
+    enum { BLOCKS = 3000, SIZE = 2000, ROUNDS = 20 };
+    (void)state;
+    static void *blocks[BLOCKS];
+    weft_arena *heap = heap_new();
+    size_t first = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = weft_arena_alloc(heap, SIZE));
+        for (int i = 0; i < BLOCKS; i++) assert_int_equal(weft_arena_free(heap, blocks[i]), WEFT_OK);
+        if (round == 0) first = depot_taken_bytes();
+        assert_true(depot_taken_bytes() <= first + SEGMENT_BYTES);
+    }
+    heap_end(heap);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_destroyed_whole), cmocka_unit_test(test_blocks),      cmocka_unit_test(test_walk),
         cmocka_unit_test(test_misuse),          cmocka_unit_test(test_resizing),    cmocka_unit_test(test_remote),
         cmocka_unit_test(test_threads),         cmocka_unit_test(test_handed_over), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

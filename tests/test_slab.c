@@ -349,6 +349,21 @@ static void test_trial_bears_a_long_phase(void **unused) {
     }
 }
 
+/* What a descriptor has room for is there, or it would take a line of the head for nothing. */
+static void test_bits_near(void **unused) {
+    (void)unused;
+    void *block;
+    for (unsigned kind = 0; kind < CLASSES; kind++) {
+        struct slab *slab = slab_taken();
+        slab_init(slab, kind, NULL, 0);
+        assert_int_equal(slab_carve(slab, &block, 1), 1);
+        assert_true(slab_put(slab, block));
+        assert_int_equal(slab->free == slab->topology_free, class_info[kind].blocks <= 64 * FREE_NEAR);
+        slab_bits_drop(slab);
+        depot_put(segment_of(slab), UINT64_C(1) << slab_slot(slab));
+    }
+}
+
 static void test_trial_counts_blocks(void **unused) {
     (void)unused;
     struct trial trial = {0};
@@ -366,6 +381,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_far_words),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_bits_near),
         cmocka_unit_test(test_touched),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_parts_taken),

@@ -113,7 +113,7 @@ void heap_lru_drop(struct heap *heap) {
 /* ---- slabs come and go -------------------------------------------------------------------------------------------- */
 
 static void slab_emptied(struct heap *heap, struct slab *slab) {
-    if (UNLIKELY(slab->kind >= CLASSES)) {
+    if (UNLIKELY(slab->kind >= KIND_RUN)) {
         heap_hooks.private_large_end(heap, slab);
         return;
     }
@@ -564,6 +564,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
         free_home(heap, kind, p);
         return;
     }
+    heap->limit[kind] = heap->base[kind] + heap->room[kind]; /* heap_kind_tidy shut it */
     if (cache_push(heap, kind, p)) return;
     if (only_frees(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
@@ -663,6 +664,7 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     count_in(bin, COUNT_FLUSHED, count);
     release(heap, bin, lowest, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
+    heap->limit[kind] = heap->base[kind];
     while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);

@@ -26,7 +26,6 @@ static bool is_void(const struct heap *heap) {
 }
 
 void heap_watch_none(struct heap *heap) {
-    heap->watches = 0;
     for (unsigned i = 0; i < CACHED; i++) count_from(heap, i, WATCH_STEP);
 }
 

@@ -159,7 +159,7 @@ static shelf *find(size_t bytes, uint64_t *word) {
     for (uint32_t i = 0; i < KEPT_SHELVES; i++) {
         uint64_t found = load_rlx(&kept.shelves[i]);
         size_t has = bytes_of(found), best_has = bytes_of(*word);
-        if (has == 0 || (best_has < bytes ? has <= best_has : has < bytes || has >= best_has)) continue;
+        if (best_has < bytes ? has <= best_has : has < bytes || has >= best_has) continue;
         best = &kept.shelves[i];
         *word = found;
     }

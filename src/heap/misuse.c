@@ -1,11 +1,13 @@
 /* misuse.c: what is told of a program's errors with its blocks without checked mode. Layer 2.
  *
- * A check of each free may cost next to nothing, so there are two, and both rest on what is read anyway.
+ * A check of each free may cost next to nothing, so there are three, and they rest on what is read anyway.
  *
  *   at the free   The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
  *                 has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor, and
  *                 it is compared with the two on top of the cache, those freed last: an address inside a block, and one freed
  *                 just before, take the long way, which ends here.
+ *   after a trim  A cache that was emptied is shut for one free, which takes the long way, too: its block may be among those that went
+ *                 home.
  *   at the slab   A block that leaves the caches meets its slab's bits. If it is free there already, or none begins at its address
  *                 (above TINY_MAX a margin hides some at the free), it was freed by mistake, some time ago.
  *

@@ -81,7 +81,7 @@ weft_fork_slot *chunk_leave(struct fork_chunk *chunk) {
         store_rlx(&chunk_last(chunk)->fn, NULL);
         return chunk_last(chunk);
     }
-    next->refused = 0;
+    ASSERT(next->refused == 0); /* each was joined */
     store_rlx(&next->id, load_rlx(&chunk->id));
     store_rlx(&next->index, load_rlx(&chunk->index));
     store_rlx(&next->in_loop, load_rlx(&chunk->in_loop));
