@@ -1,6 +1,8 @@
 /* test_hooks_tasks.c: the hooks whose libraries ask for single tasks: libwebp's workers and Box2D's tasks, without the
  * libraries. */
 #define _GNU_SOURCE
+#include <dirent.h>
+
 #include "pool_help.h"
 
 #include "src/utils/thread_utils.h"
@@ -55,6 +57,34 @@ static void test_webp_works(void **state) {
     workers.End(&worker);
     assert_int_equal(sum, 1101);
     end_pool(pool);
+}
+
+static unsigned threads_of_process(void) {
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    REQUIRE(tasks != NULL);
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* The process's pool is made by the first launch, not before. */
+static void test_webp_late(void **state) {
+    (void)state;
+    unsigned sum = 0, number = 1;
+    const unsigned before = threads_of_process();
+    assert_int_equal(setenv("WEFT_WORKERS", "none", 1), 0);
+    assert_int_equal(weft_webp_install_late(), 0);
+    assert_int_equal(setenv("WEFT_WORKERS", "3", 1), 0);
+    assert_int_equal(weft_webp_install_late(), 1);
+    WebPWorker worker = make_worker(add_hook, &sum, &number);
+    assert_int_equal(threads_of_process(), before);
+    for (int i = 0; i < 100; i++) workers.Launch(&worker);
+    assert_int_equal(workers.Sync(&worker), 1);
+    assert_int_equal(sum, 100);
+    assert_int_equal(threads_of_process(), before + 3);
+    workers.End(&worker);
+    assert_int_equal(weft_pool_destroy(&hook_late), WEFT_OK);
 }
 
 static void test_webp_tells_errors(void **state) {
@@ -254,6 +284,8 @@ static void test_forked_child(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_webp_late), /* first: a thread that has ended may still be in /proc */
+
         cmocka_unit_test(test_webp_works),        cmocka_unit_test(test_webp_tells_errors),
         cmocka_unit_test(test_webp_needs_nobody), cmocka_unit_test(test_box2d_each_task_once),
         cmocka_unit_test(test_box2d_helps_any),   cmocka_unit_test(test_box2d_in_tasks),

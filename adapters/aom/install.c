@@ -2,13 +2,10 @@
  * main.
  *
  * Compiled with -I of libaom's source and of the folder where it was configured (aom_util/aom_thread.h,
- * config/aom_config.h), of weft's include and of adapters. Without a pool, as where the environment's settings are wrong,
- * libaom keeps its own threads. */
+ * config/aom_config.h), of weft's include and of adapters. The pool is made when libaom first has
+ * work for a thread. Where the environment's settings are wrong, libaom keeps its own threads. */
 #include "aom_util/aom_thread.h"
 
 #include <hooks/aom.h>
 
-__attribute__((constructor)) static void install(void) {
-    weft_pool *pool;
-    if (weft_pool_default(&pool) == WEFT_OK) (void)weft_aom_install(pool);
-}
+__attribute__((constructor)) static void install(void) { (void)weft_aom_install_late(); }

@@ -4,6 +4,7 @@
  *     #include "aom_util/aom_thread.h"
  *     #include <hooks/aom.h>
  *     weft_aom_install(pool);     before the first encoder or decoder; `pool` must outlive the last
+ *     weft_aom_install_late();    or this: the process's pool
  *
  * It concerns those who ask for threads (aom_codec_enc_cfg_t.g_threads, aom_codec_dec_cfg_t.threads). Workers take rows
  * and tiles in their order, and wait only for rows that some worker has begun: so fewer threads than workers do. What stands
@@ -14,12 +15,23 @@
 typedef AVxWorker hook_worker;
 #include "workers.h"
 
-/* Nonzero when libaom has taken it. */
-static inline int weft_aom_install(weft_pool *pool) {
+static inline int weft_aom_set(void) {
     const AVxWorkerInterface workers = {hook_worker_init,   hook_worker_reset,   hook_worker_sync,
                                         hook_worker_launch, hook_worker_execute, hook_worker_end};
-    hook_workers_pool = pool;
-    return pool != NULL && aom_set_worker_interface(&workers);
+    return aom_set_worker_interface(&workers);
+}
+
+/* Nonzero when libaom has taken it. */
+static inline int weft_aom_install(weft_pool *pool) {
+    hook_workers_given = pool;
+    return pool != NULL && weft_aom_set();
+}
+
+/* The same with the process's pool, which is made when libaom first has work for a thread. 0: libaom has not taken it, or the
+ * environment's settings are wrong. Where the pool cannot be made, the work is done where it is asked for. */
+static inline int weft_aom_install_late(void) {
+    hook_workers_given = NULL;
+    return hook_late_can_be() && weft_aom_set();
 }
 
 #endif

@@ -4,6 +4,7 @@
  *     #include "src/utils/thread_utils.h"
  *     #include <hooks/webp.h>
  *     weft_webp_install(pool);     before the first encode or decode; `pool` must outlive the last
+ *     weft_webp_install_late();    or this: the process's pool
  *
  * It concerns those who ask for threads (WebPConfig.thread_level, WebPDecoderOptions.use_threads, cwebp -mt). What stands
  * for a thread, and why this file goes into one of yours alone, is in workers.h. */
@@ -13,12 +14,23 @@
 typedef WebPWorker hook_worker;
 #include "workers.h"
 
-/* Nonzero when libwebp has taken it. */
-static inline int weft_webp_install(weft_pool *pool) {
+static inline int weft_webp_set(void) {
     const WebPWorkerInterface workers = {hook_worker_init,   hook_worker_reset,   hook_worker_sync,
                                          hook_worker_launch, hook_worker_execute, hook_worker_end};
-    hook_workers_pool = pool;
-    return pool != NULL && WebPSetWorkerInterface(&workers);
+    return WebPSetWorkerInterface(&workers);
+}
+
+/* Nonzero when libwebp has taken it. */
+static inline int weft_webp_install(weft_pool *pool) {
+    hook_workers_given = pool;
+    return pool != NULL && weft_webp_set();
+}
+
+/* The same with the process's pool, which is made when libwebp first has work for a thread. 0: libwebp has not taken it, or the
+ * environment's settings are wrong. Where the pool cannot be made, the work is done where it is asked for. */
+static inline int weft_webp_install_late(void) {
+    hook_workers_given = NULL;
+    return hook_late_can_be() && weft_webp_set();
 }
 
 #endif

@@ -11,7 +11,13 @@
 #include <string.h>
 #include <weft.h>
 
-static weft_pool *hook_workers_pool;
+#include "late.h"
+
+static weft_pool *hook_workers_given; /* NULL: the process's */
+
+static inline weft_pool *hook_workers_pool(void) {
+    return hook_workers_given != NULL ? hook_workers_given : hook_late_pool();
+}
 
 /* What a worker's impl_ points to. */
 typedef struct hook_worker_impl {
@@ -50,7 +56,7 @@ static inline int hook_worker_sync(hook_worker *const worker) {
     if (worker->status_ == WORK) {
         hook_worker_impl *impl = hook_worker_of(worker);
         int error; /* no memory, no place: the task runs all the same */
-        while ((error = weft_group_wait(hook_workers_pool, &impl->group)) == WEFT_ENOMEM || error == WEFT_EAGAIN)
+        while ((error = weft_group_wait(hook_workers_pool(), &impl->group)) == WEFT_ENOMEM || error == WEFT_EAGAIN)
             sched_yield();
         if (!impl->has_run) impl->has_failed = hook_worker_fails(worker);
         worker->had_error |= impl->has_failed;
@@ -75,7 +81,8 @@ static inline void hook_worker_launch(hook_worker *const worker) {
     if (worker->status_ == NOT_OK) return;
     (void)hook_worker_sync(worker);
     hook_worker_of(worker)->has_run = 0;
-    if (weft_submit(hook_workers_pool, &hook_worker_of(worker)->group, hook_worker_task, &worker, sizeof worker) == WEFT_OK)
+    if (weft_submit(hook_workers_pool(), &hook_worker_of(worker)->group, hook_worker_task, &worker, sizeof worker) ==
+        WEFT_OK)
         worker->status_ = WORK;
     else
         hook_worker_execute(worker);

@@ -1,13 +1,10 @@
 /* libwebp on the process's pool, in programs that stay as they are: linked to one beside libwebp, this is installed before
  * main.
  *
- * Compiled with -I of libwebp's source (src/utils/thread_utils.h), of weft's include and of adapters. Without a pool, as
- * where the environment's settings are wrong, libwebp keeps its own threads. */
+ * Compiled with -I of libwebp's source (src/utils/thread_utils.h), of weft's include and of adapters. The pool is
+ * made when libwebp first has work for a thread. Where the environment's settings are wrong, libwebp keeps its own threads. */
 #include "src/utils/thread_utils.h"
 
 #include <hooks/webp.h>
 
-__attribute__((constructor)) static void install(void) {
-    weft_pool *pool;
-    if (weft_pool_default(&pool) == WEFT_OK) (void)weft_webp_install(pool);
-}
+__attribute__((constructor)) static void install(void) { (void)weft_webp_install_late(); }
