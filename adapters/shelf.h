@@ -1,7 +1,7 @@
 /* shelf.h: a view whose jobs can be put by: while it is paused, and while a destroy that may yet be refused waits.
  *
- * Destroy drops what has not started. But called in a task it may turn out that a job of the view waits for that very task:
- * then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied, and dropped when
+ * Destroy drops what has not started. But called in a task, on whatever thread, it may turn out that a job of the view waits
+ * for that very task: then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied, and dropped when
  * it has succeeded; after a refusal they go back into the queue: a permit for each, and whatever comes up, permit or job,
  * is exchanged for the oldest that is put by. So they start in their order.
  *
@@ -49,7 +49,7 @@ struct shelf_view {
     bool is_paused;
     unsigned releases; /* how often the permits of jobs put by have all been sent */
     unsigned loose;    /* jobs whose permits are being sent */
-    unsigned waits;    /* threads in shelf_wait */
+    unsigned waits;    /* threads that sleep for a change: in shelf_wait, or the adapter's */
     shelf_copy *first, **end;
 };
 
@@ -182,6 +182,11 @@ static inline void shelf_sleep(shelf_view *k) {
     view_sleep_end();
 }
 
+/* With the lock held: one of `waits` goes, and touches nothing of this any more once it has given up the lock. */
+static inline void shelf_leave(shelf_view *k) {
+    if (--k->waits == 0) pthread_cond_broadcast(&k->changed);
+}
+
 /* Until every job has finished, those put by too; as view_wait. */
 static inline int shelf_wait(shelf_view *k) {
     int error = view_check(&k->view);
@@ -197,7 +202,7 @@ static inline int shelf_wait(shelf_view *k) {
         if (error == 0) shelf_sleep(k);
         is_done = shelf_is_done(k, releases);
     }
-    if (--k->waits == 0) pthread_cond_broadcast(&k->changed);
+    shelf_leave(k);
     pthread_mutex_unlock(&k->lock);
     return error;
 }
@@ -214,7 +219,7 @@ static inline void shelf_enter(shelf_view *k, enum shelf_stage stage) {
     shelf_send(k, permits);
 }
 
-/* At SHELF_ENDED, after the last job: `run` drops those put by. Then until nobody is in shelf_wait. */
+/* At SHELF_ENDED, after the last job: `run` drops those put by. Then until nobody of `waits` is left. */
 static inline void shelf_drop(shelf_view *k) {
     pthread_mutex_lock(&k->lock);
     for (shelf_job *job; (job = shelf_pop(k)) != NULL;) {
@@ -235,25 +240,32 @@ static inline int shelf_close_forked(shelf_view *k, void (*data_free)(void *)) {
     return view_close(&k->view, data_free);
 }
 
-/* As view_close. `drops`: what has not started is handed to `run` at SHELF_ENDED, which drops it; else it has run. After a
- * refusal every job is there as before. */
-static inline int shelf_close(shelf_view *k, bool drops, void (*data_free)(void *)) {
+/* The first half of shelf_close, the one that may be refused: until the last job has ended, or -EINVAL in a forked child. */
+static inline int shelf_quiet(shelf_view *k, bool drops) {
     int error = view_check(&k->view);
-    if (view_is_refusal(error)) return error;
-    if (error != 0) return shelf_close_forked(k, data_free);
-    shelf_enter(k, drops && weft_worker_here() != NULL ? SHELF_CLOSING : SHELF_ENDED);
+    if (error != 0) return error;
+    shelf_enter(k, drops ? SHELF_CLOSING : SHELF_ENDED);
     error = view_wait(&k->view);
-    if (error != 0) {
-        shelf_enter(k, SHELF_OPEN);
-        return error;
-    }
-    shelf_enter(k, SHELF_ENDED);
+    shelf_enter(k, error != 0 ? SHELF_OPEN : SHELF_ENDED);
+    return error;
+}
+
+/* The second: after shelf_quiet, unless that was refused. */
+static inline int shelf_end(shelf_view *k, int quiet, void (*data_free)(void *)) {
+    if (quiet != 0) return shelf_close_forked(k, data_free);
     pthread_mutex_lock(&k->lock);
     shelf_sleep(k);
     pthread_mutex_unlock(&k->lock);
     (void)view_wait(&k->view); /* permits that found nothing any more */
     shelf_drop(k);
     return view_close(&k->view, data_free);
+}
+
+/* As view_close. `drops`: what has not started is handed to `run` at SHELF_ENDED, which drops it; else it has run. After a
+ * refusal every job is there as before. */
+static inline int shelf_close(shelf_view *k, bool drops, void (*data_free)(void *)) {
+    const int error = shelf_quiet(k, drops);
+    return view_is_refusal(error) ? error : shelf_end(k, error, data_free);
 }
 
 #endif

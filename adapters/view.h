@@ -11,6 +11,7 @@
 #define WEFT_ADAPTERS_VIEW_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <weft.h>
 
@@ -124,6 +125,14 @@ static inline int view_wait(view *v) { return view_error(weft_group_wait_until(v
 /* Errors after which nothing has happened and the view is as it was. */
 static inline int view_is_refusal(int error) { return error == -EDEADLK || error == -ENOMEM || error == -EAGAIN; }
 
+/* For functions of hosts that cannot tell an error: whether to try again. Without memory, or a place for the
+ * calling thread, jobs run and end all the same, and who called relies on that. */
+static inline int view_tries_again(int error) {
+    if (error != -ENOMEM && error != -EAGAIN) return 0;
+    (void)sched_yield();
+    return 1;
+}
+
 /* Whether a wait would fail at once: 0; a refusal, though -EDEADLK may also come while it waits; -EINVAL in a forked
  * child. */
 static inline int view_check(view *v) {
@@ -142,6 +151,13 @@ static inline int view_close(view *v, void (*data_free)(void *)) {
     weft_pool_destroy(&v->pool);
     free(v->data);
     return 0;
+}
+
+/* As view_close, but for want of memory or a place it waits. */
+static inline int view_close_in_time(view *v) {
+    int error;
+    while (view_tries_again(error = view_close(v, NULL))) {}
+    return error;
 }
 
 #endif

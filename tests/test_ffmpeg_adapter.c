@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include "os/os.h"
 #include "slicethread.h"
 
 enum { JOBS_MAX = 64 };
@@ -149,6 +150,42 @@ static void test_how_many(void **state) {
     avpriv_slicethread_free(&s.threads);
 }
 
+/* The names are the linker's choice. */
+int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+
+static int threads_left = -1; /* that the system gives; -1: any number */
+
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) threads_left--;
+    return __real_os_thread_start(thread, options, entry, argument);
+}
+
+/* As many as there are, and no job waits for one of a thread that is not there. */
+static void test_threads_refused(void **state) {
+    (void)state;
+    slices s = {.threads = NULL};
+    threads_left = 2;
+    assert_int_equal(avpriv_slicethread_create(&s.threads, &s, meeting_job, NULL, 5), 3);
+    for (int jobs = 1; jobs <= 3; jobs++) {
+        clear(&s, jobs, 3);
+        avpriv_slicethread_execute(s.threads, jobs, 0);
+        check(&s, jobs);
+    }
+    avpriv_slicethread_free(&s.threads);
+    threads_left = 2;
+    assert_int_equal(avpriv_slicethread_create(&s.threads, &s, row_job, waiting_main, 5), 2);
+    clear(&s, 12, 2);
+    avpriv_slicethread_execute(s.threads, 12, 1);
+    check(&s, 12);
+    avpriv_slicethread_free(&s.threads);
+    threads_left = 0;
+    assert_true(avpriv_slicethread_create(&s.threads, &s, plain_job, NULL, 5) < 0);
+    assert_null(s.threads);
+    threads_left = -1;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_job_once),
@@ -156,6 +193,7 @@ int main(void) {
         cmocka_unit_test(test_jobs_wait_for_each_other),
         cmocka_unit_test(test_main_waits_for_jobs),
         cmocka_unit_test(test_how_many),
+        cmocka_unit_test(test_threads_refused),
     };
     return cmocka_run_group_tests_name("ffmpeg adapter", tests, NULL, NULL);
 }

@@ -543,6 +543,47 @@ static void test_bound_in_a_job(void **state) {
     finish(pool);
 }
 
+typedef struct chain {
+    VmafThreadPool *pool;
+    sem_t second_runs;
+    atomic_uint counter;
+} chain;
+
+static void await_job(void *data, void **thread_data) {
+    (void)thread_data;
+    await(&(*(chain **)data)->second_runs);
+}
+
+static int enqueue_three_task(void *payload, weft_worker *self) {
+    chain *c = *(chain **)payload;
+    (void)self;
+    REQUIRE(vmaf_thread_pool_enqueue(c->pool, await_job, &c, sizeof c) == 0);
+    for (int i = 0; i < 3; i++) enqueue_count(c->pool, &c->counter);
+    return 0;
+}
+
+static int second_task(void *payload, weft_worker *self) {
+    (void)self;
+    return sem_post(&(*(chain **)payload)->second_runs);
+}
+
+/* The only worker of another pool sleeps for a place. What runs here waits for a task of that pool, which its spare runs. */
+static void test_bound_in_a_task(void **state) {
+    (void)state;
+    weft_pool *other = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    chain c = {.pool = make(1)}, *pointer = &c;
+    assert_int_equal(sem_init(&c.second_runs, 0, 0), 0);
+    assert_int_equal(vmaf_thread_pool_options(c.pool, &(VmafThreadPoolOptions){.queue_max = 1}), 0);
+    assert_int_equal(weft_submit(other, &group, enqueue_three_task, &pointer, sizeof pointer), WEFT_OK);
+    assert_int_equal(weft_submit(other, &group, second_task, &pointer, sizeof pointer), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(other, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(vmaf_thread_pool_wait(c.pool), 0);
+    assert_int_equal(atomic_load(&c.counter), 3);
+    finish(c.pool);
+    end_pool(other);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -569,6 +610,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_destroy_with_a_full_queue),
         cmocka_unit_test(test_bound_in_a_job),
+        cmocka_unit_test(test_bound_in_a_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,6 +271,48 @@ static void test_misuse_ends_the_program(void **state) {
     expect_abort(push_nothing);
 }
 
+typedef struct nested {
+    tpool_t outer, inner;
+    task_ans_t outer_ans, inner_ans;
+} nested;
+
+static void abort_outer(void *args) {
+    nested *n = args;
+    abortTpool(&n->outer);
+    completed_task_ans(&n->inner_ans);
+}
+
+static void push_inner(void *args) {
+    nested *n = args;
+    init_task_ans(&n->inner_ans, 1);
+    pushTpool(&n->inner, (task_t){n, abort_outer});
+    join_task_ans(&n->inner_ans);
+    completed_task_ans(&n->outer_ans);
+}
+
+/* This thread joins and runs both tasks, one inside the other: the abort is one of a task of the outer pool. */
+static void test_abort_in_a_join(void **state) {
+    (void)state;
+    static char one[] = "-1";
+    nested n;
+    gate gates[2];
+    initTpool(one, &n.outer, false);
+    initTpool(one, &n.inner, false);
+    tpool_t *const pools[] = {&n.outer, &n.inner};
+    for (int i = 0; i < 2; i++) {
+        gate_init(&gates[i]);
+        pushTpool(pools[i], (task_t){&gates[i], gate_args});
+        await(&gates[i].entered);
+    }
+    init_task_ans(&n.outer_ans, 1);
+    pushTpool(&n.outer, (task_t){&n, push_inner});
+    join_task_ans(&n.outer_ans);
+    assert_int_equal(n.outer.len_thr, 1); /* nothing has happened */
+    for (int i = 0; i < 2; i++) gate_open(&gates[i]);
+    for (int i = 0; i < 2; i++) abortTpool(pools[i]);
+    assert_int_equal(n.outer.len_thr, 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -278,7 +320,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_join_runs_its_own),       cmocka_unit_test(test_abort_lets_finish),
         cmocka_unit_test(test_join_in_a_task),          cmocka_unit_test(test_completed_many),
         cmocka_unit_test(test_what_is_wished_for),      cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_misuse_ends_the_program),
+        cmocka_unit_test(test_misuse_ends_the_program), cmocka_unit_test(test_abort_in_a_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

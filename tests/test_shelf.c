@@ -32,8 +32,13 @@ static int meeting_submit(view *v, weft_fn fn, const void *payload, size_t size)
     return error;
 }
 
+static void let_come_up(void);
+static bool is_destroying; /* a job is to come up before the destroy waits */
+
 /* A second round is what the jobs wait for. */
 static int meeting_wait(view *v) {
+    if (is_destroying) let_come_up();
+    is_destroying = false;
     if (atomic_load(&rounds) > 0) atomic_store(&may_finish, true);
     const int error = view_wait(v);
     atomic_fetch_add(&rounds, 1);
@@ -90,7 +95,91 @@ static void test_wait_between(void **state) {
     assert_int_equal(shelf_close(&k, false, NULL), 0);
 }
 
+/* ---- a destroy in a task that a thread from outside runs --------------------------------------------------------------- */
+
+enum { WAITER = 1 }; /* the tag of the job that waits; the others' is 0 */
+
+static struct {
+    shelf_view shelf;
+    weft_group around; /* of the task that destroys */
+    gate busy;
+    sem_t waiter_runs, is_closing;
+    _Atomic(pid_t) waiter;
+    atomic_int wait_error, close_error;
+    atomic_uint ran, dropped;
+} outside;
+
+static void add_outside(uint32_t tag) {
+    shelf_job job = {.tag = tag};
+    REQUIRE(shelf_submit(&outside.shelf, &job, sizeof job) == 0);
+}
+
+static void run_outside(shelf_job *job, weft_worker *self) {
+    (void)self;
+    if (atomic_load(&outside.shelf.stage) == SHELF_ENDED) {
+        atomic_fetch_add(&outside.dropped, 1);
+    } else if (job->tag != WAITER) {
+        atomic_fetch_add(&outside.ran, 1);
+    } else {
+        atomic_store(&outside.waiter, thread_id());
+        sem_post(&outside.waiter_runs);
+        await(&outside.is_closing);
+        add_outside(0);
+        atomic_store(&outside.wait_error,
+                     weft_group_wait_until(outside.shelf.view.pool, &outside.around, WEFT_HELP_NONE, 0));
+    }
+}
+
+/* The waiter's job has come up, and most likely the waiter sleeps: then the destroy is refused, else the wait. */
+static void let_come_up(void) {
+    sem_post(&outside.is_closing);
+    while (atomic_load(&outside.dropped) == 0 && put_by(&outside.shelf) == 0) sched_yield();
+    while (!thread_sleeps(atomic_load(&outside.waiter))) sched_yield();
+}
+
+static int destroy_task(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    REQUIRE(weft_worker_here() == NULL); /* it is a task all the same */
+    gate_open(&outside.busy);
+    await(&outside.waiter_runs);
+    is_destroying = true;
+    atomic_store(&outside.close_error, shelf_close(&outside.shelf, true, NULL));
+    return 0;
+}
+
+/* Was it refused? */
+static bool play_outside(void) {
+    weft_group group = WEFT_GROUP_INIT;
+    weft_pool *pool = make_pool(1);
+    memset(&outside, 0, sizeof outside);
+    outside.shelf.view.pool = pool;
+    REQUIRE(view_furnish(&outside.shelf.view) == 0);
+    shelf_furnish(&outside.shelf, run_outside);
+    REQUIRE(sem_init(&outside.waiter_runs, 0, 0) == 0 && sem_init(&outside.is_closing, 0, 0) == 0);
+    gate_occupy(&outside.busy, pool, &group);
+    add_outside(WAITER);
+    REQUIRE(weft_submit(pool, &outside.around, destroy_task, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &outside.around) == WEFT_OK); /* runs it: nobody else is free */
+    if (atomic_load(&outside.close_error) == 0) {
+        assert_int_equal(atomic_load(&outside.wait_error), WEFT_EDEADLK);
+        assert_int_equal(atomic_load(&outside.dropped), 1);
+        return false; /* and the pool has gone with the view */
+    }
+    assert_int_equal(atomic_load(&outside.close_error), -EDEADLK);
+    assert_int_equal(shelf_wait(&outside.shelf), 0);
+    assert_int_equal(atomic_load(&outside.ran), 1);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+    assert_int_equal(shelf_close(&outside.shelf, true, NULL), 0);
+    return true;
+}
+
+static void test_refused_outside(void **state) {
+    (void)state;
+    while (!play_outside()) print_message("the wait was refused, not the destroy\n");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait_between)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait_between), cmocka_unit_test(test_refused_outside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

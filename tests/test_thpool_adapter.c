@@ -251,13 +251,52 @@ static void test_several_wait(void **state) {
     thpool_destroy(pool);
 }
 
+/* ---- no memory for a wait ------------------------------------------------------------------------------------------- */
+
+static int refusals; /* that are left; with the last one the gate opens */
+static gate *refused_gate;
+
+/* The names are the linker's choice. */
+int __real_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (refusals == 0) return __real_weft_group_wait_until(pool, group, help, deadline_ns);
+    if (--refusals == 0) gate_open(refused_gate);
+    return refusals % 2 == 0 ? WEFT_ENOMEM : WEFT_EAGAIN;
+}
+
+static void refuse_waits(gate *g) {
+    refused_gate = g;
+    refusals = 3;
+}
+
+/* A function that tells no error does not return before its time. */
+static void test_wait_without_memory(void **state) {
+    (void)state;
+    threadpool pool = make(1);
+    atomic_uint counter = 0;
+    gate g;
+    occupy(&g, pool);
+    assert_int_equal(thpool_add_work(pool, count_job, &counter), 0);
+    refuse_waits(&g);
+    thpool_wait(pool);
+    assert_int_equal(atomic_load(&counter), 1);
+    occupy(&g, pool);
+    refuse_waits(&g);
+    thpool_destroy(pool);
+    assert_int_equal(refusals, 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_jobs_add_jobs), cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job), cmocka_unit_test(test_several_wait),
+        cmocka_unit_test(test_work_and_wait), cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_order),         cmocka_unit_test(test_jobs_add_jobs),
+        cmocka_unit_test(test_working),       cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_destroy_drops), cmocka_unit_test(test_wait_in_a_job),
+        cmocka_unit_test(test_several_wait),  cmocka_unit_test(test_wait_without_memory),
 #ifdef WEFT_VIEW_SHARED
         cmocka_unit_test(test_bounded),
 #else

@@ -306,6 +306,74 @@ static void test_fork(void **state) {
 #endif
 }
 
+/* ---- its end ------------------------------------------------------------------------------------------------------- */
+
+static int refusals;    /* of waits that are left; with the last one the gates open */
+static int submissions; /* that are left before the gates open; 0: none are counted */
+static gate two[2];
+
+/* The names are the linker's choice. */
+int __real_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+int __real_weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
+int __wrap_weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
+
+static void open_both(void) {
+    for (int i = 0; i < 2; i++) gate_open(&two[i]);
+}
+
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (refusals == 0) return __real_weft_group_wait_until(pool, group, help, deadline_ns);
+    if (--refusals == 0) open_both();
+    return refusals % 2 == 0 ? WEFT_ENOMEM : WEFT_EAGAIN;
+}
+
+int __wrap_weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    if (submissions > 0 && --submissions == 0) open_both();
+    return __real_weft_submit(pool, group, fn, payload, size);
+}
+
+static void test_free_without_memory(void **state) {
+    (void)state;
+    POOL_ctx *pool = make(2, 8);
+    atomic_uint counter = 0;
+    for (int i = 0; i < 2; i++) occupy(&two[i], pool);
+    for (int i = 0; i < 8; i++) POOL_add(pool, count_job, &counter);
+    refusals = 3;
+    POOL_free(pool);
+    assert_int_equal(atomic_load(&counter), 8);
+}
+
+static void free_job(void *pool) { POOL_free(pool); }
+
+static void test_free_in_a_job(void **state) {
+    (void)state;
+    POOL_ctx *pool = make(1, 8);
+    atomic_uint counter = 0;
+    POOL_add(pool, free_job, pool);
+    POOL_joinJobs(pool);
+    for (int i = 0; i < 20; i++) POOL_add(pool, count_job, &counter);
+    POOL_free(pool);
+    assert_int_equal(atomic_load(&counter), 20);
+}
+
+#ifdef WEFT_VIEW_SHARED
+/* One permit may wait to start. The next one's submission waits for a worker, and workers for the pool's lock. */
+static void test_bounded(void **state) {
+    (void)state;
+    setenv("WEFT_QUEUE_MAX", "1", 1);
+    POOL_ctx *pool = make(4, 8);
+    unsetenv("WEFT_QUEUE_MAX");
+    atomic_uint counter = 0;
+    for (int i = 0; i < 2; i++) occupy(&two[i], pool);
+    submissions = 2;
+    for (int i = 0; i < 8; i++) POOL_add(pool, count_job, &counter);
+    POOL_joinJobs(pool);
+    assert_int_equal(atomic_load(&counter), 8);
+    POOL_free(pool);
+}
+#endif
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* two jobs run at once, on any machine */
@@ -321,6 +389,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_resize_while_jobs_wait),
         cmocka_unit_test(test_memory_is_the_callers),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_free_without_memory),
+        cmocka_unit_test(test_free_in_a_job),
+#ifdef WEFT_VIEW_SHARED
+        cmocka_unit_test(test_bounded),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

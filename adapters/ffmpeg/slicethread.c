@@ -6,6 +6,7 @@
  *  - Each thread that takes part has a number, below the count of those that do, and that is its first job. The others it
  *    takes in rising order, and one after the other.
  *  - execute returns when every job has. One thread at a time executes on a context.
+ * Threads that the system refuses are not counted: create returns how many there are. Nobody waits for a job of theirs.
  * The caller waits for no thread that has not come: it takes that one's number and part. -DWEFT_VIEW_SHARED: the process's
  * threads instead, where that has no more than are asked for (view.h); then for no codec whose jobs wait. */
 #include "avassert.h"
@@ -42,20 +43,21 @@ static int take_part(void *payload, weft_worker *self) {
     return 0;
 }
 
-/* Threads for `count` workers, which help each other's context alone. 0 or an AVERROR. */
+/* Threads for `count` workers, which help each other's context alone. How many of them will not come, or an AVERROR. */
 static int open_threads(AVSliceThread *ctx, int count) {
     weft_config config;
     int error = view_open_shared(&ctx->jobs, (unsigned)count);
     if (error <= 0) return error;
     view_own_threads(&config, (unsigned)count, "slice");
     config.flags &= ~(uint32_t)WEFT_POOL_NO_HELP; /* the caller runs what nobody has begun */
-    return view_open_with(&ctx->jobs, &config);
+    error = view_open_with(&ctx->jobs, &config);
+    return error == 0 ? count - (int)weft_pool_workers(ctx->jobs.pool) : error;
 }
 
 int avpriv_slicethread_create(AVSliceThread **pctx, void *priv,
                               void (*worker_func)(void *priv, int jobnr, int threadnr, int nb_jobs, int nb_threads),
                               void (*main_func)(void *priv), int nb_threads) {
-    int workers, error;
+    int workers, missing;
     av_assert0(nb_threads >= 0);
     if (nb_threads == 0) nb_threads = av_cpu_count() > 1 ? av_cpu_count() + 1 : 1;
     nb_threads = FFMIN(nb_threads, (int)WEFT_WORKERS_MAX);
@@ -65,11 +67,10 @@ int avpriv_slicethread_create(AVSliceThread **pctx, void *priv,
     ctx->priv = priv;
     ctx->worker_func = worker_func;
     ctx->main_func = main_func;
-    ctx->nb_threads = nb_threads;
-    error = workers > 0 ? open_threads(ctx, workers) : 0;
-    if (error == 0) return nb_threads;
+    missing = workers > 0 ? open_threads(ctx, workers) : 0;
+    if (missing >= 0) return ctx->nb_threads = nb_threads - missing;
     av_freep(pctx);
-    return error;
+    return missing;
 }
 
 /* How many of `count` parts nobody will take, for want of memory. */

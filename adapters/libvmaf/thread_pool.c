@@ -46,13 +46,25 @@ static _Thread_local const VmafThreadPool *running; /* the pool whose job this t
 
 static bool has_begun_to_end(VmafThreadPool *pool) { return atomic_load(&pool->shelf.stage) != SHELF_OPEN; }
 
+static bool queue_is_full(VmafThreadPool *pool) {
+    return pool->queued >= pool->options.queue_max && !has_begun_to_end(pool);
+}
+
+/* With the lock held. */
+static void queue_sleep(VmafThreadPool *pool) {
+    pool->shelf.waits++;
+    (void)view_sleep_begin();
+    while (queue_is_full(pool)) pthread_cond_wait(&pool->shelf.changed, &pool->shelf.lock);
+    view_sleep_end();
+    shelf_leave(&pool->shelf);
+}
+
 static int queue_enter(VmafThreadPool *pool) {
     if (pool->options.queue_max == 0) return 0;
     const weft_worker *self = weft_worker_here();
     int is_needed = running == pool || (self != NULL && weft_worker_pool(self) == pool->shelf.view.pool);
     pthread_mutex_lock(&pool->shelf.lock);
-    while (pool->queued >= pool->options.queue_max && !is_needed && !has_begun_to_end(pool))
-        pthread_cond_wait(&pool->shelf.changed, &pool->shelf.lock);
+    if (queue_is_full(pool) && !is_needed) queue_sleep(pool);
     int error = has_begun_to_end(pool) && running != pool ? -ECANCELED : 0;
     if (error == 0) pool->queued++;
     pthread_mutex_unlock(&pool->shelf.lock);

@@ -66,12 +66,18 @@ static void crews_add(oai_crew *crew) {
     pthread_mutex_unlock(&crews.lock);
 }
 
-/* Until nobody helps it any more. */
-static void crews_remove(oai_crew *crew) {
+/* From here on nobody begins to help it. */
+static void crews_hide(const oai_crew *crew) {
     pthread_mutex_lock(&crews.lock);
     oai_crew **link = &crews.first;
     while (*link != crew) link = &(*link)->next;
     *link = crew->next;
+    pthread_mutex_unlock(&crews.lock);
+}
+
+/* Until nobody helps it any more: after its last task, for helpers are in tasks, too. */
+static void crews_empty(const oai_crew *crew) {
+    pthread_mutex_lock(&crews.lock);
     while (crew->helpers > 0) pthread_cond_wait(&crews.left, &crews.lock);
     pthread_mutex_unlock(&crews.lock);
 }
@@ -151,14 +157,18 @@ static void crew_push(oai_crew *crew, task_t task) {
 /* Ends the threads; tasks that run finish. `drops`: those that have not started go to `clean` (may be NULL); else they run.
  * false: nothing has happened: the caller is a task of the crew, or one waits for it. */
 static bool crew_close(oai_crew *crew, bool drops, void (*clean)(task_t *task)) {
+    int error;
     if (crew == crew_running) return false;
-    crews_remove(crew);
+    crews_hide(crew);
     crew->drops = drops;
     crew->clean = clean;
-    if (shelf_close(&crew->shelf, drops, NULL) != 0) {
+    while (view_tries_again(error = shelf_quiet(&crew->shelf, drops))) {}
+    if (view_is_refusal(error)) {
         crews_add(crew);
         return false;
     }
+    crews_empty(crew);
+    (void)shelf_end(&crew->shelf, error, NULL);
     free(crew);
     return true;
 }

@@ -65,7 +65,8 @@ int thpool_add_work(struct thpool_ *pool, void (*function_p)(void *), void *arg_
 }
 
 void thpool_wait(struct thpool_ *pool) {
-    if (pool != NULL && running != pool) (void)shelf_wait(&pool->shelf);
+    if (pool == NULL || running == pool) return;
+    while (view_tries_again(shelf_wait(&pool->shelf))) {}
 }
 
 void thpool_pause(struct thpool_ *pool) {
@@ -80,6 +81,7 @@ int thpool_num_threads_working(struct thpool_ *pool) { return pool == NULL ? 0 :
 
 void thpool_destroy(struct thpool_ *pool) {
     if (pool == NULL || running == pool) return;
-    /* Refused: a job of the pool waits for the caller. As from one of its own. */
-    if (shelf_close(&pool->shelf, true, NULL) == 0) free(pool);
+    int error;
+    while (view_tries_again(error = shelf_close(&pool->shelf, true, NULL))) {}
+    if (error == 0) free(pool); /* else a job of the pool waits for the caller: as from one of its own */
 }

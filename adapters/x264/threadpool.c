@@ -219,5 +219,5 @@ void x264_threadpool_delete(x264_threadpool_t *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->oldest = NULL; /* their permits find nothing */
     pthread_mutex_unlock(&pool->lock);
-    if (view_close(&pool->workers, NULL) == 0) pool_free(pool); /* else its jobs may still come */
+    if (view_close_in_time(&pool->workers) == 0) pool_free(pool); /* else its jobs may still come */
 }

@@ -8,7 +8,7 @@
  *    takes a job when a thread is free for it, and only then.
  *  - POOL_resize may come while jobs run. More threads are a further view beside the first; fewer are a limit on permits,
  *    which jobs that run do not notice.
- *  - POOL_free runs what is queued. POOL_joinJobs waits for all jobs.
+ *  - POOL_free runs what is queued; in a job of the pool, which it would wait for, the pool stays. POOL_joinJobs waits for all jobs.
  *  - Memory of the pool itself comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
  * Where no permit can be sent (no memory, a forked child) the job runs in the thread that adds it.
  * -DWEFT_VIEW_SHARED: the process's threads instead of its own (view.h). */
@@ -148,39 +148,64 @@ static int pool_permit(void *payload, weft_worker *self) {
     return 0;
 }
 
+/* Counted first, and sent without the lock: the process's pool may be bounded, and then the submission waits for workers to
+ * start others, or runs it here. false: it could not be sent. */
 static bool pool_send(POOL_ctx *pool, pool_crew *crew) {
-    if (view_submit(&crew->view, pool_permit, &crew, sizeof crew) != 0) return false;
     pool->permits++;
     crew->permits++;
-    return true;
+    pthread_mutex_unlock(&pool->lock);
+    const bool is_sent = view_submit(&crew->view, pool_permit, &crew, sizeof crew) == 0;
+    pthread_mutex_lock(&pool->lock);
+    if (is_sent) return true;
+    pool->permits--;
+    crew->permits--;
+    return false;
 }
 
-/* As many permits as jobs that nobody else will take. */
+static bool pool_lacks_permits(const POOL_ctx *pool) {
+    return pool->permits < pool->limit && pool->permits < pool->running + pool->queued;
+}
+
+/* As many permits as jobs that nobody else will take. If none can be sent, and nobody is left, the jobs run here. */
 static void pool_send_permits(POOL_ctx *pool) {
-    for (pool_crew *crew = pool->crews; crew != NULL; crew = crew->next)
-        while (crew->permits < crew->threads && pool->permits < pool->limit && pool->permits < pool->running + pool->queued)
-            if (!pool_send(pool, crew)) return;
+    bool is_sent = true;
+    for (pool_crew *crew = pool->crews; crew != NULL && is_sent; crew = crew->next)
+        while (is_sent && crew->permits < crew->threads && pool_lacks_permits(pool)) is_sent = pool_send(pool, crew);
+    while (!is_sent && pool->permits == 0 && pool->queued > 0) pool_run_oldest(pool);
 }
 
 static void pool_queue(POOL_ctx *pool, pool_job job) {
     pool->jobs[(pool->first + pool->queued++) % pool->capacity] = job;
     pool_send_permits(pool);
-    while (pool->permits == 0 && pool->queued > 0) pool_run_oldest(pool);
 }
 
 /* ---- zstd's functions ---------------------------------------------------------------------------------------------- */
 
+static void pool_set_ended(POOL_ctx *pool, bool has_ended) {
+    pthread_mutex_lock(&pool->lock);
+    pool->has_ended = has_ended;
+    pool_tell(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* The threads of the newest crew end. false: one of them has called this, or waits for who did. */
+static bool pool_dismiss(POOL_ctx *pool) {
+    pool_crew *crew = pool->crews;
+    if (view_close_in_time(&crew->view) != 0) return false;
+    pool->crews = crew->next;
+    pool->threads -= crew->threads;
+    pool_give(pool->memory, crew);
+    return true;
+}
+
 void POOL_free(POOL_ctx *ctx) {
     if (ctx == NULL) return;
-    pthread_mutex_lock(&ctx->lock);
-    ctx->has_ended = true;
-    pool_tell(ctx);
-    pthread_mutex_unlock(&ctx->lock);
-    for (pool_crew *crew; (crew = ctx->crews) != NULL;) {
-        view_close(&crew->view, NULL);
-        ctx->crews = crew->next;
-        pool_give(ctx->memory, crew);
-    }
+    pool_set_ended(ctx, true);
+    while (ctx->crews != NULL)
+        if (!pool_dismiss(ctx)) {
+            pool_set_ended(ctx, false);
+            return;
+        }
     pthread_cond_destroy(&ctx->changed);
     pthread_mutex_destroy(&ctx->lock);
     const ZSTD_customMem memory = ctx->memory;

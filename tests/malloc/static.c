@@ -1,4 +1,5 @@
-/* static.c: a program linked statically with libweft-malloc.a, with any C library: who serves it, in two threads. */
+/* static.c: a program linked statically with libweft-malloc.a, with any C library: who serves it, in two threads. It has names
+ * of its own that the library has inside, and with WITH_POOL libweft.a beside it. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -29,8 +30,29 @@ static void *work(void *unused) {
     return NULL;
 }
 
+/* The first is a function of the library's, the second its data. */
+void os_free(void *block);
+void os_free(void *block) { free(block); }
+int heaps;
+
+#ifdef WITH_POOL
+#include <weft.h>
+
+static void use_pool(void) {
+    weft_pool *pool = NULL;
+    REQUIRE(weft_pool_create(&pool, NULL) == WEFT_OK);
+    weft_free(weft_alloc(33));
+    REQUIRE(weft_pool_destroy(&pool) == WEFT_OK);
+}
+#else
+static void use_pool(void) {}
+#endif
+
 int main(void) {
     pthread_t thread;
+    use_pool();
+    os_free(malloc(1));
+    REQUIRE(heaps == 0);
     void *p = malloc(33);
     REQUIRE(malloc_usable_size(p) == 48); /* a class of weft's, and of none of the C libraries' */
     free(p);

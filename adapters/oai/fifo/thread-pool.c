@@ -298,9 +298,11 @@ static void reopen(tpool_t *t) {
 }
 
 int abortTpool(tpool_t *t) {
-    if (t->threads != NULL && view_is_refusal(view_check(&t->threads->view))) return 0;
+    int error = 0;
+    while (t->threads != NULL && view_tries_again(error = view_check(&t->threads->view))) {}
+    if (error == -EDEADLK) return 0;
     int deleted = abortNotifiedFIFO(&t->incomingFifo);
-    if (t->threads != NULL && view_close(&t->threads->view, NULL) == 0) {
+    if (t->threads != NULL && view_close_in_time(&t->threads->view) == 0) {
         free(t->threads);
         t->threads = NULL;
     } else if (t->threads != NULL) {
