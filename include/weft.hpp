@@ -44,6 +44,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -127,41 +128,34 @@ inline void check(int code, const char *what) {
 }
 
 /// What tasks have thrown. Each exception gets a number for its task to return: weft's choice of the number to report is
-/// then the choice of the exception.
+/// then the choice of the exception. A group that has ended may be in use again before its wait comes to ask here: each
+/// exception is known by the group's id, too, which is another one then.
 class failures {
   public:
-    failures() = default;
+    explicit failures(const weft_group *counted = nullptr) noexcept : of(counted) {}
     failures(const failures &) = delete;
     failures &operator=(const failures &) = delete;
-    ~failures() { take(0); }
+    ~failures() { drop(newest); }
+
+    /// The id that the group has now: a wait's before it begins, a task's.
+    std::uint64_t use() const noexcept { return of == nullptr ? 0 : __atomic_load_n(&of->id, __ATOMIC_RELAXED); }
 
     /// Inside a catch clause of any thread.
     int keep() noexcept {
-        auto *mine = new (std::nothrow) failure{newest.load(std::memory_order_relaxed), 0, std::current_exception()};
+        auto *mine = new (std::nothrow) failure{nullptr, use(), 0, std::current_exception()};
         if (mine == nullptr) return WEFT_ENOMEM;
-        const int code = INT_MIN + static_cast<int>(count.fetch_add(1, std::memory_order_relaxed) % (1u << 30));
-        mine->code = code;
-        while (!newest.compare_exchange_weak(mine->next, mine, std::memory_order_release, std::memory_order_relaxed)) {}
-        return code;
+        const std::lock_guard<std::mutex> guard(lock);
+        mine->code = INT_MIN + static_cast<int>(count++ % (1u << 30));
+        mine->next = newest;
+        newest = mine;
+        return mine->code;
     }
 
-    /// The exception of that number, or NULL; forgets all.
-    std::exception_ptr take(int code) noexcept {
-        std::exception_ptr found;
-        failure *list = newest.exchange(nullptr, std::memory_order_acquire);
-        while (list != nullptr) {
-            std::unique_ptr<failure> owned(list);
-            list = owned->next;
-            if (owned->code == code) found = std::move(owned->what);
-        }
-        return found;
-    }
-
-    /// Throws the exception of that number if there is one. Returns the number otherwise. What was thrown is forgotten,
-    /// unless the number says that its tasks have not all ended: another wait asks for it then.
-    int rethrow(int code) {
+    /// Throws the exception of that number if there is one. Returns the number otherwise. What else was thrown in that use of
+    /// the group is forgotten, unless the number says that its tasks have not all ended: another wait asks for it then.
+    int rethrow(int code, std::uint64_t in = 0) {
         if (!is_end(code)) return code;
-        std::exception_ptr thrown = take(code);
+        std::exception_ptr thrown = take(code, in);
 #if defined(__cpp_exceptions)
         if (thrown) std::rethrow_exception(std::move(thrown));
 #endif
@@ -184,11 +178,45 @@ class failures {
     }
     struct failure {
         failure *next;
+        std::uint64_t use;
         int code;
         std::exception_ptr what;
     };
-    std::atomic<failure *> newest{nullptr};
-    std::atomic<unsigned> count{0};
+
+    static void drop(failure *list) noexcept {
+        while (list != nullptr) delete std::exchange(list, list->next);
+    }
+
+    /// The exception of that number, or NULL; forgets those of its use of the group, or of that one.
+    std::exception_ptr take(int code, std::uint64_t in) noexcept {
+        std::exception_ptr found;
+        failure *forgotten = nullptr; // their destructors are the user's
+        {
+            const std::lock_guard<std::mutex> guard(lock);
+            for (failure *it = newest; it != nullptr; it = it->next) {
+                if (it->code != code) continue;
+                found = std::move(it->what);
+                in = it->use;
+            }
+            for (failure **link = &newest; *link != nullptr;) {
+                failure *it = *link;
+                if (it->use != in) {
+                    link = &it->next;
+                    continue;
+                }
+                *link = it->next;
+                it->next = forgotten;
+                forgotten = it;
+            }
+        }
+        drop(forgotten);
+        return found;
+    }
+
+    const weft_group *of; ///< NULL: of no group, and in use once
+    std::mutex lock{};    ///< of the next two
+    failure *newest = nullptr;
+    unsigned count = 0;
 };
 
 // ---- callables as payloads ---------------------------------------------------------------------------------------------
@@ -319,14 +347,15 @@ class group {
 
     /// Waits for all tasks, and helps. Throws what weft_group_wait returns, or what the task threw. The group can be used
     /// again.
-    void wait() { detail::check(thrown.rethrow(weft_group_wait(home, &counted)), "weft::group::wait"); }
-    void wait(std::error_code &error) { error.assign(thrown.rethrow(weft_group_wait(home, &counted)), category()); }
+    void wait() { detail::check(wait_code(), "weft::group::wait"); }
+    void wait(std::error_code &error) { error.assign(wait_code(), category()); }
 
     /// The same with a deadline. false: it has passed, and tasks are unfinished.
     bool wait_until(std::chrono::steady_clock::time_point deadline, weft_help help = WEFT_HELP_BELOW) {
+        const std::uint64_t use = thrown.use();
         int code = weft_group_wait_until(home, &counted, help, detail::nanoseconds(deadline));
         if (code == WEFT_ETIMEDOUT) return false;
-        detail::check(thrown.rethrow(code), "weft::group::wait_until");
+        detail::check(thrown.rethrow(code, use), "weft::group::wait_until");
         return true;
     }
 
@@ -348,9 +377,13 @@ class group {
 
   private:
     friend struct detail::group_parts;
+    int wait_code() {
+        const std::uint64_t use = thrown.use();
+        return thrown.rethrow(weft_group_wait(home, &counted), use);
+    }
     weft_pool *home;
     weft_group counted;
-    detail::failures thrown{};
+    detail::failures thrown{&counted};
 };
 
 // ---- futures -----------------------------------------------------------------------------------------------------------

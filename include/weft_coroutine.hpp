@@ -213,6 +213,7 @@ class group_awaiter {
     explicit group_awaiter(group &awaited) noexcept : after(awaited) {}
 
     bool await_ready() noexcept {
+        use = group_parts::thrown(after).use();
         code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1); // a moment that has passed
         is_over = code != WEFT_ETIMEDOUT;
         return is_over;
@@ -236,13 +237,14 @@ class group_awaiter {
         if (!is_over) check(code, "co_await weft::group"); // it was dropped, or could not be queued
         if (!is_over)
             code = weft_group_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
-        check(group_parts::thrown(after).rethrow(code), "co_await weft::group");
+        check(group_parts::thrown(after).rethrow(code, use), "co_await weft::group");
     }
 
   private:
     group &after;
     int code = WEFT_OK;
-    bool is_over = false; ///< and `code` is what the group's wait returned
+    std::uint64_t use = 0; ///< of the group, when this was about to wait
+    bool is_over = false;  ///< and `code` is what the group's wait returned
     sleeper asleep{};
 };
 

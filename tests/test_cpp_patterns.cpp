@@ -559,3 +559,33 @@ TEST_CASE("a graph that is run in one of its own nodes keeps what was thrown") {
     CHECK(turn == 50);
     CHECK(refused == 50 * 20);
 }
+
+// ---- what is thrown ----------------------------------------------------------------------------------------------------
+
+// As where one thread's wait has ended the group, and another has submitted to it again before that asks what was thrown.
+TEST_CASE("what is thrown in a group's next use is not forgotten with the last one's") {
+    weft_group counted = {8, 0, 0};
+    weft::detail::failures thrown(&counted);
+    const auto keep = [&](int number) {
+        try {
+            throw number;
+        } catch (...) {
+            return thrown.keep();
+        }
+    };
+    const auto caught = [&](int code, std::uint64_t use) {
+        try {
+            return thrown.rethrow(code, use) == code ? -1 : -2;
+        } catch (int number) {
+            return number;
+        }
+    };
+    const int first = keep(1), second = keep(2);
+    counted.id = 16;
+    const int third = keep(3);
+    CHECK(caught(first, 8) == 1);
+    CHECK(caught(second, 8) == -1); // of the same use
+    CHECK(caught(7, 8) == -1);
+    CHECK(caught(third, 16) == 3);
+    CHECK(caught(third, 16) == -1);
+}
