@@ -65,13 +65,14 @@ def run_kind(weft, scene, kind, count, source):
 
 
 def check_words(weft, scene):
-    say(weft, status=1)
+    say(weft, status=2)
     say(weft, "--timeline", "/dev/null", status=1)
     say(weft, "--late-us", "-1", "--", "true", status=2)
     assert "no timeline" in say(weft, "--", "true", status=1).stderr
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "t.json")
         subprocess.run([scene, "long", "2"], check=True, env={"WEFT_TRACE": str(file)})
+        assert "no task of a function nobody" in say(weft, "--task", "nobody", "--timeline", str(file), status=1).stderr
         out = say(weft, "--timeline", str(file), "--task", "victim").stdout
         assert "the timeline alone" in out and out.count("queued behind long_task on worker 0") >= 2, out
 

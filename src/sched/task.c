@@ -84,7 +84,7 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     bool is_bound = lane != NULL;
     if (lane == NULL) lane = lanes_get(seat);
     if (lane == NULL) return NULL;
-    if (!is_bound && trace_begin(seat) != 0) lane->last = NULL; /* its first task's time is to be noted */
+    if (!is_bound && observe_tasks(seat->pool)) lane->last = NULL; /* its first task's time is to be noted */
     lane->group_id = id;
     lane->record = record;
     lane->counter = counter_of(record, seat->counter);

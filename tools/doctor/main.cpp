@@ -54,10 +54,10 @@ int doctor_main(const DoctorOptions &options) {
     for (const auto &part : {findings_kernel(tree), findings_noise(tree), findings_power(tree), findings_limits(tree),
                              findings_cores(options), findings_slices(options)})
         all.insert(all.end(), part.begin(), part.end());
-    if (!options.json_file.empty()) json_write(options.json_file, all);
     if (options.script)
         doctor_script_print(all);
     else
         report_print(all);
+    if (!options.json_file.empty()) json_write(options.json_file, all); // what it cannot take is on the screen
     return 0;
 }

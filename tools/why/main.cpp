@@ -184,11 +184,20 @@ Source source_of(const std::string &name) {
 
 int shell_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
+// That a name is mistyped looks like a program without late tasks.
+void require_task(const ordered_json &timeline, const std::string &task) {
+    for (const auto &event : timeline["traceEvents"])
+        if (event.value("cat", "") == "task" && event.value("name", "") == task) return;
+    throw std::runtime_error("the timeline has no task of a function " + task);
+}
+
 } // namespace
 
 int why_main(const WhyOptions &options) {
-    if (options.command.empty() == options.timeline.empty())
-        throw std::runtime_error("a program to run, or --timeline FILE: one of them");
+    if (options.command.empty() == options.timeline.empty()) {
+        fprintf(stderr, "weft: a program to run, or --timeline FILE: one of them\n");
+        return 2;
+    }
     Temporary own;
     Record record;
     int status = 0;
@@ -197,6 +206,7 @@ int why_main(const WhyOptions &options) {
     if (runs && status != 0)
         fprintf(stderr, "weft: %s has ended with status %d\n", options.command[0].c_str(), shell_status(status));
     ordered_json timeline = read_timeline(runs ? own.path() : options.timeline, runs);
+    if (!options.task.empty()) require_task(timeline, options.task);
     size_t unknown = 0;
     auto late_ns = static_cast<uint64_t>(options.late_us * 1000);
     std::vector<Late> all = causes_find(timeline, record, late_ns, options.task, unknown);
