@@ -148,3 +148,44 @@ static void end_chain(void) { EXPECT(weft_pool_destroy(&chain.pool) == WEFT_OK);
 static void check_chain(void) { EXPECT(chain.ran == HOPS); }
 EXPLORE_DRIVER(end_chain, .about = "destroy runs what tasks submit, from group to group", .setup = setup_chain,
                .threads = {end_chain}, .check = check_chain, .flags = EXPLORE_NO_RESCUE);
+
+/* The sums over all groups, while one counter after the other changes: equal, they hold the last task. */
+#define PASSES 4u
+static struct {
+    struct record *record[2];
+    ATOMIC(uint32_t) is_last;
+} sums;
+
+static void setup_sums(void) {
+    setup();
+    memset(&sums, 0, sizeof sums);
+    for (uint32_t i = 0; i < 2; i++) {
+        sums.record[i] = record_open(&world.pool->groups, 0, 0);
+        EXPECT(sums.record[i] != NULL);
+    }
+    counter_submit(counter_of(sums.record[0], 0), false, 1);
+}
+static void pass_on(void) {
+    for (uint32_t i = 0; i < PASSES; i++) {
+        if (i + 1 == PASSES)
+            store_rlx(&sums.is_last, 1);
+        else
+            counter_submit(counter_of(sums.record[(i + 1) % 2], 0), false, 1);
+        counter_complete(counter_of(sums.record[i % 2], 0), false, 1);
+    }
+}
+static void look_at_sums(void) {
+    for (uint32_t i = 0; i < 3; i++) {
+        bool is_finished = groups_are_finished(&world.pool->groups);
+        if (is_finished) EXPECT(load_rlx(&sums.is_last) == 1);
+        explore_observe(is_finished);
+    }
+}
+static void check_sums(void) {
+    EXPECT(groups_are_finished(&world.pool->groups));
+    os_free(world.first);
+    store_rlx(&world.pool->workers, 0);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+EXPLORE_DRIVER(end_sums, .about = "a task passed from group to group is always in the sums", .setup = setup_sums,
+               .threads = {pass_on, look_at_sums}, .check = check_sums, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
