@@ -311,7 +311,7 @@ void look_out(struct weft_worker *seat) {
         sources_ask(pool, NULL, false);
         os_pause();
         if (gives_way || os_cpu() == load_rlx(&pool->from_cpu)) os_take_turns(&turn);
-        sees = find_sees(pool, false);
+        sees = find_sees(pool, false, NULL);
         ticks = os_ticks();
         if (ticks - before >= AWAY_US * pool->ticks_per_us) away += ticks - before;
     }

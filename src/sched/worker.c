@@ -345,7 +345,7 @@ static void leave_searcher(struct weft_worker *seat) {
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
-    if (!recheck(D15, find_sees(pool, true) || sources_hold_back(pool), false)) return;
+    if (!recheck(D15, find_sees(pool, true, NULL) || sources_hold_back(pool), false)) return;
     if (view.parked > 0 || view.polling)
         worker_wake(seat);
     else
@@ -370,9 +370,10 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool sees = false;
     uint32_t turn = 0;
+    struct find_passed passed = {NULL, 0};
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
         find_pause(seat, &turn);
-        sees = find_sees(pool, false);
+        sees = find_sees(pool, false, &passed);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     return sees;
@@ -397,8 +398,9 @@ static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bo
     uint32_t turn = 0;
     uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
     uint64_t until = seat->searcher_ticks; /* it looks on from then on while others run */
+    struct find_passed passed = {NULL, 0};
     for (uint64_t before = 0;;) {
-        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SEARCHER_WORK;
+        if (find_sees(pool, false, &passed) || load_rlx(&pool->exits)) return SEARCHER_WORK;
         sources_ask(pool, NULL, false);
         find_pause(seat, &turn);
         uint64_t ticks = os_ticks() - start;
@@ -466,7 +468,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
-    bool sees = find_sees(pool, !is_guarded) || (view.searchers == 0 && sources_hold_back(pool));
+    bool sees = find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
@@ -544,7 +546,7 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     store_rlx(&seat->running, 0);
     if (is_searcher)
         leave_searcher(seat);
-    else if (find_sees(seat->pool, true))
+    else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
     rest(seat);
 }
