@@ -271,8 +271,10 @@ uint32_t pool_spares_wanted(const weft_pool *pool) {
     return blocked_inside(pool) + (held_up < workers ? 0 : held_up - workers + 1);
 }
 
+/* Who is to rest runs on until it does, and who is to run again will. */
 bool pool_has_runner(const weft_pool *pool) {
-    return blocked_inside(pool) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+    uint64_t workers = max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake));
+    return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
 }
 
 /* Starts spares, as many as are wanted and may be. How many there are. */

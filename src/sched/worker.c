@@ -24,6 +24,7 @@
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
  *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
+ *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though nobody is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
@@ -548,7 +549,11 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
         leave_searcher(seat);
     else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
+    add_rlx(&seat->pool->awake, UINT32_MAX);
+    fence_sc(D12);
+    if (!pool_call_spares(seat->pool)) worker_wake_stranded(seat->pool);
     rest(seat);
+    add_rlx(&seat->pool->awake, 1);
 }
 
 static void worker_loop(struct weft_worker *seat) {

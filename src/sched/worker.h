@@ -115,6 +115,7 @@ struct weft_pool {
     bool is_own;                   /* it is the process's own; pool.c, when it is made */
     ATOMIC(uint32_t) workers;      /* worker threads that run tasks: those of the first seats; fit.c, under the lock */
     uint32_t workers_made;         /* worker threads started, some of which may rest; under the lock */
+    ATOMIC(uint32_t) awake;        /* of these, that do not rest: each itself (worker.c), and who starts it */
     uint32_t workers_max;          /* seats for workers: the spares' come after */
     ATOMIC(uint32_t) cpu_count;    /* CPUs for them; these two: fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
