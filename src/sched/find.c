@@ -230,12 +230,6 @@ bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
     return sources_are_open(pool);
 }
 
-bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
-                   struct piece *piece) {
-    seat->help_from = claim_source_of(seat, seat);
-    return !lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0;
-}
-
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
                       struct piece *piece) {
     for (uint64_t left = load_rlx(&record->used); left != 0; left &= left - 1) {

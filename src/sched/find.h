@@ -42,8 +42,5 @@ bool find_help(struct weft_worker *seat, lane_filter filter, const void *context
 /* The same from the lanes bound to the group that the record serves, of seats with counters of their own. */
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
                       struct piece *piece);
-/* The same from that lane of the seat's own alone. */
-bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
-                   struct piece *piece);
 
 #endif

@@ -197,7 +197,7 @@ uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const v
         if (!lane_view(lane, head, tail, &view)) continue;
         if (filter != NULL && !filter(context, load_rlx(&lane->group))) return 0;
         *piece = view.piece;
-        uint32_t tasks = (uint32_t)min_u64(max, (piece->end - piece->begin) / piece->stride);
+        uint32_t tasks = max == 1 ? 1 : (uint32_t)min_u64(max, (piece->end - piece->begin) / piece->stride);
         piece->end = piece->begin + tasks * piece->stride;
         if (tasks > 1) piece_prefetch(piece);
         uint64_t moved = (view.base + piece->end) & LANE_POSITION_MASK;

@@ -5,9 +5,11 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * The waiter that closes wakes nobody. The sums of one that sleeps differed for it: by a completion, and whoever completes
- * last sees the sleeper and equal sums (G4, T17) and wakes it; or by a submission that is to be taken back, and the thread that takes
- * it back wakes it (task_undo).
+ * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that at the
+ * end (G1), with a fence and a look for sleepers, continuations and destroy (worker_settle); or closes the record at once, if the row
+ * was the last, and looks after (G11).
+ *
+ * For who falls asleep after that fence the sums differ only by a submission to be taken back, which wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
@@ -74,6 +76,7 @@ static bool wait_close(struct wait *wait) {
     store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
     wait->has_ended = true;
+    worker_settled(wait->seat, wait->record, wait->id);
     return true;
 }
 
@@ -90,12 +93,7 @@ static struct source_filter wait_filter(const struct wait *wait) {
     return (struct source_filter){wait_accepts, wait, wait->deadline_ns != 0};
 }
 
-static bool wait_find(const struct wait *wait, bool force, struct source_work *found) {
-    const struct source_filter filter = wait_filter(wait);
-    return sources_find_for(wait->seat, force, &filter, found);
-}
-
-/* The same, and asks for some if there is none. */
+/* Looks for some there, and asks for it if there is none. */
 static bool wait_ask(const struct wait *wait, bool force, struct source_work *found) {
     const struct source_filter filter = wait_filter(wait);
     if (wait->help == WEFT_HELP_NONE) return false;
@@ -130,7 +128,7 @@ static void wait_sleep(struct wait *wait) {
     ends |= load_rlx(&pool->groups.circles) != wait->circles;
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && wait_find_any(wait, &piece);
-        has_found = helps && !has_piece && wait_find(wait, true, &found);
+        has_found = helps && !has_piece && sources_find_for(seat, true, &filter, &found);
         wait->slept = !has_piece && !has_found;
         if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
     }
@@ -241,31 +239,55 @@ static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns !
 /* Nobody is left to run what it waits for, and no spare can come. */
 static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
-/* A task from the lane that this thread submitted to the group by. */
-static bool wait_find_own(struct wait *wait, struct piece *piece) {
-    struct weft_worker *seat = wait->seat;
+/* The lane that this thread submits to the group by, or NULL. */
+static struct lane *wait_lane(const struct wait *wait) {
+    const struct weft_worker *seat = wait->seat;
     struct lane *lane = load_rlx(&counter_of(wait->record, seat->counter)->lane);
     bool is_bound = !counter_is_shared(wait->record, seat->counter) && lane != NULL && lane->group_id == wait->id;
-    return is_bound && find_help_own(seat, lane, wait_accepts, wait, piece);
+    return is_bound ? lane : NULL;
 }
 
-/* A task to help with: one of its own, or any. */
-static bool wait_find_task(struct wait *wait, struct piece *piece) {
-    return wait_find_own(wait, piece) || wait_find_any(wait, piece);
-}
-
-/* No wait: 1 or 0, as weft_group_help. */
-static int wait_one(struct wait *wait) {
+/* Runs the group's tasks in that lane, while it is the group's: they may bind it to another. How many. */
+static uint32_t run_own(const struct wait *wait, struct lane *lane) {
+    struct weft_worker *seat = wait->seat;
     struct piece piece;
-    wait->ran = wait->help != WEFT_HELP_NONE && wait_find_own(wait, &piece);
-    if (wait->ran) worker_run_help(wait->seat, &piece);
-    return wait->ran;
+    uint32_t ran = 0;
+    do {
+        if (lane_claim(lane, 1, NULL, NULL, &piece) == 0) break;
+        worker_run_cell(seat, &piece.segment->cells[piece.begin]);
+        piece_done(&piece);
+        ran++;
+    } while (lane->group_id == wait->id && !lane_is_empty(lane) && !wait->is_one && !is_past(wait->deadline_ns));
+    return ran;
+}
+
+/* The same as one row. Were there any? `has_ended` then: the last, and this wait has ended the group. */
+static bool wait_run_own(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    struct lane *lane = wait->help == WEFT_HELP_NONE ? NULL : wait_lane(wait);
+    struct frame frame;
+    if (lane == NULL || lane_is_empty(lane)) return false;
+    frame_push(seat, &frame);
+    frame.record = wait->record;
+    frame.index = wait->record->item.index;
+    frame.id = wait->id;
+    uint32_t ran = run_own(wait, lane);
+    struct record *record = worker_count(seat);
+    frame.id = 0;
+    bool ends = record == wait->record && !wait->is_one && record_is_finished(record) && wait_close(wait);
+    if (record != NULL && !ends) worker_settle(seat, record);
+    frame_pop(seat);
+    count_up(&seat->claims_made[CLAIM_LANE], ran);
+    count_up(&seat->helped, ran);
+    wait->ran |= ran > 0;
+    return ran > 0;
 }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
     struct piece piece;
     for (;;) {
+        if (wait_run_own(wait) && wait->has_ended) return WEFT_OK;
         if (record_has_ended(wait->record)) return WEFT_OK;
         if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
         if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
@@ -273,7 +295,7 @@ static int wait_loop(struct wait *wait) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
-        if (wait->help != WEFT_HELP_NONE && wait_find_task(wait, &piece)) {
+        if (wait->help != WEFT_HELP_NONE && wait_find_any(wait, &piece)) {
             worker_run_help(wait->seat, &piece);
             wait->ran = true;
         } else if (wait_is_lost(wait)) {
@@ -311,7 +333,7 @@ static void wait_flush(struct weft_worker *seat) {
 static bool rest_offer(struct weft_worker *seat) {
     if (!claim_offer(&seat->claim)) return false;
     add_rlx(&seat->pool->offers, 1);
-    fence_sc(T15);
+    fence_rmw_sc(T15);
     worker_notify_offer(seat);
     return true;
 }
@@ -362,20 +384,27 @@ static bool wait_is_own(const struct wait *wait) {
            wait_is_around(seat, wait->id);
 }
 
+static void wait_leave(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    if (!record_leave_last(&seat->pool->groups, wait->record, wait->has_ended)) return;
+    if (seat->kept != NULL) pile_put(&seat->pool->groups.records, seat->kept);
+    seat->kept = wait->record;
+}
+
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
     uint64_t served = wait->id;
     wait->served = &served;
-    if (!wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
+    if (seat->frame != NULL && !wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id))
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
-    int result = wait->is_one ? wait_one(wait) : wait_loop(wait);
+    int result = wait->is_one ? wait_run_own(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
-    record_leave(groups, wait->record, wait->has_ended);
+    wait_leave(wait);
     if (wait->blocks) weft_block_end(seat);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
@@ -390,7 +419,8 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->id == 0) return WEFT_OK;
     wait->seat = seat_find(pool, &error);
     if (wait->seat == NULL) return error;
-    wait->record = record_at(&pool->groups, id_index(wait->id));
+    const struct lane *lane = wait->seat->lane;
+    wait->record = lane->group_id == wait->id ? lane->record : record_at(&pool->groups, id_index(wait->id));
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!pool->helps) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);

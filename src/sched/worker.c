@@ -83,34 +83,43 @@ void worker_start_continuation(struct weft_worker *seat, struct record *record) 
     }
 }
 
-void worker_settle(struct weft_worker *seat, struct record *record) {
+void worker_settled(struct weft_worker *seat, struct record *record, uint64_t id) {
     weft_pool *pool = seat->pool;
-    bool wakes = record_must_wake(record);
-    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
-    if (wakes && id != 0) worker_wake_waiters(pool, record, id);
-    if (wakes && load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
-    if (LIKELY(!load_rlx(&pool->closed))) return;
-    event_raise(&pool->drained);
+    if (id != 0 && load_rlx(&record->sleeper) != 0) worker_wake_waiters(pool, record, id);
+    if (load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
+    if (load_rlx(&pool->closed)) event_raise(&pool->drained);
+}
+
+void worker_settle(struct weft_worker *seat, struct record *record) {
+    if (record_must_wake(record) || UNLIKELY(load_rlx(&seat->pool->closed)))
+        worker_settled(seat, record, load_rlx(&record->id) & ~ID_MARKS);
+}
+
+struct record *worker_count(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    struct record *record = frame->record;
+    uint64_t tasks = frame->unflushed;
+    frame->record = NULL;
+    frame->index = 0;
+    frame->unflushed = 0;
+    if (record == NULL) return NULL;
+    seat->lane = &seat->pool->blank;
+    if (tasks == 0) return NULL;
+    priority_before_count(seat->pool, record);
+    counter_use(record, seat->counter, frame->id);
+    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
+    return record;
 }
 
 /* From now on the frame is of the group whose record that is (index 0: of none). What the group before held may run in here,
  * and wait: so the frame tells by then what the thread is about to run. */
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     struct frame *frame = seat->frame;
-    struct record *record = frame->record;
-    uint64_t tasks = frame->unflushed;
-    uint64_t id = frame->id;
+    struct record *record = worker_count(seat);
     frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
     frame->index = index;
     frame->id = index == 0 ? 0 : load_rlx(&frame->record->id) & ~ID_MARKS;
-    frame->unflushed = 0;
-    if (record == NULL) return;
-    seat->lane = &seat->pool->blank;
-    if (tasks == 0) return;
-    priority_before_count(seat->pool, record);
-    counter_use(record, seat->counter, id);
-    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
-    worker_settle(seat, record);
+    if (record != NULL) worker_settle(seat, record);
 }
 
 void worker_flush(struct weft_worker *seat) {
@@ -151,7 +160,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
 
 NOINLINE void worker_leave_queue(weft_pool *pool) {
     add_rlx(&pool->queued, UINT64_MAX);
-    fence_sc(D13);
+    fence_rmw_sc(D13);
     if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
 }
 
