@@ -1,7 +1,7 @@
 /* pool.c: making and ending pools.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   P2  pool_drain: load drained       acquire  G4   destroy sleeps on a new event
+ *   P2  pool_drain: load drained       acquire  G4, G11  destroy sleeps on a new event
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11

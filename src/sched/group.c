@@ -51,7 +51,7 @@
  *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
  *   G12 record_leave_last: CAS waiting   acq_rel  G5, G21 who comes too late takes the group for open; see G22; split: as G5
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
- *   G11 record_close: fence              sc       G10, T17 see G10; also a waiter sleeps on the group that is being ended
+ *   G11 record_close: fence              sc       G10, T17, V1  see G10; also see G4, of who ends the group with its own row
  *   G13 record_open: store id            release  G17 see G17
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait

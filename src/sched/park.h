@@ -17,8 +17,7 @@
  * PARK_POLL: one of them polls, the one whose bit number stands at PARK_POLLER_SHIFT. In word 0 alone: a glance reads all
  *   words as one, and what a poller saw of a lane stands in the lane.
  * PARK_SEARCHER: searchers among them are counted in the top byte. Illegal to count one that will not look at every lane
- * after
- *   its leaving is visible. */
+ *   after its leaving is visible. */
 #define PARK_MASK ((UINT64_C(1) << PARK_BITS) - 1)
 #define PARK_POLL (UINT64_C(1) << 48)
 #define PARK_POLLER_SHIFT 49

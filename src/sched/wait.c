@@ -5,19 +5,19 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that at the
- * end (G1), with a fence and a look for sleepers, continuations and destroy (worker_settle); or closes the record at once, if the row
- * was the last, and looks after (G11).
+ * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that
+ * at the end (G1): with a fence and a look for sleepers, for what the group holds and for destroy (worker_settle); or, if the row
+ * was the last, it closes the record, whose fence (G11) stands for that one, and looks after.
  *
- * For who falls asleep after that fence the sums differ only by a submission to be taken back, which wakes it (task_undo).
+ * Who closes otherwise wakes nobody. The sums of one that sleeps differed for it: by a completion, and who completes last wakes it
+ * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes
  *                                                 a circle, does not see the sleeper, nor the sleeper that
- *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles falls asleep in this one, and
- *                                                 nobody wakes it
+ *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
  *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
  *                                                 were submitted and run while it was being ended
@@ -76,7 +76,6 @@ static bool wait_close(struct wait *wait) {
     store_rel(T25, id_of(wait->group), 0); /* only who closes the record takes its id away */
     record_end(wait->record);
     wait->has_ended = true;
-    worker_settled(wait->seat, wait->record, wait->id);
     return true;
 }
 
@@ -266,7 +265,7 @@ static bool wait_run_own(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct lane *lane = wait->help == WEFT_HELP_NONE ? NULL : wait_lane(wait);
     struct frame frame;
-    if (lane == NULL || lane_is_empty(lane)) return false;
+    if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
     frame_push(seat, &frame);
     frame.record = wait->record;
     frame.index = wait->record->item.index;
@@ -275,7 +274,10 @@ static bool wait_run_own(struct wait *wait) {
     struct record *record = worker_count(seat);
     frame.id = 0;
     bool ends = record == wait->record && !wait->is_one && record_is_finished(record) && wait_close(wait);
-    if (record != NULL && !ends) worker_settle(seat, record);
+    if (ends)
+        worker_settled(seat, record, wait->id);
+    else if (record != NULL)
+        worker_settle(seat, record);
     frame_pop(seat);
     count_up(&seat->claims_made[CLAIM_LANE], ran);
     count_up(&seat->helped, ran);
