@@ -127,6 +127,49 @@ template <class Fill> class Stream : public Workload {
     }
 };
 
+// ---- a chain: each job submits the next
+
+// Passed on from job to job.
+struct Link {
+    const entrant *table;
+    void *pool;
+    uint32_t number, tasks;
+};
+
+int link_run(void *payload, weft_worker *self) {
+    auto *link = static_cast<Link *>(payload);
+    uint32_t number = link->number;
+    job_int(&number, self);
+    if (number + 1 == link->tasks) return 0;
+    Link next = {link->table, link->pool, number + 1, link->tasks};
+    return next.table->submit(next.pool, link_run, &next, sizeof next);
+}
+
+class Chain : public Stream<IntFill> {
+    struct Start {
+        Link first;
+        int error;
+        static void submit(void *arg) {
+            auto *self = static_cast<Start *>(arg);
+            self->error = self->first.table->submit(self->first.pool, link_run, &self->first, sizeof self->first);
+        }
+    };
+
+  public:
+    Chain() : Stream<IntFill>(job_int, IntFill{}) {}
+    size_t payload_max() const override { return sizeof(Link); }
+
+    int run(const entrant &table, void *pool, uint64_t tasks) override {
+        Start start = {{&table, pool, 0, static_cast<uint32_t>(tasks)}, 0};
+        if (table.enter != nullptr)
+            table.enter(pool, Start::submit, &start);
+        else
+            Start::submit(&start);
+        int waited = table.wait(pool);
+        return start.error != 0 ? start.error : waited;
+    }
+};
+
 // ---- the shape of a video encoder's frame
 
 constexpr unsigned latch_lookahead = 0, latch_signalled = 1, latch_tail = 2;
@@ -204,6 +247,8 @@ std::unique_ptr<Workload> payload_case(const std::string &name) {
 std::unique_ptr<Workload> workload_make(const WorkloadConfig &config) {
     const std::string &workload = config.workload;
     if (workload == "submit") return stream(config.name == "shared-counter" ? job_shared : job_int, IntFill{});
+    if (workload == "one") return stream(job_int, IntFill{}, 1);
+    if (workload == "chain") return std::make_unique<Chain>();
     if (workload == "payload") return payload_case(config.name);
     if (workload == "fib19") return stream(job_fib, FibFill(19, 19, 1));
     if (workload == "fib19x1-3") return stream(job_fib, FibFill(19, 19, 3));

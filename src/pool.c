@@ -1,13 +1,13 @@
 /* pool.c: making and ending pools.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   P2  pool_drain: load drained       acquire  G4   destroy sleeps on a new event
+ *   P2  pool_drain: load drained       acquire  G4, G11  destroy sleeps on a new event
  *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean, or to the right one with a wrong
  *                                                   context
- *   P10 pool_await_leavers: load guests  acquire  T26, R3 what a guest's loop has submitted is not run
+ *   P10 pool_await_leavers: load guest_calls  acquire  T26 what a guest's loop has submitted is not run
  *   P11 pool_await_leavers: looks      -        T28  the pool's memory goes under a submitter
  */
 #include "front.h"
@@ -279,8 +279,8 @@ static void pool_await_leavers(weft_pool *pool) {
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *seat = load_rlx(&pool->seats[i]);
         while (seat != NULL && recheck(P11, load_rlx(&seat->inside) != 0, false)) os_yield();
+        while (seat != NULL && load_acq(P10, &seat->guest_calls) > 0) os_yield();
     }
-    while (load_acq(P10, &pool->guests) > 0) os_yield();
 }
 
 /* Until nothing is queued or running, and nothing more can come. */

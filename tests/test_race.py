@@ -71,7 +71,7 @@ def schema():
 
 
 def every_workload():
-    names = ["submit", "payload", "fib19", "fib19x1-3", "fib17-19", "handoff", "frame", "x264-shape"]
+    names = ["submit", "payload", "fib19", "fib19x1-3", "fib17-19", "handoff", "frame", "x264-shape", "one", "chain"]
     status, result, _, errors = race("--workload", ",".join(names), "--tasks", "300", "--rounds", "1", "--workers", "2",
                                      "--pool", "weft,recycled-inline,frame-thread-ring,lamport", "--no-count")
     check(status == 0, f"status {status}: {errors}")

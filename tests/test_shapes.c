@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "sched/worker.h"
+#include "steps.h"
 
 enum { MANY = 1000 };
 
@@ -217,12 +218,111 @@ static void test_steps_fan(void **state) {
     end_pool(pool);
 }
 
+/* Tasks that wait for tasks, more than there are threads, each asleep while others can run what it waits for; one worker
+ * is held up by what comes only when they have ended. */
+struct level {
+    weft_pool *pool;
+    atomic_uint *count;
+    uint32_t below;
+};
+static int wait_for_below(void *payload, weft_worker *self) {
+    struct level level = *(const struct level *)payload;
+    weft_group group = WEFT_GROUP_INIT;
+    (void)self;
+    atomic_fetch_add(level.count, 1);
+    if (level.below-- == 0) return 0;
+    REQUIRE(weft_submit(level.pool, &group, wait_for_below, &level, sizeof level) == WEFT_OK);
+    return weft_group_wait_until(level.pool, &group, WEFT_HELP_NONE, 0);
+}
+static void nest_beside_gate(uint32_t flags, uint32_t spares) {
+    enum { WORKERS = 8, ROOTS = 7, LEVELS = 10 };
+    weft_config config = config_of(WORKERS);
+    config.flags = flags;
+    config.spares = spares;
+    weft_pool *pool = make_pool_with(&config);
+    weft_group held = WEFT_GROUP_INIT, roots = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    gate g;
+    gate_occupy(&g, pool, &held);
+    const struct level root = {pool, &count, LEVELS - 1};
+    for (int i = 0; i < ROOTS; i++) assert_int_equal(weft_submit(pool, &roots, wait_for_below, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &roots, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(atomic_load(&count), ROOTS * LEVELS);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    end_pool(pool);
+}
+static void test_nested_beside_gate(void **state) {
+    (void)state;
+    nest_beside_gate(0, 0);
+    nest_beside_gate(WEFT_POOL_NO_HELP, 0);
+    nest_beside_gate(WEFT_POOL_NO_HELP, 1);
+}
+
+/* One task, submitted and waited for, again and again, by a thread that runs it itself: read-modify-writes and fences. Five
+ * are needed: the group gets its id, the wait enters, the task is claimed, the group is closed, and left. A record takes its
+ * ids in blocks: that is the sixth, at times. */
+enum { ONES = 64, LOCKED_EACH = 5, LOCKED_FENCED = 9 };
+static void one_task(weft_pool *pool, atomic_uint *count) {
+    weft_group group = WEFT_GROUP_INIT;
+    REQUIRE(submit_count(pool, &group, count) == WEFT_OK);
+    REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
+}
+static void step_ones(weft_pool *pool, atomic_uint *count) {
+    for (uint32_t i = 0; i < MANY; i++) one_task(pool, count);
+    steps_begin();
+    for (uint32_t i = 0; i < ONES; i++) one_task(pool, count);
+    steps_end();
+}
+static void expect_ones(void) {
+    unsigned long tasks = ONES; /* the test's own count is a read-modify-write, too */
+    unsigned long each = os_fence_is_asymmetric() ? LOCKED_EACH : LOCKED_FENCED;
+    print_message("%lu instructions, %lu of them locked, for %lu groups of one task\n", stepped.all, stepped.locked, tasks);
+    assert_in_range(stepped.locked, LOCKED_EACH * tasks, (each + 1) * tasks + 1);
+    assert_int_equal(stepped.pauses, 0);
+    assert_int_equal(stepped.calls, 0);
+    assert_int_equal(stepped.clocks, 0);
+}
+static void test_one_task(void **state) {
+    (void)state;
+    if (!STEPS_ARE_COUNTED) SKIP("instructions are counted on x86-64, without ThreadSanitizer");
+    weft_pool *pool = make_pool(1);
+    weft_group held = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    gate g;
+    gate_occupy(&g, pool, &held);
+    step_ones(pool, &count);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &held), WEFT_OK);
+    assert_int_equal(atomic_load(&count), MANY + ONES);
+    expect_ones();
+    end_pool(pool);
+}
+static int ones_inside(void *payload, weft_worker *self) {
+    step_ones(weft_worker_pool(self), *(atomic_uint **)payload);
+    return 0;
+}
+static void test_one_task_inside(void **state) {
+    (void)state;
+    if (!STEPS_ARE_COUNTED) SKIP("instructions are counted on x86-64, without ThreadSanitizer");
+    weft_pool *pool = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    atomic_uint count = 0, *counter = &count;
+    assert_int_equal(weft_submit(pool, &group, ones_inside, &counter, sizeof counter), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(atomic_load(&count), MANY + ONES);
+    expect_ones();
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_of_another), cmocka_unit_test(test_many_groups),
-        cmocka_unit_test(test_threads_gone),      cmocka_unit_test(test_lines_used),
-        cmocka_unit_test(test_steps_last_first),  cmocka_unit_test(test_steps_fan),
+        cmocka_unit_test(test_groups_of_another),  cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_threads_gone),       cmocka_unit_test(test_lines_used),
+        cmocka_unit_test(test_steps_last_first),   cmocka_unit_test(test_steps_fan),
+        cmocka_unit_test(test_nested_beside_gate), cmocka_unit_test(test_one_task),
+        cmocka_unit_test(test_one_task_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

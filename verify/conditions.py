@@ -16,7 +16,7 @@ from hunting import MEMORY_MAX, ROOT, digest, first_failure, run
 
 # The files with an ordering table, the group, the graph, the loop, sleep, the pool and the heap. The rest of src/ is left out:
 # what guesses (expect, find, idle, affinity, realtime), what asks the machine (os, cpus) and what shows (dump, text, counters).
-MODULES = set("""lane claim group park store fork join chunk loop graph continuation after task wait pool seat worker depot slab heap heap_api
+MODULES = set("""lane claim group park store segment fork join chunk loop graph continuation after task wait pool seat worker depot slab heap heap_api
     heap_check block misuse heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace pattern""".split())
 PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft/pattern.h: what is inline for fork-join
 KINDS = "equal bound reverse not truth operand early step flag call".split()

@@ -1,6 +1,7 @@
 /* drive_counts.c: how many open groups are urgent, background or have a deadline. Whoever boosts a group, or gives it a
  * deadline, does so as often and as late as he likes: the record counts once, and when it has served its next group not at
  * all. */
+#include "record.h"
 #include "explore.h"
 #include "sched/group.h"
 

@@ -1,5 +1,6 @@
 /* drive_edges_group.c: what group.h promises of one record, call by call, for two groups that it serves one after the
  * other. */
+#include "record.h"
 #include "explore.h"
 #include "sched/continuation.h"
 #include "weft.h"

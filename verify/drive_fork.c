@@ -545,7 +545,7 @@ EXPLORE_DRIVER(fork_leave, .about = "destroy waits for the last to leave", .setu
 static void close_pool(void) {
     store_rlx(&world.pool->closed, 1);
     os_fence_heavy(drive_fork_close);
-    if (load_rlx(&world.pool->guests) == 0) world.found_empty = true;
+    if (guest_calls(world.pool) == 0) world.found_empty = true;
 }
 static void enter_or_not(void) {
     weft_fork_slot *here;

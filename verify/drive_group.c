@@ -1,5 +1,6 @@
 /* drive_group.c: counting and ending groups. What a task writes lies in memory that the waiter releases as soon as its wait
  * returns; a task of a group must not run after that; the record then serves the next group. */
+#include "record.h"
 #include "explore.h"
 #include "sched/group.h"
 

@@ -1,4 +1,5 @@
 /* drive_inside.c: groups that outlive the one above them, and whose tasks a wait may run. */
+#include "record.h"
 #include "explore.h"
 #include "sched/continuation.h"
 #include "front.h"

@@ -1,5 +1,6 @@
 /* drive_late.c: what is rare in fork-join and loops: a thread is late, and what it looked at has moved on. The pools have no
  * threads; the driver's own play helpers. */
+#include "record.h"
 #include "at_rest.h"
 #include "patterns/fork.h"
 #include "patterns/loop.h"

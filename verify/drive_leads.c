@@ -1,5 +1,6 @@
 /* drive_leads.c: what a group holds: tasks of several groups, added by several threads. Each of these is served by the first
  * group as long as it holds them, no other after; and they are taken in the order in which each thread added them. */
+#include "record.h"
 #include "explore.h"
 #include "sched/continuation.h"
 

@@ -1,5 +1,6 @@
 /* drive_line.c: counters of a record: seats that have one of their own, and those that share the last, the first of them not
  * less than the others. */
+#include "record.h"
 #include "explore.h"
 #include "sched/group.h"
 

@@ -1,5 +1,6 @@
 /* drive_priority.c: slots for background tasks, urgent groups; over a pool without threads, whose parts the driver's threads
  * play. */
+#include "record.h"
 #include "at_rest.h"
 #include "front.h"
 #include "sched/priority.h"

@@ -7,21 +7,23 @@
 
 static struct {
     weft_pool *pool;
-    weft_group group;
+    weft_group group, below;
     uint32_t ran[4]; /* the test's own */
-    os_word meets;
+    os_word meets, is_held, is_free;
+    uint32_t holder;
 } world;
 
-static void create(uint32_t workers) {
+static void create_with(uint32_t workers, uint32_t spares, uint32_t flags) {
     weft_config config;
     memset(&world, 0, sizeof world);
     EXPECT(weft_config_init(&config) == WEFT_OK);
     config.workers = workers;
-    config.spares = 1;
-    config.flags = WEFT_POOL_NO_HELP;
+    config.spares = spares;
+    config.flags = flags;
     config.spin_ns = WEFT_SPIN_NONE;
     EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
 }
+static void create(uint32_t workers) { create_with(workers, 1, WEFT_POOL_NO_HELP); }
 
 static int once(void *payload, weft_worker *self) {
     (void)self;
@@ -70,3 +72,45 @@ static void submit_meeting(void) {
 }
 /* A polling worker may be who sees the second task, in its time: so deadlines count here. Who rests has none. */
 EXPLORE_DRIVER(pool_resize_more, .about = "who rests runs again", .setup = setup, .threads = {submit_meeting}, .check = end);
+
+/* In an ordered pool a wait gives up when nobody is left to run what it waits for. A task holds one of three threads, another one
+ * waits in the second while the pool shrinks: the third is left, unless that is the worker that is to rest; then the wait is told. */
+static void set(os_word *word) {
+    store_rel(drive_resize_set, word, 1);
+    os_wake(word, INT32_MAX);
+}
+static void await(os_word *word) {
+    while (load_acq(drive_resize_await, word) == 0) os_wait(word, 0, 0);
+}
+static int hold_thread(void *payload, weft_worker *self) {
+    (void)once(payload, self);
+    world.holder = weft_worker_index(self);
+    EXPECT(weft_block_begin(self) == WEFT_OK);
+    set(&world.is_held);
+    await(&world.is_free);
+    EXPECT(weft_block_end(self) == WEFT_OK);
+    return 0;
+}
+static int shrink_and_wait(void *payload, weft_worker *self) {
+    enum { SPARE = 2 };
+    const uint32_t number = 2, here = weft_worker_index(self);
+    (void)once(payload, self);
+    EXPECT(weft_submit(world.pool, &world.below, once, &number, sizeof number) == WEFT_OK);
+    resize(1);
+    int error = weft_group_wait(world.pool, &world.below);
+    explore_observe(error == WEFT_OK ? here : SPARE + 1);
+    EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && here == SPARE && world.holder == 0));
+    set(&world.is_free);
+    return 0;
+}
+static void setup_ordered(void) { create_with(2, 1, WEFT_POOL_ORDERED); }
+static void submit_shrinking(void) {
+    submit(hold_thread, 0);
+    await(&world.is_held);
+    submit(shrink_and_wait, 1);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.below) == WEFT_OK);
+}
+EXPLORE_DRIVER(pool_resize_ordered, .about = "a task of an ordered pool waits while the pool shrinks",
+               .setup = setup_ordered, .threads = {submit_shrinking}, .check = end, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 15);

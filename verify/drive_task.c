@@ -1,7 +1,7 @@
 /* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play:
  * guests that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
+#include "record.h"
 #include "at_rest.h"
-#include "sched/find.h"
 #include "front.h"
 #include "sched/task.h"
 
@@ -590,7 +590,7 @@ EXPLORE_DRIVER(task_loop_guests, .about = "two guests run a loop each", .setup =
 static void close_pool(void) {
     store_rlx(&world.pool->closed, 1);
     os_fence_heavy(drive_task_close);
-    if (load_rlx(&world.pool->guests) == 0) found_empty = true;
+    if (guest_calls(world.pool) == 0) found_empty = true;
 }
 static void loop_or_not(void) {
     int error = loop_of(1);
@@ -689,7 +689,7 @@ static void guest_waits(void) { EXPECT(weft_group_wait_until(world.pool, &world.
 static void submit_beside_guest(void) {
     struct frame frame;
     be_worker(0, &frame);
-    while (load_rlx(&world.pool->guests) == 0) os_pause();
+    while (guest_calls(world.pool) == 0) os_pause();
     uint64_t before = load_rlx(&load_rlx(&world.pool->seats[0])->wakes);
     submit(&world.other, task);
     explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->wakes) > before);

@@ -78,6 +78,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define cas_rlx(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_RLX, a, expected, v)
 #define cas_acq(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_ACQ, a, expected, v)
 #define cas_rel(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_REL, a, expected, v)
+#define cas_acq_rel(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_ACQ_REL, a, expected, v)
 #define cas_sc(tag, a, expected, v) EXPLORE_CAS_AT(#tag, EXPLORE_SC, a, expected, v)
 
 #define add_rlx(a, v) EXPLORE_CHANGE_AT("", EXPLORE_ADD, EXPLORE_RLX, a, v)
@@ -95,6 +96,7 @@ void explore_plain(const void *address, size_t size, bool write, const char *fil
 #define fence_acq(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_ACQ))
 #define fence_rel(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_REL))
 #define fence_sc(tag) explore_fence(EXPLORE_SITE(#tag, EXPLORE_FENCE, EXPLORE_SC))
+#define fence_rmw_sc(tag) fence_sc(tag)
 
 #define fence_compiler() ((void)0)
 /* The time that it waits has done to every thread what a heavy fence does. */

@@ -33,7 +33,7 @@ LEFT_OUT = {reason: set(names.split()) for reason, names in {
     "asks the processor for memory early or to wait a moment, changes nothing else": "prefetch_read prefetch_write os_pause",
     "tells the explorer or AddressSanitizer, nothing in an ordinary build": "plain_read plain_write poison unpoison PROBE handed_out "
                                                                        "given_back",
-    "an order, which is a mutant of its own kind": "fence_acq fence_rel fence_sc fence_compiler os_fence_light os_fence_heavy "
+    "an order, which is a mutant of its own kind": "fence_acq fence_rel fence_sc fence_rmw_sc fence_compiler os_fence_light os_fence_heavy "
                                                    "os_settle_heavy weft_fence_light",
     "a constant for the compiler": "offsetof sizeof _Alignof __alignof__ UINT64_C UINT32_C __builtin_offsetof",
 }.items()}

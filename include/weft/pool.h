@@ -51,7 +51,8 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. */
+/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. Waits in tasks need a
+ * worker or spare each, and one more: see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
 #define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
 /** Workers leave their affinity alone. Otherwise a worker with tasks under 200 us that was woken on its waker's own CPU,

@@ -33,6 +33,8 @@
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define cas_acq(tag, a, expected, v)                                                                                        \
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define cas_acq_rel(tag, a, expected, v)                                                                                    \
+    __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
 #define cas_rel(tag, a, expected, v)                                                                                        \
     __atomic_compare_exchange_n(&(a)->raw, (expected), (v), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 
@@ -57,6 +59,12 @@
 
 /* A full fence: orders flags only, payload always travels by release and acquire. */
 #define fence_sc(tag) __atomic_thread_fence(__ATOMIC_SEQ_CST)
+/* The same where the thread's last access but for loads was a read-modify-write, which x86 makes a full fence. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(GENMC)
+#define fence_rmw_sc(tag) fence_compiler()
+#else
+#define fence_rmw_sc(tag) fence_sc(tag)
+#endif
 
 /* For the compiler alone. */
 #define fence_compiler() __atomic_signal_fence(__ATOMIC_SEQ_CST)

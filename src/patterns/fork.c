@@ -68,8 +68,6 @@
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_fork_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
- *   J33 weft_fork_leave: guests - 1, x2      release  P10 the pool's memory goes while the caller still uses it; split: destroy waits for
- *                                                ever, or not at all
  *   J35 fork_seat: load seat            acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
  *   J55 calls_show: fence               sc       K3  a worker parks that saw calls WANTED, which nobody runs
@@ -611,14 +609,13 @@ void fork_leave(weft_fork_slot *first) { region_end(chunk_of(first)); }
 /* A thread from outside counts as a guest and forks in a frame, as a task would. */
 static int enter_guest(struct weft_worker *seat, weft_fork_slot **here) {
     weft_pool *pool = seat->pool;
-    add_rlx(&pool->guests, 1);
+    guest_enter(seat);
     os_fence_light(J32);
     int error = load_rlx(&pool->closed) ? WEFT_ESHUTDOWN : enter_seated(seat, here);
     if (error != WEFT_OK) {
-        add_rel(J33, &pool->guests, UINT32_MAX);
+        guest_leave(seat);
         return error;
     }
-    seat->guest_calls++;
     chunk_of(*here)->is_guest = true;
     frame_push(seat, (struct frame *)(void *)chunk_slot(chunk_of(*here), 1));
     return WEFT_OK;
@@ -643,8 +640,7 @@ void weft_fork_leave(weft_fork_slot *here) {
     if (guest == NULL) return;
     worker_flush(guest);
     frame_pop(guest);
-    guest->guest_calls--;
-    add_rel(J33, &guest->pool->guests, UINT32_MAX);
+    guest_leave(guest);
 }
 
 weft_worker *weft_fork_worker(weft_fork_slot *here) { return here == NULL ? NULL : chunk_of(here)->seat; }

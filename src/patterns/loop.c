@@ -27,9 +27,6 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
  *   R2  subrange_take: CAS range      relaxed  R4  split: a unit runs twice
- *   R3  loop_as_guest: guests - 1     release  P10 the pool's memory goes while the caller still uses it; split: destroy
- *   waits for
- *                                              ever, or not at all
  *   R4  subrange_steal: CAS range     relaxed  R2  see R2
  *   R5  loop_open: store entry        release  R20 a helper sees the loop before
  *   R7  loop_enter: CAS entry         relaxed  R8  split: a helper is not counted
@@ -662,13 +659,11 @@ INLINE int loop_in_frame(struct weft_worker *seat, const struct loop_job *job) {
 INLINE int loop_as_guest(struct weft_worker *seat, const struct loop_job *job) {
     weft_pool *pool = seat->pool;
     int error = WEFT_ESHUTDOWN;
-    seat->guest_calls++;
-    add_rlx(&pool->guests, 1);
+    guest_enter(seat);
     os_fence_light(R1);
     if (!load_rlx(&pool->closed))
         error = (pool->config.flags & WEFT_POOL_NO_HELP) != 0 ? loop_hand_over(seat, job) : loop_in_frame(seat, job);
-    seat->guest_calls--;
-    add_rel(R3, &pool->guests, UINT32_MAX);
+    guest_leave(seat);
     return error;
 }
 

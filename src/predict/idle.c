@@ -42,13 +42,24 @@
 #define POLL_BACKLOG 2048u /* cells of tiny tasks */
 #endif
 
+/* Threads from outside that are in a call and awake: `most`, if there are as many. */
+static uint32_t guests_awake(const weft_pool *pool, uint32_t most) {
+    uint32_t asleep = load_rlx(&pool->guests_asleep);
+    uint32_t guests = 0;
+    uint32_t count = load_rlx(&pool->seats_used);
+    for (uint32_t i = pool->workers_max + pool->config.spares; i < count && guests < asleep + most; i++) {
+        const struct weft_worker *seat = worker_seat(pool, i);
+        if (seat != NULL && load_rlx(&seat->guest_calls) != 0) guests++;
+    }
+    return guests - (uint32_t)min_u64(guests, asleep);
+}
+
 bool poll_suffices(const struct weft_worker *seat, const struct park_view *view) {
     const weft_pool *pool = seat->pool;
     if (!view->polling || !load_rlx(&pool->tasks_are_short) || load_rlx(&predict_of_pool(pool)->blocks) > BLOCKED_ONCE)
         return false;
     uint32_t self = seat->is_worker || seat->frame != NULL ? 0 : 1;
-    uint32_t guests = load_rlx(&pool->guests);
-    uint64_t busy = max_u64(guests - min_u64(guests, load_rlx(&pool->guests_asleep)), self);
+    uint64_t busy = max_u64(guests_awake(pool, load_rlx(&pool->cpus_allowed)), self);
     if (busy == 0 && load_rlx(&pool->outside_runs) && os_ticks() - load_rlx(&pool->outside_ticks) < pool->short_ticks)
         busy = 1;
     if (!pool->helps || pool->config.queue_max != 0) busy = 0;
@@ -311,7 +322,7 @@ void look_out(struct weft_worker *seat) {
         sources_ask(pool, NULL, false);
         os_pause();
         if (gives_way || os_cpu() == load_rlx(&pool->from_cpu)) os_take_turns(&turn);
-        sees = find_sees(pool, false);
+        sees = find_sees(pool, false, NULL);
         ticks = os_ticks();
         if (ticks - before >= AWAY_US * pool->ticks_per_us) away += ticks - before;
     }

@@ -1,9 +1,8 @@
 /* after.c: tasks that start when a group has finished. The protocol stands in continuation.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   V1  hold: fence                       sc       G4  the last to complete does not see the continuation, nor this thread the
- *                                                    completion: it never starts. Also T17: a waiter that could help with the
- *                                                    group sleeps
+ *   V1  hold: fence                       sc       G4, G11  the last to complete does not see the continuation, nor this
+ *                                                    thread the completion: it never starts. Also T17: a helper sleeps
  *   V2  after_group: load id              acquire  T25  a task that starts at once does not see what those of the group wrote
  */
 #include "sched/task.h"

@@ -22,6 +22,7 @@
 #define TINY_PAUSES 40
 #endif
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+#define PASSING_CELLS 4u    /* of tiny tasks that their thread is about to take */
 
 static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
     if (load_rlx(&lane->tiny) == 0) return 1;
@@ -162,7 +163,11 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
         find->lane = seat->taken;
         uint32_t turn = 0;
         bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
-        if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) find_pause(seat, &turn);
+        if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) {
+            /* who has in hand what its last task submitted does not pause for another's */
+            if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
+            find_pause(seat, &turn);
+        }
         find->tasks =
             lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
         if (find->tasks > 0) return true;
@@ -197,23 +202,32 @@ bool find_work(struct weft_worker *seat, unsigned force, struct find *find) {
     return false;
 }
 
-bool find_sees(const weft_pool *pool, bool claims) {
+/* To be let pass: `passing` notes it. Of several at once none is. */
+static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, const struct lane *lane,
+                        const struct find_passed *passed, struct find_passed *passing) {
+    uint64_t head = load_rlx(&lane->head);
+    if (passed == NULL || passing->lane != NULL || !load_rlx(&pool->tiny)) return false;
+    if (!seat_is_inside(owner) || load_rlx(&owner->running) == 0) return false;
+    if (lane_backlog(lane) > PASSING_CELLS || (lane == passed->lane && head == passed->head)) return false;
+    *passing = (struct find_passed){lane, head};
+    return true;
+}
+
+bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
+    struct find_passed passing = {NULL, 0};
     bool offers = load_rlx(&pool->offers) > 0;
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *owner = worker_seat(pool, i);
         if (owner == NULL) continue;
         if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
-        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane) && !priority_holds(pool, lane)) return true;
+        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
+            if (lane_is_empty(lane) || priority_holds(pool, lane)) continue;
+            if (!find_passes(pool, owner, lane, passed, &passing)) return true;
+        }
     }
+    if (passed != NULL) *passed = passing;
     return sources_are_open(pool);
-}
-
-bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
-                   struct piece *piece) {
-    seat->help_from = claim_source_of(seat, seat);
-    return !lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0;
 }
 
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,

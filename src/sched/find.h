@@ -18,8 +18,16 @@ enum { FORCE_CLAIMS = 1, FORCE_SOURCES = 2 };
 /* Claims something to run. `force`: also what another worker has claimed and not begun, what the
  * threads of other sources hold back. */
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
-/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. */
-bool find_sees(const weft_pool *pool, bool claims);
+/* Where tasks are tiny: few of them in the lane of a worker that runs some, which it is about to take itself. Each hop of a
+ * chain would go to another thread else, which costs more than it takes. So who looks for work lets that lane pass until
+ * nobody has taken from it between two looks. */
+struct find_passed {
+    const struct lane *lane;
+    uint64_t head;
+};
+/* Might there be anything to take? `claims`: also from another's open claim; what is offered counts always. `passed`: of the
+ * look before, at first of none; NULL: nothing is let pass. */
+bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed);
 /* Between two looks. Each look takes the submitter's cache line away; where tasks are tiny it had better run ahead. That
  * is long enough to keep others from the CPU: `turn` is os_take_turns's. */
 void find_pause(const struct weft_worker *seat, uint32_t *turn);
@@ -34,8 +42,5 @@ bool find_help(struct weft_worker *seat, lane_filter filter, const void *context
 /* The same from the lanes bound to the group that the record serves, of seats with counters of their own. */
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
                       struct piece *piece);
-/* The same from that lane of the seat's own alone. */
-bool find_help_own(struct weft_worker *seat, struct lane *lane, lane_filter filter, const void *context,
-                   struct piece *piece);
 
 #endif

@@ -96,6 +96,7 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
         seat->is_worker = true;
         if (seat_start_thread(pool, seat) != 0) break;
         pool->workers_made++;
+        add_rlx(&pool->awake, 1);
     }
     return (uint32_t)min_u64(pool->workers_made, wanted);
 }
@@ -118,7 +119,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
     while (now < before && park_wake(&pool->park)) {}
-    /* those that rest stood in for others that sleep */
+    /* those that will rest stood in for others that sleep; each of them tells again when it does */
     if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
     return now == wanted;
 }

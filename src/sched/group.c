@@ -20,11 +20,12 @@
  * Closing: the record is about to serve another group, so nobody may count in it by the old id any more. A submitter counts
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
- * noted (G9) when they first turn to the group: the group's own tasks are no strangers, for they run only while it is
- * unfinished. Tasks of groups below it are strangers: it may end before them.
+ * noted (G9) when they first turn to the group, and fence once (G10); who opens it is noted before anybody else knows it, and
+ * need not. The group's own tasks are no strangers, for they run only while it is unfinished. Tasks of groups below it are strangers: it may end before them.
  *
- * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G21,
- * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks.
+ * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G12, G21,
+ * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks. A seat
+ * keeps one free record for the next group that it opens, and so need not turn to the pool's pile.
  *
  * Tasks are numbered by the counts of submissions, so these never fall, also when one is taken back. A thread's numbers
  * begin where its counter stood at its first submission to the group; those of threads that share one, where it stood when
@@ -43,14 +44,14 @@
  *                                                     counters): a completion is lost, the wait never ends
  *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
  *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
- *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that has been freed; split: freed under it,
- *   or never
+ *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that was freed; split: as that, or never freed
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
  *   G7  record_close: CAS id             relaxed  G14 split: two close, and the record serves two groups
  *   G8  record_close: heavy fence        heavy    T2  a task is counted in the record's next group
  *   G9  record_note_foreign: CAS foreign relaxed  G11 split: two strangers, one noted
+ *   G12 record_leave_last: CAS waiting   acq_rel  G5, G21 who comes too late takes the group for open; see G22; split: as G5
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
- *   G11 record_close: fence              sc       G10 see G10
+ *   G11 record_close: fence              sc       G10, T17, V1  see G10; also see G4, of who ends the group with its own row
  *   G13 record_open: store id            release  G17 see G17
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
@@ -78,16 +79,12 @@
 #include "sched/continuation.h"
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t counters) {
+    struct pile shape = {.store = store, .chunk_shift = 4, .items_max = RECORDS_MAX};
     groups->counters = counters;
-    return pile_init(&groups->continuation, &(struct pile){.store = store,
-                                                           .item_bytes = round_up(sizeof(struct continuation), CACHE_LINE),
-                                                           .chunk_shift = 4,
-                                                           .items_max = RECORDS_MAX}) &&
-           pile_init(&groups->records,
-                     &(struct pile){.store = store,
-                                    .item_bytes = sizeof(struct record) + counters * sizeof(struct group_counter),
-                                    .chunk_shift = 4,
-                                    .items_max = RECORDS_MAX});
+    shape.item_bytes = round_up(sizeof(struct continuation), CACHE_LINE);
+    if (!pile_init(&groups->continuation, &shape)) return false;
+    shape.item_bytes = sizeof(struct record) + counters * sizeof(struct group_counter);
+    return pile_init(&groups->records, &shape);
 }
 
 /* Ids of a record only rise. One that comes while the group ends may be counted until the record has served the next. */
@@ -100,7 +97,8 @@ void record_boost(struct groups *groups, struct record *record, uint64_t id) {
 }
 
 /* The record serves nobody any more. No greater id is known yet, so nobody changes an `urgent` that is set. */
-static void record_free(struct groups *groups, struct record *record) {
+static void record_unuse(struct groups *groups, struct record *record) {
+    store_rlx(&record->id, 0);
     if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, UINT32_MAX);
     if (load_rlx(&record->urgent) != 0) {
         store_rlx(&record->urgent, 0);
@@ -111,7 +109,6 @@ static void record_free(struct groups *groups, struct record *record) {
         store_rlx(&record->late, 0);
         add_rlx(&groups->due, UINT32_MAX);
     }
-    pile_put(&groups->records, record);
 }
 
 void record_due(struct groups *groups, struct record *record, uint64_t deadline_ns) {
@@ -157,9 +154,7 @@ static void record_go_below(const struct groups *groups, struct record *record, 
     if (upper != NULL && load_rlx(&upper->above) == 0) store_rlx(&upper->above, 1);
 }
 
-struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {
-    struct record *record = pile_get(&groups->records);
-    if (record == NULL) return NULL;
+uint64_t record_begin(struct groups *groups, struct record *record, uint64_t parent, uint32_t flags) {
     uint64_t generation = generation_next(record);
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
     store_rlx(&record->counters, groups->counters);
@@ -179,7 +174,7 @@ struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flag
     if ((flags & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, 1);
     if ((flags & WEFT_GROUP_URGENT) != 0) record_boost(groups, record, id);
     store_rel(G13, &record->id, id);
-    return record;
+    return id;
 }
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
@@ -316,8 +311,9 @@ bool record_cancel(struct record *record, uint64_t id) {
 uint64_t record_note_foreign(struct record *record, uint64_t id, uint32_t seat) {
     if ((load_rlx(&record->id) & ~ID_MARKS) != id) return 0;
     uint32_t noted = load_rlx(&record->foreign);
-    while (noted != seat + 1 && noted != FOREIGN_MANY) {
-        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY;
+    if (LIKELY(noted == seat + 1)) return load_rlx(&record->id); /* it has fenced since, or opened the group */
+    while (noted != FOREIGN_MANY) {
+        uint32_t now = noted == FOREIGN_NONE ? seat + 1 : FOREIGN_MANY; /* another's */
         if (cas_rlx(G9, &record->foreign, &noted, now)) break;
     }
     fence_sc(G10);
@@ -329,7 +325,7 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
     do {
         if ((open & ~ID_CANCELLED) != id) return false;
     } while (!cas_rlx(G7, &record->id, &open, open | ID_CLOSING));
-    fence_sc(G11);
+    fence_rmw_sc(G11);
     uint32_t noted = load_rlx(&record->foreign);
     bool has_strangers = noted != FOREIGN_NONE && noted != seat + 1;
     uint64_t shared = UINT64_C(1) << (load_rlx(&record->counters) - 1);
@@ -347,8 +343,8 @@ bool record_close(struct record *record, uint64_t id, uint32_t seat) {
 void record_end(struct record *record) { store_rel(G19, &record->id, (load_rlx(&record->id) & ~ID_CLOSING) | ID_ENDED); }
 
 void record_discard(struct groups *groups, struct record *record) {
-    store_rlx(&record->id, 0);
-    record_free(groups, record);
+    record_unuse(groups, record);
+    pile_put(&groups->records, record);
 }
 
 bool record_has_ended(const struct record *record) { return (load_acq(G20, &record->id) & ID_ENDED) != 0; }
@@ -367,12 +363,19 @@ bool group_is_astray(struct groups *groups, struct record *record, const group_i
 }
 
 /* Who comes too late is counted in between, and may be the last out, of the record's next group, too. */
+bool record_leave_last(struct groups *groups, struct record *record, bool has_ended) {
+    uint32_t waiting = 1; /* it alone */
+    if (!has_ended || !cas_acq_rel(G12, &record->waiting, &waiting, 0)) {
+        uint32_t change = has_ended ? WAITS_ENDED - 1 : UINT32_MAX;
+        waiting = add_rel(G21, &record->waiting, change) + change;
+        if (waiting != WAITS_ENDED || !cas_acq(G22, &record->waiting, &waiting, 0)) return false;
+    }
+    record_unuse(groups, record);
+    return true;
+}
+
 void record_leave(struct groups *groups, struct record *record, bool has_ended) {
-    uint32_t change = has_ended ? WAITS_ENDED - 1 : UINT32_MAX;
-    uint32_t waiting = add_rel(G21, &record->waiting, change) + change;
-    if (waiting != WAITS_ENDED || !cas_acq(G22, &record->waiting, &waiting, 0)) return;
-    store_rlx(&record->id, 0);
-    record_free(groups, record);
+    if (record_leave_last(groups, record, has_ended)) pile_put(&groups->records, record);
 }
 
 uint64_t group_parent(const struct groups *groups, uint64_t id) {

@@ -117,8 +117,8 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t counters);
 #define RECORD_RUN (UINT32_C(1) << 31)
 INLINE void record_mark_run(struct record *record) { store_rlx(&record->flags, load_rlx(&record->flags) | RECORD_RUN); }
 
-/* A record for a new group; its id is record->id. NULL: no memory or too many groups at once. */
-struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags);
+/* A record that nobody uses serves a new group from now on: its id. */
+uint64_t record_begin(struct groups *groups, struct record *record, uint64_t parent, uint32_t flags);
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
 /* The counter of a seat, by its number (seat->counter): its own, or the last, which all further seats share. */
@@ -137,8 +137,7 @@ INLINE bool record_is_apart(const struct record *record) {
     return load_rlx(&record->counter[load_rlx(&record->counters) - 1].submitted) == load_rlx(&record->shared_first);
 }
 
-/* Counts `tasks` about to be published; one that is not after all is completed. Returns the count before, of this counter.
- * */
+/* Counts `tasks` about to be published; one that is not after all is completed. Returns this counter's count before. */
 INLINE uint64_t counter_submit(struct group_counter *counter, bool is_shared, uint64_t tasks) {
     if (UNLIKELY(is_shared)) return add_rlx(&counter->submitted, tasks);
     uint64_t before = load_rlx(&counter->submitted);
@@ -166,8 +165,7 @@ bool groups_are_finished(const struct groups *groups);
 /* A wait of that seat is about to sleep; a full fence follows. */
 void record_note_sleeper(struct record *record, uint32_t seat);
 
-/* After counter_complete: does somebody sleep whom the caller must wake, or a continuation wait, for the record is finished?
- * */
+/* After counter_complete: is the record finished, and does somebody sleep, or a continuation wait, for that? */
 bool record_must_wake(const struct record *record);
 
 /* A task failed. Keeps the lowest sequence number, and of equal ones the lower code. */
@@ -214,6 +212,8 @@ bool record_enter(struct groups *groups, struct record *record, uint64_t id);
 bool group_is_astray(struct groups *groups, struct record *record, const group_id *holder, uint64_t id);
 /* A wait ends; `has_ended`: it has called record_end. The last one out of an ended group frees the record. */
 void record_leave(struct groups *groups, struct record *record, bool has_ended);
+/* The same, but the record is the caller's if it was the last one out: true. */
+bool record_leave_last(struct groups *groups, struct record *record, bool has_ended);
 /* Inside a wait: has the group ended? */
 bool record_has_ended(const struct record *record);
 /* Inside a wait: is another waiter about to end it? */

@@ -8,25 +8,6 @@
 #include "heap/memory.h"
 #include "weft.h"
 
-#ifndef SEGMENT_CELLS
-#define SEGMENT_CELLS 128u /* a page of cells; at most 128 (a byte of `done` holds a count of cells) */
-#endif
-#ifndef SEGMENT_CHUNK_SHIFT
-#define SEGMENT_CHUNK_SHIFT 8u /* log2 of the segments made at once */
-#endif
-#define SEGMENT_CHUNK (1u << SEGMENT_CHUNK_SHIFT)
-#define SEGMENTS_MAX (1u << PILE_INDEX_BITS)
-
-#define CELL_BYTES 32u
-#define CELL_PAYLOAD 16u
-
-/* A task's first cell, two to a cache line. Payload that needs more runs on into the next cells. */
-struct cell {
-    weft_fn fn;
-    uint64_t meta; /* what the task is, below */
-    unsigned char payload[CELL_PAYLOAD];
-};
-
 /* meta: record index (20 bits) | payload bytes (11) | kind (3) | sequence number within its group and submitter (30) */
 enum cell_kind {
     CELL_INLINE = 0,
@@ -48,30 +29,9 @@ INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQU
 /* Cells that a task with a payload of that many bytes needs. */
 INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }
 
-/* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header. */
-struct segment {
-    struct pile_item item;
-    struct cell *cells;
-    uint32_t older_next;    /* owner: index of the next newer of the lane's segments */
-    bool purged;            /* its pages went back to the system; known to whoever holds the segment */
-    ATOMIC(uint32_t) next;  /* index of the lane's segment after this one; written once per use, before the tail passes */
-    ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the stride stays from its first
-                               task on, the end is lowered once at most, before the tail passes */
-    ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
-};
-
 INLINE uint32_t shape_make(uint32_t stride, uint32_t end) { return end << 8 | stride; }
 INLINE uint32_t shape_stride(uint32_t shape) { return shape & 0xff; }
 INLINE uint32_t shape_end(uint32_t shape) { return shape >> 8; }
-
-/* Makes an empty pile of segments for one pool. false: no memory. */
-bool segments_init(struct pile *segments, struct store *store);
-/* After the last user has gone: gives the cells back (headers belong to the store). */
-void segments_end(struct pile *segments);
-/* Lets the system take the pages of the free segments. Any thread. */
-void segments_purge(struct pile *segments);
-/* Bytes of cells made. */
-uint64_t segments_bytes(const struct pile *segments);
 
 struct lane {
     /* the owner's alone: written with each task */

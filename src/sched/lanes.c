@@ -104,6 +104,8 @@ static struct lane *lane_idle(struct weft_worker *seat) {
 struct lane *lanes_get(struct weft_worker *seat) {
     struct lane *newest = load_rlx(&seat->lanes);
     if (seat->pool->ordered && newest != NULL) return newest;
+    struct lane *last = seat->lane_bound; /* unless it is hidden */
+    if (last != NULL && last->number <= newest->number && lane_is_empty(last)) return last;
     lanes_hide(seat);
     if (seat->idle_looks == 0)
         lanes_look(seat);

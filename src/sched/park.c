@@ -74,12 +74,12 @@ bool park_searcher(struct park *park, uint32_t worker) {
 
 void park_unscout(struct park *park, uint32_t worker) {
     add_rlx(&park_word_of(park, worker)->word, -PARK_SEARCHER);
-    fence_sc(K10);
+    fence_rmw_sc(K10);
 }
 
 void park_announce(struct park *park, uint32_t worker, bool is_searcher) {
     add_rlx(&park_word_of(park, worker)->word, park_bit_of(worker) - (is_searcher ? PARK_SEARCHER : 0));
-    fence_sc(K3);
+    fence_rmw_sc(K3);
 }
 
 void park_retract(struct park *park, uint32_t worker) {
@@ -121,7 +121,7 @@ bool park_poll_announce(struct park *park, uint32_t worker, bool is_searcher) {
     do {
         if (word & PARK_POLL) return false;
     } while (!cas_rlx(K11, &own->word, &word, (word - (is_searcher ? PARK_SEARCHER : 0)) | poller_mark(worker)));
-    fence_sc(K12);
+    fence_rmw_sc(K12);
     return true;
 }
 

@@ -17,8 +17,7 @@
  * PARK_POLL: one of them polls, the one whose bit number stands at PARK_POLLER_SHIFT. In word 0 alone: a glance reads all
  *   words as one, and what a poller saw of a lane stands in the lane.
  * PARK_SEARCHER: searchers among them are counted in the top byte. Illegal to count one that will not look at every lane
- * after
- *   its leaving is visible. */
+ *   after its leaving is visible. */
 #define PARK_MASK ((UINT64_C(1) << PARK_BITS) - 1)
 #define PARK_POLL (UINT64_C(1) << 48)
 #define PARK_POLLER_SHIFT 49
@@ -68,6 +67,8 @@ INLINE uint64_t park_glance(const struct park *park) {
     for (uint32_t i = 1; UNLIKELY(i < park->words); i++) word |= load_rlx(&park->word[i].word);
     return word;
 }
+/* From a glance: might somebody sleep? Who searches looks at every lane again before it does. */
+INLINE bool park_has_sleeper(uint64_t word) { return (word & (PARK_SEARCHER - 1)) != 0; }
 /* From a glance: is somebody looking, soon enough for tiny tasks? A searcher; or the poller while another worker runs. */
 INLINE bool park_has_guard(const struct park *park, uint64_t word) {
     if (word >= PARK_SEARCHER) return true;
@@ -81,8 +82,7 @@ bool park_searcher(struct park *park, uint32_t worker);
 /* Searcher -> busy. The caller must then look for work that nobody was woken for, after the full fence inside. */
 void park_unscout(struct park *park, uint32_t worker);
 
-/* Searcher or busy -> parked. A full fence stands after; the caller looks at everything once more, then retracts or sleeps.
- * */
+/* Searcher or busy -> parked. A full fence stands after; the caller looks at all once more, then retracts or sleeps. */
 void park_announce(struct park *park, uint32_t worker, bool is_searcher);
 /* Parked -> searcher by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);

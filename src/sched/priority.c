@@ -42,8 +42,7 @@
 
 #include "sched/seat.h"
 
-/* ---- priorities --------------------------------------------------------------------------------------------------------
- * */
+/* ---- priorities --------------------------------------------------------------------------------------------------- */
 
 /* Harmless for any record, also one whose group has ended. */
 static bool is_urgent(const struct record *record) {

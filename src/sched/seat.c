@@ -36,10 +36,8 @@ void registry_forked(void) {
     registry.pools = NULL;
 }
 
-static void registry_lock(void) { os_lock(&registry.lock); }
-
 void registry_add(weft_pool *pool) {
-    registry_lock();
+    os_lock(&registry.lock);
     pool->id = ++registry.last_id;
     pool->registry_next = registry.pools;
     registry.pools = pool;
@@ -47,7 +45,7 @@ void registry_add(weft_pool *pool) {
 }
 
 void registry_remove(weft_pool *pool) {
-    registry_lock();
+    os_lock(&registry.lock);
     for (weft_pool **link = &registry.pools; *link != NULL; link = &(*link)->registry_next) {
         if (*link != pool) continue;
         *link = pool->registry_next;
@@ -135,7 +133,7 @@ static void seat_leave(weft_pool *pool, struct weft_worker *seat) {
 /* Whether the thread is in a task, a call or a loop's body still. */
 static bool seats_leave(const os_self *self) {
     bool is_inside = false;
-    registry_lock();
+    os_lock(&registry.lock);
     for (struct seating *seating = self->seatings; seating != NULL; seating = seating->next) {
         if (!registry_has(seating->pool, seating->pool_id)) continue;
         is_inside |= seating->seat->frame != NULL;
@@ -163,7 +161,7 @@ void seat_watch(void) { (void)os_self_watch(OS_EXIT_POOL, self_exit); /* no memo
 /* Forgets the seatings whose pools have ended. */
 static void seatings_sweep(os_self *self) {
     uint32_t count = 0;
-    registry_lock();
+    os_lock(&registry.lock);
     struct seating **link = (struct seating **)&self->seatings;
     while (*link != NULL) {
         struct seating *seating = *link;
@@ -271,8 +269,10 @@ uint32_t pool_spares_wanted(const weft_pool *pool) {
     return blocked_inside(pool) + (held_up < workers ? 0 : held_up - workers + 1);
 }
 
+/* Who is to rest runs on until it does, and who is to run again will. */
 bool pool_has_runner(const weft_pool *pool) {
-    return blocked_inside(pool) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
+    uint64_t workers = max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake));
+    return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
 }
 
 /* Starts spares, as many as are wanted and may be. How many there are. */
@@ -307,7 +307,7 @@ bool pool_stand_in(weft_pool *pool) {
     uint32_t peak = load_rlx(&pool->blocked_peak);
     while (blocked > peak)
         if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
-    fence_sc(P14);
+    fence_rmw_sc(P14);
     if (pool_call_spares(pool)) return true;
     worker_wake_stranded(pool); /* it may have been the last that ran anything */
     return false;
@@ -317,17 +317,17 @@ void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
 
 static void hold_up(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    if (!seat->is_worker) add_rlx(&pool->guests_asleep, seat->guest_calls);
+    if (!seat->is_worker) add_rlx(&pool->guests_asleep, 1);
     if (!seat->is_worker || seat->blocking > 0) return;
     uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
-    fence_sc(P15);
+    fence_rmw_sc(P15);
     if (load_rlx(&pool->blocked) == 0 || (held_up < load_rlx(&pool->workers) && pool_has_runner(pool))) return;
     if (pool_call_spares(pool)) return;
     worker_wake_stranded(pool);
 }
 
 static void let_go(const struct weft_worker *seat) {
-    if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, 0u - seat->guest_calls);
+    if (!seat->is_worker) add_rlx(&seat->pool->guests_asleep, UINT32_MAX);
     if (seat->is_worker && seat->blocking == 0) add_rlx(&seat->pool->held_up, UINT32_MAX);
 }
 

@@ -14,26 +14,25 @@
  *
  * What the task does may end the pool before its submitter has done with 6. So a submitter is `inside` its seat from 1 to
  * the end of 6, and destroy waits until nobody is (pool_drain). A plain store each, for only the seat's own thread
- * changes it.
+ * changes it. So are calls that may sleep: who may destroy the pool has learnt from something that came after the
+ * entering, or finds the caller by the heavy fence (R1, J32).
  *
  * A lane is bound to a group by its owner when it is empty; its tasks carry their group's record, so tasks claimed before
  * are not concerned. Which lanes there are is lanes.c's.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T1  submit_at_hand: light fence       light    G8  a task is counted in the record's next group, or lost in destroy
- *   T2  task_count: light fence           light    G8  as T1
+ *   T2  count_from: light fence           light    G8  as T1
  *   T3  submit_publish: light fence       light    D1  a biased seat's task is not seen by the worker that parks. survives
- *   drop: seats
- *                                                 are biased only where it is for the compiler alone, which the model is not
+ *   drop: seats are biased only where it is for the compiler alone, which the model is not
  *   T4  submit_fenced: fence              sc       K3  lost wake-up
  *   T5  seat_bias: fence                  sc       K3  a worker parks without the heavy fence that the bias needs
  *   T7  queue_reserve: fence              sc       D13 a submitter waits for room that is there
- *   T11 task_bind: CAS id                 release  T16 another thread uses the record before it is open; split: two records
- *   T16 task_bind: load id                acquire  T11 see T11
+ *   T11 group_open: CAS id                release  T16 another thread uses the record before it is open; split: two records
+ *   T16 task_bind: load id, x2            acquire  T11 see T11
  *   T30 lane_for: store lane              release  I1 a lane is looked at before it is made
  *   T28 submit_leave: store inside        release  P6  the pool's memory goes under who submitted its last task
- *   T26 guest_leave: guests - 1          release  P10 the pool's memory goes while a guest uses it; split: destroy waits for
- *   ever, or not at all
+ *   T26 guest_leave: store guest_calls   release  P10 the pool's memory goes while a guest uses it
  */
 #include <string.h>
 
@@ -95,6 +94,7 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     if (!is_shared) store_rel(T30, &counter_of(record, seat->counter)->lane, lane);
     bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
+    seat->lane_bound = lane;
     return lane;
 }
 
@@ -112,27 +112,42 @@ bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     return frame != NULL;
 }
 
+/* A record for the group that has none yet, and its id. NULL: *error; or another has opened one, to be acquired: WEFT_OK. */
+static struct record *group_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error) {
+    struct groups *groups = &seat->pool->groups;
+    *error = WEFT_EINVAL;
+    if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !priority_allows(seat->pool, group->flags)) return NULL;
+    struct record *record = seat->kept != NULL ? seat->kept : pile_get(&groups->records);
+    *error = WEFT_ENOMEM;
+    if (record == NULL) return NULL;
+    seat->kept = NULL;
+    uint64_t none = 0;
+    uint64_t id = *of = record_begin(groups, record, seat->frame == NULL ? 0 : seat->frame->id, group->flags);
+    line_begin_first(record, seat->counter, id);
+    store_rlx(&record->foreign, seat->index + 1);
+    *error = WEFT_OK;
+    if (cas_rel(T11, id_of(group), &none, id)) return record;
+    record_discard(groups, record);
+    return NULL;
+}
+
 uint64_t task_bind(struct weft_worker *seat, weft_group *group, int *error) {
     for (;;) {
         uint64_t id = load_acq(T16, id_of(group));
-        if (id != 0) return id;
-        *error = WEFT_EINVAL;
-        if ((group->flags & ~GROUP_FLAGS) != 0 || group->zero != 0 || !priority_allows(seat->pool, group->flags)) return 0;
-        uint64_t parent = seat->frame == NULL ? 0 : seat->frame->id;
-        struct record *record = record_open(&seat->pool->groups, parent, group->flags);
-        *error = WEFT_ENOMEM;
-        if (record == NULL) return 0;
-        uint64_t fresh = load_rlx(&record->id);
-        line_begin_first(record, seat->counter, fresh);
-        if (cas_rel(T11, id_of(group), &id, fresh)) return fresh;
-        record_discard(&seat->pool->groups, record); /* another has opened one: to be acquired */
+        *error = WEFT_OK;
+        if (id != 0 || group_open(seat, group, &id, error) != NULL) return id;
+        if (*error != WEFT_OK) return 0;
     }
 }
 
 struct record *task_open(struct weft_worker *seat, weft_group *group, uint64_t *of, int *error) {
     for (;;) {
-        uint64_t id = *of = task_bind(seat, group, error);
-        if (id == 0) return NULL;
+        uint64_t id = *of = load_acq(T16, id_of(group));
+        if (id == 0) {
+            struct record *fresh = group_open(seat, group, of, error);
+            if (fresh != NULL || *error != WEFT_OK) return fresh;
+            continue;
+        }
         struct record *record = record_at(&seat->pool->groups, id_index(id));
         *error = WEFT_EINVAL;
         if (record == NULL) return NULL;
@@ -160,7 +175,7 @@ static void seat_bias(struct weft_worker *seat) {
     seat->fenced = 0;
     if (!os_fence_is_asymmetric()) return;
     add_rlx(&seat->pool->biased, 1);
-    fence_sc(T5);
+    fence_rmw_sc(T5);
     store_rlx(&seat->biased, 1);
 }
 
@@ -173,15 +188,14 @@ INLINE int submit_leave(struct weft_worker *seat, uint32_t inside) {
 }
 
 /* As submit_publish below, where that would have to call somebody. */
-static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane, bool leaves) {
-    fence_sc(T4);
-    if (++seat->fenced >= BIAS_AFTER) seat_bias(seat);
-    worker_notify(seat, lane, lane->group_id);
-    return leaves ? submit_leave(seat, 0) : WEFT_OK;
-}
 static NOINLINE int submit_notified(struct weft_worker *seat, const struct lane *lane, bool leaves) {
     worker_notify(seat, lane, lane->group_id);
     return leaves ? submit_leave(seat, 0) : WEFT_OK;
+}
+static NOINLINE int submit_fenced(struct weft_worker *seat, const struct lane *lane, bool leaves) {
+    fence_sc(T4);
+    if (++seat->fenced >= BIAS_AFTER) seat_bias(seat);
+    return submit_notified(seat, lane, leaves);
 }
 
 /* Publishes the task in `cell`; WEFT_OK. What calls others stands at the end, for weft_submit saves no registers then. */
@@ -219,14 +233,18 @@ struct job {
     struct heap_payload heap;
 };
 
-bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence) {
-    uint64_t first = counter_first(record, seat->counter, id);
+/* As task_count; `first`: where the numbers of the group's tasks begin. */
+INLINE bool count_from(struct weft_worker *seat, struct record *record, uint64_t id, uint64_t first, uint32_t *sequence) {
     uint64_t before = counter_submit(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), 1);
     os_fence_light(T2);
     *sequence = (uint32_t)(before - first) & META_SEQUENCE_MAX;
     if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
     task_undo(seat, record);
     return false;
+}
+
+bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence) {
+    return count_from(seat, record, id, counter_first(record, seat->counter, id), sequence);
 }
 
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells) {
@@ -243,7 +261,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
 static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
     const struct record *record = lane->record;
     uint32_t sequence;
-    if (!task_count(seat, lane->record, lane->group_id, &sequence)) return false;
+    if (!count_from(seat, lane->record, lane->group_id, lane->first, &sequence)) return false;
     struct cell *cell = lane_cell(lane);
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
@@ -265,7 +283,7 @@ static int queue_reserve(struct weft_worker *seat) {
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
-        fence_sc(T7);
+        fence_rmw_sc(T7);
         bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
         if (seat->frame == NULL && load_rlx(&pool->closed)) is_full = false; /* it is told above */
@@ -343,17 +361,6 @@ static int submit_job(struct weft_worker *seat, weft_group *group, const struct 
     }
 }
 
-void guest_enter(struct weft_worker *seat) {
-    if (seat->is_worker) return;
-    seat->guest_calls++;
-    add_rlx(&seat->pool->guests, 1);
-}
-void guest_leave(struct weft_worker *seat) {
-    if (seat->is_worker) return;
-    seat->guest_calls--;
-    add_rel(T26, &seat->pool->guests, UINT32_MAX);
-}
-
 static int submit_seated(struct weft_worker *seat, weft_group *group, struct job *job, size_t size) {
     if (job->payload == NULL)
         job->kind = CELL_NO_PAYLOAD;
@@ -413,13 +420,10 @@ static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn
     return weft_submit(pool, group, fn, payload, size);
 }
 
-/* To the lane at hand, if that is the group's. The caller has looked at pool, payload and size; the group and the function
- * are looked at here, apart from them: all together the compiler would turn into arithmetic. */
-INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+/* To the lane at hand, which is the group's. */
+INLINE int submit_to(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     struct weft_worker *seat = os_self_get()->worker;
     struct lane *lane = seat->lane;
-    if (UNLIKELY(group == NULL || lane->group_id != load_rlx(id_of(group)) || fn == NULL))
-        return submit_slow(pool, group, fn, payload, size);
     if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size);
     submit_enter(seat);
     uint64_t before = counter_submit(lane->counter, false, 1);
@@ -432,6 +436,27 @@ INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const 
     cell->meta = lane->meta | size << META_BYTES_SHIFT | ((before - lane->first) & META_SEQUENCE_MAX);
     copy_payload(cell->payload, payload, size);
     return submit_publish(pool, seat, lane, cell, true);
+}
+
+/* The group's lane is to come to hand first. */
+static NOINLINE int submit_bind(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    struct weft_worker *seat = os_self_get()->worker;
+    int error;
+    if (group == NULL || fn == NULL || pool->config.queue_max != 0 || load_rlx(&pool->closed))
+        return submit_slow(pool, group, fn, payload, size);
+    const struct lane *lane = task_enter(seat, group, &error);
+    if (UNLIKELY(lane == NULL)) return error;
+    if (UNLIKELY(lane != seat->lane)) return submit_slow(pool, group, fn, payload, size);
+    return submit_to(pool, group, fn, payload, size);
+}
+
+/* The caller has looked at pool, payload and size; the group and the function are looked at here, apart from them: all
+ * together the compiler would turn into arithmetic. */
+INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    const struct weft_worker *seat = os_self_get()->worker;
+    if (UNLIKELY(group == NULL || seat->lane->group_id != load_rlx(id_of(group)) || fn == NULL))
+        return submit_bind(pool, group, fn, payload, size);
+    return submit_to(pool, group, fn, payload, size);
 }
 
 /* Apart, for memcpy is a call. */
@@ -483,12 +508,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
 
 int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object) {
     if (type == NULL || object == NULL || type->size > WEFT_INLINE_MAX) return WEFT_EINVAL;
-    struct job job = {.fn = type->run,
-                      .payload = object,
-                      .bytes = (uint32_t)type->size,
-                      .kind = CELL_OBJECT,
-                      .move = type->move,
-                      .object = object};
+    struct job job = {type->run, object, (uint32_t)type->size, CELL_OBJECT, type->move, object, {NULL, 0}};
     return submit_any(pool, group, &job, type->size);
 }
 

@@ -30,9 +30,12 @@ void task_undo(struct weft_worker *seat, struct record *record);
 /* Publishes a task of the open group `id` that has been counted. false: no memory; nothing happened. */
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells);
 
-/* The seat's thread, if from outside, is inside a call that may sleep: the pool's end waits until it has left. */
-void guest_enter(struct weft_worker *seat);
-void guest_leave(struct weft_worker *seat);
+/* The seat's thread is inside a call that may sleep: the pool's end waits until it has left. */
+INLINE void guest_enter(struct weft_worker *seat) { count_up(&seat->guest_calls, 1); }
+INLINE void guest_leave(struct weft_worker *seat) {
+    plain_read(&seat->pool, sizeof seat->pool);
+    store_rel(T26, &seat->guest_calls, load_rlx(&seat->guest_calls) - 1);
+}
 
 #define TASK_OWN_BYTES CELL_PAYLOAD
 

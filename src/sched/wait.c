@@ -5,17 +5,19 @@
  * group finished closes it, sets the user's id to 0 and ends the record; the others see that, take the result from it,
  * and the last one out frees it.
  *
- * The waiter that closes wakes nobody. The sums of one that sleeps differed for it: by a completion, and whoever completes
- * last sees the sleeper and equal sums (G4, T17) and wakes it; or by a submission that is to be taken back, and the thread that takes
- * it back wakes it (task_undo).
+ * First it runs what its own thread has submitted to the group and nobody has claimed, as one row in one frame, and counts that
+ * at the end (G1): with a fence and a look for sleepers, for what the group holds and for destroy (worker_settle); or, if the row
+ * was the last, it closes the record, whose fence (G11) stands for that one, and looks after.
+ *
+ * Who closes otherwise wakes nobody. The sums of one that sleeps differed for it: by a completion, and who completes last wakes it
+ * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
  *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes
  *                                                 a circle, does not see the sleeper, nor the sleeper that
- *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles falls asleep in this one, and
- *                                                 nobody wakes it
+ *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
  *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
  *                                                 were submitted and run while it was being ended
@@ -90,12 +92,7 @@ static struct source_filter wait_filter(const struct wait *wait) {
     return (struct source_filter){wait_accepts, wait, wait->deadline_ns != 0};
 }
 
-static bool wait_find(const struct wait *wait, bool force, struct source_work *found) {
-    const struct source_filter filter = wait_filter(wait);
-    return sources_find_for(wait->seat, force, &filter, found);
-}
-
-/* The same, and asks for some if there is none. */
+/* Looks for some there, and asks for it if there is none. */
 static bool wait_ask(const struct wait *wait, bool force, struct source_work *found) {
     const struct source_filter filter = wait_filter(wait);
     if (wait->help == WEFT_HELP_NONE) return false;
@@ -130,7 +127,7 @@ static void wait_sleep(struct wait *wait) {
     ends |= load_rlx(&pool->groups.circles) != wait->circles;
     if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
         has_piece = helps && wait_find_any(wait, &piece);
-        has_found = helps && !has_piece && wait_find(wait, true, &found);
+        has_found = helps && !has_piece && sources_find_for(seat, true, &filter, &found);
         wait->slept = !has_piece && !has_found;
         if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
     }
@@ -241,29 +238,58 @@ static bool wait_is_polled(const struct wait *wait) { return wait->deadline_ns !
 /* Nobody is left to run what it waits for, and no spare can come. */
 static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait) && !pool_call_spares(wait->seat->pool); }
 
-/* A task from the lane that this thread submitted to the group by. */
-static bool wait_find_own(struct wait *wait, struct piece *piece) {
-    struct lane *lane = task_lane(wait->seat, wait->id, wait->record);
-    return lane != NULL && find_help_own(wait->seat, lane, wait_accepts, wait, piece);
+/* The lane that this thread submits to the group by, or NULL. Where it shares its counter it has to be searched for: a wait
+ * that goes round and round finds its tasks as it finds others'. */
+static struct lane *wait_lane(const struct wait *wait) {
+    const struct weft_worker *seat = wait->seat;
+    if (wait->help == WEFT_HELP_NONE || (!wait->is_one && counter_is_shared(wait->record, seat->counter))) return NULL;
+    return task_lane(seat, wait->id, wait->record);
 }
 
-/* A task to help with: one of its own, or any. */
-static bool wait_find_task(struct wait *wait, struct piece *piece) {
-    return wait_find_own(wait, piece) || wait_find_any(wait, piece);
-}
-
-/* No wait: 1 or 0, as weft_group_help. */
-static int wait_one(struct wait *wait) {
+/* Runs the group's tasks in that lane, while it is the group's: they may bind it to another. How many. */
+static uint32_t run_own(const struct wait *wait, struct lane *lane) {
+    struct weft_worker *seat = wait->seat;
     struct piece piece;
-    wait->ran = wait->help != WEFT_HELP_NONE && wait_find_own(wait, &piece);
-    if (wait->ran) worker_run_help(wait->seat, &piece);
-    return wait->ran;
+    uint32_t ran = 0;
+    do {
+        if (lane_claim(lane, 1, NULL, NULL, &piece) == 0) break;
+        worker_run_cell(seat, &piece.segment->cells[piece.begin]);
+        piece_done(&piece);
+        ran++;
+    } while (lane->group_id == wait->id && !lane_is_empty(lane) && !wait->is_one && !is_past(wait->deadline_ns));
+    return ran;
+}
+
+/* The same as one row. Were there any? `has_ended` then: the last, and this wait has ended the group. */
+static bool wait_run_own(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    struct lane *lane = wait_lane(wait);
+    struct frame frame;
+    if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
+    frame_push(seat, &frame);
+    frame.record = wait->record;
+    frame.index = wait->record->item.index;
+    frame.id = wait->id;
+    uint32_t ran = run_own(wait, lane);
+    struct record *record = worker_count(seat);
+    frame.id = 0;
+    bool ends = record == wait->record && !wait->is_one && record_is_finished(record) && wait_close(wait);
+    if (ends)
+        worker_settled(seat, record, wait->id);
+    else if (record != NULL)
+        worker_settle(seat, record);
+    frame_pop(seat);
+    count_up(&seat->claims_made[CLAIM_LANE], ran);
+    count_up(&seat->helped, ran);
+    wait->ran |= ran > 0;
+    return ran > 0;
 }
 
 /* Until the group has ended: WEFT_OK; or the deadline has passed, or nobody is left to run its tasks. */
 static int wait_loop(struct wait *wait) {
     struct piece piece;
     for (;;) {
+        if (wait_run_own(wait) && wait->has_ended) return WEFT_OK;
         if (record_has_ended(wait->record)) return WEFT_OK;
         if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
         if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
@@ -271,7 +297,7 @@ static int wait_loop(struct wait *wait) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
-        if (wait->help != WEFT_HELP_NONE && wait_find_task(wait, &piece)) {
+        if (wait->help != WEFT_HELP_NONE && wait_find_any(wait, &piece)) {
             worker_run_help(wait->seat, &piece);
             wait->ran = true;
         } else if (wait_is_lost(wait)) {
@@ -309,7 +335,7 @@ static void wait_flush(struct weft_worker *seat) {
 static bool rest_offer(struct weft_worker *seat) {
     if (!claim_offer(&seat->claim)) return false;
     add_rlx(&seat->pool->offers, 1);
-    fence_sc(T15);
+    fence_rmw_sc(T15);
     worker_notify_offer(seat);
     return true;
 }
@@ -360,20 +386,27 @@ static bool wait_is_own(const struct wait *wait) {
            wait_is_around(seat, wait->id);
 }
 
+static void wait_leave(struct wait *wait) {
+    struct weft_worker *seat = wait->seat;
+    if (!record_leave_last(&seat->pool->groups, wait->record, wait->has_ended)) return;
+    if (seat->kept != NULL) pile_put(&seat->pool->groups.records, seat->kept);
+    seat->kept = wait->record;
+}
+
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
     uint64_t served = wait->id;
     wait->served = &served;
-    if (!wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
+    if (seat->frame != NULL && !wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id))
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
     bool offers = rest_offer(seat);
-    int result = wait->is_one ? wait_one(wait) : wait_loop(wait);
+    int result = wait->is_one ? wait_run_own(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
-    record_leave(groups, wait->record, wait->has_ended);
+    wait_leave(wait);
     if (wait->blocks) weft_block_end(seat);
     if (offers) rest_keep(seat);
     trim_lanes(seat);
@@ -388,7 +421,8 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->id == 0) return WEFT_OK;
     wait->seat = seat_find(pool, &error);
     if (wait->seat == NULL) return error;
-    wait->record = record_at(&pool->groups, id_index(wait->id));
+    const struct lane *lane = wait->seat->lane;
+    wait->record = lane->group_id == wait->id ? lane->record : record_at(&pool->groups, id_index(wait->id));
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!pool->helps) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);

@@ -24,6 +24,7 @@
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
  *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps on a new event
  *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
+ *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though nobody is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
@@ -82,34 +83,43 @@ void worker_start_continuation(struct weft_worker *seat, struct record *record) 
     }
 }
 
-void worker_settle(struct weft_worker *seat, struct record *record) {
+void worker_settled(struct weft_worker *seat, struct record *record, uint64_t id) {
     weft_pool *pool = seat->pool;
-    bool wakes = record_must_wake(record);
-    uint64_t id = load_rlx(&record->id) & ~ID_MARKS;
-    if (wakes && id != 0) worker_wake_waiters(pool, record, id);
-    if (wakes && load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
-    if (LIKELY(!load_rlx(&pool->closed))) return;
-    event_raise(&pool->drained);
+    if (id != 0 && load_rlx(&record->sleeper) != 0) worker_wake_waiters(pool, record, id);
+    if (load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
+    if (load_rlx(&pool->closed)) event_raise(&pool->drained);
+}
+
+void worker_settle(struct weft_worker *seat, struct record *record) {
+    if (record_must_wake(record) || UNLIKELY(load_rlx(&seat->pool->closed)))
+        worker_settled(seat, record, load_rlx(&record->id) & ~ID_MARKS);
+}
+
+struct record *worker_count(struct weft_worker *seat) {
+    struct frame *frame = seat->frame;
+    struct record *record = frame->record;
+    uint64_t tasks = frame->unflushed;
+    frame->record = NULL;
+    frame->index = 0;
+    frame->unflushed = 0;
+    if (record == NULL) return NULL;
+    seat->lane = &seat->pool->blank;
+    if (tasks == 0) return NULL;
+    priority_before_count(seat->pool, record);
+    counter_use(record, seat->counter, frame->id);
+    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
+    return record;
 }
 
 /* From now on the frame is of the group whose record that is (index 0: of none). What the group before held may run in here,
  * and wait: so the frame tells by then what the thread is about to run. */
 static NOINLINE void frame_switch(struct weft_worker *seat, uint32_t index) {
     struct frame *frame = seat->frame;
-    struct record *record = frame->record;
-    uint64_t tasks = frame->unflushed;
-    uint64_t id = frame->id;
+    struct record *record = worker_count(seat);
     frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
     frame->index = index;
     frame->id = index == 0 ? 0 : load_rlx(&frame->record->id) & ~ID_MARKS;
-    frame->unflushed = 0;
-    if (record == NULL) return;
-    seat->lane = &seat->pool->blank;
-    if (tasks == 0) return;
-    priority_before_count(seat->pool, record);
-    counter_use(record, seat->counter, id);
-    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
-    worker_settle(seat, record);
+    if (record != NULL) worker_settle(seat, record);
 }
 
 void worker_flush(struct weft_worker *seat) {
@@ -151,7 +161,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
 
 NOINLINE void worker_leave_queue(weft_pool *pool) {
     add_rlx(&pool->queued, UINT64_MAX);
-    fence_sc(D13);
+    fence_rmw_sc(D13);
     if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
 }
 
@@ -346,7 +356,7 @@ static void leave_searcher(struct weft_worker *seat) {
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
-    if (!recheck(D15, find_sees(pool, true) || sources_hold_back(pool), false)) return;
+    if (!recheck(D15, find_sees(pool, true, NULL) || sources_hold_back(pool), false)) return;
     if (view.parked > 0 || view.polling)
         worker_wake(seat);
     else
@@ -371,9 +381,10 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool sees = false;
     uint32_t turn = 0;
+    struct find_passed passed = {NULL, 0};
     for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
         find_pause(seat, &turn);
-        sees = find_sees(pool, false);
+        sees = find_sees(pool, false, &passed);
     }
     count_up(&seat->spin_ticks, os_ticks() - start);
     return sees;
@@ -398,8 +409,9 @@ static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bo
     uint32_t turn = 0;
     uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
     uint64_t until = seat->searcher_ticks; /* it looks on from then on while others run */
+    struct find_passed passed = {NULL, 0};
     for (uint64_t before = 0;;) {
-        if (find_sees(pool, false) || load_rlx(&pool->exits)) return SEARCHER_WORK;
+        if (find_sees(pool, false, &passed) || load_rlx(&pool->exits)) return SEARCHER_WORK;
         sources_ask(pool, NULL, false);
         find_pause(seat, &turn);
         uint64_t ticks = os_ticks() - start;
@@ -467,7 +479,7 @@ static bool park(struct weft_worker *seat, bool is_searcher) {
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
-    bool sees = find_sees(pool, !is_guarded) || (view.searchers == 0 && sources_hold_back(pool));
+    bool sees = find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
@@ -545,9 +557,13 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     store_rlx(&seat->running, 0);
     if (is_searcher)
         leave_searcher(seat);
-    else if (find_sees(seat->pool, true))
+    else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
+    add_rlx(&seat->pool->awake, UINT32_MAX);
+    fence_sc(D12);
+    if (!pool_call_spares(seat->pool)) worker_wake_stranded(seat->pool);
     rest(seat);
+    add_rlx(&seat->pool->awake, 1);
 }
 
 static void worker_loop(struct weft_worker *seat) {

@@ -32,19 +32,21 @@ struct weft_worker {
     struct weft_forker forker; /* first: spans point to it. Its `slow`: patterns/chunk.c, with the first span */
     weft_pool *pool;           /* these two: seat_make; read by all */
     uint32_t index;
-    uint32_t counter;        /* the number of its counter in each group record */
-    bool is_worker;          /* a worker or a spare, not a thread from outside; by who starts its thread */
-    bool hands_over;         /* it submits a loop or a graph of its own: a full queue takes that, too */
-    uint32_t claims_left;    /* until it looks at other lanes first */
-    uint32_t blocking;       /* depth of weft_block_begin */
-    uint32_t guest_calls;    /* of pool->guests, its thread's: calls in tasks of calls */
-    bool offers;             /* its claim is offered meanwhile */
-    bool has_spare;          /* a spare stands in meanwhile */
-    bool stands_aside;       /* the same while it runs a background task */
-    uint32_t fenced;         /* submissions since it was last biased */
-    ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
+    uint32_t counter;             /* the number of its counter in each group record */
+    bool is_worker;               /* a worker or a spare, not a thread from outside; by who starts its thread */
+    bool hands_over;              /* it submits a loop or a graph of its own: a full queue takes that, too */
+    uint32_t claims_left;         /* until it looks at other lanes first */
+    uint32_t blocking;            /* depth of weft_block_begin */
+    bool offers;                  /* its claim is offered meanwhile */
+    bool has_spare;               /* a spare stands in meanwhile */
+    bool stands_aside;            /* the same while it runs a background task */
+    uint32_t fenced;              /* submissions since it was last biased */
+    ATOMIC(uint32_t) inside;      /* its thread is in a submission; this and the next: pool_drain reads them */
+    ATOMIC(uint32_t) guest_calls; /* calls that may sleep, in tasks of calls, too */
     void *data;
     struct frame *frame;          /* innermost, or NULL */
+    struct lane *lane_bound;      /* the lane it bound to a group last, or NULL */
+    struct record *kept;          /* a free record for the next group it opens, or NULL */
     struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which is no group's */
     struct lane *idle_lanes;      /* that were empty when it looked at all, the oldest first; linked by next_idle */
     struct lane *lane_unmade;     /* one that got no segment, for the next try */
@@ -115,6 +117,7 @@ struct weft_pool {
     bool is_own;                   /* it is the process's own; pool.c, when it is made */
     ATOMIC(uint32_t) workers;      /* worker threads that run tasks: those of the first seats; fit.c, under the lock */
     uint32_t workers_made;         /* worker threads started, some of which may rest; under the lock */
+    ATOMIC(uint32_t) awake;        /* of these, that do not rest: each itself (worker.c), and who starts it */
     uint32_t workers_max;          /* seats for workers: the spares' come after */
     ATOMIC(uint32_t) cpu_count;    /* CPUs for them; these two: fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
@@ -171,8 +174,7 @@ struct weft_pool {
     ATOMIC(uint32_t) room_wanted; /* threads that wait for it */
     /* written by threads from outside at each burst: on a counter that nobody who looks for work reads */
     ALIGNED(CACHE_LINE)
-    ATOMIC(uint32_t) guests;             /* calls of outside threads that may sleep; destroy waits for them to leave */
-    ATOMIC(uint32_t) guests_asleep;      /* of these, in a wait, a join or a loop */
+    ATOMIC(uint32_t) guests_asleep;      /* outside threads in a wait, a join or a loop */
     ATOMIC(uint32_t) outside_runs;       /* an outside thread ran tasks in its last wait; a hint */
     ATOMIC(uint32_t) outside_sleeps;     /* it helped nobody in that, and slept; a hint */
     ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
@@ -231,7 +233,7 @@ void worker_main(void *argument);
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id);
 INLINE bool worker_is_calm(const weft_pool *pool) { /* is there nobody to wake? */
     uint64_t glance = park_glance(&pool->park);
-    return LIKELY(glance == 0) || (load_rlx(&pool->tiny) && park_has_guard(&pool->park, glance));
+    return LIKELY(!park_has_sleeper(glance)) || (load_rlx(&pool->tiny) && park_has_guard(&pool->park, glance));
 }
 INLINE void worker_notify(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     if (UNLIKELY(!worker_is_calm(seat->pool))) worker_notify_slow(seat, lane, id);
@@ -254,12 +256,16 @@ void worker_run_help(struct weft_worker *seat, struct piece *piece);
 void worker_run_cell(struct weft_worker *seat, struct cell *cell);
 /* Tells the record of the seat's frame what has been completed, and wakes who waits for it. */
 void worker_flush(struct weft_worker *seat);
+/* The same without the waking: that record, if the caller has to see to it; the frame is of no group. */
+struct record *worker_count(struct weft_worker *seat);
 void frame_push(struct weft_worker *seat, struct frame *frame);
 void frame_pop(struct weft_worker *seat);
 
 /* After a change of the record's counts: wakes who waits for the sums to be equal, and starts what the group holds until
  * then. */
 void worker_settle(struct weft_worker *seat, struct record *record);
+/* The same by who has found them equal after a full fence. `id`: the group's. */
+void worker_settled(struct weft_worker *seat, struct record *record, uint64_t id);
 /* Starts what the record holds, if its group has finished. */
 void worker_start_continuation(struct weft_worker *seat, struct record *record);
 /* A bounded pool's task has started, or was not submitted after all. */

@@ -25,6 +25,8 @@ const std::vector<CaseSet> &task_sets() {
          500000,
          12 * ms,
          3},
+        {"one", "one job, submitted and waited for; again and again", {"int"}, 200000, 24 * ms},
+        {"chain", "each job submits the next", {"int"}, 200000, 24 * ms},
         {"fib19", "the coliseum: 2^20 tasks of fib(19)", {"independent"}, million, 40 * ms, 0, "task", 500, 2000},
         {"fib19x1-3",
          "the coliseum: 2^20 tasks of one to three times fib(19)",
@@ -199,8 +201,11 @@ std::string unfit(const Entrant &entrant, const Heat &heat) {
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
     if (specific && entrant.workload.empty() && !ours && !baseline) return "-";
     if (heat.workload == "handoff" && (entrant.flags & ENTRANT_CALLER_RUNS) != 0) return "-";
+    if (heat.workload == "chain" && baseline) return "calls each job in the one before";
     if (baseline) return "";
-    bool split_ahead = !specific && heat.workload != "x264-shape" && heat.workload != "slot";
+    if (heat.workload == "chain" && (entrant.flags & ENTRANT_NESTED) == 0) return "its jobs submit none";
+    bool split_ahead = !specific && heat.workload != "one" && heat.workload != "chain" && heat.workload != "x264-shape" &&
+                       heat.workload != "slot";
     if (entrant.file == "static") return split_ahead ? "" : "-";
     if (heat.workers < entrant.workers_min) return "needs " + std::to_string(entrant.workers_min) + " workers";
     if (entrant.workers_max != 0 && heat.workers > entrant.workers_max) return "has fewer workers";

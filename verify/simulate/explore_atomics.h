@@ -63,6 +63,7 @@ void sim_heavy(sim_site *site);
 #define cas_rlx(tag, a, expected, v) SIM_CAS_AT(#tag, a, expected, v)
 #define cas_acq(tag, a, expected, v) SIM_CAS_AT(#tag, a, expected, v)
 #define cas_rel(tag, a, expected, v) SIM_CAS_AT(#tag, a, expected, v)
+#define cas_acq_rel(tag, a, expected, v) SIM_CAS_AT(#tag, a, expected, v)
 
 #define add_rlx(a, v) SIM_CHANGE_AT("", SIM_ADD, a, v)
 #define add_acq(tag, a, v) SIM_CHANGE_AT(#tag, SIM_ADD, a, v)
@@ -76,6 +77,7 @@ void sim_heavy(sim_site *site);
 #define xchg_rel(tag, a, v) SIM_CHANGE_AT(#tag, SIM_XCHG, a, v)
 
 #define fence_sc(tag) sim_fence(SIM_SITE(#tag, SIM_FENCE))
+#define fence_rmw_sc(tag) ((void)0)
 #define fence_compiler() ((void)0)
 #define recheck(tag, condition, otherwise) (condition)
 #define plain_read(p, size) ((void)0) /* the compiler tells (plain.c) */
