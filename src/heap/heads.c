@@ -28,7 +28,7 @@ static struct leaf *leaf_make(uint64_t region) {
     return found;
 }
 
-static ATOMIC(uint64_t) *word_of(struct leaf *leaf, uint64_t number) { return &leaf->bits[number % LEAF_HEADS / 64]; }
+static leaf_word *word_of(struct leaf *leaf, uint64_t number) { return &leaf->bits[number % LEAF_HEADS / 64]; }
 
 bool heads_add(const void *head) {
     uint64_t number = head_number(head), region = number / LEAF_HEADS;

@@ -8,10 +8,11 @@
 
 /* Of a region of the address space: a bit for each SEGMENT_BYTES. Leaves are made where something is, and stay. */
 #define LEAF_HEADS 32768u
+typedef ATOMIC(uint64_t) leaf_word;
 struct leaf {
     struct leaf *older;
     uint64_t region;
-    ATOMIC(uint64_t) bits[LEAF_HEADS / 64];
+    leaf_word bits[LEAF_HEADS / 64];
 };
 typedef ATOMIC(struct leaf *) leaf_list;
 #define LEAF_LISTS 64u

@@ -54,7 +54,7 @@ static struct block look(const void *p, const char *call) {
 static bool is_sound(const void *p) {
     const struct heap *heap = heap_mine();
     const struct heap_segment *head = head_of(p);
-    if (heap == (void *)os_no_heap || !heads_has(head)) return false;
+    if (!heads_has(head)) return false;
     unsigned kind = slot_kind(head, slot_of(p));
     if (kind == KIND_DIRECT) return load_rlx(&head->mapping->block) == p;
     if (kind >= CACHED || is_misuse(p, class_info[kind].divisor, load_rlx(&heap->top[kind]))) return false;
