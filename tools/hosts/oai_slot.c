@@ -43,7 +43,7 @@ static void compute(void) {
     unsigned x = 1;
     for (unsigned i = 0; i < iterations; i++) {
         x = x * 1664525u + 1013904223u;
-        __asm__("" : "+r"(x));
+        __asm__ volatile("" : "+r"(x));
     }
 }
 
