@@ -275,11 +275,11 @@ bool pool_has_runner(const weft_pool *pool) {
     return blocked_inside(pool) + load_rlx(&pool->held_up) < load_rlx(&pool->workers) + load_rlx(&pool->spares_made);
 }
 
-/* Starts spares, as many as are wanted and may be. How many there are. */
+/* Starts spares, as many as are wanted and may be; none when who ends the pool has counted them. How many there are. */
 static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t made = load_rlx(&pool->spares_made);
-    for (; made < pool_spares_wanted(pool) && made < pool->config.spares; made++) {
+    for (; made < pool_spares_wanted(pool) && made < pool->config.spares && !load_rlx(&pool->exits); made++) {
         uint32_t index = pool->workers_max + made;
         struct weft_worker *seat = load_rlx(&pool->seats[index]);
         if (seat == NULL) seat = seat_make(pool, index);
