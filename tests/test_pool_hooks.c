@@ -139,6 +139,46 @@ static void test_stop_hook_loops(void **state) {
     }
 }
 
+/* ---- data --------------------------------------------------------------------------------------------------------- */
+
+static atomic_uint made, freed;
+
+static void free_data(void *data) {
+    free(data);
+    atomic_fetch_add(&freed, 1);
+}
+
+static int data_task(void *payload, weft_worker *self) {
+    (void)payload;
+    void **data = weft_worker_data(self);
+    REQUIRE(*data == NULL);
+    *data = malloc(1);
+    atomic_fetch_add(&made, 1);
+    return 0;
+}
+
+static void *use_pool(void *argument) {
+    REQUIRE(weft_run(argument, NULL, data_task, NULL) == WEFT_OK);
+    return NULL;
+}
+
+/* Each takes the place of the one before, not its data. */
+static void test_threads_come_and_go(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.data_free = free_data;
+    weft_pool *pool = make_pool_with(&config);
+    for (unsigned i = 0; i < 5; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, use_pool, pool), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(atomic_load(&freed), i);
+    }
+    end_pool(pool);
+    assert_int_equal(atomic_load(&made), 5);
+    assert_int_equal(atomic_load(&freed), 5);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -147,6 +187,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stop_hook_submits),
         cmocka_unit_test(test_stop_hook_blocks),
         cmocka_unit_test(test_stop_hook_loops),
+        cmocka_unit_test(test_threads_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,9 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
                                 first == NULL ? 1 : first->count + 1,
                                 first == NULL ? SEATINGS_MIN : first->sweep_at};
     self->seatings = seating;
+    void *left = seat->data; /* of the thread that had the seat before */
+    seat->data = NULL;
+    if (left != NULL && pool->config.data_free != NULL) pool->config.data_free(left);
     return seat;
 }
 
