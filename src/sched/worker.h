@@ -41,7 +41,6 @@ struct weft_worker {
     uint32_t guest_calls;    /* of pool->guests, its thread's: calls in tasks of calls */
     bool offers;             /* its claim is offered meanwhile */
     bool has_spare;          /* a spare stands in meanwhile */
-    bool stands_aside;       /* the same while it runs a background task */
     uint32_t fenced;         /* submissions since it was last biased */
     ATOMIC(uint32_t) inside; /* its thread is in a submission; pool_drain reads it */
     void *data;
@@ -162,6 +161,7 @@ struct weft_pool {
     uint32_t seats_taken;                /* outside seats before this one are taken */
     uint32_t counters_given;             /* counters of workers, then of other seats in the order of making */
     ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
+    ATOMIC(uint32_t) background_busy;    /* tasks that run in slots, in no section; as `blocked` */
     ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
     ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
     ATOMIC(uint32_t) blocked_peak;
