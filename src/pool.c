@@ -19,10 +19,17 @@ static PROCESS_STATE struct {
     weft_pool *pool; /* the process's own, while it has references */
 } own;
 
-static void pool_await_start(weft_pool *pool) {
+/* Have the first workers run their start hooks? */
+static bool have_begun(const weft_pool *pool, uint32_t workers) {
+    uint32_t i = 0;
+    while (i < workers && load_rlx(&load_rlx(&pool->seats[i])->has_begun)) i++;
+    return i == workers;
+}
+
+static void pool_await_start(weft_pool *pool, uint32_t workers) {
     for (;;) {
         uint32_t started = load_acq(P3, &pool->started);
-        if (started >= load_rlx(&pool->workers)) return;
+        if (have_begun(pool, workers)) return;
         os_wait(&pool->started, started, 0);
     }
 }
@@ -36,14 +43,17 @@ static bool cpus_are_absent(const weft_pool *pool) {
     return is_absent;
 }
 
-/* Starts the workers; as many as there can be. */
+/* Starts the workers; as many as there can be. What their start hooks submit runs meanwhile, in spares, too, and they may
+ * resize the pool. */
 static int pool_start(weft_pool *pool) {
+    os_lock(&pool->lock);
     uint32_t wanted = load_rlx(&pool->workers);
     uint32_t started = fit_start(pool, wanted);
     if (started < wanted) store_rlx(&pool->workers, started);
     if (started > 0) park_limit(&pool->park, started);
-    pool_await_start(pool);
-    if (load_rlx(&pool->workers) > 0) return WEFT_OK;
+    os_unlock(&pool->lock);
+    pool_await_start(pool, started);
+    if (started > 0) return WEFT_OK;
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
 

@@ -207,6 +207,91 @@ static void test_blocked_ones_give_their_slot(void **state) {
     }
 }
 
+/* A gate that tells who stands in it. */
+struct indexed_gate {
+    gate gate;
+    unsigned index;
+};
+static int indexed_task(void *payload, weft_worker *self) {
+    struct indexed_gate *at = *(struct indexed_gate **)payload;
+    gate *g = &at->gate;
+    at->index = weft_worker_index(self);
+    return gate_task(&g, self);
+}
+static void submit_indexed(weft_pool *pool, weft_group *group, struct indexed_gate *at) {
+    gate_init(&at->gate);
+    assert_int_equal(weft_submit(pool, group, indexed_task, &at, sizeof at), WEFT_OK);
+}
+static void run_another(weft_pool *pool) {
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+}
+
+/* The pool gets smaller while the first worker is in a background task: a spare comes for the others. */
+static void test_spare_stands_in_after_resize(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(2, 1, WEFT_POOL_NO_HELP);
+    weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), gates = WEFT_GROUP_INIT;
+    struct indexed_gate gate[3];
+    for (unsigned i = 0; i < 2; i++) submit_indexed(pool, &gates, &gate[i]);
+    for (unsigned i = 0; i < 2; i++) await(&gate[i].gate.entered);
+    submit_indexed(pool, &background, &gate[2]);
+    unsigned first = gate[0].index == 0 ? 0 : 1;
+    gate_open(&gate[first].gate);
+    await(&gate[2].gate.entered);
+    assert_int_equal(gate[2].index, 0);
+    assert_int_equal(weft_pool_resize(pool, 1), WEFT_OK);
+    gate_open(&gate[1 - first].gate);
+    assert_int_equal(weft_group_wait(pool, &gates), WEFT_OK);
+    run_another(pool);
+    gate_open(&gate[2].gate);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
+    run_another(pool);
+    end_pool(pool);
+}
+
+/* In a section, then out of it. */
+struct section {
+    gate inside, after;
+};
+static int block_and_stay(void *payload, weft_worker *self) {
+    struct section *at = *(struct section **)payload;
+    gate *inside = &at->inside, *after = &at->after;
+    REQUIRE(weft_block_begin(self) == WEFT_OK);
+    (void)gate_task(&inside, self);
+    REQUIRE(weft_block_end(self) == WEFT_OK);
+    return gate_task(&after, self);
+}
+
+/* The only slot was another's during a task's section: after it all workers are in background tasks. */
+static void test_spare_stands_in_after_section(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(2, 1, WEFT_POOL_NO_HELP);
+    weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), gates = WEFT_GROUP_INIT;
+    struct indexed_gate gate[2], other;
+    struct section section, *at = &section;
+    gate_init(&section.inside);
+    gate_init(&section.after);
+    assert_int_equal(weft_submit(pool, &background, block_and_stay, &at, sizeof at), WEFT_OK);
+    await(&section.inside.entered);
+    for (unsigned i = 0; i < 2; i++) submit_indexed(pool, &gates, &gate[i]);
+    for (unsigned i = 0; i < 2; i++) await(&gate[i].gate.entered);
+    unsigned first = gate[0].index < gate[1].index ? 0 : 1; /* the other is the spare */
+    submit_indexed(pool, &background, &other);
+    gate_open(&gate[first].gate);
+    await(&other.gate.entered);
+    gate_open(&section.inside);
+    await(&section.after.entered);
+    gate_open(&gate[1 - first].gate);
+    assert_int_equal(weft_group_wait(pool, &gates), WEFT_OK);
+    run_another(pool);
+    gate_open(&section.after);
+    gate_open(&other.gate);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
+    end_pool(pool);
+}
+
 /* ---- what background tasks start ---------------------------------------------------------------------------------- */
 
 static int same_thread(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -367,6 +452,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_boost),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_spare_stands_in),
+        cmocka_unit_test(test_spare_stands_in_after_resize),
+        cmocka_unit_test(test_spare_stands_in_after_section),
         cmocka_unit_test(test_ways_round_the_slots),
         cmocka_unit_test(test_blocked_ones_give_their_slot),
         cmocka_unit_test(test_nobody_helps_a_background_task),

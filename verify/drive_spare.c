@@ -315,3 +315,24 @@ static void setup_outside_ordered(void) {
 }
 EXPLORE_DRIVER(spare_outside_ordered, .about = "the same in an ordered pool", .setup = setup_outside_ordered,
                .threads = {run_outside, submit_waiter}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- fewer workers ------------------------------------------------------------------------------------------------ */
+
+/* A background task on one of two workers, which ends when another task has run; meanwhile the other worker is to rest. */
+static int stays(void *payload, weft_worker *self) {
+    (void)payload;
+    if (weft_worker_index(self) == 0) explore_observe(0);
+    set(&world.is_begun);
+    await(&world.is_done);
+    return 0;
+}
+static void run_background(void) {
+    world.group.flags = WEFT_GROUP_BACKGROUND;
+    submit(&world.group, stays);
+    submit_needed();
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void resize_to_one(void) { EXPECT(weft_pool_resize(world.pool, 1) == WEFT_OK); }
+static void setup_background(void) { create_of(2, 1, false, WEFT_POOL_NO_HELP); }
+EXPLORE_DRIVER(spare_resize, .about = "a background task begins while the pool gets smaller", .setup = setup_background,
+               .threads = {run_background, resize_to_one}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);

@@ -96,12 +96,14 @@ typedef struct weft_config {
     uint64_t queue_max;                              /**< tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /**< on each worker and spare, after its last task; or NULL */
-    void (*data_free)(void *data); /**< for each *weft_worker_data that is not NULL, in destroy, after every stop hook */
-    weft_clean_fn clean;           /**< receives the payloads of cancelled tasks; or NULL */
-    void *context;                 /**< passed to start, stop, clean and watchdog */
-    const char *stats; /**< file to which destroy appends the counters, as weft_pool_stats_print; stderr names one that
+    /** For each *weft_worker_data that is not NULL: in destroy, after every stop hook; or, when its thread was from outside and
+     * has ended, as soon as another takes its place, on that one. */
+    void (*data_free)(void *data);
+    weft_clean_fn clean; /**< receives the payloads of cancelled tasks; or NULL */
+    void *context;       /**< passed to start, stop, clean and watchdog */
+    const char *stats;   /**< file to which destroy appends the counters, as weft_pool_stats_print; stderr names one that
                               did not take all of it; or NULL */
-    const char *trace; /**< file that holds a timeline after destroy, recorded from create on; or NULL */
+    const char *trace;   /**< file that holds a timeline after destroy, recorded from create on; or NULL */
     size_t
         trace_events; /**< events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two; at most 2^24 */
     /** A thread of its own names tasks that run longer than this, again after 2, 4 and 8 times as long; 0: none. */
@@ -210,7 +212,7 @@ WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
 /**
  * Runs what is queued and what those tasks submit, ends the workers, calls data_free and frees the pool. Blocks. From
- * its start on weft_submit from outside returns WEFT_ESHUTDOWN. A submission whose own task led to this call may still
+ * its start on weft_submit from outside returns WEFT_ESHUTDOWN, as it does in stop hooks. A submission whose own task led to this call may still
  * be under way in its thread: destroy waits for it.
  * @param pool the pool; set to NULL
  * @retval WEFT_OK the pool is gone

@@ -64,7 +64,7 @@ typedef struct weft_group {
  * @retval WEFT_EAGAIN WEFT_THREADS_MAX threads use this pool
  * @retval WEFT_EFULL the queue is bounded and full, with WEFT_FULL_ERROR
  * @retval WEFT_ECANCELED the group is cancelled; the payload stays the caller's
- * @retval WEFT_ESHUTDOWN destroy has begun and the caller is outside of the pool
+ * @retval WEFT_ESHUTDOWN destroy has begun and the caller is outside of the pool, or in a stop hook
  * @retval WEFT_EFORK the pool is the parent process's. On every error nothing was queued
  * @threads Any thread.
  */

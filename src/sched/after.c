@@ -67,7 +67,7 @@ static void continuation_drop(struct groups *groups, struct continuation *contin
 static int continuation_count(struct weft_worker *seat, weft_group *group, struct continuation *continuation) {
     for (;;) {
         int error;
-        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
         uint32_t sequence;
         continuation->record = task_open(seat, group, &continuation->id, &error);
         if (continuation->record == NULL) return error;

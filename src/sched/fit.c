@@ -14,7 +14,7 @@
  * and destroy passes through the lock before it joins them.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   U1  set_workers: fence  sc  D10  a worker that is to run again rests on the new event
+ *   U1  set_workers: fence  sc  D10, P14  a worker that is to run again rests on the new event; a spare does not come
  */
 #include "sched/fit.h"
 

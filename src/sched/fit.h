@@ -10,7 +10,7 @@ void fit_configure(weft_pool *pool);
 int64_t fit_spin_ns(const weft_pool *pool);
 uint32_t fit_expect_percent(const weft_pool *pool);
 
-/* By who makes the pool, or under its lock: so many workers, of those wanted, have been started. */
+/* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
 
 /* By a worker, between tasks: looks how many CPUs there are, if it is time. */

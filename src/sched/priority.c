@@ -137,17 +137,22 @@ void priority_give(struct weft_worker *seat) {
     if (recheck(N2, has_waiting(pool), false)) worker_notify(seat, NULL, 0);
 }
 
-void priority_retake(weft_pool *pool) { add_rlx(&pool->background_runs, 1); }
+void priority_pause(struct weft_worker *seat) {
+    add_rlx(&seat->pool->background_busy, UINT32_MAX);
+    priority_give(seat);
+}
+
+void priority_resume(weft_pool *pool) {
+    add_rlx(&pool->background_runs, 1);
+    pool_stand_aside(pool);
+}
 
 void priority_begin(struct weft_worker *seat) {
-    weft_pool *pool = seat->pool;
-    seat->stands_aside = load_rlx(&pool->background_runs) >= load_rlx(&pool->workers);
-    if (seat->stands_aside) pool_stand_in(pool);
+    pool_stand_aside(seat->pool);
     store_rlx(&seat->in_background, 1);
 }
 
 void priority_end(struct weft_worker *seat) {
     store_rlx(&seat->in_background, 0);
-    if (seat->stands_aside) pool_stand_down(seat->pool);
-    priority_give(seat);
+    priority_pause(seat);
 }

@@ -40,14 +40,15 @@ INLINE void priority_wake_helpers(weft_pool *pool) {
 }
 
 /* Slots: as many as background tasks may run. priority_take: false, there is none, or nothing to run in it. What was taken
- * is given back by priority_give, which wakes a worker if that lets one do something. priority_retake: one more, though
- * there may be none left. */
+ * is given back by priority_give, which wakes a worker if that lets one do something. */
 bool priority_take(weft_pool *pool);
 void priority_give(struct weft_worker *seat);
-void priority_retake(weft_pool *pool);
 
-/* Around the task that runs in a slot. Where no worker is left for others, a spare stands in. */
+/* Around the task that runs in a slot; where no worker is left for others, a spare stands in. Around a section of it, which
+ * has no slot: then it takes one again, though there may be none left. */
 void priority_begin(struct weft_worker *seat);
 void priority_end(struct weft_worker *seat);
+void priority_pause(struct weft_worker *seat);
+void priority_resume(weft_pool *pool);
 
 #endif

@@ -7,7 +7,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P1  seat_make: store seat          release  D5   a seat is looked at before it is made
  *   P13 pool_stand_in: CAS peak        relaxed  -    split: a peak is forgotten
- *   P14 pool_stand_in: fence           sc       P15, D10, T17 a section opens while the last worker falls asleep in a join: no spare
+ *   P14 send_spares: fence             sc       P15, D10, T17, U1 a section opens while the last worker falls asleep in a join: no spare
  *                                                        comes; or a wait in a section sleeps on
  *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
  */
@@ -212,6 +212,9 @@ static struct weft_worker *seat_enter(weft_pool *pool, os_self *self, int *error
                                 first == NULL ? 1 : first->count + 1,
                                 first == NULL ? SEATINGS_MIN : first->sweep_at};
     self->seatings = seating;
+    void *left = seat->data; /* of the thread that had the seat before */
+    seat->data = NULL;
+    if (left != NULL && pool->config.data_free != NULL) pool->config.data_free(left);
     return seat;
 }
 
@@ -256,17 +259,21 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     return os_thread_start(&seat->thread, &options, worker_main, seat);
 }
 
-/* Of workers and spares. The other count is the greater one for a moment while a section begins or ends. */
+/* Beyond all workers but one. */
+static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < workers ? 0 : threads - workers + 1; }
+
+/* Of workers and spares, and those in background tasks that leave no worker to others. The count of those outside is the
+ * greater one for a moment while a section begins or ends. */
 static uint32_t blocked_inside(const weft_pool *pool) {
     uint32_t blocked = load_rlx(&pool->blocked);
-    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside));
+    uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
+    return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside)) + aside;
 }
 
 uint32_t pool_spares_wanted(const weft_pool *pool) {
-    uint32_t held_up = load_rlx(&pool->held_up);
-    uint32_t workers = load_rlx(&pool->workers);
-    if (load_rlx(&pool->blocked) == 0) return 0;
-    return blocked_inside(pool) + (held_up < workers ? 0 : held_up - workers + 1);
+    uint32_t inside = blocked_inside(pool);
+    if (inside == 0 && load_rlx(&pool->blocked) == 0) return 0;
+    return inside + excess(load_rlx(&pool->held_up), load_rlx(&pool->workers));
 }
 
 /* Who is to rest runs on until it does, and who is to run again will. */
@@ -275,11 +282,11 @@ bool pool_has_runner(const weft_pool *pool) {
     return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
 }
 
-/* Starts spares, as many as are wanted and may be. How many there are. */
+/* Starts spares, as many as are wanted and may be; none when who ends the pool has counted them. How many there are. */
 static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t made = load_rlx(&pool->spares_made);
-    for (; made < pool_spares_wanted(pool) && made < pool->config.spares; made++) {
+    for (; made < pool_spares_wanted(pool) && made < pool->config.spares && !load_rlx(&pool->exits); made++) {
         uint32_t index = pool->workers_max + made;
         struct weft_worker *seat = load_rlx(&pool->seats[index]);
         if (seat == NULL) seat = seat_make(pool, index);
@@ -302,18 +309,27 @@ bool pool_call_spares(weft_pool *pool) {
     return wanted <= made;
 }
 
-bool pool_stand_in(weft_pool *pool) {
-    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
-    uint32_t peak = load_rlx(&pool->blocked_peak);
-    while (blocked > peak)
-        if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
+static bool send_spares(weft_pool *pool) {
     fence_rmw_sc(P14);
     if (pool_call_spares(pool)) return true;
     worker_wake_stranded(pool); /* it may have been the last that ran anything */
     return false;
 }
 
+bool pool_stand_in(weft_pool *pool) {
+    uint32_t blocked = add_rlx(&pool->blocked, 1) + 1;
+    uint32_t peak = load_rlx(&pool->blocked_peak);
+    while (blocked > peak)
+        if (cas_rlx(P13, &pool->blocked_peak, &peak, blocked)) break;
+    return send_spares(pool);
+}
+
 void pool_stand_down(weft_pool *pool) { add_rlx(&pool->blocked, UINT32_MAX); }
+
+void pool_stand_aside(weft_pool *pool) {
+    add_rlx(&pool->background_busy, 1);
+    (void)send_spares(pool);
+}
 
 static void hold_up(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
@@ -321,7 +337,7 @@ static void hold_up(const struct weft_worker *seat) {
     if (!seat->is_worker || seat->blocking > 0) return;
     uint32_t held_up = add_rlx(&pool->held_up, 1) + 1;
     fence_rmw_sc(P15);
-    if (load_rlx(&pool->blocked) == 0 || (held_up < load_rlx(&pool->workers) && pool_has_runner(pool))) return;
+    if (pool_spares_wanted(pool) == 0 || (held_up < load_rlx(&pool->workers) && pool_has_runner(pool))) return;
     if (pool_call_spares(pool)) return;
     worker_wake_stranded(pool);
 }

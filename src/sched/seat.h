@@ -29,6 +29,8 @@ uint32_t pool_spares_wanted(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
+/* One more runs a background task: where no worker is left for others, now or later, spares stand in. */
+void pool_stand_aside(weft_pool *pool);
 /* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
  * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);

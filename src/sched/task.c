@@ -352,7 +352,7 @@ static bool job_to_heap(struct weft_worker *seat, struct job *job, size_t size) 
 
 static int submit_job(struct weft_worker *seat, weft_group *group, const struct job *job) {
     for (;;) {
-        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
         int error;
         struct lane *lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;

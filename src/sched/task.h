@@ -13,6 +13,11 @@ struct heap_payload {
     size_t size;
 };
 
+/* The pool is being destroyed, and the seat's thread may submit no more: it is from outside, or in its stop hook. */
+INLINE bool task_is_refused(const struct weft_worker *seat) {
+    return UNLIKELY(load_rlx(&seat->pool->closed)) && (seat->frame == NULL || load_rlx(&seat->pool->exits));
+}
+
 /* Is the seat running a task of that group, or waiting inside one? Then the group cannot end meanwhile. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id);
 /* The group's id, given one if it has none. 0: *error. */

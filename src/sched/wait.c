@@ -530,7 +530,7 @@ int weft_block_begin(weft_worker *self) {
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
     self->offers = rest_offer(self);
-    if (load_rlx(&self->in_background)) priority_give(self);
+    if (load_rlx(&self->in_background)) priority_pause(self);
     if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
     self->has_spare = pool_stand_in(pool);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
@@ -541,7 +541,7 @@ int weft_block_end(weft_worker *self) {
     if (--self->blocking > 0) return WEFT_OK;
     pool_stand_down(self->pool);
     if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
-    if (load_rlx(&self->in_background)) priority_retake(self->pool);
+    if (load_rlx(&self->in_background)) priority_resume(self->pool);
     if (self->offers) rest_keep(self);
     self->offers = false;
     return WEFT_OK;

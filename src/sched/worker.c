@@ -623,6 +623,7 @@ void worker_main(void *argument) {
     slice_begin(seat);
     predict_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
+    store_rlx(&seat->has_begun, true);
     add_rel(D11, &pool->started, 1);
     os_wake(&pool->started, INT32_MAX);
     worker_loop(seat);

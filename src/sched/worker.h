@@ -34,12 +34,12 @@ struct weft_worker {
     uint32_t index;
     uint32_t counter;             /* the number of its counter in each group record */
     bool is_worker;               /* a worker or a spare, not a thread from outside; by who starts its thread */
+    ATOMIC(bool) has_begun;       /* its thread has run its start hook */
     bool hands_over;              /* it submits a loop or a graph of its own: a full queue takes that, too */
     uint32_t claims_left;         /* until it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
     bool offers;                  /* its claim is offered meanwhile */
     bool has_spare;               /* a spare stands in meanwhile */
-    bool stands_aside;            /* the same while it runs a background task */
     uint32_t fenced;              /* submissions since it was last biased */
     ATOMIC(uint32_t) inside;      /* its thread is in a submission; this and the next: pool_drain reads them */
     ATOMIC(uint32_t) guest_calls; /* calls that may sleep, in tasks of calls, too */
@@ -164,6 +164,7 @@ struct weft_pool {
     uint32_t seats_taken;                /* outside seats before this one are taken */
     uint32_t counters_given;             /* counters of workers, then of other seats in the order of making */
     ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
+    ATOMIC(uint32_t) background_busy;    /* tasks that run in slots, in no section; as `blocked` */
     ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
     ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
     ATOMIC(uint32_t) blocked_peak;
@@ -180,7 +181,7 @@ struct weft_pool {
     ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
     ATOMIC(uint64_t) outside_ticks;      /* and when; a hint */
     ALIGNED(CACHE_LINE) os_word drained; /* changes when a closed pool may have run out of tasks */
-    os_word started;                     /* workers that have run their start hook */
+    os_word started;                     /* changes when a worker or a spare has run its start hook */
     os_mutex lock;                       /* seats, spares */
     weft_config config;
     struct {
