@@ -437,7 +437,8 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
 #endif
 
 /* Structures are copied as what they are: the compiler writes their members one by one into the payload. Through memory, a
- * processor would wait until each has arrived there: it cannot forward several small stores to one large load. */
+ * processor would wait until each has arrived there: it cannot forward several small stores to one large load. The payload is
+ * aligned to 16; what the user passes, as its type is. */
 #if defined(__cplusplus)
 #define WEFT_CAST(type, value) reinterpret_cast<type>(value)
 #define WEFT_NULL nullptr
@@ -450,7 +451,7 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
     __extension__ _Static_assert(sizeof(type) <= WEFT_FORK_BYTES, #type " is larger than WEFT_FORK_BYTES");
 #define WEFT_FORK_COPY(type, to, from)                                                                                      \
     do {                                                                                                                    \
-        typedef type weft_copied __attribute__((aligned(16))); /* that much the payload has */                              \
+        typedef type weft_copied __attribute__((aligned(__alignof__(type) < 16 ? __alignof__(type) : 16)));                 \
         if (sizeof(type) <= 8)                                                                                              \
             __builtin_memcpy(to, from, sizeof(type));                                                                       \
         else                                                                                                                \
