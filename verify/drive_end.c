@@ -117,3 +117,34 @@ static void wait_second(void) {
 }
 EXPLORE_DRIVER(end_after, .about = "a group ends that continuation a task of another", .setup = setup_after,
                .threads = {run_both, wait_idly, wait_second}, .check = check, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- destroy, while tasks pass on from group to group: what it looks at one after the other is never all there is ------ */
+
+#define HOPS 7u
+static struct {
+    weft_pool *pool;
+    weft_group group[2];
+    uint32_t ran; /* the test's own */
+} chain;
+
+static int hop(void *payload, weft_worker *self) {
+    uint32_t left = *(const uint32_t *)payload - 1;
+    chain.ran++;
+    if (left > 0) EXPECT(weft_submit(weft_worker_pool(self), &chain.group[left % 2], hop, &left, sizeof left) == WEFT_OK);
+    return 0;
+}
+static void setup_chain(void) {
+    weft_config config;
+    const uint32_t left = HOPS;
+    memset(&chain, 0, sizeof chain);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    config.spares = 1;
+    config.spin_ns = WEFT_SPIN_NONE;
+    EXPECT(weft_pool_create(&chain.pool, &config) == WEFT_OK);
+    EXPECT(weft_submit(chain.pool, &chain.group[left % 2], hop, &left, sizeof left) == WEFT_OK);
+}
+static void end_chain(void) { EXPECT(weft_pool_destroy(&chain.pool) == WEFT_OK); }
+static void check_chain(void) { EXPECT(chain.ran == HOPS); }
+EXPLORE_DRIVER(end_chain, .about = "destroy runs what tasks submit, from group to group", .setup = setup_chain,
+               .threads = {end_chain}, .check = check_chain, .flags = EXPLORE_NO_RESCUE);
