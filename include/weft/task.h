@@ -188,7 +188,7 @@ enum weft_help {
  *     among its own thread's; numbers are 30 bits for each thread and group), or one of these
  * @retval WEFT_OK no task failed; also when another thread's wait ended the group before, whatever that wait returned
  * @retval WEFT_ELATE no task failed, but the group's deadline had passed (weft_group_deadline)
- * @retval WEFT_ECANCELED no task failed, but the group was cancelled
+ * @retval WEFT_ECANCELED no task failed, but the group was cancelled, or weft_pool_abort kept some from starting
  * @retval WEFT_EDEADLK called in a task of this group, or of one that the group itself waits for, by continuations or
  *     by waits of its tasks; of waits that would keep each other from ending, the last one gets it. The group stays as
  *     it is

@@ -261,7 +261,8 @@ static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
         if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
-        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || seat->hands_over) return WEFT_OK;
+        bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* what comes then is dropped, not to start here */
+        if (add_rlx(&pool->queued, 1) < pool->config.queue_max || is_unbound) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
         add_rlx(&pool->room_wanted, 1);
         add_rlx(&pool->queued, UINT64_MAX);
@@ -287,6 +288,10 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
         if (task_count(seat, lane->record, lane->group_id, &sequence)) break;
     }
     struct record *record = lane->record;
+    if (!record_lets_run(record, sequence)) {
+        task_undo(seat, record);
+        return WEFT_ECANCELED;
+    }
     struct frame frame;
     frame_push(seat, &frame);
     frame.record = record;

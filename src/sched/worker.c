@@ -145,6 +145,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
         (void)cell->fn(payload, NULL);
     else
         payload_clean(seat->pool, payload, payload == NULL ? 0 : cell_size(cell, meta));
+    if (load_rlx(&seat->pool->aborted)) record_fail(seat->frame->record, META_SEQUENCE_MAX, WEFT_ECANCELED);
     count_up(&seat->tasks_dropped, 1);
 }
 
