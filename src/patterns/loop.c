@@ -21,8 +21,8 @@
  * and calls when nobody else is to be had. They ask a loop whose it is after they have seen its entry open (R20) and enter
  * if that is unchanged (R7): from then on it is not over before they have left.
  *
- * The error of the lowest chunk that failed is kept; units above it are dropped, those below run. Where the group is cancelled
- * before all those below have begun, the loop's result is that.
+ * The error of the lowest chunk that failed is kept; units above it are dropped, those below run. Where the group is
+ * cancelled, the lowest unit that has not begun counts as one that failed with that.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   R1  loop_as_guest: light fence    light    P4  a caller from outside uses a pool that destroy has found empty
@@ -105,7 +105,6 @@ struct loop {
     ATOMIC(uint32_t) failed_at;  /* units from here on are dropped */
     ATOMIC(int) error;           /* of the chunk that begins there */
     os_mutex lock;               /* of these two */
-    ATOMIC(bool) is_cut;         /* cancelled before its end */
     ATOMIC(struct loop *) above; /* in whose body this one was called, or NULL */
     ATOMIC(uint64_t) position;   /* where its caller forked, as fork_position */
     uint64_t owes_since;         /* the caller's: ticks; nobody was woken, for it seemed short; else 0 */
@@ -175,7 +174,7 @@ static bool subrange_take(struct loop *loop, struct subrange *subrange, uint64_t
         *from = range_from(range);
         if (left == 0 || *from >= load_rlx(&loop->failed_at)) return false;
         if (UNLIKELY(loop_is_cancelled(loop))) {
-            store_rlx(&loop->is_cut, true);
+            loop_fail(loop, *from, WEFT_ECANCELED); /* nor do those below that have not begun: they say so, too */
             return false;
         }
         *to = *from + (uint32_t)max_u64(min_u64(left / CHUNK_PART, most), 1);
@@ -196,7 +195,7 @@ static bool subrange_steal(struct loop *loop, struct subrange *subrange) {
             fullest = &loop->subrange[i];
             most = range;
         }
-        if (fullest == NULL || load_rlx(&loop->is_cut)) return false;
+        if (fullest == NULL) return false;
         uint32_t middle = range_from(most) + range_left(most) / 2;
         if (!cas_rlx(R4, &fullest->range, &most, range_make(range_from(most), middle))) continue;
         store_rlx(&subrange->range, range_make(middle, range_to(most)));
@@ -259,7 +258,7 @@ static bool loop_has_left(const struct loop *loop, uint64_t entry) {
     return false;
 }
 static bool loop_has_more(const struct loop *loop, uint64_t entry) {
-    return (entry & ENTRY_OPEN) != 0 && !load_rlx(&loop->is_cut) && loop_has_left(loop, entry);
+    return (entry & ENTRY_OPEN) != 0 && loop_has_left(loop, entry);
 }
 
 bool loops_are_open(const weft_pool *pool) {
@@ -584,16 +583,13 @@ static int loop_run(struct loop *loop) {
     const struct loop_cost *cost = cost_of(seat, loop->key, loop->function);
     patterns_of(seat)->loop = loop;
     if (loop_is_cancelled(loop))
-        store_rlx(&loop->is_cut, true);
+        store_rlx(&loop->error, WEFT_ECANCELED);
     else if (cost_is_short(cost, loop->count) && (!loop_is_few(loop) || cost_is_sure(cost)))
         loop_alone(loop, cost->body != NULL);
     else
         loop_together(loop, 0);
     patterns_of(seat)->loop = loop->around;
-    bool is_cut = load_rlx(&loop->is_cut); /* then a failure counts only where all below has run */
-    if (load_rlx(&loop->error) != 0 && !(is_cut && loop_has_left(loop, load_rlx(&loop->entry))))
-        return load_rlx(&loop->error);
-    return is_cut ? WEFT_ECANCELED : WEFT_OK;
+    return load_rlx(&loop->error);
 }
 
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
@@ -621,7 +617,6 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     keep_rlx(&loop->index, seat->frame->index);
     keep_rlx(&loop->failed_at, UINT32_MAX);
     keep_rlx(&loop->error, 0);
-    keep_rlx(&loop->is_cut, false);
     keep_rlx(&loop->above, seat->in_loop);
     return loop_run(loop);
 }
