@@ -51,6 +51,31 @@ static void test_blocks(void **state) {
     heap_end(heap);
 }
 
+/* A large block has its descriptor in front of it, where a freed one had its contents: pieces of what is kept begin anywhere. */
+static void test_large_where_others_were(void **state) {
+    (void)state;
+    weft_trim();
+    void *before = weft_alloc((size_t)40 << 20);
+    assert_non_null(before);
+    memset(before, 0xff, (size_t)40 << 20);
+    weft_free(before);
+    uint64_t reuses = counts_now().reuse_count;
+    weft_arena *heap = heap_new();
+    unsigned char *blocks[4];
+    for (unsigned i = 0; i < 4; i++) {
+        blocks[i] = weft_arena_alloc(heap, (size_t)5 << 20);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], (int)i, (size_t)5 << 20);
+    }
+    assert_int_equal(counts_now().reuse_count - reuses, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(blocks[i][0], i);
+        weft_free(blocks[i]);
+    }
+    assert_non_null(weft_arena_alloc(heap, (size_t)5 << 20));
+    heap_end(heap);
+}
+
 struct wanted {
     const char *block;
     size_t block_size;
@@ -247,9 +272,16 @@ static void test_fork(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_destroyed_whole), cmocka_unit_test(test_blocks),      cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_misuse),          cmocka_unit_test(test_resizing),    cmocka_unit_test(test_remote),
-        cmocka_unit_test(test_threads),         cmocka_unit_test(test_handed_over), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_destroyed_whole),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_large_where_others_were),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_remote),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_handed_over),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,6 +151,12 @@ static struct room map_room(size_t size, size_t alignment, bool keeps) {
     return room;
 }
 
+/* What a block left there is no descriptor: a private heap's would begin with it. */
+static void slab_clear(struct slab *slab) {
+    plain_write(slab, sizeof *slab);
+    memset(slab, 0, sizeof *slab);
+}
+
 /* *used: NULL where it must be zeros. */
 static void *map_block(size_t size, size_t alignment, bool *used) {
     if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - 2 * SEGMENT_BYTES) return NULL;
@@ -163,6 +169,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
         return NULL;
     }
     if (used != NULL) *used = room.used;
+    if (room.used) slab_clear(&head->slabs[1]);
     for (unsigned i = 0; i < SEGMENT_SLOTS; i++) slot_kind_set(head, i, KIND_DIRECT);
     head->map_start = room.start;
     head->map_bytes = room.bytes;
