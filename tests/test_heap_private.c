@@ -77,6 +77,25 @@ static void test_large_where_others_were(void **state) {
     heap_end(heap);
 }
 
+/* Heaps that were many once keep little: what their caches lay in goes back, too, and they serve again. */
+static void test_many_ended(void **state) {
+    (void)state;
+    enum { HEAPS = 200, LEFT = 32 << 10 };
+    if (sysconf(_SC_PAGESIZE) != 4096) SKIP("a heap is few pages here");
+    weft_arena *heaps[HEAPS];
+    weft_trim();
+    uint64_t before = counts_now().resident_bytes;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < HEAPS; i++) heaps[i] = heap_new();
+        for (int i = 0; i < HEAPS; i++)
+            for (size_t size = 16; size <= 4096; size += 16) assert_non_null(weft_arena_alloc(heaps[i], size));
+        assert_true(counts_now().resident_bytes - before > HEAPS * LEFT);
+        for (int i = 0; i < HEAPS; i++) heap_end(heaps[i]);
+        weft_trim();
+        assert_true(counts_now().resident_bytes - before < HEAPS * LEFT);
+    }
+}
+
 struct wanted {
     const char *block;
     size_t block_size;
@@ -291,6 +310,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_destroyed_whole),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_large_where_others_were),
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_resizing),
@@ -300,6 +320,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_used_again),
         cmocka_unit_test(test_large_where_others_were),
+        cmocka_unit_test(test_many_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "at_rest.h"
 #include "sched/find.h"
 #include "front.h"
+#include "record.h"
 #include "sched/task.h"
 
 #include <string.h>

@@ -122,6 +122,7 @@ struct heap {
 };
 /* Whose a heap is: a thread's; a private one, alive or not. */
 enum privacy { PRIVACY_NONE, PRIVACY_LIVE, PRIVACY_ENDED };
+#define IDLE_LINK offsetof(struct heap, idle_link)
 #define HEAP_SLOTS ((unsigned)((sizeof(struct heap) + SLOT_BYTES - 1) / SLOT_BYTES))
 _Static_assert(SLOT_SHIFT != 16 || HEAP_SLOTS == 1, "one slot is always found, two side by side may not be");
 
@@ -278,6 +279,7 @@ struct heaps {
     struct tagged owing;       /* of ended threads, with slabs that could not be taken: others were freeing to them */
     struct tagged bare;        /* of ended threads, with nothing */
     struct tagged ended;       /* private ones that were destroyed */
+    struct tagged ended_bare;  /* ... and have no memory but their own */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
     /* the configuration */

@@ -86,8 +86,6 @@ struct heap *heap_make(void) {
     return heap;
 }
 
-#define IDLE_LINK offsetof(struct heap, idle_link)
-
 static void heap_leave(os_self *self) {
     struct heap *heap = self->heap;
     if (heap == (void *)os_no_heap) return;
@@ -147,12 +145,14 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
-/* What the caches of a bare heap lay in, most of it, goes back. */
+/* A bare heap: what its caches lay in, most of it, goes back. */
+static void strip_places(struct heap *heap) { depot_purge_inside(heap->places, sizeof heap->places); }
+
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
     bool is_bare = heap_abandon(heap);
-    if (is_bare) depot_purge_inside(heap->places, sizeof heap->places);
+    if (is_bare) strip_places(heap);
     tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
@@ -178,6 +178,14 @@ static void strip_all(void) {
     }
 }
 
+/* Private heaps that were destroyed had nothing left. */
+static void strip_ended(void) {
+    for (struct heap *heap; (heap = tagged_pop(&heaps.ended, IDLE_LINK)) != NULL;) {
+        strip_places(heap);
+        tagged_push(&heaps.ended_bare, heap, IDLE_LINK);
+    }
+}
+
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
 static void adopt_all(struct heap *heap) {
@@ -198,6 +206,7 @@ static size_t give_back(struct heap *heap) {
         adopt_all(heap);
     }
     heap_drop_lrus();
+    strip_ended();
     return kept_purge(true) + depot_purge(true);
 }
 
@@ -249,6 +258,7 @@ static void rest_caches(struct heap *heap) {
 static NOINLINE void decay_turn(struct heap *heap) {
     adopt_all(heap);
     heap_drop_lrus();
+    strip_ended();
     kept_purge(false);
     depot_purge(false);
 }

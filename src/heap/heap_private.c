@@ -9,7 +9,7 @@
  * way to (its caller's error: or, in a child of fork, a thread of the parent's) is left out for good: it may be touched
  * yet.
  *
- * What ended is used again for the next private heap, so a handle that was destroyed can be told from one that lives
+ * What its caches lay in goes back at the next turn of decay. What ended is used again for the next private heap, so a handle that was destroyed can be told from one that lives
  * until then. */
 #include <string.h>
 
@@ -29,7 +29,8 @@ static bool is_live(const weft_arena *heap) { return heap != NULL && load_rlx(&h
 int weft_arena_create(weft_arena **made) {
     if (made == NULL) return WEFT_EINVAL;
     *made = NULL;
-    struct heap *heap = tagged_pop(&heaps.ended, offsetof(struct heap, idle_link));
+    struct heap *heap = tagged_pop(&heaps.ended, IDLE_LINK);
+    if (heap == NULL) heap = tagged_pop(&heaps.ended_bare, IDLE_LINK);
     if (heap != NULL)
         heap_begin(heap);
     else
@@ -148,8 +149,8 @@ int weft_arena_destroy(weft_arena **handle) {
     for (unsigned i = 0; i < CLASSES; i++) raze(heap, i);
     raze_large(heap);
     heap_lru_drop(heap);
-    purge_poke();
     heap->watches = 0;
-    tagged_push(&heaps.ended, heap, offsetof(struct heap, idle_link));
+    tagged_push(&heaps.ended, heap, IDLE_LINK);
+    purge_poke();
     return WEFT_OK;
 }

@@ -38,7 +38,7 @@ static uint32_t state_of(uint32_t word) {
 
 /* The thread has a heap. */
 static bool heaps_wait(void) {
-    if (!tagged_is_empty(&heaps.idle) || !inbox_is_empty(&heap_mine()->inbox)) return true;
+    if (!tagged_is_empty(&heaps.idle) || !tagged_is_empty(&heaps.ended) || !inbox_is_empty(&heap_mine()->inbox)) return true;
     for (struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
         if (load_rlx(&heap->lru) != NULL) return true;
     return false;
