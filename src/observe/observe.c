@@ -15,7 +15,6 @@
  *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
-#include "observe/publish.h"
 #include "observe/state.h"
 
 struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
@@ -187,7 +186,7 @@ static uint64_t backlog_of(const weft_pool *pool) {
     return cells;
 }
 
-static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat) {
+static void stuck_print(const weft_stuck *stuck) {
     char buffer[512];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
     text_put(&text, "weft: worker ");
@@ -199,7 +198,6 @@ static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat)
     text_put(&text, " s; tasks not begun: ");
     text_put_number(&text, stuck->backlog);
     text_put(&text, " cells\n");
-    observe_put_stack(&text, seat);
     text_end(&text);
 }
 
@@ -212,7 +210,7 @@ static void stuck_report(weft_pool *pool, const struct weft_worker *seat, uintpt
     if (pool->config.watchdog != NULL)
         pool->config.watchdog(&stuck, pool->config.context);
     else
-        stuck_print(&stuck, seat);
+        stuck_print(&stuck);
 }
 
 static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
@@ -230,47 +228,33 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
     stuck_report(pool, seat, what, ns);
 }
 
-static void watchdog_look_at_all(weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) watchdog_look(pool, seat);
-    }
-}
-
-/* ---- the thread that looks ------------------------------------------------------------------------------------------ */
-
-static void looker_main(void *argument) {
+static void watchdog_main(void *argument) {
     weft_pool *pool = argument;
-    bool watches = pool->config.watchdog_ns != 0, publishes = pool->config.top != NULL;
-    uint64_t period_ns = watches ? max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN) : PUBLISH_NS;
-    if (publishes) period_ns = min_u64(period_ns, PUBLISH_NS);
-    struct publisher publisher = {.number = 1}; /* publish_start has written one */
-    uint64_t published_ns = os_now_ns();
-    while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
-        os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
-        if (watches) watchdog_look_at_all(pool);
-        if (!publishes || os_now_ns() - published_ns < PUBLISH_NS) continue;
-        published_ns = os_now_ns();
-        publish(pool, &publisher);
+    uint64_t period_ns = max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN);
+    while (!load_rlx(&observe_of_pool(pool)->watchdog.ends)) {
+        os_wait(&observe_of_pool(pool)->watchdog.ends, 0, os_now_ns() + period_ns);
+        uint32_t count = load_rlx(&pool->seat_count);
+        for (uint32_t i = 0; i < count; i++) {
+            struct weft_worker *seat = observe_seat(pool, i);
+            if (seat != NULL) watchdog_look(pool, seat);
+        }
     }
 }
 
-static int looker_start(weft_pool *pool) {
-    bool watches = pool->config.watchdog_ns != 0;
-    os_thread_options options = {.name = watches ? "weft-watchdog" : "weft-top"};
-    if (watches) or_rlx(&pool->extras, EXTRA_WATCHED);
-    observe_of_pool(pool)->looker.runs =
-        os_thread_start(&observe_of_pool(pool)->looker.thread, &options, looker_main, pool) == 0;
-    return observe_of_pool(pool)->looker.runs ? WEFT_OK : WEFT_EAGAIN;
+static int watchdog_start(weft_pool *pool) {
+    os_thread_options options = {.name = "weft-watchdog"};
+    or_rlx(&pool->extras, EXTRA_WATCHED);
+    observe_of_pool(pool)->watchdog.runs =
+        os_thread_start(&observe_of_pool(pool)->watchdog.thread, &options, watchdog_main, pool) == 0;
+    return observe_of_pool(pool)->watchdog.runs ? WEFT_OK : WEFT_EAGAIN;
 }
 
 /* Also where none was started. */
-static void looker_end(weft_pool *pool) {
-    if (!observe_of_pool(pool)->looker.runs) return;
-    store_rlx(&observe_of_pool(pool)->looker.ends, 1);
-    os_wake(&observe_of_pool(pool)->looker.ends, 1);
-    os_thread_join(observe_of_pool(pool)->looker.thread);
+static void watchdog_end(weft_pool *pool) {
+    if (!observe_of_pool(pool)->watchdog.runs) return;
+    store_rlx(&observe_of_pool(pool)->watchdog.ends, 1);
+    os_wake(&observe_of_pool(pool)->watchdog.ends, 1);
+    os_thread_join(observe_of_pool(pool)->watchdog.thread);
 }
 
 /* ---- what the configuration asks for ------------------------------------------------------------------------------ */
@@ -295,22 +279,18 @@ int observer_start(weft_pool *pool) {
     if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
-    if (config->stack_wait_ns != 0) os_stacks_begin(); /* the dump says if it cannot be had */
     int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
     if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
-    if (error == WEFT_OK) error = publish_start(pool);
-    if (error == WEFT_OK && (config->watchdog_ns != 0 || config->top != NULL)) error = looker_start(pool);
+    if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
     if (error == WEFT_OK) return WEFT_OK;
     file_close(&observe_of_pool(pool)->trace.file);
     file_close(&observe_of_pool(pool)->stats_file);
-    publish_end(pool);
     return error;
 }
 
 void observer_end(weft_pool *pool) {
-    looker_end(pool);
-    publish_end(pool);
+    watchdog_end(pool);
     if (observe_of_pool(pool)->trace.file > 0) {
         os_empty(observe_of_pool(pool)->trace.file - 1); /* another pool may have written to it since */
         if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)
