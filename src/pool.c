@@ -2,7 +2,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   P2  pool_drain: load drained       acquire  G4, G11  destroy sleeps on a new event
- *   P3  pool_await_start: load started acquire  D11  create returns before it sees what a start hook wrote
+ *   P3  pool_await_start: load has_begun  acquire  D11  create returns before it sees what a start hook wrote
  *   P4  pool_drain: heavy fence        heavy    T2   a submission from outside that saw the pool open is not counted
  *   P6  pool_stop: fence               sc       K3   a worker parks and does not see that it should end; T28: as P11
  *   P8  pool_end: store aborted        release  D17  a payload goes to the wrong clean, or to the right one with a wrong
@@ -19,18 +19,10 @@ static PROCESS_STATE struct {
     weft_pool *pool; /* the process's own, while it has references */
 } own;
 
-/* Have the first workers run their start hooks? */
-static bool have_begun(const weft_pool *pool, uint32_t workers) {
-    uint32_t i = 0;
-    while (i < workers && load_rlx(&load_rlx(&pool->seats[i])->has_begun)) i++;
-    return i == workers;
-}
-
 static void pool_await_start(weft_pool *pool, uint32_t workers) {
-    for (;;) {
-        uint32_t started = load_acq(P3, &pool->started);
-        if (have_begun(pool, workers)) return;
-        os_wait(&pool->started, started, 0);
+    for (uint32_t i = 0; i < workers; i++) {
+        os_word *has_begun = &load_rlx(&pool->seats[i])->has_begun;
+        while (load_acq(P3, has_begun) == 0) os_wait(has_begun, 0, 0);
     }
 }
 

@@ -23,7 +23,7 @@
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
  *   D10 rest: load event                    acquire  P14, U1  a spare, or a worker, sleeps on a new event
- *   D11 worker_start: started + 1           release  P3   create does not see what the start hook wrote
+ *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
  *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though nobody is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
@@ -623,9 +623,8 @@ void worker_main(void *argument) {
     slice_begin(seat);
     predict_moved(seat);
     if (pool->config.start != NULL) pool->config.start(seat, pool->config.context);
-    store_rlx(&seat->has_begun, true);
-    add_rel(D11, &pool->started, 1);
-    os_wake(&pool->started, INT32_MAX);
+    store_rel(D11, &seat->has_begun, 1);
+    os_wake(&seat->has_begun, 1);
     worker_loop(seat);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     realtime_end(seat);

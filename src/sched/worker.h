@@ -34,7 +34,7 @@ struct weft_worker {
     uint32_t index;
     uint32_t counter;             /* the number of its counter in each group record */
     bool is_worker;               /* a worker or a spare, not a thread from outside; by who starts its thread */
-    ATOMIC(bool) has_begun;       /* its thread has run its start hook */
+    os_word has_begun;            /* 1: its thread has run its start hook */
     bool hands_over;              /* it submits a loop or a graph of its own: a full queue takes that, too */
     uint32_t claims_left;         /* until it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
@@ -181,7 +181,6 @@ struct weft_pool {
     ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
     ATOMIC(uint64_t) outside_ticks;      /* and when; a hint */
     ALIGNED(CACHE_LINE) os_word drained; /* changes when a closed pool may have run out of tasks */
-    os_word started;                     /* changes when a worker or a spare has run its start hook */
     os_mutex lock;                       /* seats, spares */
     weft_config config;
     struct {
