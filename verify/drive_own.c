@@ -20,6 +20,7 @@ static struct {
     ATOMIC(uint32_t) seen;      /* tasks that have run */
     uint32_t result[TASKS_MAX]; /* plain: what a wait makes visible */
     uint32_t tasks, dropped;    /* the test's own */
+    int error;                  /* of the wait, where the pool ends */
 } world;
 
 static void clean(void *payload, size_t size, void *context) {
@@ -203,7 +204,7 @@ static void submit_two_and_wait(void) {
     weft_pool *pool = world.pool; /* the other thread's from the first task on */
     submit(world.group);
     submit(world.group);
-    EXPECT(weft_group_wait(pool, world.group) == WEFT_OK);
+    world.error = weft_group_wait(pool, world.group);
 }
 static void end_when_seen(void) {
     while (load_acq(drive_own_seen, &world.seen) == 0) os_pause();
@@ -220,6 +221,7 @@ static void abort_when_seen(void) {
 static void check_gone(void) {
     EXPECT(world.pool == NULL && world.group->id == 0);
     expect_results(0, 2);
+    EXPECT(world.error == (world.dropped == 0 ? WEFT_OK : WEFT_ECANCELED));
     explore_observe(world.dropped);
     os_free(world.group);
 }
