@@ -403,6 +403,24 @@ static void test_purge_ended(void **state) {
     decay_after(0);
 }
 
+/* All memory is private heaps', and the thread has no heap of its own that would look at the clock. */
+static void test_decay_with_private_heaps_only(void **state) {
+    (void)state;
+    enum { BLOCKS = 20000, BYTES = 1000, TURNS = 6 };
+    decay_after(0);
+    weft_trim();
+    uint64_t before = counts_now().resident_bytes;
+    for (int turn = 0; turn < TURNS; turn++) {
+        weft_arena *heap;
+        REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+        for (int i = 0; i < (turn == 0 ? BLOCKS : 1); i++) memset(weft_arena_alloc(heap, BYTES), 1, BYTES);
+        if (turn == 0) assert_true(counts_now().resident_bytes - before > BLOCKS * BYTES / 2);
+        atomic_fetch_add(&later_ns, UINT64_C(1000000000));
+        REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
+    }
+    assert_true(counts_now().resident_bytes < before + BLOCKS * BYTES / 10);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -414,6 +432,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_with_any_size),
         cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_with_few_of_each),
+        cmocka_unit_test(test_decay_with_private_heaps_only),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_trim),
     };

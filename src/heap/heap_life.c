@@ -274,20 +274,24 @@ void heap_decay_turn(struct heap *heap) {
     heap_abandon(heap);
 }
 
+/* A private heap's caches end with it. */
+static void rest_if_due(struct heap *heap, uint64_t now_ns) {
+    if (now_ns < heap->next_rest_ns || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
+    if (heap->next_rest_ns != 0) rest_caches(heap);
+    heap->next_rest_ns = now_ns + heap_decay_period_ns();
+}
+
 static void turn_if_due(struct heap *heap, uint64_t now_ns) {
-    uint64_t period_ns = heap_decay_period_ns(), next_ns = load_rlx(&heaps.next_decay_ns);
-    if (now_ns >= heap->next_rest_ns) {
-        if (heap->next_rest_ns != 0) rest_caches(heap);
-        heap->next_rest_ns = now_ns + period_ns;
-    }
-    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + period_ns)) return;
+    uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
+    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + heap_decay_period_ns())) return;
     if (next_ns != 0) decay_turn(heap);
 }
 
 void heap_decay(struct heap *heap) {
-    if (load_rlx(&heaps.decay_ms) < 0 || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
+    if (load_rlx(&heaps.decay_ms) < 0) return;
     uint64_t now_ns = os_now_ns(), last_ns = heap->looked_ns;
     heap->looked_ns = now_ns;
+    rest_if_due(heap, now_ns);
     turn_if_due(heap, now_ns);
     if (now_ns - last_ns >= CALM_NS) heap_watch_calm(heap);
 }

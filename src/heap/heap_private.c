@@ -94,7 +94,7 @@ int weft_arena_free(weft_arena *owner, void *p) {
     if (kind_of(p) != KIND_PRIVATE || slab_owner(slab) != heap) return WEFT_EINVAL;
     given_back(p);
     if (slab->kind >= CLASSES)
-        private_large_end(heap, slab);
+        private_large_end(heap, slab), heap_decay(heap);
     else if (is_misuse(p, class_info[slab->kind].divisor, load_rlx(&heap->top[slab->kind])))
         misuse_found(p);
     else if (!cache_push(heap, slab->kind, p))
@@ -149,6 +149,7 @@ int weft_arena_destroy(weft_arena **handle) {
     for (unsigned i = 0; i < CLASSES; i++) raze(heap, i);
     raze_large(heap);
     heap_lru_drop(heap);
+    heap_decay(heap); /* nobody else looks at the clock where all memory is private heaps' */
     heap->watches = 0;
     tagged_push(&heaps.ended, heap, IDLE_LINK);
     purge_poke();
