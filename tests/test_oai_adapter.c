@@ -470,7 +470,7 @@ static void test_abort_in_a_message(void **state) {
 typedef struct puller {
     tpool_t *pool;
     notifiedFIFO_t response;
-    int value;
+    unsigned value;
 } puller;
 
 static int pull_task(void *payload, weft_worker *self) {

@@ -21,7 +21,7 @@ static void trace_setup(void) {
 /* Event n: all its words tell n. */
 static void trace_writer(void) {
     for (uint32_t n = 0; n < ADDED; n++)
-        trace_add(&world.ring, &(struct trace_event){n + 10, n + 20, n + 30, TRACE_TASK, n + 40});
+        trace_add(&world.ring, &(struct trace_event){n + 10, n + 20, n + 30, TRACE_TASK, n + 40, n + 50});
 }
 
 static void trace_reader(void) {
@@ -34,7 +34,8 @@ static void trace_reader(void) {
         }
         explore_observe(1);
         if (count > RING_EVENTS) explore_observe(2);
-        EXPECT(event.start == n + 10 && event.end == n + 20 && event.what == n + 30 && event.detail == n + 40);
+        EXPECT(event.start == n + 10 && event.end == n + 20 && event.what == n + 30 && event.detail == n + 40 &&
+               event.place == n + 50);
     }
 }
 static void trace_reads_twice(void) {

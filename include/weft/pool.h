@@ -206,8 +206,8 @@ WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
 /**
  * Runs what is queued and what those tasks submit, ends the workers, calls data_free and frees the pool. Blocks. From
- * its start on weft_submit from outside returns WEFT_ESHUTDOWN, as it does in stop hooks. A submission whose own task led to this call may still
- * be under way in its thread: destroy waits for it.
+ * its start on weft_submit returns WEFT_ESHUTDOWN from outside and in stop hooks. A submission whose own task led to this
+ * call may still be under way in its thread: destroy waits for it.
  * @param pool the pool; set to NULL
  * @retval WEFT_OK the pool is gone
  * @retval WEFT_EINVAL pool or *pool is NULL

@@ -293,7 +293,7 @@ WEFT_API int weft_worker_cancelled(const weft_worker *self);
 
 /**
  * Gives a pointer for the thread's own use, kept from task to task. It is NULL at first, also for an outside thread
- * that helps: that has run no start hook, but may find what another one, which has ended, had there.
+ * that helps: that has run no start hook.
  * @param self a task's, not NULL
  * @return where the pointer is, never NULL; weft_config.data_free ends what it points to
  * @threads The thread that runs the task of `self`.

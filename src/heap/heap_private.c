@@ -93,12 +93,14 @@ int weft_arena_free(weft_arena *owner, void *p) {
     struct slab *slab = slab_of(p);
     if (kind_of(p) != KIND_PRIVATE || slab_owner(slab) != heap) return WEFT_EINVAL;
     given_back(p);
-    if (slab->kind >= CLASSES)
-        private_large_end(heap, slab), heap_decay(heap);
-    else if (is_misuse(p, class_info[slab->kind].divisor, load_rlx(&heap->top[slab->kind])))
+    if (slab->kind >= CLASSES) {
+        private_large_end(heap, slab);
+        heap_decay(heap);
+    } else if (is_misuse(p, class_info[slab->kind].divisor, load_rlx(&heap->top[slab->kind]))) {
         misuse_found(p);
-    else if (!cache_push(heap, slab->kind, p))
+    } else if (!cache_push(heap, slab->kind, p)) {
         heap_free_small(heap, p, slab->kind);
+    }
     return WEFT_OK;
 }
 
