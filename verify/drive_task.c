@@ -326,7 +326,7 @@ static void count_wait_read(void) {
         os_fence_light(drive_task_count);
         if (load_rlx(&world.ending->id) != id) counted = 2, complete(seat);
     }
-    store_rlx(&world.seen, counted);
+    store_rel(drive_task_seen, &world.seen, counted); /* as the task would be published */
     wait_idly();
     if (counted == 2) return;
     plain_read(&world.result, sizeof world.result);
@@ -334,7 +334,7 @@ static void count_wait_read(void) {
 }
 static void complete_when_ending(void) {
     struct weft_worker *seat = seat_next(2);
-    while (load_rlx(&world.seen) == 0) os_pause();
+    while (load_acq(drive_task_seen, &world.seen) == 0) os_pause();
     if (load_rlx(&world.seen) == 2) return;
     for (int i = 0; i < 20 && !record_is_closing(world.ending); i++) explore_step();
     plain_write(&world.result, sizeof world.result), world.result = 1;
