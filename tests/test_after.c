@@ -543,9 +543,14 @@ static void test_bounded(void **state) {
     }
 }
 
+struct ending {
+    gate held;
+    pid_t thread; /* that ends the pool: it sleeps when it has begun to */
+};
 static void *open_later(void *argument) {
-    nap();
-    gate_open(argument);
+    struct ending *ending = argument;
+    while (!thread_sleeps(ending->thread)) sched_yield();
+    gate_open(&ending->held);
     return NULL;
 }
 
@@ -559,14 +564,14 @@ static void test_pool_ends(void **state) {
         unsigned char bytes[200] = {0};
         memcpy(bytes, &pointer, sizeof pointer);
         atomic_store(&cleaned, 0);
-        gate g;
-        gate_occupy(&g, pool, &groups[0]);
+        struct ending ending = {.thread = thread_id()};
+        gate_occupy(&ending.held, pool, &groups[0]);
         for (int i = 0; i < 3; i++)
             assert_int_equal(
                 weft_submit_after(pool, (weft_after){&groups[i], &groups[i + 1]}, count_task, bytes, i == 1 ? 200 : 8),
                 WEFT_OK);
         pthread_t thread;
-        REQUIRE(pthread_create(&thread, NULL, open_later, &g) == 0);
+        REQUIRE(pthread_create(&thread, NULL, open_later, &ending) == 0);
         if (aborts) assert_int_equal(weft_pool_abort(&pool, count_clean, NULL), WEFT_OK);
         if (!aborts) assert_int_equal(weft_pool_destroy(&pool), WEFT_OK);
         REQUIRE(pthread_join(thread, NULL) == 0);

@@ -1,5 +1,6 @@
 """The parts of tools/hosts and adapters/edits.py that need no host's tree: turns, intervals, what is a fault, edits at anchors."""
 
+import argparse
 import os
 import sys
 import tempfile
@@ -27,10 +28,11 @@ class FakeHost:
         yield common.Case("a case", self.command, ignore=self.ignore)
 
 
-def play(passed, command, ignore="", rounds=2):
+def play(passed, command, ignore="", rounds=2, no_tests=False, only=""):
     result = common.Result("fake")
+    chosen = argparse.Namespace(rounds=rounds, no_tests=no_tests, only=only)
     with tempfile.TemporaryDirectory() as work:
-        common.measure(FakeHost(passed, command, ignore), work, rounds, result)
+        common.measure(FakeHost(passed, command, ignore), work, chosen, result)
     return result
 
 
@@ -53,10 +55,11 @@ class Measure(unittest.TestCase):
         self.assertEqual(len(play({common.STOCK: True, common.WEFT: False}, lambda build: ["true"]).faults), 1)
 
     def test_tests_that_are_not_wanted_do_not_run(self):
-        result = common.Result("fake")
-        with tempfile.TemporaryDirectory() as work:
-            common.measure(FakeHost({common.STOCK: True, common.WEFT: False}, lambda build: ["true"]), work, 0, result, tests=False)
+        result = play({common.STOCK: True, common.WEFT: False}, lambda build: ["true"], rounds=0, no_tests=True)
         self.assertEqual((result.suites, result.faults, len(result.rows)), ([], [], 1))
+
+    def test_cases_that_are_not_wanted_do_not_run(self):
+        self.assertEqual([len(play(BOTH, lambda build: ["true"], only=only).rows) for only in ("^a c", "^b")], [1, 0])
 
     def test_a_test_that_fails_with_the_hosts_pool_is_told(self):
         result = play({common.STOCK: False, common.WEFT: True}, lambda build: ["true"])
