@@ -408,11 +408,12 @@ static void test_bad_arguments(void **state) {
 static atomic_bool is_saved;
 
 static void *read_all(void *descriptor) {
-    char last[256] = "";
+    char part[256], last = 0; /* but white space */
     int fd = *(const int *)descriptor, ready = 0;
     while (ready < 4096 && !atomic_load(&is_saved)) REQUIRE(ioctl(fd, FIONREAD, &ready) == 0); /* no more goes into it */
-    for (ssize_t got; (got = read(fd, last, sizeof last - 1)) > 0;) last[got] = 0;
-    REQUIRE(strchr(last, '}') != NULL);
+    for (ssize_t got; (got = read(fd, part, sizeof part)) > 0;)
+        for (ssize_t i = 0; i < got; i++) last = part[i] > ' ' ? part[i] : last;
+    REQUIRE(last == '}');
     return NULL;
 }
 
