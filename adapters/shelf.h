@@ -1,9 +1,9 @@
 /* shelf.h: a view whose jobs can be put by: while it is paused, and while a destroy that may yet be refused waits.
  *
  * Destroy drops what has not started. But called in a task, on whatever thread, it may turn out that a job of the view waits
- * for that very task: then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied, and dropped when
- * it has succeeded; after a refusal they go back into the queue: a permit for each, and whatever comes up, permit or job,
- * is exchanged for the oldest that is put by. So they start in their order.
+ * for that very task: then destroy is refused and nothing is to be lost. So jobs that come up meanwhile are put by, copied,
+ * and dropped when it has succeeded; after a refusal they go back into the queue: a permit for each, and whatever comes up,
+ * permit or job, is exchanged for the oldest that is put by. So they start in their order.
  *
  * Without memory to put a job by, its thread waits with it while the view is paused, and runs it where a destroy waits.
  *

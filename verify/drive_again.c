@@ -2,7 +2,7 @@
  * a lane has too many of; a lane found empty that has tasks again before another group asks for one. */
 #include "at_rest.h"
 #include "sched/find.h"
-#include "front.h"
+#include "played.h"
 #include "sched/task.h"
 
 #include <string.h>
@@ -116,12 +116,7 @@ static struct {
 
 static void setup_lanes(void) {
     memset(&world, 0, sizeof world);
-    EXPECT(weft_config_init(&world.config) == WEFT_OK);
-    world.config.workers = 1;
-    world.config.spares = 0;
-    world.config.spin_ns = WEFT_SPIN_NONE;
-    world.pool = pool_make(&world.config);
-    EXPECT(world.pool != NULL);
+    world.pool = pool_played(&world.config);
     store_rlx(&world.pool->workers, 0);
 }
 static int task(void *payload, weft_worker *self) {

@@ -3,7 +3,7 @@
  * driver's own play. */
 #include "at_rest.h"
 #include "sched/find.h"
-#include "front.h"
+#include "played.h"
 #include "record.h"
 #include "sched/task.h"
 
@@ -26,12 +26,7 @@ static weft_group *group_new(void) {
 }
 static void setup(void) {
     memset(&world, 0, sizeof world);
-    EXPECT(weft_config_init(&world.config) == WEFT_OK);
-    world.config.workers = 1;
-    world.config.spares = 0;
-    world.config.spin_ns = WEFT_SPIN_NONE;
-    world.pool = pool_make(&world.config);
-    EXPECT(world.pool != NULL);
+    world.pool = pool_played(&world.config);
     load_rlx(&world.pool->seats[0])->is_worker = true;
     world.first = group_new();
 }

@@ -3,7 +3,7 @@
  * without threads, whose parts the driver's own play. */
 #include "at_rest.h"
 #include "sched/find.h"
-#include "front.h"
+#include "played.h"
 #include "sched/task.h"
 
 #include <string.h>
@@ -31,12 +31,7 @@ static void clean(void *payload, size_t size, void *context) {
 
 static void make(uint32_t waits) {
     memset(&world, 0, sizeof world);
-    EXPECT(weft_config_init(&world.config) == WEFT_OK);
-    world.config.workers = 1;
-    world.config.spares = 0;
-    world.config.spin_ns = WEFT_SPIN_NONE;
-    world.pool = pool_make(&world.config);
-    EXPECT(world.pool != NULL);
+    world.pool = pool_played(&world.config);
     load_rlx(&world.pool->seats[0])->is_worker = true;
     world.group = os_alloc(sizeof *world.group);
     EXPECT(world.group != NULL);

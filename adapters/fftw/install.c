@@ -1,7 +1,8 @@
 /* FFTW on the process's pool, in programs that stay as they are: linked to one before FFTW's threads, this is installed
  * before main. In double precision; -DFFTW_SINGLE for programs of floats.
  *
- * Compiled with -I of weft's include and of adapters. Where the environment's settings are wrong, FFTW keeps its own threads. How many parts a transform has stays the program's choice (fftw_plan_with_nthreads). */
+ * Compiled with -I of weft's include and of adapters. Where the environment's settings are wrong, FFTW keeps its own
+ * threads. How many parts a transform has stays the program's choice (fftw_plan_with_nthreads). */
 #include <fftw3.h>
 
 #include <hooks/fftw.h>

@@ -210,8 +210,8 @@ INLINE void *heap_alloc(size_t size) {
 INLINE struct heap_segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
 INLINE unsigned kind_of(const void *p) { return slot_kind(head_of(p), slot_of(p)); }
 
-/* Whether nothing of a kind with that divisor begins at p, as far as it tells, or p is one of the two freed last. Below the lowest block
- * of a cache lies a NULL, and below that one of the cache before. */
+/* Whether nothing of a kind with that divisor begins at p, as far as it tells, or p is one of the two freed last. Below the
+ * lowest block of a cache lies a NULL, and below that one of the cache before. */
 INLINE bool is_misuse(const void *p, uint64_t divisor, void *const *top) {
     return UNLIKELY((slot_offset(p) * (uint32_t)divisor) >> 16 != 0) || UNLIKELY(*top == p) || UNLIKELY(top[-1] == p);
 }

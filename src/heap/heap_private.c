@@ -9,8 +9,8 @@
  * way to (its caller's error: or, in a child of fork, a thread of the parent's) is left out for good: it may be touched
  * yet.
  *
- * What its caches lay in goes back at the next turn of decay. What ended is used again for the next private heap, so a handle that was destroyed can be told from one that lives
- * until then. */
+ * What its caches lay in goes back at the next turn of decay. What ended is used again for the next private heap, so a
+ * handle that was destroyed can be told from one that lives until then. */
 #include <string.h>
 
 #include "heap/heap.h"

@@ -21,7 +21,8 @@
  * first, then, after a light fence (T2 in task.c), looks whether the id still stands, and counts a completion if not. The
  * closer marks the id (G7), and, when a stranger may be submitting, makes a heavy fence (G8) and sums again. Strangers are
  * noted (G9) when they first turn to the group, and fence once (G10); who opens it is noted before anybody else knows it, and
- * need not. The group's own tasks are no strangers, for they run only while it is unfinished. Tasks of groups below it are strangers: it may end before them.
+ * need not. The group's own tasks are no strangers, for they run only while it is unfinished. Tasks of groups below it are
+ * strangers: it may end before them.
  *
  * Freeing: the last one out of `waiting` frees the record, if who ended the group is out, too: one word holds both (G12, G21,
  * G22), for who comes too late may free it, and another group use and end it, before a last one that is slow looks. A seat
@@ -52,7 +53,7 @@
  *   G12 record_leave_last: CAS waiting   acq_rel  G5, G21 who comes too late takes the group for open; see G22; split: as G5
  *   G10 record_note_foreign: fence       sc       G11 closer and stranger miss each other
  *   G11 record_close: fence              sc       G10, T17, V1  see G10; also see G4, of who ends the group with its own row
- *   G13 record_open: store id            release  G17 see G17
+ *   G13 record_begin: store id           release  G17 see G17
  *   G14 record_cancel: CAS id            relaxed  G7  split: a closing is undone, or its end
  *   G15 record_close: sums again         -        G8  a task submitted in between is lost from the wait
  *   G18 record_fail: CAS cancel_after    relaxed  -   split: a task after the failure runs
@@ -67,7 +68,7 @@
  *                                                     record is never freed, or under a waiter
  *   G22 record_leave: CAS waiting        acquire  G21 see G21; split: freed twice
  *   G17 record_serving: load id          acquire  G13 the parent is of the group before
- *   G27 record_open: store parent        release  G28 who reads the parent of the record's next group takes it for that of
+ *   G27 record_begin: store parent       release  G28 who reads the parent of the record's next group takes it for that of
  *                                                     the group before, and a wait runs a stranger's task
  *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
  *   G30 sums_are_equal: load used        acquire  G29 see G29

@@ -1,6 +1,6 @@
-/* oai_slot.c: OpenAirInterface's slot on its pool of tasks: every half millisecond 13 symbol tasks, then 12 decodes, each batch joined by
- * an answer, at 60 percent of two CPUs. Prints time over ideal (13 tasks one after the other): median, 99th and 99.9th
- * percentile, and how many slots took longer than their half millisecond.
+/* oai_slot.c: OpenAirInterface's slot on its pool of tasks: every half millisecond 13 symbol tasks, then 12 decodes, each
+ * batch joined by an answer, at 60 percent of two CPUs. Prints time over ideal (13 tasks one after the other): median, 99th
+ * and 99.9th percentile, and how many slots took longer than their half millisecond.
  *
  *     gcc -O2 -Iinclude -Iadapters/oai/shape/2025 -Iadapters/oai/shape tools/hosts/oai_slot.c adapters/oai/thread-pool.c \
  *         adapters/oai/task_ans.c build/release/libweft.a -pthread -o oai_slot
