@@ -74,6 +74,12 @@ static void heads_check(void) {
 EXPLORE_DRIVER(heap_heads, .about = "heads are noted in one region, and in one whose leaf is in the same list",
                .threads = {head_first, head_beside, head_far}, .check = heads_check);
 
+static void heads_setup(void) { EXPECT(heads_add(head_at(3, 7))); }
+static void head_goes(void) { heads_remove(head_at(3, 7)); }
+static void heads_gone_check(void) { EXPECT(!heads_has(head_at(3, 7)) && heads_has(head_at(3 + 2 * LEAF_LISTS, 7))); }
+EXPLORE_DRIVER(heap_heads_gone, .about = "a head goes while another region's leaf is put before its own",
+               .setup = heads_setup, .threads = {head_goes, head_far}, .check = heads_gone_check);
+
 /* ---- the depot beside a list of what each slot is ----------------------------------------------------------------- */
 
 enum { SEGMENTS = 3, STEPS = 24 };
