@@ -78,6 +78,8 @@ static void stop_and_submit(weft_worker *self, void *context) {
     int error = submit_count(pool, NULL, counter);
     REQUIRE(submit_count(pool, &group, counter) == error && weft_group_wait(pool, &group) == WEFT_OK);
     REQUIRE(weft_submit_after(pool, (weft_after){&group, &other}, count_task, &counter, sizeof counter) == error);
+    /* Others meet the bound meanwhile. */
+    for (int i = 0; i < 1000; i++) REQUIRE(submit_count(pool, &group, counter) == error);
     REQUIRE(weft_group_wait_until(pool, &other, WEFT_HELP_NONE, 0) == WEFT_OK);
     atomic_store(&seen.submitted, error);
 }
@@ -88,7 +90,7 @@ static void test_stop_hook_submits(void **state) {
     static const uint32_t flags[] = {0, WEFT_POOL_NO_HELP, WEFT_POOL_ORDERED};
     for (size_t i = 0; i < 6; i++) {
         forget();
-        weft_config config = config_of(2);
+        weft_config config = config_of(WORKERS);
         config.stop = stop_and_submit;
         config.flags = flags[i / 2];
         config.queue_max = i % 2; /* 0: no bound */

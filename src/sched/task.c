@@ -277,7 +277,7 @@ static bool submit_checked(struct weft_worker *seat, struct lane *lane, const st
 static int queue_reserve(struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     for (;;) {
-        if (load_rlx(&pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
         bool is_unbound = seat->hands_over || load_rlx(&pool->aborted); /* what comes then is dropped, not to start here */
         if (add_rlx(&pool->queued, 1) < pool->config.queue_max || is_unbound) return WEFT_OK;
         uint32_t room = load_rlx(&pool->room);
@@ -286,7 +286,7 @@ static int queue_reserve(struct weft_worker *seat) {
         fence_rmw_sc(T7);
         bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
-        if (seat->frame == NULL && load_rlx(&pool->closed)) is_full = false; /* it is told above */
+        if (task_is_refused(seat)) is_full = false; /* it is told above */
         if (is_full && blocks) os_wait(&pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
@@ -299,7 +299,7 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
     uint32_t sequence;
     for (;;) {
         int error;
-        if (load_rlx(&seat->pool->closed) && seat->frame == NULL) return WEFT_ESHUTDOWN;
+        if (task_is_refused(seat)) return WEFT_ESHUTDOWN;
         lane = task_enter(seat, group, &error);
         if (lane == NULL) return error;
         if (task_count(seat, lane->record, lane->group_id, &sequence)) break;
