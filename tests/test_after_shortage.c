@@ -161,7 +161,7 @@ static void test_tries_take_nothing(void **state) {
     unsigned refused = 0, accepted = 0, smaller = 0;
     gate g;
     gate_occupy(&g, pool, NULL);
-    atomic_store(&shortage.least, 512 * 1024); /* the cells of a few segments */
+    atomic_store(&shortage.least, (size_t)512 * 1024); /* the cells of a few segments */
     shortage_begin(1, true);
     while (refused < TRIES) {
         int error = submit_count(pool, NULL, &counter);

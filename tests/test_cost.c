@@ -59,7 +59,7 @@ static void test_last_time_is_believed(void **state) {
     assert_true(is_long(&memory, key));
     ran(&memory, key, memory.brief);
     assert_true(is_short(&memory, key));
-    assert_false(cost_is_short(looked_at(&memory, key), COUNT * 8));
+    assert_false(cost_is_short(looked_at(&memory, key), UINT64_C(8) * COUNT));
     for (unsigned i = 0; i < COST_NEAR; i++) ran(&memory, key, memory.brief);
     ran(&memory, key, memory.lasting);
     assert_true(is_long(&memory, key));

@@ -167,7 +167,8 @@ TEST_CASE("loops of one type are told apart by what they call") {
         for (int i = 0; i < 1000; i++) run(f);
     };
     often(pointer);
-    run(pointer = meet_once);
+    pointer = meet_once;
+    run(pointer);
     often(nothing_at_all);
     run(meet_once);
     often(function);
@@ -176,7 +177,8 @@ TEST_CASE("loops of one type are told apart by what they call") {
     const meeting lasting{};
     const base *object = &brief;
     often(*object);
-    run(*(object = &lasting));
+    object = &lasting;
+    run(*object);
     CHECK(met == 8);
 }
 

@@ -223,7 +223,7 @@ static void affinity_of_all(const cpu_set_t *set) {
     DIR *folder = opendir("/proc/self/task");
     REQUIRE(folder != NULL);
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        if (entry->d_name[0] != '.') (void)sched_setaffinity(atoi(entry->d_name), sizeof *set, set);
+        if (entry->d_name[0] != '.') (void)sched_setaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof *set, set);
     closedir(folder);
 }
 

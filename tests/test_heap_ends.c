@@ -61,7 +61,7 @@ static void test_rounds(void **state) {
     run_thread(use, NULL);
     assert_int_equal(pthread_key_create(&last_key, last), 0);
     uint32_t made = heaps_made();
-    for (uintptr_t i = 0; i < VALUES * VALUES; i++)
+    for (uintptr_t i = 0; i < (uintptr_t)VALUES * VALUES; i++)
         for (int uses = 0; uses <= 1; uses++) {
             const uintptr_t always = 1u << (CHAR_BIT - 1); /* no value is 0, which ends no key */
             struct rounds rounds = {i / VALUES | always, i % VALUES | always, uses != 0};

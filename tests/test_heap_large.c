@@ -139,7 +139,7 @@ enum { FRAME = 5 << 20 };
 
 /* ---- a change of phase -------------------------------------------------------------------------------------------- */
 
-enum { PHASE = 80 << 20 };
+#define PHASE (80L << 20)
 
 /* KiB, of /proc/self/status. */
 static long status_of(const char *name) {
@@ -242,7 +242,8 @@ static uint64_t faults_of(size_t size, void **block) {
     return counts_now().page_fault_count - before;
 }
 
-enum { MIB = 1 << 20, PAGES_OF_MIB = MIB / 4096 };
+#define MIB (1L << 20)
+#define PAGES_OF_MIB (MIB / 4096)
 
 /* A smaller block has a part of it, and the rest is there for others; not one of an alignment that it cannot have. */
 static void test_frames_in_part(void **state) {
@@ -274,10 +275,10 @@ static void test_frames_in_part(void **state) {
 
 static bool can_move_pages(void) {
     enum { BYTES = 1 << 16 };
-    char *from = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *from = mmap(NULL, (size_t)2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(from != MAP_FAILED);
     void *moved = mremap(from, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED | 4, from + BYTES); /* MREMAP_DONTUNMAP */
-    munmap(from, 2 * BYTES);
+    munmap(from, (size_t)2 * BYTES);
     return moved != MAP_FAILED;
 }
 

@@ -246,7 +246,7 @@ static void test_sends(void **state) {
     begin_sized(4, 2, 64);
     struct heap *owner = heap;
     for (int i = 0; i < ALL; i++) all[i] = take();
-    void **first = all, **second = all + ALL - 2 * PART; /* of two slabs, each more than a message holds */
+    void **first = all, **second = all + ALL - (size_t)2 * PART; /* of two slabs, each more than a message holds */
     for (int i = 0; i < 2 * PART; i++)
         REQUIRE(slab_of(first[i]) == slab_of(all[0]) && slab_of(second[i]) != slab_of(all[0]));
     heap = heap_make();
@@ -262,8 +262,8 @@ static void test_sends(void **state) {
     heap_kind_tidy(heap, kind);
     assert_int_equal(counted(COUNT_REMOTE_FREES), 2 * PART);
     assert_int_equal(counted(COUNT_REMOTE_SENDS), 2);
-    void *mixed[] = {all[2 * PART],     all[2 * PART + 1], all[2 * PART + 2],
-                     all[2 * PART + 3], second[-1],        all[2 * PART + 4]}; /* four side by side are enough */
+    void *mixed[] = {all[(size_t)2 * PART], all[2 * PART + 1], all[2 * PART + 2],
+                     all[2 * PART + 3],     second[-1],        all[2 * PART + 4]}; /* four side by side are enough */
     for (int i = 0; i < 6; i++) push_one(mixed[i]);
     heap_kind_tidy(heap, kind);
     assert_int_equal(counted(COUNT_REMOTE_FREES), 6);

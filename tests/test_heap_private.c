@@ -80,7 +80,8 @@ static void test_large_where_others_were(void **state) {
 /* Heaps that were many once keep little: what their caches lay in goes back, too, and they serve again. */
 static void test_many_ended(void **state) {
     (void)state;
-    enum { HEAPS = 200, LEFT = 32 << 10 };
+    enum { HEAPS = 200 };
+    static const uint64_t LEFT = 32 << 10;
     if (sysconf(_SC_PAGESIZE) != 4096) SKIP("a heap is few pages here");
     weft_arena *heaps[HEAPS];
     weft_trim();

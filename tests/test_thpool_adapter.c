@@ -286,6 +286,7 @@ static void test_wait_without_memory(void **state) {
     refuse_waits(&g);
     thpool_destroy(pool);
     assert_int_equal(refusals, 0);
+    refused_gate = NULL; /* it was this function's */
 }
 
 int main(int argc, char **argv) {

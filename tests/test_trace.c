@@ -412,7 +412,8 @@ static void *read_all(void *descriptor) {
     int fd = *(const int *)descriptor, ready = 0;
     while (ready < 4096 && !atomic_load(&is_saved)) REQUIRE(ioctl(fd, FIONREAD, &ready) == 0); /* no more goes into it */
     for (ssize_t got; (got = read(fd, part, sizeof part)) > 0;)
-        for (ssize_t i = 0; i < got; i++) last = part[i] > ' ' ? part[i] : last;
+        for (ssize_t i = 0; i < got; i++)
+            if (part[i] > ' ') last = part[i];
     REQUIRE(last == '}');
     return NULL;
 }

@@ -198,7 +198,7 @@ static void run_one(weft_pool *pool, weft_fn before) {
 int main(int argc, char **argv) {
     REQUIRE(argc == 3);
     const char *kind = argv[1];
-    unsigned count = (unsigned)atoi(argv[2]);
+    unsigned count = (unsigned)strtoul(argv[2], NULL, 10);
     bool is_hog = strcmp(kind, "hog") == 0, is_stop = strcmp(kind, "stop") == 0, is_quota = strcmp(kind, "quota") == 0;
     weft_fn before = strcmp(kind, "long") == 0 ? long_task : strcmp(kind, "sleep") == 0 ? sleeping_task : NULL;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -215,11 +215,11 @@ static void object_move(void *payload, void *object) {
 
 /* Payloads without room for a number: a function of their own. */
 static uint8_t anonymous_take(uint32_t batch) {
-    for (uint8_t i = 0; i < ANONYMOUS; i++) {
+    for (unsigned i = 0; i < ANONYMOUS; i++) {
         uint32_t free = 0;
         if (atomic_compare_exchange_strong_explicit(&play.anonymous[i], &free, batch + 1, memory_order_relaxed,
                                                     memory_order_relaxed))
-            return i;
+            return (uint8_t)i;
     }
     return UNTRACKED;
 }

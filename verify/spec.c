@@ -566,12 +566,12 @@ uint64_t reduce_leaf(uint64_t begin, uint64_t end) { return begin * 1000003 + en
 /* weft_reduce: "The leaves are ranges of range.grain indices (0: as many as make 256 leaves at most), the last may have
  * fewer; they are combined in pairs, pairs of pairs, and so on, in order." */
 bool spec_reduced(const struct op *op, uint64_t result) {
-    uint64_t value[512];
+    uint64_t value[512] = {0};
     uint32_t grain = op->grain != 0 ? op->grain : (op->count + 255u) / 256;
     uint32_t count = (op->count + grain - 1) / grain;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t end = (i + 1) * grain;
-        value[i] = reduce_leaf(i * grain, end < op->count ? end : op->count);
+        value[i] = reduce_leaf((uint64_t)i * grain, end < op->count ? end : op->count);
     }
     for (; count > 1; count = (count + 1) / 2)
         for (uint32_t i = 0; i < count; i += 2)

@@ -17,9 +17,9 @@ void known_tell(shared_mask *known, const mask *more);
 void spec_submits(struct frame *frame, struct batch *batch);
 void spec_submit_begins(const struct frame *frame, struct batch *batch);
 void spec_submitted(const struct frame *frame, struct batch *batch, uint32_t slot, int error);
-void spec_task_begins(struct frame *frame, uint32_t slot);
-void spec_task_ends(struct frame *frame, uint32_t slot, int code);
-void spec_task_cleaned(uint32_t slot);
+void spec_task_begins(struct frame *frame, uint32_t number);
+void spec_task_ends(struct frame *frame, uint32_t number, int code);
+void spec_task_cleaned(uint32_t number);
 /* A piece of a loop, a forked call or a node begins on the calling thread. */
 void spec_part_begins(const struct frame *frame);
 

@@ -421,7 +421,8 @@ static uint64_t bits_longest(uint64_t bits) {
 static enum os_moved slots_move(const struct slots *got, char *to, struct hole *hole) {
     unsigned first = (unsigned)__builtin_ctzll(got->bits), count = (unsigned)__builtin_popcountll(got->bits);
     huge_end(got->segment);
-    *hole = (struct hole){to + first * SLOT_BYTES, count * SLOT_BYTES};
+    hole->start = to + first * SLOT_BYTES;
+    hole->bytes = count * SLOT_BYTES;
     enum os_moved outcome = os_move_pages(slot_start(got->segment, first), hole->bytes, hole->start);
     if (outcome == OS_MOVED) {
         and_rlx(&got->segment->dirty, ~got->bits);

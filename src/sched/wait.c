@@ -36,7 +36,8 @@ struct wait {
     weft_group *group;
     struct record *record;
     uint64_t id;
-    uint64_t *served; /* a group that it may run tasks of: that one, or the last one found */
+    uint64_t last;    /* a group that it may run tasks of: that one, or the last one found */
+    uint64_t *served; /* `last`, for who finds one and may change nothing else */
     uint64_t deadline_ns;
     enum weft_help help;
     uint32_t circles; /* groups->circles when it looked for one */
@@ -396,8 +397,8 @@ static void wait_leave(struct wait *wait) {
 static int wait_seated(struct wait *wait) {
     struct weft_worker *seat = wait->seat;
     struct groups *groups = &seat->pool->groups;
-    uint64_t served = wait->id;
-    wait->served = &served;
+    wait->last = wait->id;
+    wait->served = &wait->last;
     if (seat->frame != NULL && !wait->must_end && !wait->is_one && wait_is_own(wait)) return WEFT_EDEADLK;
     if (!record_enter(groups, wait->record, wait->id))
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;

@@ -1,7 +1,5 @@
-/* fuzz_heap_settings.c: the WEFT_HEAP variables of libweft-malloc.so, as its constructor reads them. */
-#define _GNU_SOURCE
-#include "../../malloc/report.c"
-
+/* fuzz_heap_settings.c: the WEFT_HEAP variables of libweft-malloc.so, as its constructor reads them. CMakeLists.txt puts
+ * malloc/report.c before it, most of whose functions are its own. */
 #include <fcntl.h>
 
 #include "fuzz.h"

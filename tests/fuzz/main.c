@@ -58,9 +58,17 @@ static size_t draw(uint64_t seed, uint8_t *to) {
 }
 
 static void say_seed(int signal_number) {
-    char line[64];
-    int length = snprintf(line, sizeof line, "failed: the input of seed %llu\n", (unsigned long long)seed_now);
-    if (write(STDERR_FILENO, line, (size_t)length) < 0) _exit(98);
+    static const char before[] = "failed: the input of seed ";
+    char line[sizeof before + 21], *end = line + sizeof line, *at = end;
+    *--at = '\n';
+    unsigned long long rest = seed_now;
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    at -= sizeof before - 1;
+    memcpy(at, before, sizeof before - 1);
+    if (write(STDERR_FILENO, at, (size_t)(end - at)) < 0) _exit(98);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }

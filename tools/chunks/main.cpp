@@ -21,7 +21,7 @@ static std::vector<size_t> cuts_read(const std::string &name) {
     while (std::getline(file, line)) {
         if (line.empty()) continue;
         if (line.find_first_not_of("0123456789") != std::string::npos || line.size() > 19)
-            throw std::runtime_error(name + ": not an index: " + line);
+            throw std::runtime_error(std::string(name).append(": not an index: ").append(line));
         cuts.push_back(std::stoull(line));
     }
     if (file.bad()) throw std::runtime_error("cannot read " + name);

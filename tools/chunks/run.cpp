@@ -141,6 +141,7 @@ void Worker::become(pid_t parent, const std::vector<std::string> &words) {
     setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
     std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
     for (const std::string &word : words) arguments.push_back(const_cast<char *>(word.c_str()));
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());

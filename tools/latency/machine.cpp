@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iomanip>
@@ -318,46 +319,42 @@ std::string cpu_file(unsigned cpu, const std::string &what) {
 }
 
 unsigned list_count(const std::string &list) {
-    unsigned count = 0, first, last;
-    for (const char *at = list.c_str(); *at != 0;) {
-        int length = 0;
-        if (sscanf(at, "%u-%u%n", &first, &last, &length) == 2 && length > 0)
-            count += last - first + 1;
-        else if (sscanf(at, "%u%n", &first, &length) == 1)
-            count++;
-        else
-            break;
-        at += length;
-        if (*at == ',') at++;
+    unsigned long count = 0;
+    for (const char *at = list.c_str(); *at >= '0' && *at <= '9';) {
+        char *end;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (*end == '-') last = strtoul(end + 1, &end, 10);
+        count += last - first + 1;
+        at = *end == ',' ? end + 1 : end;
     }
-    return count;
+    return static_cast<unsigned>(count);
 }
 
 double kilobytes(const std::string &text, double otherwise) {
-    double number = 0;
-    char unit = 0;
-    if (sscanf(text.c_str(), "%lf%c", &number, &unit) < 1 || number <= 0) return otherwise;
-    return unit == 'M' ? number * 1024 : number;
+    char *unit;
+    double number = strtod(text.c_str(), &unit);
+    if (number <= 0) return otherwise;
+    return *unit == 'M' ? number * 1024 : number;
 }
 
 double rounded(double value) { return value < 10 ? std::round(value * 100) / 100 : std::round(value); }
 
 class Found {
-    ordered_json json;
+    std::vector<std::pair<std::string, double>> values;
     std::string measured, given;
 
   public:
     void measure(const char *name, double value) {
-        json[name] = rounded(value);
+        values.emplace_back(name, rounded(value));
         measured += (measured.empty() ? "" : " ") + std::string(name);
     }
     void give(const char *name, double value) {
-        json[name] = value;
+        values.emplace_back(name, value);
         given += (given.empty() ? "" : " ") + std::string(name);
     }
     ordered_json finish(const std::string &name) {
         ordered_json out = {{"name", name}, {"about", "measured: " + measured + "; given: " + given}};
-        out.update(json);
+        for (const auto &[key, value] : values) out[key] = value;
         return out;
     }
 };

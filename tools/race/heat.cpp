@@ -268,7 +268,7 @@ void take_turns(std::vector<Turn> &turns, size_t first, size_t end, const Heat &
     bool sample = rounds > heat.rounds + 1;
     std::vector<size_t> order(end - first);
     std::iota(order.begin(), order.end(), first);
-    std::minstd_rand random;
+    std::minstd_rand random(static_cast<unsigned>(rounds)); // the same order in each run
     for (size_t i = first; i < end; i++) start(turns[i]);
     for (unsigned round = 0; round < rounds; round++) {
         std::shuffle(order.begin(), order.end(), random);

@@ -215,7 +215,7 @@ SimulatedMachine machine_load(const std::string &name) {
         else if (value.is_number())
             machine.values.emplace_back(key, value.get<double>());
         else
-            throw std::invalid_argument(file + ": " + key + " is no number");
+            throw std::invalid_argument(std::string(file).append(": ").append(key).append(" is no number"));
         if (key == "cpus" && value.is_number() && value > 0 && value < 100000) machine.cpus = value;
     }
     if (machine.cpus == 0) throw std::invalid_argument(file + " does not say how many cpus there are");

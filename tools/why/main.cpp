@@ -75,6 +75,7 @@ void print(const std::vector<Late> &all, const WhyOptions &options, const Record
     for (const Late &late : all) counts[late.cause]++;
     for (const auto &count : counts) printf("%8zu  %s\n", count.second, cause_name(count.first));
     std::vector<const Late *> worst;
+    worst.reserve(all.size());
     for (const Late &late : all) worst.push_back(&late);
     std::stable_sort(worst.begin(), worst.end(), [](const Late *a, const Late *b) { return a->late_ns() > b->late_ns(); });
     if (worst.size() > options.rows) worst.resize(options.rows);

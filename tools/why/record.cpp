@@ -29,7 +29,7 @@ std::vector<uint32_t> numbers_in(const std::string &directory) {
     if (open == nullptr) return numbers;
     while (const dirent *entry = readdir(open))
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-            numbers.push_back(static_cast<uint32_t>(atoi(entry->d_name)));
+            numbers.push_back(static_cast<uint32_t>(strtoul(entry->d_name, nullptr, 10)));
     closedir(open);
     return numbers;
 }
@@ -129,6 +129,7 @@ pid_t start(const std::vector<std::string> &command, const std::string &timeline
     if (read(go, &byte, 1) != 1) _exit(127); // it is not to start before it is watched
     setenv("WEFT_TRACE", timeline.c_str(), 1);
     std::vector<char *> words;
+    words.reserve(command.size() + 1);
     for (const std::string &word : command) words.push_back(const_cast<char *>(word.c_str()));
     words.push_back(nullptr);
     execvp(words[0], words.data());
