@@ -39,7 +39,7 @@
  * - A size that is not a multiple of 8, is less than 8 or is over 4096 is none: WEFT_EINVAL.
  *
  * **Environment.** weft reads it where a comment says so. In addition, the first pool reads WEFT_FENCE: `full` does
- * without membarrier(2).
+ * without membarrier(2). A variable that is empty counts as not set.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

@@ -22,41 +22,42 @@ unsigned weft_cpu_count(void) { return os_cpu_count(); }
 
 /* ---- from the environment ----------------------------------------------------------------------------------------- */
 
-/* Not what the caller of a program with more rights than its own (set-user-ID) says: it may name files. */
-static const char *variable(const char *name) { return secure_getenv(name); }
+/* What it says, or NULL: it is not set, or empty. Not what the caller of a program with more rights than its own (set-user-ID)
+ * says: it may name files. */
+static const char *variable(const char *name) {
+    const char *text = secure_getenv(name);
+    return text == NULL || text[0] == 0 ? NULL : text;
+}
 
-/* A whole number, perhaps negative. */
-static bool number_parse(const char *text, int64_t *number) {
-    bool is_negative = *text == '-';
-    const char *digit = text + is_negative;
-    *number = 0;
-    if (*digit == 0) return false;
-    for (; *digit != 0; digit++) {
-        if (*digit < '0' || *digit > '9' || *number > (INT64_MAX - 9) / 10) return false;
-        *number = *number * 10 + (*digit - '0');
-    }
-    if (is_negative) *number = -*number;
-    return true;
+bool digits_parse(const char **text, uint64_t *number) {
+    const char *at = *text;
+    for (*number = 0; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(*number, 10, number) || __builtin_add_overflow(*number, (uint64_t)(*at - '0'), number))
+            return false;
+    bool has_some = at != *text;
+    *text = at;
+    return has_some;
 }
 
 bool slice_is_sound(int64_t slice_ns) {
     return slice_ns == 0 || slice_ns == WEFT_SLICE_NONE || (slice_ns >= SLICE_NS_MIN && slice_ns <= SLICE_NS_MAX);
 }
 
-/* Fields that are numbers. 0, the default, is in every range. */
+/* Fields that are numbers. 0, the default, is in every range. `least` is below 0 where -1 stands for none. */
 static const struct setting {
     const char *name;
     size_t offset, bytes;
-    int64_t least, most;
+    int64_t least;
+    uint64_t most;
 } settings[] = {
 #define SETTING(name, field, least, most)                                                                                   \
     { name, offsetof(weft_config, field), sizeof((weft_config *)0)->field, least, most }
     SETTING("WEFT_WORKERS", workers, 0, WEFT_WORKERS_MAX),
     SETTING("WEFT_SPARES", spares, 0, WEFT_WORKERS_MAX),
     SETTING("WEFT_SPIN_NS", spin_ns, WEFT_SPIN_NONE, 1000000000),
-    SETTING("WEFT_STACK_SIZE", stack_size, STACK_SIZE_MIN, INT64_MAX),
-    SETTING("WEFT_QUEUE_MAX", queue_max, 0, INT64_MAX),
-    SETTING("WEFT_TRACE_EVENTS", trace_events, 0, (int64_t)TRACE_EVENTS_MAX),
+    SETTING("WEFT_STACK_SIZE", stack_size, STACK_SIZE_MIN, SIZE_MAX / 2),
+    SETTING("WEFT_QUEUE_MAX", queue_max, 0, UINT64_MAX),
+    SETTING("WEFT_TRACE_EVENTS", trace_events, 0, TRACE_EVENTS_MAX),
     SETTING("WEFT_WATCHDOG_NS", watchdog_ns, 0, INT64_MAX),
     SETTING("WEFT_EXPECT_PERCENT", expect_percent, WEFT_EXPECT_NONE, 100),
     SETTING("WEFT_BACKGROUND_MAX", background_max, 0, WEFT_WORKERS_MAX),
@@ -68,10 +69,14 @@ static const struct setting {
 static bool setting_apply(const struct setting *setting, weft_config *config) {
     const char *text = variable(setting->name);
     if (text == NULL) return true;
-    int64_t number;
-    if (!number_parse(text, &number) || number > setting->most) return false;
-    if (number < setting->least && number != 0) return false;
-    int32_t narrow = (int32_t)number; /* its range fits */
+    bool is_negative = text[0] == '-';
+    uint64_t number;
+    text += is_negative;
+    if (!digits_parse(&text, &number) || text[0] != 0) return false;
+    if (is_negative ? setting->least > -(int64_t)min_u64(number, INT64_MAX) : number > setting->most) return false;
+    if (!is_negative && setting->least > (int64_t)min_u64(number, INT64_MAX) && number != 0) return false;
+    if (is_negative) number = 0 - number;
+    uint32_t narrow = (uint32_t)number; /* its range fits */
     bool is_narrow = setting->bytes == sizeof narrow;
     memcpy((char *)config + setting->offset, is_narrow ? (const void *)&narrow : &number, setting->bytes);
     return true;

@@ -108,11 +108,8 @@ void policy_started(weft_pool *pool) {
 
 /* Digits at *text, moved past them and past one `end`. */
 static bool parse_part(const char **text, char end, uint64_t *number) {
-    const char *at = *text;
-    *number = 0;
-    for (; *at >= '0' && *at <= '9' && *number < UINT64_MAX / 16; at++) *number = *number * 10 + (uint64_t)(*at - '0');
-    if (at == *text || *at != end) return false;
-    *text = at + 1;
+    if (!digits_parse(text, number) || **text != end) return false;
+    (*text)++;
     return true;
 }
 

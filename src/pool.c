@@ -293,7 +293,9 @@ static void pool_drain(weft_pool *pool) {
         for (;;) {
             uint32_t event = load_acq(P2, &pool->drained);
             if (pool_is_drained(pool)) break;
+            struct weft_worker *elsewhere = seat_block_elsewhere(pool);
             os_wait(&pool->drained, event, 0);
+            weft_block_end(elsewhere);
         }
         pool_await_leavers(pool);
     } while (!pool_is_drained(pool));

@@ -36,58 +36,6 @@ static void test_config_init(void **state) {
     assert_int_equal(weft_config_init(NULL), WEFT_EINVAL);
 }
 
-static const char *const variables[] = {"WEFT_WORKERS", "WEFT_SPARES",     "WEFT_CPUS",
-                                        "WEFT_SPIN_NS", "WEFT_STACK_SIZE", "WEFT_QUEUE_MAX"};
-
-static void environment_clear(void) {
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) unsetenv(variables[i]);
-}
-
-static void test_config_from_env(void **state) {
-    (void)state;
-    environment_clear();
-    weft_config config = config_of(3), before = config;
-    assert_int_equal(weft_config_from_env(&config), WEFT_OK);
-    assert_memory_equal(&config, &before, sizeof config);
-    setenv("WEFT_WORKERS", "5", 1);
-    setenv("WEFT_SPARES", "6", 1);
-    setenv("WEFT_CPUS", "0-1", 1);
-    setenv("WEFT_SPIN_NS", "7000", 1);
-    setenv("WEFT_STACK_SIZE", "65536", 1);
-    setenv("WEFT_QUEUE_MAX", "8000000000", 1);
-    assert_int_equal(weft_config_from_env(&config), WEFT_OK);
-    assert_int_equal(config.workers, 5);
-    assert_int_equal(config.spares, 6);
-    assert_string_equal(config.cpus, "0-1");
-    assert_int_equal(config.spin_ns, 7000);
-    assert_int_equal(config.stack_size, 65536);
-    assert_int_equal(config.queue_max, 8000000000);
-    setenv("WEFT_SPIN_NS", "-1", 1);
-    assert_int_equal(weft_config_from_env(&config), WEFT_OK);
-    assert_int_equal(config.spin_ns, WEFT_SPIN_NONE);
-    environment_clear();
-}
-
-static void test_config_from_bad_env(void **state) {
-    (void)state;
-    static const char *const bad_numbers[] = {"", " ", "x", "4x", "-2", "1.5", "0x4", "99999999999999999999999", "4 4", "+"};
-    for (size_t v = 0; v < sizeof variables / sizeof variables[0]; v++) {
-        for (size_t i = 0; i < sizeof bad_numbers / sizeof bad_numbers[0]; i++) {
-            environment_clear();
-            setenv("WEFT_WORKERS", "2", 1); /* must not be taken over when another one is bad */
-            if (strcmp(variables[v], "WEFT_SPIN_NS") == 0 && bad_numbers[i][0] == '-') continue; /* a number, if a bad one */
-            setenv(variables[v], bad_numbers[i], 1);
-            weft_config config = config_of(3), before = config;
-            int error = weft_config_from_env(&config);
-            if (error != WEFT_EINVAL) fail_msg("%s=\"%s\" gave %d", variables[v], bad_numbers[i], error);
-            assert_memory_equal(&config, &before, sizeof config);
-            assert_string_equal(weft_config_wrong(&config), variables[v]);
-        }
-    }
-    environment_clear();
-    assert_null(weft_config_wrong(NULL));
-}
-
 static void test_config_format(void **state) {
     (void)state;
     weft_config config = config_of(2);
@@ -647,8 +595,6 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_config_init),
-        cmocka_unit_test(test_config_from_env),
-        cmocka_unit_test(test_config_from_bad_env),
         cmocka_unit_test(test_config_format),
         cmocka_unit_test(test_config_in_force),
         cmocka_unit_test(test_config_of_an_older_caller),

@@ -543,22 +543,10 @@ static void test_environment(void **state) {
     told("rr:99", WEFT_OK, WEFT_POLICY_RR);
     told("deadline:1000000:5000000:10000000", WEFT_OK, WEFT_POLICY_DEADLINE);
     told("inherit", WEFT_OK, WEFT_POLICY_INHERIT);
-    static const char *const wrong[] = {"",
-                                        "fifo:0",
-                                        "rr:0",
-                                        "deadline:0:0:0",
-                                        "deadline:3:2:9",
-                                        "deadline:1:9:8",
-                                        "fifo:4294967297",
-                                        "fifo",
-                                        "fifo:",
-                                        "fifo:100",
-                                        "fifo:1x",
-                                        "rr:-1",
-                                        "deadline:1",
-                                        "deadline:1:2:",
-                                        "deadline:1:2:3:4",
-                                        "fifo:99999999999999999999"};
+    static const char *const wrong[] = {
+        "fifo:0",          "rr:0",       "deadline:0:0:0", "deadline:3:2:9",   "deadline:1:9:8",
+        "fifo:4294967297", "fifo",       "fifo:",          "fifo:100",         "fifo:1x",
+        "rr:-1",           "deadline:1", "deadline:1:2:",  "deadline:1:2:3:4", "fifo:99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) told(wrong[i], WEFT_EINVAL, WEFT_POLICY_INHERIT);
 }
 

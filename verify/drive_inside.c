@@ -99,3 +99,89 @@ static void check_groups(void) {
 }
 EXPLORE_DRIVER(inside_replaced, .about = "the group above ends, its record serves one below another", .setup = setup_groups,
                .threads = {replace_middle, ask_bottom}, .check = check_groups);
+
+/* ---- those who help ----------------------------------------------------------------------------------------------- */
+
+/* A task of the upper group waits for the lower one, and runs its task. In that a loop's helper, or who took a forked call,
+ * waits for the upper group, or for one whose task does. */
+static enum { BY_LOOP, BY_FORK, BY_LOOP_IN_FORK, HELPERS } helper; /* the test's own; so the next three */
+static weft_group third;
+static bool has_third;
+static const struct weft_worker *caller;
+
+/* Of the waits that would keep each other from ending one is refused; all may be well when it has been. */
+static bool wait_or_refuse(weft_group *group) {
+    int error = weft_group_wait(world.pool, group);
+    EXPECT(error == WEFT_OK || error == WEFT_EDEADLK);
+    return error != WEFT_OK;
+}
+static int waits_for_upper(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    wait_or_refuse(&world.upper);
+    return 0;
+}
+static void wait_as_helper(const weft_worker *self) {
+    if (self == caller) return;
+    if (world.ran++ == 0 && has_third) {
+        EXPECT(weft_submit(world.pool, &third, waits_for_upper, NULL, 0) == WEFT_OK);
+        wait_or_refuse(&third);
+    }
+    if (wait_or_refuse(&world.upper)) explore_observe(0);
+}
+static int waits_in_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context;
+    wait_as_helper(self);
+    return 0;
+}
+static uint32_t waits_in_call(weft_fork_slot *here, uint32_t number) {
+    weft_worker *self = weft_fork_worker(here);
+    if (helper == BY_LOOP_IN_FORK)
+        EXPECT(weft_for(world.pool, (weft_range){0, 2, 1}, waits_in_body, NULL) == WEFT_OK);
+    else
+        wait_as_helper(self);
+    return number;
+}
+WEFT_FORK(waits_in_call, uint32_t, uint32_t)
+static int calls_helpers(void *payload, weft_worker *self) {
+    (void)payload;
+    uint32_t number = 7;
+    weft_fork_slot *here;
+    caller = self;
+    if (helper == BY_LOOP) return weft_for(world.pool, (weft_range){0, 2, 1}, waits_in_body, NULL);
+    EXPECT(weft_fork_enter(world.pool, &here) == WEFT_OK);
+    waits_in_call_fork(here, &number);
+    for (int i = 0; i < 20; i++) os_pause();
+    EXPECT(waits_in_call_join(here, &number) == 7);
+    weft_fork_leave(here);
+    return 0;
+}
+static int waits_for_lower(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    EXPECT(weft_submit(world.pool, &world.lower, calls_helpers, NULL, 0) == WEFT_OK);
+    wait_or_refuse(&world.lower);
+    return 0;
+}
+static void run_helped(void) {
+    EXPECT(weft_submit(world.pool, &world.upper, waits_for_lower, NULL, 0) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.upper) == WEFT_OK);
+}
+static void setup_helped(void) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    third = (weft_group)WEFT_GROUP_INIT;
+    helper = explore_pick(HELPERS);
+    has_third = explore_pick(2) != 0;
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 2;
+    config.spin_ns = WEFT_SPIN_NONE;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+}
+static void check_helped(void) {
+    EXPECT(weft_group_wait(world.pool, &third) == WEFT_OK);
+    EXPECT(weft_group_wait(world.pool, &world.lower) == WEFT_OK);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+EXPLORE_DRIVER(inside_helper,
+               .about = "who helps with a loop or forked call of a task on a waiter's stack waits for the waiter's group",
+               .setup = setup_helped, .threads = {run_helped}, .check = check_helped, .flags = EXPLORE_NO_RESCUE,
+               .must_see = 1);

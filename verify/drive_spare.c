@@ -336,3 +336,60 @@ static void resize_to_one(void) { EXPECT(weft_pool_resize(world.pool, 1) == WEFT
 static void setup_background(void) { create_of(2, 1, false, WEFT_POOL_NO_HELP); }
 EXPLORE_DRIVER(spare_resize, .about = "a background task begins while the pool gets smaller", .setup = setup_background,
                .threads = {run_background, resize_to_one}, .check = end, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+
+/* ---- two pools ---------------------------------------------------------------------------------------------------- */
+
+/* A task of the first pool sleeps for one of the second, which needs another of the first: in a wait, in
+ * destroy, or for room in the queue. */
+static weft_pool *second; /* the test's own; so the next */
+static enum { BY_WAIT, BY_WAIT_NOT_HELPING, BY_DESTROY, BY_ROOM, WAYS } way;
+
+static int empty(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
+static int needs_first(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    set(&world.is_begun);
+    submit(&world.needed, needed);
+    EXPECT(weft_group_wait_until(world.pool, &world.needed, WEFT_HELP_NONE, 0) == WEFT_OK);
+    return 0;
+}
+static int needs_second(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    weft_group group = WEFT_GROUP_INIT;
+    EXPECT(weft_submit(second, &group, needs_first, NULL, 0) == WEFT_OK);
+    if (way == BY_ROOM) {
+        await(&world.is_begun);
+        for (int i = 0; i < 2; i++) EXPECT(weft_submit(second, &group, empty, NULL, 0) == WEFT_OK);
+    }
+    if (way == BY_DESTROY) {
+        EXPECT(weft_pool_destroy(&second) == WEFT_OK);
+        return 0;
+    }
+    enum weft_help help = way == BY_WAIT ? WEFT_HELP_BELOW : WEFT_HELP_NONE;
+    if (way == BY_WAIT) await(&world.is_begun); /* it is begun elsewhere */
+    EXPECT(weft_group_wait_until(second, &group, help, 0) == WEFT_OK);
+    return 0;
+}
+static void run_first(void) {
+    submit(&world.group, needs_second);
+    EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK);
+}
+static void setup_pools(void) {
+    weft_config config;
+    create(1, false, 0);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = config.spares = 1;
+    config.spin_ns = WEFT_SPIN_NONE;
+    way = explore_pick(WAYS);
+    if (way == BY_ROOM) config.queue_max = 1;
+    EXPECT(weft_pool_create(&second, &config) == WEFT_OK);
+}
+static void end_pools(void) {
+    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+    if (second != NULL) EXPECT(weft_pool_destroy(&second) == WEFT_OK);
+    end();
+}
+EXPLORE_DRIVER(spare_pools, .about = "a task sleeps in another pool, whose task needs its thread", .setup = setup_pools,
+               .threads = {run_first}, .check = end_pools, .flags = EXPLORE_NO_RESCUE);

@@ -206,8 +206,9 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * has begun is finished first, so it may return late. A task that waits without helping (because it said so, or in an
  * ordered or NO_HELP pool) counts as inside weft_block_begin. Where no spare is left it runs tasks of the group after
  * all. In an ordered pool it cannot: each wait in a task keeps its thread, so there must be more workers and spares than
- * such waits at once; of more, the last returns WEFT_EAGAIN. A thread that something else holds up counts as running, and
- * the waits as waits for it, unless it says so (weft_block_begin).
+ * such waits at once; of more, the last returns WEFT_EAGAIN. A task that sleeps in a call of another pool counts in its
+ * own as inside weft_block_begin, too. A thread that something else holds up counts as running, and the waits as waits
+ * for it, unless it says so (weft_block_begin).
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help

@@ -54,13 +54,13 @@ struct fork_chunk *region_chunk(struct weft_worker *seat) {
     return current == NULL ? first_span(seat) : chunk_next(current);
 }
 
-weft_fork_slot *region_begin(struct fork_chunk *chunk, uint64_t id, uint32_t index) {
+weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame) {
     struct forks *forks = forks_of(chunk->seat);
     chunk->outer = load_rlx(&forks->current);
     chunk->refused = 0;
     chunk->is_guest = false;
-    store_rlx(&chunk->id, id);
-    store_rlx(&chunk->index, index);
+    store_rlx(&chunk->frame, frame);
+    store_rlx(&chunk->index, frame == NULL ? 0 : frame->index);
     store_rlx(&chunk->in_loop, chunk->seat->in_loop);
     chunk_rest(chunk);
     store_rel(J16, &forks->current, chunk);
@@ -82,7 +82,7 @@ weft_fork_slot *chunk_leave(struct fork_chunk *chunk) {
         return chunk_last(chunk);
     }
     ASSERT(next->refused == 0); /* each was joined */
-    store_rlx(&next->id, load_rlx(&chunk->id));
+    store_rlx(&next->frame, load_rlx(&chunk->frame));
     store_rlx(&next->index, load_rlx(&chunk->index));
     store_rlx(&next->in_loop, load_rlx(&chunk->in_loop));
     chunk_rest(next);

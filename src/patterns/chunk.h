@@ -10,7 +10,7 @@
 #include "patterns/state.h"
 
 #define CHUNK_SLOTS (WEFT_FORK_CHUNK / sizeof(weft_fork_slot))
-#define CHUNK_FIRST 2u /* slot 0 is the head, slot 1 holds a frame */
+#define CHUNK_FIRST 3u /* slot 0 is the head, the next two hold a frame */
 
 struct fork_chunk {
     ATOMIC(weft_fork_slot *)
@@ -20,7 +20,7 @@ struct fork_chunk {
     struct fork_chunk *outer;      /* of a region's first chunk: where the thread forked before */
     uint64_t base;                 /* position of slot 0 */
     ATOMIC(struct loop *) in_loop; /* in whose body the region is, or the fork of the call that it is in; or NULL */
-    ATOMIC(uint64_t) id;           /* the group of the task that the region is in, and its record's index */
+    ATOMIC(struct frame *) frame;  /* that the region is in, or NULL; and the index of its group's record */
     ATOMIC(uint32_t) index;
     uint32_t refused : 30; /* forks at the last slot that there was no memory for */
     uint32_t is_guest : 1; /* the region is an outside thread's */
@@ -47,8 +47,8 @@ _Static_assert(sizeof(weft_fork_slot) == CACHE_LINE && sizeof(struct fork_chunk)
 _Static_assert(offsetof(struct fork_chunk, seat) == offsetof(struct weft_fork_chunk, forker) &&
                    offsetof(struct weft_worker, forker) == 0,
                "a seat is a forker");
-_Static_assert(sizeof(struct frame) <= sizeof(weft_fork_slot) && SEATS_MAX <= 1 << 12,
-               "a frame fits in a slot, a seat in a state");
+_Static_assert(sizeof(struct frame) <= (CHUNK_FIRST - 1) * sizeof(weft_fork_slot) && SEATS_MAX <= 1 << 12,
+               "a frame fits in its slots, a seat in a state");
 
 INLINE struct fork_chunk *chunk_of(weft_fork_slot *slot) {
     return (struct fork_chunk *)((uintptr_t)slot & ~(uintptr_t)(WEFT_FORK_CHUNK - 1));
@@ -89,8 +89,8 @@ void fork_slow(weft_fork_slot *here) WEFT_FORK_KEEPS;
 
 /* The chunk where the seat's next region will begin. NULL: no memory. */
 struct fork_chunk *region_chunk(struct weft_worker *seat);
-/* Begins a region there, for a task of the group `id`, in the loop that the seat is in; its first slot. */
-weft_fork_slot *region_begin(struct fork_chunk *chunk, uint64_t id, uint32_t index);
+/* Begins a region there, in that frame (NULL: none) and in the loop that the seat is in; its first slot. */
+weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame);
 void region_end(struct fork_chunk *chunk);
 
 /* A fork at the chunk's last slot: goes on in the next, or is refused, and then its join calls. Returns the slot for the

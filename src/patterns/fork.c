@@ -168,7 +168,7 @@ static uint64_t fork_offer(struct weft_worker *seat) {
     store_rlx(&forks->offered_fn, load_rlx(&slot->fn));
     store_rel(J2, &forks->offer, offer_after(offer));
     const struct fork_chunk *chunk = chunk_of(slot);
-    return load_rlx(&chunk->in_loop) == NULL ? load_rlx(&chunk->id) : 0;
+    return load_rlx(&chunk->in_loop) == NULL ? group_of(seat, load_rlx(&chunk->index)) : 0;
 }
 
 /* The thread of that chunk has been asked. */
@@ -507,6 +507,7 @@ void fork_detach(struct weft_worker *seat) {
     counter_use(frame->record, seat->counter, frame->id);
     counter_submit(counter_of(frame->record, seat->counter), counter_is_shared(frame->record, seat->counter), 1);
     call->is_detached = true;
+    seat->frame->caller = NULL; /* which need not wait for it */
     fork_done(call, chunk_of(call->slot)->seat);
 }
 
@@ -519,11 +520,9 @@ void fork_run(struct weft_worker *seat, struct fork_call *call) {
     struct fork_chunk *chunk = region_chunk(seat);
     struct frame frame;
     frame_push(seat, &frame);
-    frame.id = load_rlx(&above->id);
-    frame.index = load_rlx(&above->index);
-    frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    frame_helps(seat, load_rlx(&above->frame), load_rlx(&above->index));
     seat->in_loop = load_rlx(&above->in_loop);
-    weft_fork_slot *here = region_begin(chunk, frame.id, frame.index);
+    weft_fork_slot *here = region_begin(chunk, &frame);
     struct fork_call *outer = forks_of(seat)->running;
     forks_of(seat)->running = call;
     call->is_detached = false;
@@ -595,8 +594,7 @@ const struct source fork_source = {.find = source_find,
 static int enter_seated(struct weft_worker *seat, weft_fork_slot **here) {
     struct fork_chunk *chunk = region_chunk(seat);
     if (chunk == NULL) return WEFT_ENOMEM;
-    const struct frame *frame = seat->frame;
-    *here = region_begin(chunk, frame == NULL ? 0 : frame->id, frame == NULL ? 0 : frame->index);
+    *here = region_begin(chunk, seat->frame);
     return WEFT_OK;
 }
 

@@ -96,6 +96,7 @@ struct loop {
     uint32_t chunk_max;          /* units; 0: how long one takes is not known, and chunks begin with one */
     uintptr_t function;          /* the user's */
     uint64_t id;                 /* the group's */
+    struct frame *frame;         /* the caller's */
     const struct record *record; /* or NULL */
     ATOMIC(uint32_t) index;      /* record of the group of the task that called */
     /* any participant */
@@ -354,9 +355,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
     struct weft_worker *caller = loop->seat;
     struct frame frame;
     frame_push(seat, &frame);
-    frame.id = loop->id;
-    frame.index = load_rlx(&loop->index);
-    frame.record = frame.index == 0 ? NULL : record_at(&seat->pool->groups, frame.index);
+    frame_helps(seat, loop->frame, load_rlx(&loop->index));
     uint64_t start = trace_begin(seat);
     store_rlx(&seat->running, loop->function);
     seat->in_loop = loop;
@@ -610,6 +609,7 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     keep(loop->function, job->function);
     keep(loop->key, cost_key(job->function, job->site));
     keep(loop->id, seat->frame->id);
+    keep(loop->frame, seat->frame);
     keep(loop->record, seat->frame->record);
     keep_rlx(&loop->index, seat->frame->index);
     keep_rlx(&loop->failed_at, UINT32_MAX);

@@ -61,6 +61,18 @@ _Static_assert(sizeof(struct patterns_seat) <= SEAT_PATTERNS_BYTES, "sched/worke
 INLINE struct patterns_seat *patterns_of(const struct weft_worker *seat) {
     return (struct patterns_seat *)(void *)seat->patterns;
 }
+/* The group, a task of which is not over, that the record of that index serves; 0: none. */
+INLINE uint64_t group_of(const struct weft_worker *seat, uint32_t index) {
+    return index == 0 ? 0 : load_rlx(&record_at(&seat->pool->groups, index)->id) & ~ID_MARKS;
+}
+/* The seat's frame is for a loop or a forked call in the caller's; the index of its group's record, or 0. */
+INLINE void frame_helps(struct weft_worker *seat, struct frame *caller, uint32_t index) {
+    struct frame *frame = seat->frame;
+    frame->caller = caller;
+    frame->index = index;
+    frame->id = group_of(seat, index);
+    frame->record = index == 0 ? NULL : record_at(&seat->pool->groups, index);
+}
 INLINE struct forks *forks_of(const struct weft_worker *seat) { return &patterns_of(seat)->forks; }
 
 #endif

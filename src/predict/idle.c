@@ -24,7 +24,7 @@
  * Costs: each wake that a pool sends tells something.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   D18 poll: looks again                   -        K12  a task published while the worker was busy waits for nobody
+ *   D18 poll_work: looks again                   -        K12  a task published while the worker was busy waits for nobody
  */
 #include "predict/state.h"
 
@@ -161,7 +161,7 @@ static bool poll_on(struct weft_worker *seat, uint64_t *since) {
     return false;
 }
 
-enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since) {
+enum poll_end poll_work(struct weft_worker *seat, bool is_searcher, uint64_t *since) {
     weft_pool *pool = seat->pool;
     struct predict_seat *mine = predict_of(seat);
     struct park_view view = park_look(&pool->park);

@@ -12,7 +12,7 @@
 
 /* idle.c */
 bool poll_suffices(const struct weft_worker *seat, const struct park_view *view);
-enum poll_end poll(struct weft_worker *seat, bool is_searcher, uint64_t *since);
+enum poll_end poll_work(struct weft_worker *seat, bool is_searcher, uint64_t *since);
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
 void ready_woken(struct weft_worker *seat);
 void ready_scouted(struct weft_worker *seat, bool came, bool looked_on);

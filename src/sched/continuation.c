@@ -70,8 +70,31 @@ static void search_comes(struct search *search, struct side *side, struct record
     record->walk_next = side->open;
     side->open = record;
 }
-static void search_comes_to_frames(struct search *search, const struct frame *frame) {
-    for (; frame != NULL; frame = frame->above) search_comes(search, &search->ahead, frame->record, NULL);
+
+/* Appends those that have not the mark yet. */
+static struct frame **frames_append(struct frame **end, struct frame *frame, uint64_t mark) {
+    for (; frame != NULL && frame->walk != mark; frame = frame->above) {
+        frame->walk = mark;
+        frame->walk_next = NULL;
+        *end = frame;
+        end = &frame->walk_next;
+    }
+    return end;
+}
+/* That frame, and all that cannot end before it has: on its own thread, and on those whose loops and forked calls these help
+ * with, each once. A caller's own frame is left out: it is of the helper's group, and its thread may be changing it. */
+static struct frame *frames_around(struct frame *frame, uint64_t mark) {
+    struct frame *first = NULL;
+    struct frame **end = frames_append(&first, frame, mark);
+    for (const struct frame *at = first; at != NULL; at = at->walk_next)
+        for (const struct frame *caller = at->caller; caller != NULL; caller = caller->caller)
+            end = frames_append(end, caller->above, mark);
+    return first;
+}
+
+static void search_comes_to_frames(struct search *search, struct frame *frame) {
+    for (const struct frame *at = frames_around(frame, search->ahead.mark); at != NULL; at = at->walk_next)
+        search_comes(search, &search->ahead, at->record, NULL);
 }
 
 /* The next record to go on from. false: there is none. */
@@ -124,7 +147,7 @@ static bool search_leads(struct groups *groups, struct search *search) {
     return search->meets;
 }
 
-static bool frames_lead(struct groups *groups, const struct frame *frame, struct record *to) {
+static bool frames_lead(struct groups *groups, struct frame *frame, struct record *to) {
     struct search search = search_begin(groups);
     search_comes(&search, &search.back, to, NULL);
     search_comes_to_frames(&search, frame);
@@ -133,9 +156,9 @@ static bool frames_lead(struct groups *groups, const struct frame *frame, struct
 
 /* ---- sleeping waits ----------------------------------------------------------------------------------------------- */
 
-static void frames_sleep(const struct frame *frame, uint32_t more) {
-    for (; frame != NULL; frame = frame->above)
-        if (frame->record != NULL) store_rlx(&frame->record->slept_in, load_rlx(&frame->record->slept_in) + more);
+static void frames_sleep(struct groups *groups, struct frame *frame, uint32_t more) {
+    for (const struct frame *at = frames_around(frame, ++groups->walks); at != NULL; at = at->walk_next)
+        if (at->record != NULL) store_rlx(&at->record->slept_in, load_rlx(&at->record->slept_in) + more);
 }
 
 bool continuation_wait_begin(struct groups *groups, struct continuation_wait *wait) {
@@ -144,7 +167,7 @@ bool continuation_wait_begin(struct groups *groups, struct continuation_wait *wa
     if (!is_circle || wait->insists) {
         wait->next = wait->record->sleepers;
         wait->record->sleepers = wait;
-        frames_sleep(wait->frame, 1);
+        frames_sleep(groups, wait->frame, 1);
     }
     if (is_circle && wait->insists) store_rlx(&groups->circles, load_rlx(&groups->circles) + 1);
     wait->circles = load_rlx(&groups->circles);
@@ -157,7 +180,7 @@ void continuation_wait_end(struct groups *groups, struct continuation_wait *wait
     struct continuation_wait **link = &wait->record->sleepers;
     while (*link != wait) link = &(*link)->next;
     *link = wait->next;
-    frames_sleep(wait->frame, UINT32_MAX);
+    frames_sleep(groups, wait->frame, UINT32_MAX);
     os_unlock(&groups->lock);
 }
 
@@ -166,7 +189,7 @@ static bool waits_for_none(const struct record *record) {
     return load_rlx(&record->continuation_in) == NULL && load_rlx(&record->slept_in) == 0;
 }
 
-bool continuation_leads(struct groups *groups, const struct frame *frame, uint64_t to) {
+bool continuation_leads(struct groups *groups, struct frame *frame, uint64_t to) {
     struct record *record = record_at(groups, id_index(to));
     if (frame == NULL || load_rlx(&groups->continuation.made) == 0 || record == NULL || waits_for_none(record)) return false;
     os_lock(&groups->lock);

@@ -43,7 +43,7 @@ struct continuation_wait {
     struct continuation_wait *next; /* for the same group */
     struct record *record;          /* of the group waited for, and that group's id */
     uint64_t id;
-    const struct frame *frame;
+    struct frame *frame;
     bool insists;     /* others are to give way */
     uint32_t circles; /* groups->circles as it began: sleeps only while it is that */
 };
@@ -54,7 +54,7 @@ bool continuation_wait_begin(struct groups *groups, struct continuation_wait *wa
 void continuation_wait_end(struct groups *groups, struct continuation_wait *wait);
 
 /* Can the group `to` finish only after a group of these frames has? */
-bool continuation_leads(struct groups *groups, const struct frame *frame, uint64_t to);
+bool continuation_leads(struct groups *groups, struct frame *frame, uint64_t to);
 
 /* Does no other group serve the one that the record serves? Whoever publishes a task of one that does has said so before. */
 INLINE bool group_is_alone(const struct record *record) {

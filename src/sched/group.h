@@ -95,6 +95,9 @@ struct frame {
     uintptr_t running;   /* of the seat, before this one; so the next two */
     uint64_t running_since;
     struct loop *in_loop;
+    struct frame *caller; /* of one who helps: the frame of the loop or forked call that it helps with; or NULL */
+    uint64_t walk;        /* continuation.c's, under groups->lock; so the next */
+    struct frame *walk_next;
 };
 
 struct groups {

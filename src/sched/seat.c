@@ -10,11 +10,13 @@
  *   P14 send_spares: fence             sc       P15, D10, T17, U1 a section opens while the last worker falls asleep in a
  *                                                        join: no spare comes; or a wait in a section sleeps on
  *   P15 hold_up: fence                 sc       P14, T17 as P14; or a wait in a section sleeps on, though it had better help
+ *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  */
 #include "sched/seat.h"
 
 #include "sched/hooks.h"
 #include "sched/lanes.h"
+#include "sched/priority.h"
 
 struct seating {
     struct seating *next;
@@ -331,6 +333,49 @@ void pool_stand_aside(weft_pool *pool) {
     (void)send_spares(pool);
 }
 
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+bool rest_offer(struct weft_worker *seat) {
+    if (!claim_offer(&seat->claim)) return false;
+    add_rlx(&seat->pool->offers, 1);
+    fence_rmw_sc(T15);
+    worker_notify_offer(seat);
+    return true;
+}
+void rest_keep(struct weft_worker *seat) {
+    claim_unoffer(&seat->claim);
+    add_rlx(&seat->pool->offers, UINT32_MAX);
+}
+
+int weft_block_begin(weft_worker *self) {
+    if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
+    if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+    weft_pool *pool = self->pool;
+    self->offers = rest_offer(self);
+    if (load_rlx(&self->in_background)) priority_pause(self);
+    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
+    self->has_spare = pool_stand_in(pool);
+    return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
+}
+
+int weft_block_end(weft_worker *self) {
+    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (--self->blocking > 0) return WEFT_OK;
+    pool_stand_down(self->pool);
+    if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
+    if (load_rlx(&self->in_background)) priority_resume(self->pool);
+    if (self->offers) rest_keep(self);
+    self->offers = false;
+    return WEFT_OK;
+}
+
+struct weft_worker *seat_block_elsewhere(const weft_pool *pool) {
+    const os_self *self = os_self_get();
+    struct weft_worker *own = self->is_worker ? self->worker : NULL;
+    bool is_elsewhere = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
+    return is_elsewhere ? own : NULL;
+}
+
 static void hold_up(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     if (!seat->is_worker) add_rlx(&pool->guests_asleep, 1);
@@ -350,8 +395,10 @@ static void let_go(const struct weft_worker *seat) {
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns) {
     uint64_t start = trace_begin(seat);
     count_up(&seat->parks, 1);
+    struct weft_worker *elsewhere = seat_block_elsewhere(seat->pool);
     hold_up(seat);
     os_wait(&seat->wait_event, event, deadline_ns);
     let_go(seat);
+    weft_block_end(elsewhere);
     trace_end(seat, TRACE_WAIT, start, 0);
 }

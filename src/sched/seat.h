@@ -31,6 +31,13 @@ bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
 /* One more runs a background task: where no worker is left for others, now or later, spares stand in. */
 void pool_stand_aside(weft_pool *pool);
+/* About to sleep in that pool: a thread of another one, inside a task, counts as in a section there. Its seat, for
+ * weft_block_end after, or NULL. */
+struct weft_worker *seat_block_elsewhere(const weft_pool *pool);
+/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
+bool rest_offer(struct weft_worker *seat);
+/* Back again. */
+void rest_keep(struct weft_worker *seat);
 /* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
  * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);

@@ -1,4 +1,4 @@
-/* wait.c: waiting, cancelling, blocking.
+/* wait.c: waiting, cancelling.
  *
  * A wait enters the record, runs the tasks, forked calls and loops of the group while it finds any, spins, then says what
  * it waits for (wait_id), fences (T17), looks once more and sleeps on its seat's wait_event. One waiter that finds the
@@ -14,7 +14,6 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
- *   T15 rest_offer: fence                sc       K3  the offered tasks wait for nobody
  *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes
  *                                                 a circle, does not see the sleeper, nor the sleeper that
  *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles sleeps on in this one
@@ -332,20 +331,6 @@ static void wait_flush(struct weft_worker *seat) {
     frame->id = id;
 }
 
-/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
-static bool rest_offer(struct weft_worker *seat) {
-    if (!claim_offer(&seat->claim)) return false;
-    add_rlx(&seat->pool->offers, 1);
-    fence_rmw_sc(T15);
-    worker_notify_offer(seat);
-    return true;
-}
-/* Back again. */
-static void rest_keep(struct weft_worker *seat) {
-    claim_unoffer(&seat->claim);
-    add_rlx(&seat->pool->offers, UINT32_MAX);
-}
-
 static void trim_lanes(struct weft_worker *seat) {
     struct lane **link = &seat->long_lanes;
     for (struct lane *lane; (lane = *link) != NULL;) {
@@ -522,28 +507,4 @@ int weft_group_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns) {
 int weft_worker_cancelled(const weft_worker *self) {
     if (self == NULL || self->frame == NULL || self->frame->record == NULL) return 0;
     return (load_rlx(&self->frame->record->id) & ID_CANCELLED) != 0;
-}
-
-/* ---- blocking ----------------------------------------------------------------------------------------------------- */
-
-int weft_block_begin(weft_worker *self) {
-    if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
-    if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
-    weft_pool *pool = self->pool;
-    self->offers = rest_offer(self);
-    if (load_rlx(&self->in_background)) priority_pause(self);
-    if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
-    self->has_spare = pool_stand_in(pool);
-    return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
-}
-
-int weft_block_end(weft_worker *self) {
-    if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
-    if (--self->blocking > 0) return WEFT_OK;
-    pool_stand_down(self->pool);
-    if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
-    if (load_rlx(&self->in_background)) priority_resume(self->pool);
-    if (self->offers) rest_keep(self);
-    self->offers = false;
-    return WEFT_OK;
 }
