@@ -87,7 +87,7 @@ static void test_comparisons(void **state) {
         atomic_ulong comparisons = 0;
         const weft_order order = {4, compare_counting, &comparisons};
         assert_int_equal(weft_sort(pool, items, COUNT, &order), WEFT_OK);
-        assert_true(atomic_load(&comparisons) <= COUNT * 18ul);
+        assert_true(atomic_load(&comparisons) <= COUNT * 17ul);
         free(items);
     }
     end_pool(pool);

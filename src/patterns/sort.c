@@ -6,14 +6,19 @@
  * path - parallel merging made simple", IPDPSW 2012, doi:10.1109/IPDPSW.2012.202). Where it is cut depends on the number
  * of items alone.
  *
+ * A merge selects its source without a branch: which of two random items is less cannot be predicted. It goes from both
+ * ends at once: each chain of comparisons waits for its last one, and two hide behind each other (the parity merge of I. van
+ * den Hoven's quadsort, here for inputs of any lengths). As many steps from each end as the shorter input has items need no
+ * look at where the inputs end.
+ *
  * Every function that moves items takes their size as an argument and is inlined where that is a constant
- * (SORT_FOR_SIZE). A merge selects its source without a branch: which of two random items is less cannot be predicted. */
+ * (SORT_FOR_SIZE). */
 
 #include "patterns/patterns.h"
 
 #include <string.h>
 
-#define RUN 8u /* items that are sorted by insertion */
+#define LOOK_ITEMS 8u /* in a run; shorter ones are in order already too often by chance for a branch */
 #ifndef PIECE_ITEMS_MIN
 #define PIECE_ITEMS_MIN 512u
 #define CHUNK_ITEMS 16384u
@@ -38,20 +43,6 @@ INLINE bool is_greater(const weft_order *order, const void *left, const void *ri
     return order->compare(left, right, order->context) > 0;
 }
 
-/* `spare` has room for one item. */
-INLINE void insertion_sort(const weft_order *order, unsigned char *items, size_t count, unsigned char *spare, size_t size) {
-    for (size_t i = 1; i < count; i++) {
-        unsigned char *hole = items + i * size;
-        if (!is_greater(order, hole - size, hole)) continue;
-        memcpy(spare, hole, size);
-        do {
-            memcpy(hole, hole - size, size);
-            hole -= size;
-        } while (hole > items && is_greater(order, hole - size, spare));
-        memcpy(hole, spare, size);
-    }
-}
-
 /* Two sorted inputs, [at, end) each. */
 struct inputs {
     const unsigned char *left;
@@ -60,29 +51,54 @@ struct inputs {
     const unsigned char *right_end;
 };
 
-INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
+struct output {
+    unsigned char *begin;
+    unsigned char *end;
+};
 
-/* How many items can be taken before an input or the output may come to its end. */
-INLINE size_t safe_steps(const struct inputs *in, size_t room, size_t size) {
-    return least(least((size_t)(in->left_end - in->left), (size_t)(in->right_end - in->right)), room) / size;
+/* Of two items; the arithmetic keeps compilers from making a branch of it. */
+INLINE const unsigned char *choose(const unsigned char *item, const unsigned char *other, uintptr_t takes_other) {
+    return item + (ptrdiff_t)((uintptr_t)(other - item) & takes_other);
+}
+INLINE uintptr_t greater_mask(const weft_order *order, const void *left, const void *right) {
+    return -(uintptr_t)is_greater(order, left, right);
 }
 
-/* Fills [out, out_end) with the next of both inputs. The arithmetic keeps compilers from making a branch of it. */
-INLINE void merge(const weft_order *order, struct inputs in, unsigned char *out, const unsigned char *out_end, size_t size) {
-    size_t steps;
-    while ((steps = safe_steps(&in, (size_t)(out_end - out), size)) > 0) {
-        for (; steps > 0; steps--) {
-            uintptr_t takes_right = -(uintptr_t)is_greater(order, in.left, in.right);
-            ptrdiff_t between = (ptrdiff_t)((uintptr_t)(in.right - in.left) & takes_right);
-            memcpy(out, in.left + between, size);
-            in.right += size & takes_right;
-            in.left += size & ~takes_right;
-            out += size;
-        }
+/* Writes the first and the last `bytes` of the output. Neither input is shorter. */
+INLINE void merge_ends(const weft_order *order, struct inputs *in, struct output *out, size_t bytes, size_t size) {
+    size_t first_left = 0; /* how much of the first comes from the left */
+    size_t last_left = 0;
+    for (size_t at = 0; at < bytes; at += size) {
+        const unsigned char *left = in->left + first_left;
+        const unsigned char *right = in->right + (at - first_left);
+        const unsigned char *left_last = in->left_end - size - last_left;
+        const unsigned char *right_last = in->right_end - size - (at - last_left);
+        uintptr_t takes_right = greater_mask(order, left, right);
+        uintptr_t takes_left = greater_mask(order, left_last, right_last);
+        memcpy(out->begin + at, choose(left, right, takes_right), size);
+        memcpy(out->end - size - at, choose(right_last, left_last, takes_left), size);
+        first_left += size & ~takes_right;
+        last_left += size & takes_left;
     }
-    size_t left = (size_t)min_u64((uint64_t)(in.left_end - in.left), (uint64_t)(out_end - out));
-    memcpy(out, in.left, left);
-    memcpy(out + left, in.right, (size_t)(out_end - out) - left);
+    in->left += first_left;
+    in->right += bytes - first_left;
+    in->left_end -= last_left;
+    in->right_end -= bytes - last_left;
+    out->begin += bytes;
+    out->end -= bytes;
+}
+
+/* Fills the output, as long as both inputs are. By an order that contradicts itself the two ways may cross in one input:
+ * it is shorter than nothing then, and the other one longer than the output. */
+INLINE void merge(const weft_order *order, struct inputs in, struct output out, size_t size) {
+    for (;;) {
+        ptrdiff_t left = in.left_end - in.left;
+        ptrdiff_t right = in.right_end - in.right;
+        if (left <= 0 || right <= 0) break;
+        merge_ends(order, &in, &out, (size_t)(left < right ? left : right), size);
+    }
+    const unsigned char *rest = in.left < in.left_end ? in.left : in.right;
+    memcpy(out.begin, rest, (size_t)(out.end - out.begin));
 }
 
 struct pass {
@@ -92,17 +108,30 @@ struct pass {
     size_t width; /* bytes of a run in `from` */
 };
 
+/* Makes runs of two items. */
+INLINE void pairs_run(const weft_order *order, struct pass pass, size_t size) {
+    size_t at = 0;
+    for (; at + 2 * size <= pass.bytes; at += 2 * size) {
+        const unsigned char *left = pass.from + at;
+        uintptr_t swaps = greater_mask(order, left, left + size);
+        memcpy(pass.to + at, choose(left, left + size, swaps), size);
+        memcpy(pass.to + at + size, choose(left + size, left, swaps), size);
+    }
+    memcpy(pass.to + at, pass.from + at, pass.bytes - at);
+}
+
 /* Merges the runs two at a time. */
 INLINE void pass_run(const weft_order *order, struct pass pass, size_t size) {
+    bool looks = pass.width >= LOOK_ITEMS * size;
     for (size_t at = 0; at < pass.bytes; at += 2 * pass.width) {
         size_t mid = (size_t)min_u64(at + pass.width, pass.bytes);
         size_t end = (size_t)min_u64(at + 2 * pass.width, pass.bytes);
-        if (mid == end || !is_greater(order, pass.from + mid - size, pass.from + mid)) {
+        if (mid == end || (looks && !is_greater(order, pass.from + mid - size, pass.from + mid))) {
             memcpy(pass.to + at, pass.from + at, end - at);
             continue;
         }
         const struct inputs in = {pass.from + at, pass.from + mid, pass.from + mid, pass.from + end};
-        merge(order, in, pass.to + at, pass.to + end, size);
+        merge(order, in, (struct output){pass.to + at, pass.to + end}, size);
     }
 }
 
@@ -112,16 +141,16 @@ INLINE void piece_sort(const struct sort *sort, size_t begin, size_t end, size_t
     unsigned char *here = sort->items + begin * size;
     unsigned char *there = sort->other + begin * size;
     bool is_here = sort->to == sort->items; /* where this pass reads */
-    for (size_t width = RUN * size; width < bytes; width *= 2) is_here = !is_here;
+    for (size_t width = size; width < bytes; width *= 2) is_here = !is_here;
     if (!is_here) memcpy(there, here, bytes);
-    struct pass pass = {.to = is_here ? here : there, .bytes = bytes};
-    unsigned char *spare = is_here ? there : here;
-    for (size_t at = 0; at < bytes; at += RUN * size)
-        insertion_sort(sort->order, pass.to + at, (size_t)min_u64(RUN, (bytes - at) / size), spare, size);
-    for (pass.width = RUN * size; pass.width < bytes; pass.width *= 2) {
+    struct pass pass = {is_here ? here : there, is_here ? there : here, bytes, size};
+    for (; pass.width < bytes; pass.width *= 2) {
+        if (pass.width == size)
+            pairs_run(sort->order, pass, size);
+        else
+            pass_run(sort->order, pass, size);
         pass.from = pass.to;
         pass.to = pass.from == here ? there : here;
-        pass_run(sort->order, pass, size);
     }
 }
 
@@ -162,9 +191,11 @@ INLINE void chunk_merge(const struct sort *sort, size_t begin, size_t end, size_
         struct inputs in = {sort->from + low * size, sort->from + mid * size, sort->from + mid * size,
                             sort->from + high * size};
         size_t left = split(sort->order, in, first, size);
-        in.left += left * size;
-        in.right += (first - left) * size;
-        merge(sort->order, in, sort->to + (low + first) * size, sort->to + (low + last) * size, size);
+        size_t left_end = split(sort->order, in, last, size);
+        in = (struct inputs){in.left + left * size, in.left + left_end * size, in.right + (first - left) * size,
+                             in.right + (last - left_end) * size};
+        unsigned char *out = sort->to + low * size;
+        merge(sort->order, in, (struct output){out + first * size, out + last * size}, size);
     }
 }
 
