@@ -49,7 +49,7 @@ static uint64_t slabs_taken(const weft_heap_counts *counts) {
 static void put_totals(struct text *text, const weft_heap_counts *counts) {
     put_line(text, "allocations", counts->alloc_count);
     put_line(text, "frees", counts->free_count);
-    put_line(text, "of them served by a thread's cache", counts->hit_count);
+    put_line(text, "allocations served by a thread's cache", counts->hit_count);
     put_line(text, "misses, each a refill", counts->miss_count);
     put_line(text, "of them served by what a cache had no room for (overflow)", counts->from_overflow_count);
     put_line(text, "slabs from the warm pool", counts->from_pool_count);

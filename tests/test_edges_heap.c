@@ -200,23 +200,6 @@ static void test_grown_slabs_are_counted(void **state) {
     }
 }
 
-/* A cache that was emptied is shut for one free, and as roomy then as it was. */
-static void test_shut_for_one_free(void **state) {
-    (void)state;
-    const struct heap *heap = heap_mine();
-    unsigned kind = class_of(BLOCK);
-    void *p = weft_alloc(BLOCK), *other = weft_alloc(BLOCK);
-    assert_true(p != NULL && other != NULL);
-    weft_trim();
-    uint32_t room = heap->room[kind];
-    assert_ptr_equal(heap->limit[kind], heap->base[kind]);
-    weft_free(p);
-    assert_int_equal(heap->room[kind], room);
-    assert_ptr_equal(heap->limit[kind], heap->base[kind] + room);
-    assert_int_equal(cache_count(heap, kind), 1);
-    weft_free(other);
-}
-
 /* What is aligned to no more than a slab's blocks are is one of them; what no address space has is refused. */
 static void test_aligned(void **state) {
     (void)state;
@@ -263,7 +246,6 @@ int main(void) {
         cmocka_unit_test(test_kept_is_not_aligned),
         cmocka_unit_test(test_hollow_is_not_taken),
         cmocka_unit_test(test_grown_slabs_are_counted),
-        cmocka_unit_test(test_shut_for_one_free),
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_kept_fits_best),
     };

@@ -2,76 +2,15 @@
  * runs in a child, since checked mode never ends. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include "heap/heap.h"
-#include "help.h"
+#include "mistake_help.h"
 #include "os/os.h"
 #include "weft.h"
-
-static char said[1024];
 
 static void begin(void) {
     weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
     REQUIRE(weft_heap_configure(&config) == WEFT_OK);
-}
-
-/* Runs it in a child whose standard error comes here, and returns how the child ended, as child_status does. */
-static int outcome(void (*run)(void)) {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGABRT, SIG_DFL); /* cmocka catches it */
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]);
-        run();
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n = 1; n > 0; length += (size_t)(n > 0 ? n : 0)) n = read(ends[0], said + length, sizeof said - 1 - length);
-    said[length] = 0;
-    close(ends[0]);
-    return child_status(child);
-}
-
-/* It aborts, and says all of `words` (separated by '|') on one line. */
-static void dies(void (*run)(void), const char *words) {
-    char left[256];
-    int status = outcome(run);
-    if (status != 1000 + SIGABRT) print_error("status %d, said: %s\n", status, said);
-    assert_int_equal(status, 1000 + SIGABRT);
-    snprintf(left, sizeof left, "%s", words);
-    for (const char *word = strtok(left, "|"); word != NULL; word = strtok(NULL, "|")) {
-        if (strstr(said, word) == NULL) print_error("no \"%s\" in: %s\n", word, said);
-        assert_non_null(strstr(said, word));
-    }
-    assert_memory_equal(said, "weft heap: ", 11);
-    if (!is_emulated()) assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); /* an emulator adds a line */
-}
-
-static void lives(void (*run)(void)) {
-    int status = outcome(run);
-    if (status != 0) print_error("said: %s\n", said);
-    assert_int_equal(status, 0);
-    assert_string_equal(said, "");
-}
-
-#if defined(SANITIZED_ADDRESS)
-void __asan_unpoison_memory_region(const void *p, size_t size);
-#endif
-
-/* Past what the caller may touch, as the mistakes below do. The address is hidden from the compiler, and opened to
- * AddressSanitizer, which would be first to tell. */
-static void scribble(void *p, size_t offset, char value) {
-    char *to = (char *)p + offset;
-#if defined(SANITIZED_ADDRESS)
-    __asan_unpoison_memory_region(to, 1);
-#endif
-    __asm__("" : "+r"(to));
-    *to = value;
 }
 
 /* ---- freeing ------------------------------------------------------------------------------------------------------ */
@@ -456,6 +395,18 @@ static void begin_too_late(void) {
     REQUIRE(weft_heap_configure(&config) == WEFT_EINVAL);
     weft_free(weft_alloc(10));
 }
+static void begin_after_private(void) {
+    weft_arena *ended, *next;
+    weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
+    REQUIRE(weft_arena_create(&ended) == WEFT_OK && weft_arena_alloc(ended, 40) != NULL);
+    REQUIRE(weft_heap_configure(&config) == WEFT_EBUSY);
+    REQUIRE(weft_arena_destroy(&ended) == WEFT_OK);
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+    REQUIRE(weft_arena_create(&next) == WEFT_OK);
+    void *p = weft_arena_alloc(next, 40);
+    REQUIRE(p != NULL && weft_usable_size(p) == 40); /* what was asked for: it is checked */
+    REQUIRE(weft_arena_destroy(&next) == WEFT_OK);
+}
 int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 static bool no_threads;
@@ -547,17 +498,32 @@ static void never_ends(void) {
     free_twice();
 }
 
+/* What a freed block leads to is not used before it was asked whether it is a freed block. */
+static void written_after_kept(void) {
+    enum { MANY = 2000 };
+    static void *blocks[MANY];
+    weft_heap_config config = {.struct_size = sizeof config, .remote = WEFT_HEAP_REMOTE_KEEP};
+    REQUIRE(weft_heap_configure(&config) == WEFT_OK);
+    for (int i = 0; i < MANY; i++) blocks[i] = weft_alloc(48);
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+    for (int i = 0; i < MANY; i++)
+        for (size_t at = 8; at < 16; at++) scribble(blocks[i], at, 0x41);
+    for (int i = 0; i < MANY; i++) blocks[i] = weft_alloc(48);
+}
+
 static void test_right(void **state) {
     (void)state;
     lives(churn_checked);
     lives(begin_late);
     lives(begin_too_late);
+    lives(begin_after_private);
     lives(begin_with_purge_thread);
     lives(purge_thread_without_checks);
     lives(fork_in_a_change);
     lives(short_of_memory);
     lives(borrowed);
     dies(begin_late_and_free_twice, "was freed already");
+    dies(written_after_kept, "link of 0x4141414141414141|no freed block");
     dies(never_ends, "was freed already");
 }
 

@@ -336,23 +336,12 @@ static void cache_grow(struct heap *heap, unsigned kind) {
 
 /* ---- filling a cache ---------------------------------------------------------------------------------------------- */
 
-static uint32_t unhoard(struct bin *bin, void **slots, uint32_t count) {
-    uint32_t got = 0;
-    for (; bin->hoard != NULL && got < count; got++) {
-        void *block = bin->hoard;
-        unpoison(block, sizeof bin->hoard);
-        memcpy(&bin->hoard, block, sizeof bin->hoard);
-        slots[got] = block;
-    }
-    return got;
-}
-
 /* Blocks for an empty cache; 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
     bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
     void **slots = heap->base[kind] + 1;
-    uint32_t got = bin->hoard == NULL ? 0 : unhoard(bin, slots, want);
+    uint32_t got = bin->hoard == NULL ? 0 : heap_hoard_take(bin, kind, slots, want);
     if (got == 0 && (got = heap_overflow_take(heap, kind, slots, want)) > 0) {
         count_in(bin, COUNT_FROM_OVERFLOW, 1);
         want = got;
@@ -399,7 +388,8 @@ static NOINLINE uint32_t refill_timed(struct heap *heap, unsigned kind) {
 
 void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
     void *block = cache_pop(heap, kind);
-    if (block != NULL) return block;
+    if (block != NULL && is_start(kind, block)) return block;
+    if (block != NULL) heap_hooks.misuse_found(block);
     bool is_timed = load_rlx(&heap->bins[kind].count[COUNT_MISSES]) % TIMED_REFILLS == 0;
     return (is_timed ? refill_timed(heap, kind) : refill(heap, kind)) == 0 ? NULL : cache_pop(heap, kind);
 }
@@ -494,15 +484,6 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
         if (blocks[i] != NULL) send_slab(heap, bin, blocks + i, foreign - i);
 }
 
-static void hoard(struct bin *bin, void **blocks, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        unpoison(blocks[i], sizeof bin->hoard);
-        memcpy(blocks[i], &bin->hoard, sizeof bin->hoard);
-        poison(blocks[i], sizeof bin->hoard);
-        bin->hoard = blocks[i];
-    }
-}
-
 /* The oldest `count` blocks leave the cache. */
 static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     struct bin *bin = &heap->bins[kind];
@@ -511,7 +492,7 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     count_in(bin, COUNT_FLUSHES, 1);
     count_in(bin, COUNT_FLUSHED, count);
     if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
-        hoard(bin, oldest, count);
+        heap_hoard_put(bin, kind, oldest, count);
     else if (left == 0 || !heap_overflow_put(heap, kind, oldest, count))
         release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
@@ -559,12 +540,10 @@ static uint32_t freed_room(unsigned kind) {
 
 void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
-    if (is_misuse(p, 0, load_rlx(&heap->top[kind]))) heap_hooks.misuse_found(p); /* the thread had no heap before */
     if (UNLIKELY(heap->room[kind] == 0)) { /* so it is where the heap has followed to that policy, whatever it is by now */
         free_home(heap, kind, p);
         return;
     }
-    heap->limit[kind] = heap->base[kind] + heap->room[kind]; /* heap_kind_tidy shut it */
     if (cache_push(heap, kind, p)) return;
     if (only_frees(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
@@ -617,6 +596,7 @@ void heap_free_slow(void *p) {
         return;
     }
     bool is_lent = false;
+    if (kind < CACHED) tag_put(p, tag_of(p, kind));
     struct heap *heap = kind < CACHED ? heap_borrow(&is_lent) : NULL;
     if (heap == NULL && kind < CLASSES)
         slab_send(slab_of(p), &p, 1);
@@ -664,11 +644,10 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     count_in(bin, COUNT_FLUSHED, count);
     release(heap, bin, lowest, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
-    heap->limit[kind] = heap->base[kind];
     while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
-    while ((count = unhoard(bin, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
+    while ((count = heap_hoard_take(bin, kind, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
     heap_overflow_drop(heap, kind);
 }
 

@@ -59,7 +59,7 @@ struct bin {
     uint32_t grown,
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
-    void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their first word */
+    void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their second word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 
@@ -68,10 +68,10 @@ enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED,
 
 /* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
 #define GATHER_MAX(bytes) ((bytes) > TINY_MAX ? 4u : 16u)
-/* A cache's places: a NULL, its blocks, what gathers, of which the last is NULL while anything is freed; of runs another NULL. */
+/* A cache's places: a NULL, its blocks, what gathers. */
 #define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX(bytes)]
 struct cache_places {
-    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS + 1];
+    void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
 };
 
 /* The fields of which each kind has its own, in rows of one length. */
@@ -163,12 +163,41 @@ void given_back(void *p);
 INLINE void given_back(void *p) { (void)p; }
 #endif
 
+/* A block that a thread's heap has freed says so by its first word, until it is handed out: its address and the word of a slot of
+ * its kind, which is no address, and no other block's. AddressSanitizer sees a second free itself. */
+INLINE uint64_t freed_tag(const void *p, uint64_t word) { return (uint64_t)(uintptr_t)p + word; }
+INLINE uint64_t tag_of(const void *p, unsigned kind) { return freed_tag(p, SLOT_WORD(kind)); }
+INLINE uint64_t first_word(const void *p) {
+    uint64_t word;
+    __builtin_memcpy(&word, p, sizeof word);
+    return word;
+}
+INLINE void first_word_set(void *p, uint64_t word) { __builtin_memcpy(p, &word, sizeof word); }
+#if defined(WEFT_POISONS)
+INLINE bool is_tagged(const void *p, uint64_t tag) { return p == NULL && tag == 0; }
+INLINE bool may_be_freed(const void *p, unsigned kind) { return p != NULL && kind < CACHED; }
+INLINE void tag_put(void *p, uint64_t tag) { (void)p, (void)tag; }
+INLINE void tag_clear(void *p) { (void)p; }
+#else
+INLINE bool is_tagged(const void *p, uint64_t tag) { return first_word(p) == tag; }
+INLINE bool may_be_freed(const void *p, unsigned kind) { return is_tagged(p, tag_of(p, kind)); }
+INLINE void tag_put(void *p, uint64_t tag) { first_word_set(p, tag); }
+INLINE void tag_clear(void *p) { first_word_set(p, 0); }
+#endif
+
 /* NULL: the cache is empty. */
 INLINE void *cache_pop(struct heap *heap, unsigned kind) {
     void **top = load_rlx(&heap->top[kind]);
     void *block = *top;
-    if (LIKELY(block != NULL)) step_place(&heap->top[kind], top, true);
+    if (UNLIKELY(block == NULL)) return NULL;
+    step_place(&heap->top[kind], top, true);
+    tag_clear(block);
     return block;
+}
+/* The same of a class over TINY_MAX. NULL: also if no block begins where the topmost is to (is_start). */
+INLINE void *cache_pop_medium(struct heap *heap, unsigned kind) {
+    const void *block = *load_rlx(&heap->top[kind]);
+    return LIKELY(is_start(kind, block)) ? cache_pop(heap, kind) : NULL;
 }
 
 /* So many frees of the kind were counted as were to be without a look at the clock. */
@@ -194,7 +223,7 @@ INLINE void *heap_alloc_cached(size_t size) {
     if (LIKELY(size <= TINY_MAX)) {
         block = cache_pop(heap, heap->class_of[(size + BLOCK_MIN - 1) / BLOCK_MIN]);
     } else {
-        block = cache_pop(heap, class_of(size));
+        block = cache_pop_medium(heap, class_of(size));
         __asm__("" : "+r"(block)); /* or the compiler shares the code of both, which costs the first an instruction */
     }
     if (LIKELY(block != NULL)) handed_out(block, size);
@@ -210,18 +239,20 @@ INLINE void *heap_alloc(size_t size) {
 INLINE struct heap_segment *head_of(const void *p) { return segment_of((const void *)((uintptr_t)p - 1)); }
 INLINE unsigned kind_of(const void *p) { return slot_kind(head_of(p), slot_of(p)); }
 
-/* Whether nothing of a kind with that divisor begins at p, as far as it tells, or p is one of the two freed last. Below the
- * lowest block of a cache lies a NULL, and below that one of the cache before. */
-INLINE bool is_misuse(const void *p, uint64_t divisor, void *const *top) {
-    return UNLIKELY((slot_offset(p) * (uint32_t)divisor) >> 16 != 0) || UNLIKELY(*top == p) || UNLIKELY(top[-1] == p);
+/* Whether nothing of a kind with that divisor and tag begins at p, as far as it tells, or p is free. */
+INLINE bool is_misuse(const void *p, uint64_t divisor, uint64_t tag) {
+    return UNLIKELY(slot_offset(p) * (uint32_t)divisor > UINT16_MAX) || UNLIKELY(is_tagged(p, tag));
 }
 
 /* As cache_push, of the word of the slot that p points into, wherever that is. false: also if something is wrong with p. */
 INLINE bool row_push(const os_self *self, uint64_t word, void *p) {
+    uint64_t tag = freed_tag(p, word);
+    __asm__("" : "+r"(tag)); /* or the compiler adds it up later, and copies the word for that */
     struct heap_row *row = (struct heap_row *)(self->heap_base + word);
     void **top = load_rlx(&row->top[0]);
-    if (UNLIKELY(top >= row->limit[0]) || is_misuse(p, row->divisor[0], top)) return false;
+    if (UNLIKELY(top >= row->limit[0]) || is_misuse(p, row->divisor[0], tag)) return false;
     top[1] = p;
+    tag_put(p, tag);
     step_place(&row->top[0], top, false);
     if (UNLIKELY(count_byte(&row->frees[0]))) heap_counted_free(p);
     return true;
@@ -342,6 +373,10 @@ bool heap_overflow_is_idle(struct heap *heap, unsigned kind);
 /* Gives the memory back, if nothing is kept. */
 void heap_overflow_end(struct heap *heap);
 
+/* What a cache has no room for under WEFT_HEAP_REMOTE_KEEP; at most `count` of it, and how many those are. */
+void heap_hoard_put(struct bin *bin, unsigned kind, void **blocks, uint32_t count);
+uint32_t heap_hoard_take(struct bin *bin, unsigned kind, void **slots, uint32_t count);
+
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
  * error. Nothing changed then. */
@@ -381,6 +416,8 @@ void misuse_look(const void *p, const char *call);
 void misuse_sized(const void *p, size_t size);
 /* A block that was freed goes to its slab, where none begins at p or it is free already. Does not return. */
 void misuse_found(const void *p);
+/* A block that was kept leads to p, where no block of the kind is that was freed. Does not return. */
+void misuse_link(const void *p);
 
 /* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
 

@@ -308,11 +308,18 @@ static void mappings_begin(void) {
         }
 }
 
+/* No thread but the caller has had one, and no private one is alive: of one that ended nothing is anybody's. */
+static bool is_only_heap(const struct heap *mine) {
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older))
+        if (heap != mine && load_rlx(&heap->privacy) != PRIVACY_ENDED) return false;
+    return true;
+}
+
 int check_begin(void) {
     struct heap *heap = heap_get();
     if (load_rlx(&heaps.checks)) return WEFT_OK;
     if (heap == NULL) return WEFT_ENOMEM;
-    if (load_rlx(&heaps.count) != 1) return WEFT_EBUSY;
+    if (!is_only_heap(heap)) return WEFT_EBUSY;
     heap_tidy(heap);
     heap_lru_drop(heap);
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))

@@ -81,7 +81,10 @@ void *weft_arena_alloc(weft_arena *owner, size_t size) {
 
 void private_free(void *p) {
     unsigned kind = load_rlx(&slab_of(p)->private_kind);
-    if (kind < CLASSES) blocks_write(kind, &p, 1, &(uint16_t){0});
+    if (kind < CLASSES) {
+        tag_put(p, tag_of(p, kind));
+        blocks_write(kind, &p, 1, &(uint16_t){0});
+    }
     slab_send(slab_of(p), &p, 1);
 }
 
@@ -96,11 +99,11 @@ int weft_arena_free(weft_arena *owner, void *p) {
     if (slab->kind >= CLASSES) {
         private_large_end(heap, slab);
         heap_decay(heap);
-    } else if (is_misuse(p, class_info[slab->kind].divisor, load_rlx(&heap->top[slab->kind]))) {
-        misuse_found(p);
-    } else if (!cache_push(heap, slab->kind, p)) {
-        heap_free_small(heap, p, slab->kind);
+        return WEFT_OK;
     }
+    if (is_misuse(p, class_info[slab->kind].divisor, tag_of(p, slab->kind)) || !is_start(slab->kind, p)) misuse_found(p);
+    tag_put(p, tag_of(p, slab->kind));
+    if (!cache_push(heap, slab->kind, p)) heap_free_small(heap, p, slab->kind);
     return WEFT_OK;
 }
 

@@ -16,4 +16,5 @@ const struct heap_hooks heap_hooks = {
     .misuse_look = misuse_look,
     .misuse_sized = misuse_sized,
     .misuse_found = misuse_found,
+    .misuse_link = misuse_link,
 };

@@ -22,6 +22,7 @@ struct heap_hooks {
     void (*misuse_look)(const void *p, const char *call);
     void (*misuse_sized)(const void *p, size_t size);
     void (*misuse_found)(const void *p);
+    void (*misuse_link)(const void *p);
 };
 extern const struct heap_hooks heap_hooks;
 

@@ -289,6 +289,7 @@ static void *run_block(size_t size, size_t alignment, bool *zeroed) {
     store_rlx(&got.segment->slabs[first].run_slots, count);
     slot_kind_set(got.segment, first, count <= RUNS ? CLASSES + count - 1 : KIND_RUN);
     if (zeroed != NULL) *zeroed = got.dirty == 0;
+    if (got.dirty != 0) tag_clear(slot_start(got.segment, first));
     return slot_start(got.segment, first);
 }
 

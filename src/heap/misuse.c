@@ -1,19 +1,19 @@
 /* misuse.c: what is told of a program's errors with its blocks without checked mode. Layer 2.
  *
- * A check of each free may cost next to nothing, so there are three, and they rest on what is read anyway.
+ * A check of each free may cost next to nothing, so there are few, and they rest on what is read anyway.
  *
- *   at the free   The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
- *                 has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor, and
- *                 it is compared with the two on top of the cache, those freed last: an address inside a block, and one freed
- *                 just before, take the long way, which ends here.
- *   after a trim  A cache that was emptied is shut for one free, which takes the long way, too: its block may be among those that went
- *                 home.
- *   at the slab   A block that leaves the caches meets its slab's bits. If it is free there already, or none begins at its address
- *                 (above TINY_MAX a margin hides some at the free), it was freed by mistake, some time ago.
+ *   at the free    The word of the block's slot is added to an address (depot.h): one that is no slot's leads to memory that nobody
+ *                  has, and the process ends by a fault. The block's offset in the slot is multiplied by its kind's divisor: an address
+ *                  inside a block takes the long way, which ends here. So does a block whose first word says that it was freed, by
+ *                  whichever thread; the next user's malloc clears that.
+ *   at the malloc  Above TINY_MAX a margin before a slab's blocks hides some addresses inside a block at the free. They are seen where
+ *                  the block would be handed out, which asks for its exact place.
+ *   at the slab    A block that leaves the caches otherwise meets its slab's bits. If it is free there already, or none begins at its
+ *                  address, it was freed by mistake, some time ago. That tells a second free also where the first word was written
+ *                  in between.
  *
- * So a block that was freed twice with more than one other freed in between is told when the second comes to its slab: by then it may
- * have been handed out twice. To see it at the free takes a word for each block, in the block, which is rarely in a processor's
- * cache by then, or in a table of as many lines: either costs more than a free does.
+ * Nothing of a freed block is used as an address, but for the links of those hoarded under WEFT_HEAP_REMOTE_KEEP: what one leads
+ * to must be a freed block.
  *
  * The long way knows where heads stand (heads.h), and asks no memory that is not the heap's. Every kind without
  * a cache takes it: large blocks, private ones. */
@@ -23,9 +23,9 @@
 
 /* Of a block of a class. The bits of others' slabs change meanwhile. */
 static bool is_freed(const struct block *block) {
-    struct heap *heap = heap_mine();
+    const struct heap *heap = heap_mine();
+    if (block->kind < CACHED && is_tagged(block->start, tag_of(block->start, block->kind))) return true;
     if (heap == (void *)os_no_heap || block->is_private) return false;
-    if (block->kind < CACHED && is_misuse(block->start, 0, load_rlx(&heap->top[block->kind]))) return true;
     if (block->kind >= CLASSES || slab_owner(slab_of(block->start)) != heap) return false;
     return slab_is_free(slab_of(block->start), index_in(block->kind, block->start));
 }
@@ -57,7 +57,7 @@ static bool is_sound(const void *p) {
     if (!heads_has(head)) return false;
     unsigned kind = slot_kind(head, slot_of(p));
     if (kind == KIND_DIRECT) return load_rlx(&head->mapping->block) == p;
-    if (kind >= CACHED || is_misuse(p, class_info[kind].divisor, load_rlx(&heap->top[kind]))) return false;
+    if (kind >= CACHED || is_misuse(p, class_info[kind].divisor, tag_of(p, kind))) return false;
     if (kind >= CLASSES) return true;
     const struct slab *slab = &head->slabs[slot_of(p)];
     return is_start(kind, p) && (slab_owner(slab) != heap || !slab_is_free(slab, index_in(kind, p)));
@@ -80,4 +80,9 @@ void misuse_sized(const void *p, size_t size) {
 void misuse_found(const void *p) {
     struct block block = find(p, "free");
     tell("free", p, "was freed twice, some time ago", &block);
+}
+
+void misuse_link(const void *p) {
+    struct block none = {0};
+    tell("link", p, "no freed block has that address: one that was kept has been written since it was freed", &none);
 }

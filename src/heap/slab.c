@@ -238,7 +238,7 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
  * moves from there at once. */
 static void write_lines(char *block, uint32_t lines) {
     const uint64_t unused = UNUSED;
-    for (uint32_t i = 0; i < lines; i++) memcpy(block + (size_t)i * CACHE_LINE, &unused, sizeof unused);
+    for (uint32_t i = 1; i < lines; i++) memcpy(block + (size_t)i * CACHE_LINE, &unused, sizeof unused);
 }
 
 /* The lines from the first on that the block's users have written, the first always. All, if it was never sent. */
