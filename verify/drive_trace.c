@@ -21,7 +21,7 @@ static void trace_setup(void) {
 /* Event n: all its words tell n. */
 static void trace_writer(void) {
     for (uint32_t n = 0; n < ADDED; n++)
-        trace_add(&world.ring, &(struct trace_event){n + 10, n + 20, n + 30, TRACE_TASK, n + 40, n + 50});
+        trace_add(&world.ring, n + 10, n + 20, n + 30, trace_label(TRACE_TASK, n + 40, n + 50));
 }
 
 static void trace_reader(void) {

@@ -73,32 +73,34 @@ const struct trace_ring *observe_ring(const struct weft_worker *seat) {
     return ring;
 }
 
-static void record(struct weft_worker *seat, const struct trace_event *event) {
+static NOINLINE void ring_begin(struct trace_ring *ring, uint64_t recording) {
+    ring->recording = recording;
+    store_rlx(&ring->first, load_rlx(&ring->count));
+}
+
+INLINE void record(struct weft_worker *seat, uint64_t start, uint64_t end, uint64_t what, uint64_t label) {
     struct trace_ring *ring = load_rlx(&observe_of(seat)->ring);
     if (UNLIKELY(ring == NULL)) ring = ring_make(seat);
-    if (ring == NULL) return;
+    if (UNLIKELY(ring == NULL)) return;
     uint64_t recording = load_rlx(&observe_of_pool(seat->pool)->trace.recording);
-    if (UNLIKELY(ring->recording != recording)) {
-        ring->recording = recording;
-        store_rlx(&ring->first, load_rlx(&ring->count));
-    }
-    trace_add(ring, event);
+    if (UNLIKELY(ring->recording != recording)) ring_begin(ring, recording);
+    trace_add(ring, start, end, what, label);
 }
 
 NOINLINE void observer_span(struct weft_worker *seat, enum trace_kind kind, uint64_t start, uintptr_t what) {
-    record(seat, &(struct trace_event){.start = start, .end = os_ticks(), .what = what, .kind = kind});
+    record(seat, start, os_ticks(), what, trace_label(kind, 0, 0));
     if (kind != TRACE_WAKE || seat->lane == &seat->pool->blank) return;
     seat->lane->last = NULL; /* what came fast has paused */
     observe_of(seat)->submit_run = 0;
 }
 
 NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t sent, uint64_t now) {
-    record(seat, &(struct trace_event){.start = slept, .end = sent, .kind = TRACE_PARK});
-    record(seat, &(struct trace_event){.start = sent, .end = now, .kind = TRACE_WAKING});
+    record(seat, slept, sent, 0, trace_label(TRACE_PARK, 0, 0));
+    record(seat, sent, now, 0, trace_label(TRACE_WAKING, 0, 0));
 }
 
 /* The claim that the task at hand is the first of, unless it is one task from an own or an outside lane. */
-static void record_claim(struct weft_worker *seat, uint64_t now) {
+static NOINLINE void record_claim(struct weft_worker *seat, uint64_t now) {
     const struct claim *claim = &seat->claim;
     uint32_t tasks = 1;
     if ((load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED) {
@@ -107,21 +109,41 @@ static void record_claim(struct weft_worker *seat, uint64_t now) {
     }
     observe_of(seat)->claims_seen = seat->claims;
     if (tasks == 1 && seat->taken_from == CLAIM_LANE) return;
-    record(seat, &(struct trace_event){now, now, tasks, TRACE_CLAIM, seat->taken_from, seat->taken_seat});
+    record(seat, now, now, tasks, trace_label(TRACE_CLAIM, seat->taken_from, seat->taken_seat));
+}
+
+/* Of tasks of one claim each begins when the one before it ends: one look at the clock for both. */
+static uint64_t task_begins(const struct weft_worker *self) {
+    const struct observe_seat *own = observe_of(self);
+    bool is_of_claim = self->frame->unflushed > 0 && own->claims_seen == self->claims; /* nor the first that helps */
+    bool follows = is_of_claim && own->task_end > load_rlx(&observe_of_pool(self->pool)->trace.since);
+    return follows ? own->task_end : os_ticks();
+}
+
+static int run_traced(void *payload, weft_worker *self) {
+    uintptr_t what = load_rlx(&self->running);
+    uint64_t start = task_begins(self);
+    uint64_t place = trace_place(self->cell);
+    self->cell = NULL; /* what runs at once inside it comes from none */
+    store_rlx(&self->running_since, start);
+    observe_of(self)->task_end = 0;
+    if (observe_of(self)->claims_seen != self->claims) record_claim(self, start);
+    int error = ((weft_fn)what)(payload, self);
+    uint64_t end = os_ticks();
+    store_rlx(&self->running_since, 0);
+    observe_of(self)->task_end = end;
+    uint32_t group = id_index(self->frame->id); /* another may have the number later */
+    record(self, start, end, what, trace_label(TRACE_TASK, group, place));
+    return error;
 }
 
 int observer_run(void *payload, weft_worker *self) {
+    if ((load_rlx(&self->pool->extras) & EXTRA_TRACED) != 0) return run_traced(payload, self);
     uintptr_t what = load_rlx(&self->running);
-    uint64_t start = os_ticks();
-    uint64_t place = trace_place(self->cell);
-    bool is_traced = (load_rlx(&self->pool->extras) & EXTRA_TRACED) != 0;
-    store_rlx(&self->running_since, start);
-    self->cell = NULL; /* what runs at once inside it comes from none */
-    if (is_traced && observe_of(self)->claims_seen != self->claims) record_claim(self, start);
+    store_rlx(&self->running_since, os_ticks());
+    self->cell = NULL;
     int error = ((weft_fn)what)(payload, self);
     store_rlx(&self->running_since, 0);
-    uint32_t group = id_index(self->frame->id); /* another may have the number later */
-    if (is_traced) record(self, &(struct trace_event){start, os_ticks(), what, TRACE_TASK, group, place});
     return error;
 }
 
@@ -154,7 +176,7 @@ void observer_submits(struct weft_worker *seat, struct lane *lane) {
     uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
     uint32_t run = (uint32_t)min_u64(own->submit_run, room);
     lane->last = lane->cell + (run - 1) * lane->stride;
-    record(seat, &(struct trace_event){now, now, run, TRACE_SUBMIT, lane->stride, trace_place(lane->cell)});
+    record(seat, now, now, run, trace_label(TRACE_SUBMIT, lane->stride, trace_place(lane->cell)));
 }
 
 int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {

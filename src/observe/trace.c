@@ -9,7 +9,7 @@
  * So 3 throws away what may be mixed; also the event that the writer is about to lose, for it cannot tell.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   Q1  trace_add: store word      release  Q3  an event is read that is half another's
+ *   Q1  trace_add: store word, x4  release  Q3  an event is read that is half another's
  *   Q2  trace_add: store count     release  Q4  an event is read before it is written
  *   Q3  trace_read: load word      acquire  Q1  see Q1
  *   Q4  trace_count: load count    acquire  Q2  see Q2
@@ -17,16 +17,6 @@
 #include "observe/state.h"
 
 /* ---- the ring ----------------------------------------------------------------------------------------------------- */
-
-void trace_add(struct trace_ring *ring, const struct trace_event *event) {
-    uint64_t count = load_rlx(&ring->count);
-    struct trace_slot *slot = &ring->slot[count & (ring->events - 1)];
-    const uint64_t last =
-        event->kind | (uint64_t)event->detail << TRACE_KIND_BITS | event->place << (TRACE_KIND_BITS + TRACE_DETAIL_BITS);
-    const uint64_t words[TRACE_WORDS] = {event->start, event->end, event->what, last};
-    for (unsigned i = 0; i < TRACE_WORDS; i++) store_rel(Q1, &slot->word[i], words[i]);
-    store_rel(Q2, &ring->count, count + 1);
-}
 
 uint64_t trace_count(const struct trace_ring *ring) { return load_acq(Q4, &ring->count); }
 

@@ -37,8 +37,24 @@ struct trace_ring {
 
 INLINE size_t trace_ring_bytes(uint64_t events) { return sizeof(struct trace_ring) + events * sizeof(struct trace_slot); }
 
+/* What an event says beside its times and its `what`. */
+INLINE uint64_t trace_label(enum trace_kind kind, uint32_t detail, uint64_t place) {
+    return kind | (uint64_t)detail << TRACE_KIND_BITS | place << (TRACE_KIND_BITS + TRACE_DETAIL_BITS);
+}
+
+#define TRACE_AHEAD 8u /* slots: what the next events are written to is on its way here */
+
 /* One thread adds; its oldest event goes for it when there is no room. */
-void trace_add(struct trace_ring *ring, const struct trace_event *event);
+INLINE void trace_add(struct trace_ring *ring, uint64_t start, uint64_t end, uint64_t what, uint64_t label) {
+    uint64_t count = load_rlx(&ring->count);
+    struct trace_slot *slot = &ring->slot[count & (ring->events - 1)];
+    prefetch_write(&ring->slot[(count + TRACE_AHEAD) & (ring->events - 1)]);
+    store_rel(Q1, &slot->word[0], start);
+    store_rel(Q1, &slot->word[1], end);
+    store_rel(Q1, &slot->word[2], what);
+    store_rel(Q1, &slot->word[3], label);
+    store_rel(Q2, &ring->count, count + 1);
+}
 /* Any thread: how many were ever added. Those before are there to be read, unless they have gone. */
 uint64_t trace_count(const struct trace_ring *ring);
 /* Any thread: the event of that number. false: it has gone, or is going. */
