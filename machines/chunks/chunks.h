@@ -108,8 +108,9 @@ struct weft_chunks {
     uint64_t beat;
 };
 
-uint64_t now_ns(void); /* CLOCK_MONOTONIC */
-int worker_make(weft_chunks *queue);
+uint64_t now_ns(void);                 /* CLOCK_MONOTONIC */
+int worker_make(weft_chunks *queue);   /* WEFT_OK also where nothing can be written: who only looks need not */
+int worker_appear(weft_chunks *queue); /* its file is there, or an error */
 int worker_beat(weft_chunks *queue);
 int worker_remove(weft_chunks *queue);
 /* Has its lease expired? WEFT_OK: no; WEFT_CHUNKS_LOST: yes; else an error. */

@@ -33,6 +33,7 @@ static int claim_one(weft_chunks *queue, size_t index, weft_chunk *chunk) {
     }
     int error = mark_read(queue, index, number);
     if (error != WEFT_OK) return error;
+    if (mark->worker != queue->id || mark->sound != number) return WEFT_CHUNKS_BUSY; /* taken over already */
     plan_chunk(&queue->plan, index, chunk);
     chunk->record = number;
     chunk->tries = mark->fails;
@@ -91,6 +92,7 @@ static int claim_expired(weft_chunks *queue, weft_chunk *chunk) {
 int weft_chunks_claim(weft_chunks *queue, weft_chunk *chunk) {
     if (queue == NULL || chunk == NULL) return why(WEFT_EINVAL, "no queue, or nowhere to put the chunk");
     int error = is_cancelled(queue);
+    if (error == WEFT_OK) error = worker_appear(queue);
     if (error == WEFT_OK) error = claim_free(queue, chunk);
     if (error != WEFT_CHUNKS_END) return error;
     error = marks_scan(queue);
@@ -139,6 +141,7 @@ static bool chunk_has_ended(weft_chunks *queue, const weft_chunk *chunk, enum ki
 
 int weft_chunks_finish(weft_chunks *queue, const weft_chunk *chunk, int error) {
     if (!chunk_is_known(queue, chunk)) return why(WEFT_EINVAL, "no queue, or no chunk of it");
+    if (error < 0) return why(WEFT_EINVAL, "%d is no outcome of a chunk: 0, or a positive error", error);
     struct record record = {error == 0 ? KIND_DONE : KIND_FAIL, queue->id, error};
     if (error == 0) record.value = (int64_t)((now_ns() - chunk->since_ns) / 1000000);
     int result = chunk_end(queue, chunk, &record);

@@ -2,6 +2,7 @@
 #include "chunks.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <time.h>
 
 #define NAP_MS_MIN 10u
@@ -36,6 +37,18 @@ static void *keeper_run(void *argument) {
     return NULL;
 }
 
+/* Signals are the program's: the thread takes none but those of its own faults. */
+static int thread_create(struct keeper *keeper) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int error = pthread_create(&keeper->thread, NULL, keeper_run, keeper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
 static int keeper_start(struct keeper *keeper) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -43,7 +56,7 @@ static int keeper_start(struct keeper *keeper) {
     pthread_cond_init(&keeper->ending, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&keeper->lock, NULL);
-    errno = pthread_create(&keeper->thread, NULL, keeper_run, keeper);
+    errno = thread_create(keeper);
     if (errno == 0) return WEFT_OK;
     why_system("no thread to renew the lease");
     pthread_cond_destroy(&keeper->ending);
@@ -77,18 +90,27 @@ static void nap(const weft_chunks *queue) {
     nanosleep(&time, NULL);
 }
 
+/* One chunk, or a nap while others have them. False: *error is the outcome. */
+static bool goes_on(weft_chunks *queue, const weft_chunks_work *work, int *error) {
+    weft_chunk chunk;
+    *error = weft_chunks_claim(queue, &chunk);
+    if (*error == WEFT_OK) {
+        *error = chunk_run(queue, work, &chunk);
+        return *error == WEFT_OK;
+    }
+    if (*error == WEFT_CHUNKS_END || *error == WEFT_ECANCELED)
+        *error = weft_chunks_result(queue); /* all may have been done before */
+    if (*error == WEFT_CHUNKS_BUSY) nap(queue);
+    return *error == WEFT_CHUNKS_BUSY;
+}
+
 int weft_chunks_for(weft_chunks *queue, const weft_chunks_work *work) {
     if (queue == NULL || work == NULL || work->pool == NULL || work->body == NULL)
         return why(WEFT_EINVAL, "no queue, pool or body");
     struct keeper keeper = {.queue = queue};
     int error = keeper_start(&keeper);
     if (error != WEFT_OK) return error;
-    do {
-        weft_chunk chunk;
-        error = weft_chunks_claim(queue, &chunk);
-        if (error == WEFT_OK) error = chunk_run(queue, work, &chunk);
-        if (error == WEFT_CHUNKS_BUSY) nap(queue);
-    } while (error == WEFT_OK || error == WEFT_CHUNKS_BUSY);
+    while (goes_on(queue, work, &error)) {}
     keeper_stop(&keeper);
-    return error == WEFT_CHUNKS_END ? weft_chunks_result(queue) : error;
+    return error;
 }

@@ -150,13 +150,23 @@ int worker_beat(weft_chunks *queue) {
 
 int worker_make(weft_chunks *queue) {
     if (getrandom(&queue->id, sizeof queue->id, 0) != (ssize_t)sizeof queue->id) return why_system("no random numbers");
-    return worker_beat(queue);
+    int error = worker_beat(queue), number = errno;
+    bool is_refused = number == EROFS || number == EACCES || number == EPERM || number == ENOSPC || number == EDQUOT;
+    return error != WEFT_OK && is_refused ? WEFT_OK : error;
+}
+
+int worker_appear(weft_chunks *queue) {
+    pthread_mutex_lock(&queue->renewing);
+    int error = queue->beat > 0 ? WEFT_OK : worker_beat(queue);
+    pthread_mutex_unlock(&queue->renewing);
+    return error;
 }
 
 int worker_remove(weft_chunks *queue) {
     char name[NAME_BYTES];
     name_of(queue->id, name);
-    if (unlinkat(queue->workers, name, 0) != 0 && errno != ENOENT) return why_system("workers/%s cannot be removed", name);
+    bool is_gone = unlinkat(queue->workers, name, 0) == 0 || errno == ENOENT;
+    if (!is_gone && queue->beat > 0) return why_system("workers/%s cannot be removed", name);
     return WEFT_OK;
 }
 

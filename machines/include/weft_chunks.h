@@ -81,7 +81,8 @@ typedef struct weft_chunks_plan {
  * of two lines); WEFT_CHUNKS_OTHER; WEFT_CHUNKS_DAMAGED; WEFT_CHUNKS_SYSTEM; WEFT_ENOMEM. */
 WEFT_API int weft_chunks_create(const char *directory, const weft_chunks_plan *plan);
 
-/* Opens it as a new worker. The caller ends *queue with weft_chunks_close. WEFT_OK; or, *queue NULL, WEFT_EINVAL,
+/* Opens it as a new worker. The caller ends *queue with weft_chunks_close. Where nothing can be written (a read-only file system, no
+ * permission, a full disk) it is opened all the same, for who only looks; claims say why they cannot be made. WEFT_OK; or, *queue NULL, WEFT_EINVAL,
  * WEFT_ENOMEM, WEFT_CHUNKS_OTHER, WEFT_CHUNKS_DAMAGED, WEFT_CHUNKS_SYSTEM. */
 WEFT_API int weft_chunks_open(weft_chunks **queue, const char *directory);
 
@@ -109,8 +110,9 @@ WEFT_API int weft_chunks_renew(weft_chunks *queue);
 /* Is the chunk still the caller's? WEFT_OK; WEFT_CHUNKS_LOST; WEFT_EINVAL; WEFT_CHUNKS_SYSTEM. */
 WEFT_API int weft_chunks_check(weft_chunks *queue, const weft_chunk *chunk);
 
-/* Notes that the chunk is finished, with `error` 0, or has failed. What the body wrote must be on disk before. On WEFT_OK
- * the record is. WEFT_CHUNKS_LOST: nothing was noted, another worker has it, or has finished it; WEFT_EINVAL;
+/* Notes that the chunk is finished, with `error` 0, or has failed, with a positive one. What the body wrote must be on disk before. On WEFT_OK
+ * the record is. WEFT_CHUNKS_LOST: nothing was noted, another worker has it, or has finished it; WEFT_EINVAL (also a
+ * negative error);
  * WEFT_CHUNKS_SYSTEM (a full disk): not noted, or not known to be on disk; call again, or leave it to the lease. */
 WEFT_API int weft_chunks_finish(weft_chunks *queue, const weft_chunk *chunk, int error);
 
@@ -148,11 +150,12 @@ typedef struct weft_chunk_info {
     size_t struct_size; /* set by the caller to sizeof(weft_chunk_info) */
     weft_chunk chunk;
     enum weft_chunk_state state;
-    int error;          /* of the last failure, or 0 */
-    uint32_t torn;      /* records of it whose checksum does not fit, or that are missing: they count as not written */
-    uint64_t ms;        /* done: how long its holder had it. held: since when, by the file system's clock; a guess */
-    uint64_t silent_ms; /* held: since its holder's last renewal, by the file system's clock; a guess */
-    char holder[96];    /* held: "host:pid", or the worker's id where its file is gone; else empty */
+    int error;     /* of the last failure, or 0 */
+    uint32_t torn; /* records of it whose checksum does not fit, or that are missing: they count as not written */
+    uint64_t ms;   /* done: how long its holder had it. held: since when, by the file system's clock; a guess */
+    uint64_t
+        silent_ms; /* held: since its holder's last renewal, by the file system's clock; a guess; 0 where nothing can be written */
+    char holder[96]; /* held: "host:pid", or the worker's id where its file is gone; else empty */
 } weft_chunk_info;
 
 /* Reads the journal anew and counts: chunks of each state, at enum weft_chunk_state. `counts` may be NULL. As

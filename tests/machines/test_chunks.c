@@ -136,6 +136,30 @@ static void test_damaged_plan(void **state) {
     assert_int_equal(weft_chunks_open(&queue, NULL), WEFT_EINVAL);
 }
 
+/* At the end of what a size_t can say, in chunks of which the last is smaller. */
+static void test_far_range(void **state) {
+    (void)state;
+    weft_chunks_plan plan = plan_of(SIZE_MAX, 4);
+    plan.begin = SIZE_MAX - 10;
+    weft_chunks *queue = make_queue(plan);
+    assert_int_equal(weft_chunks_count(queue), 3);
+    for (size_t i = 0; i < 3; i++) {
+        weft_chunk chunk = claim(queue);
+        assert_true(chunk.begin == SIZE_MAX - 10 + 4 * i);
+        assert_true(chunk.end == (i < 2 ? chunk.begin + 4 : SIZE_MAX));
+        assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_OK);
+    }
+    close_queue(queue);
+    assert_int_equal(rmdir(place), -1);
+    tree_remove(place);
+    plan.begin = 0;
+    plan.chunk = SIZE_MAX;
+    queue = make_queue(plan);
+    weft_chunk all = claim(queue);
+    assert_true(all.begin == 0 && all.end == SIZE_MAX);
+    close_queue(queue);
+}
+
 static void test_misuse(void **state) {
     (void)state;
     weft_chunks *queue = make_queue(plan_of(10, 1)), *none = NULL;
@@ -162,6 +186,8 @@ static void test_misuse(void **state) {
     assert_true(wrong.index == chunk.index && wrong.record == 3);
     assert_int_equal(weft_chunks_check(queue, &chunk), WEFT_CHUNKS_LOST);
     assert_int_equal(weft_chunks_finish(queue, &chunk, 0), WEFT_CHUNKS_LOST);
+    assert_int_equal(weft_chunks_finish(queue, &wrong, WEFT_CHUNKS_BUSY), WEFT_EINVAL); /* no outcome of a chunk */
+    assert_int_equal(weft_chunks_check(queue, &wrong), WEFT_OK);
     assert_int_equal(weft_chunks_finish(queue, &wrong, 0), WEFT_OK);
     close_queue(queue);
 }
@@ -375,7 +401,45 @@ static void test_cancel(void **state) {
     assert_int_equal(run_all(queue, &counted), WEFT_OK);
     assert_int_equal(counted.runs[0], 0);
     assert_int_equal(counted.runs[63], 1);
+    assert_int_equal(weft_chunks_cancel(other), WEFT_OK); /* too late: all is done */
+    assert_int_equal(weft_chunks_result(queue), WEFT_OK);
+    assert_int_equal(run_all(queue, &counted), WEFT_OK);
     close_queue(other);
+    close_queue(queue);
+}
+
+/* The thread that renews leaves the process's signals to the program's own threads, as a pool's do. */
+static int masks_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    DIR *threads = opendir("/proc/self/task");
+    (void)begin;
+    (void)end;
+    (void)self;
+    REQUIRE(threads != NULL);
+    for (struct dirent *entry; (entry = readdir(threads)) != NULL;) {
+        char path[PATH_BYTES + 64], line[256];
+        unsigned long long blocked = 0;
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == (int)getpid()) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL) continue; /* it has ended */
+        while (fgets(line, sizeof line, file) != NULL)
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+        fclose(file);
+        if ((blocked >> (SIGUSR1 - 1) & 1) == 0) atomic_fetch_add((atomic_uint *)context, 1);
+    }
+    closedir(threads);
+    return 0;
+}
+
+static void test_signals(void **state) {
+    (void)state;
+    atomic_uint open_threads = 0;
+    weft_pool *pool = make_pool(2);
+    weft_chunks *queue = make_queue(plan_of(8, 1));
+    const weft_chunks_work work = {.pool = pool, .grain = SIZE_MAX, .body = masks_body, .context = &open_threads};
+    assert_int_equal(weft_chunks_for(queue, &work), WEFT_OK);
+    assert_int_equal(open_threads, 0);
+    end_pool(pool);
     close_queue(queue);
 }
 
@@ -419,6 +483,7 @@ int main(int argc, char **argv) {
         CASE(test_same_plan_or_other),
         CASE(test_cuts),
         CASE(test_damaged_plan),
+        CASE(test_far_range),
         CASE(test_misuse),
         CASE(test_two_workers),
         CASE(test_dead_worker),
@@ -428,6 +493,7 @@ int main(int argc, char **argv) {
         CASE(test_keep_going_and_tries),
         CASE(test_process_gives_up),
         CASE(test_cancel),
+        CASE(test_signals),
         CASE(test_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,75 @@ def test_signals():
     check(records("i", "free") == {0: 1} and not os.listdir(PLACE / "i/workers"), "given back")
 
 
+def test_hangup():
+    """A terminal that is closed: as SIGTERM. Who asked not to be told of it (nohup) goes on."""
+    worker = start("run", "--dir", "i2", "--end", 3, "--chunk", 1, "--", "sh", "-c", "touch hung{chunk}; exec sleep 1000")
+    wait_for((PLACE / "hung0").exists, "a program")
+    worker.send_signal(signal.SIGHUP)
+    _, said = worker.communicate()
+    check(worker.returncode == 128 + signal.SIGHUP and "given back" in said, "SIGHUP", said)
+    check(records("i2", "free") == {0: 1} and not os.listdir(PLACE / "i2/workers"), "given back at SIGHUP")
+    words = ["run", "--dir", "i3", "--end", "2", "--chunk", "1", "--", "sh", "-c", "touch ignored{chunk}; while ! test -e go; do sleep 0.01; done"]
+    with subprocess.Popen(["nohup", WEFT, "chunks", *words], cwd=PLACE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as worker:
+        wait_for((PLACE / "ignored0").exists, "a program under nohup")
+        worker.send_signal(signal.SIGHUP)
+        (PLACE / "go").touch()
+        said = worker.communicate()[1]
+    check(worker.returncode == 0 and len(records("i3", "done")) == 2, "nohup", said)
+
+
+def test_input():
+    """Programs read nothing: several at once would share the worker's input, and at a terminal be stopped for it."""
+    result = subprocess.run([WEFT, "chunks", "run", "--dir", "n", "--end", "2", "--chunk", "1", "--", "sh", "-c", "cat; echo end"], input="stolen\n",
+                            cwd=PLACE, capture_output=True, text=True, check=False, timeout=600)
+    check(result.returncode == 0 and result.stdout == "end\nend\n", "a program's input", result.stdout + result.stderr)
+
+
+def test_names():
+    """Blanks in names, and commands that differ where the label is cut."""
+    program = PLACE / "my program"
+    program.write_text("#!/bin/sh\necho \"$1|$2\" >\"$3\"\n")
+    program.chmod(0o755)
+    (PLACE / "a place").mkdir()
+    words = ["run", "--dir", "a place/the queue", "--end", 2, "--chunk", 1, "-o", "a place/out {chunk}", "--", program, "{begin} {end}", "", "{output}"]
+    status, output = run(*words)
+    check(status == 0 and (PLACE / "a place/out 1").read_text() == "1 2|\n", "blanks in names", output)
+    for first, other in (("x" * 5000 + "1", "x" * 5000 + "2"), ("a\nb", "a b"), ("a b", None)):
+        queue = f"same{len(first)}{'n' in first}{other is None}"
+        check(run("run", "--dir", queue, "--end", 1, "--chunk", 1, "--", "true", first)[0] == 0, "a long command")
+        check(run("run", "--dir", queue, "--end", 1, "--chunk", 1, "--", "true", first)[0] == 0, "the same command again")
+        others = [other] if other is not None else first.split()
+        status, output = run("run", "--dir", queue, "--end", 1, "--chunk", 1, "--", "true", *others)
+        check(status == 1 and "another queue" in output, f"another command: {others[0][-10:]}", output)
+
+
+def test_cancelled_too_late():
+    check(run("run", "--dir", "o", "--end", 2, "--chunk", 1, "--", "true")[0] == 0, "a queue")
+    check(run("cancel", "--dir", "o")[0] == 0, "cancel")
+    status, output = run("run", "--dir", "o", "--", "true")
+    check(status == 0, "a queue that is done was cancelled", output)
+
+
+def test_read_only():
+    """Status of a queue that this user, or anybody, may only read."""
+    disk = PLACE / "readonly"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "none", disk], check=False, capture_output=True).returncode != 0:
+        print("skipped, read-only: this user may not mount anything")
+        return
+    try:
+        check(run("create", "--dir", "readonly/q", "--end", 5, "--chunk", 1)[0] == 0, "a queue")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        status, output = run("status", "--dir", "readonly/q")
+        check(status == 0 and "0 done, 0 held, 5 free" in output, "status of a read-only queue", output)
+        for words in (["run", "--dir", "readonly/q", "--", "true"], ["cancel", "--dir", "readonly/q"]):
+            status, output = run(*words)
+            check(status == 1 and "Read-only file system" in output, f"{words[0]}, read-only", output)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_many_workers():
     words = ["run", "--dir", "k", "--end", 60, "--chunk", 2, "-o", "out{chunk}", "--", "sh", "-c", "echo {begin} >>ran; seq {begin} {last} >{output}"]
     workers = [start(*words) for _ in range(4)]

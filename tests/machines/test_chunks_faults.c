@@ -56,7 +56,18 @@ static int strike(enum call call) {
     type __wrap_##name parameters;                                                                                          \
     type __wrap_##name parameters { return strike(C_##name) ? (failed) : __real_##name arguments; }
 
-WRAP(int, symlinkat, (const char *text, int fd, const char *name), (text, fd, name), -1)
+/* Another worker that looks when a record has just been written. */
+static void (*after_record)(void);
+int __real_symlinkat(const char *text, int fd, const char *name);
+int __wrap_symlinkat(const char *text, int fd, const char *name);
+int __wrap_symlinkat(const char *text, int fd, const char *name) {
+    if (strike(C_symlinkat)) return -1;
+    int result = __real_symlinkat(text, fd, name);
+    void (*look)(void) = after_record;
+    after_record = NULL;
+    if (look != NULL) look();
+    return result;
+}
 WRAP(ssize_t, readlinkat, (int fd, const char *name, char *text, size_t size), (fd, name, text, size), -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t size), (fd, to, size), -1)
 WRAP(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size), -1)
@@ -81,7 +92,12 @@ WRAP(int, gethostname, (char *to, size_t size), (to, size), -1)
 
 int __real_openat(int fd, const char *name, int flags, mode_t mode);
 int __wrap_openat(int fd, const char *name, int flags, mode_t mode);
+static int refused_writing; /* errno of opening anything to be written */
 int __wrap_openat(int fd, const char *name, int flags, mode_t mode) {
+    if (refused_writing != 0 && (flags & O_ACCMODE) != O_RDONLY) {
+        errno = refused_writing;
+        return -1;
+    }
     return strike(C_openat) ? -1 : __real_openat(fd, name, flags, mode);
 }
 /* As of NFS, which tells only now that the disk was full: the descriptor is closed all the same. */
@@ -286,9 +302,67 @@ static void test_lease(void **state) {
     tree_remove(base);
 }
 
+/* A worker that is stopped when its claim has just been written, for longer than its lease: the chunk is another one's before it looks. */
+static weft_chunks *quick;
+static weft_chunk quick_chunk;
+static void take_over(void) {
+    assert_int_equal(weft_chunks_claim(quick, &quick_chunk), WEFT_CHUNKS_BUSY); /* has seen it alive */
+    ahead_ns += 61 * UINT64_C(1000000000);
+    assert_int_equal(weft_chunks_claim(quick, &quick_chunk), WEFT_OK);
+}
+
+static void test_claim_taken_over(void **state) {
+    (void)state;
+    weft_chunks_plan plan = plan_of(1, 1);
+    weft_chunk chunk;
+    base_make(base);
+    snprintf(place, sizeof place, "%s/q", base);
+    plan.lease_ms = 60000;
+    REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+    weft_chunks *slow = open_queue(place);
+    quick = open_queue(place);
+    after_record = take_over;
+    assert_int_equal(weft_chunks_claim(slow, &chunk), WEFT_CHUNKS_BUSY);
+    assert_int_equal(quick_chunk.record, 2);
+    ahead_ns += 61 * UINT64_C(1000000000); /* now the other one is silent for a lease, and the first takes it back */
+    assert_int_equal(weft_chunks_claim(slow, &chunk), WEFT_OK);
+    assert_int_equal(weft_chunks_finish(quick, &quick_chunk, 0), WEFT_CHUNKS_LOST);
+    assert_int_equal(weft_chunks_finish(slow, &chunk, 0), WEFT_OK);
+    close_queue(slow);
+    close_queue(quick);
+    tree_remove(base);
+}
+
+/* A file system that nothing can be written to: what is there can be read; a claim says why it cannot be made. */
+static void test_read_only(void **state) {
+    (void)state;
+    static const int numbers[] = {EROFS, EACCES, EDQUOT, ENOSPC};
+    base_make(base);
+    snprintf(place, sizeof place, "%s/q", base);
+    weft_chunks_plan plan = plan_of(3, 1);
+    REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        weft_chunks *queue = NULL;
+        weft_chunk chunk;
+        size_t counts[4];
+        refused_writing = numbers[i];
+        assert_int_equal(weft_chunks_open(&queue, place), WEFT_OK);
+        assert_int_equal(weft_chunks_read(queue, counts), WEFT_OK);
+        assert_int_equal(counts[WEFT_CHUNK_FREE], 3);
+        assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_CHUNKS_SYSTEM);
+        assert_non_null(strstr(weft_chunks_why(), strerror(numbers[i])));
+        assert_int_equal(weft_chunks_renew(queue), WEFT_CHUNKS_SYSTEM);
+        refused_writing = 0;
+        if (i == 0) assert_int_equal(weft_chunks_claim(queue, &chunk), WEFT_OK); /* there is room again */
+        close_queue(queue);
+    }
+    tree_remove(base);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults), cmocka_unit_test(test_unknown_claim),
-                                       cmocka_unit_test(test_lease)};
+                                       cmocka_unit_test(test_lease), cmocka_unit_test(test_claim_taken_over),
+                                       cmocka_unit_test(test_read_only)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <stdexcept>
@@ -28,14 +29,28 @@ static std::vector<size_t> cuts_read(const std::string &name) {
     return cuts;
 }
 
-// What is done, for the queue's label: the same command may join, another one may not.
+// On one line, and told from every other word or pair of words.
+static std::string word_marked(const std::string &word) {
+    if (word.empty()) return "''";
+    std::string marked;
+    for (char c : word) {
+        if (c == ' ' || c == '\\' || c == '\'' || c == '\n') marked += '\\';
+        marked += c == '\n' ? 'n' : c;
+    }
+    return marked;
+}
+
+// What is done, for the queue's label: the same command may join, another one may not. A long one ends with a hash of the whole (FNV-1a).
 static std::string label_of(const ChunksOptions &options) {
-    std::string label = options.output.empty() ? "" : "-o " + options.output;
-    for (const std::string &word : options.program) label += (label.empty() ? "" : " ") + word;
-    for (char &c : label)
-        if (c == '\n') c = ' ';
-    if (label.size() > WEFT_CHUNKS_LABEL_MAX) label.resize(WEFT_CHUNKS_LABEL_MAX);
-    return label;
+    std::string label = options.output.empty() ? "" : "-o " + word_marked(options.output);
+    for (const std::string &word : options.program) label += (label.empty() ? "" : " ") + word_marked(word);
+    if (label.size() <= WEFT_CHUNKS_LABEL_MAX) return label;
+    uint64_t hash = 0xcbf29ce484222325U;
+    for (char c : label) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    char end[24];
+    snprintf(end, sizeof end, " %016" PRIx64, hash);
+    label.resize(WEFT_CHUNKS_LABEL_MAX - strlen(end));
+    return label + end;
 }
 
 int chunks_create(const ChunksOptions &options) {

@@ -1,7 +1,7 @@
 // run.cpp: `weft chunks run`: a worker whose chunks are programs.
 //
 // One thread: it claims, starts, renews and waits for children by pidfd. A program that fails, or dies, has failed its chunk; one
-// whose chunk has gone to another worker is ended. SIGINT and SIGTERM end the programs, give their chunks back and end the worker;
+// whose chunk has gone to another worker is ended. SIGINT, SIGTERM and SIGHUP end the programs, give their chunks back and end the worker;
 // when the worker itself is killed, the kernel kills its programs.
 #include "chunks.hpp"
 
@@ -121,8 +121,11 @@ Worker::Worker(const ChunksOptions &options_given) : options(options_given) {
     token = (static_cast<uint64_t>(random()) << 32) | random();
     sigset_t caught;
     sigemptyset(&caught);
-    sigaddset(&caught, SIGINT);
-    sigaddset(&caught, SIGTERM);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction asked;
+        bool is_ignored = sigaction(number, nullptr, &asked) == 0 && asked.sa_handler == SIG_IGN; // as nohup has it
+        if (!is_ignored) sigaddset(&caught, number);
+    }
     sigprocmask(SIG_BLOCK, &caught, &old_signals);
     signals = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) throw std::runtime_error(std::string("signalfd: ") + strerror(errno));
@@ -139,6 +142,13 @@ void Worker::become(pid_t parent, const std::vector<std::string> &words) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127); // it died before
     setpgid(0, 0);
+    // Programs would share the worker's input, and be stopped for reading from its terminal.
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) {
+        fprintf(stderr, "weft chunks: /dev/null: %s\n", strerror(errno));
+        _exit(127);
+    }
+    if (nothing != STDIN_FILENO) close(nothing);
     sigprocmask(SIG_SETMASK, &old_signals, nullptr);
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);
@@ -303,7 +313,8 @@ int Worker::run() {
         fprintf(stderr, "weft chunks: ended by a signal; what was begun was given back\n");
         return 128 + signal_number;
     }
-    int result = ending == WEFT_CHUNKS_END ? weft_chunks_result(queue) : ending;
+    bool is_over = ending == WEFT_CHUNKS_END || ending == WEFT_ECANCELED;
+    int result = is_over ? weft_chunks_result(queue) : ending;
     if (result == WEFT_OK) return 0;
     fprintf(stderr, "weft chunks: %s\n", weft_chunks_why());
     return 1;
