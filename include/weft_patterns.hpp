@@ -160,6 +160,7 @@ template <class R, class... Args> const void *site_of(const std::function<R(Args
 template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
     using index = std::common_type_t<B, E>;
     static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
+    static_assert(sizeof(index) <= sizeof(std::size_t), "the bounds of a loop are at most as wide as std::size_t");
     const auto first = static_cast<index>(begin), last = static_cast<index>(end);
     if (last < first) detail::fail(WEFT_EINVAL, "weft::parallel_for");
     detail::loop<index, std::remove_reference_t<F>> loop{std::addressof(body), first};

@@ -137,7 +137,10 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {
     if (pool == NULL || config == NULL) return WEFT_EINVAL;
-    return struct_write(config, &pool->config, sizeof pool->config) ? WEFT_OK : WEFT_EINVAL;
+    weft_config now = pool->config;
+    now.spares = pool_spares_most(pool);
+    now.background_max = load_rlx(&pool->background_max);
+    return struct_write(config, &now, sizeof now) ? WEFT_OK : WEFT_EINVAL;
 }
 
 unsigned weft_pool_workers(const weft_pool *pool) { return pool == NULL ? 0 : load_rlx(&pool->workers); }

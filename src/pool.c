@@ -109,10 +109,13 @@ static void text_copy(char *to, size_t size, const char *from) {
 static void configure_threads(weft_pool *pool) {
     weft_config *config = &pool->config;
     fit_configure(pool);
+    pool->spares_follow = config->spares == 0 && pool->is_fitted; /* else the number of workers only gets smaller */
+    pool->background_follows = config->background_max == 0;
     if (config->spares == 0) config->spares = config->workers;
-    if (config->background_max == 0) config->background_max = (uint32_t)max_u64(config->workers / 2, 1);
+    pool->spare_seats = pool->spares_follow ? pool->workers_max : config->spares;
+    if (config->background_max == 0) config->background_max = fit_background(config->workers);
     if (config->stack_size == 0) config->stack_size = os_stack_size();
-    pool->background_max = config->background_max;
+    store_rlx(&pool->background_max, config->background_max);
 }
 
 static void configure_times(weft_pool *pool) {
@@ -163,7 +166,7 @@ static bool furnish_segments(weft_pool *pool) {
 }
 
 static bool pool_furnish(weft_pool *pool) {
-    uint32_t threads = pool->workers_max + pool->config.spares;
+    uint32_t threads = pool->workers_max + pool->spare_seats;
     uint32_t lines = (uint32_t)min_u64(threads + LINES_OUTSIDE + 1, COUNTERS_MAX);
     pool->counters_given = (uint32_t)min_u64(pool->workers_max, lines - 1 - min_u64(LINES_OUTSIDE, lines - 1));
     pool->blank.group_id = LANE_NO_GROUP;
@@ -293,9 +296,7 @@ static void pool_drain(weft_pool *pool) {
         for (;;) {
             uint32_t event = load_acq(P2, &pool->drained);
             if (pool_is_drained(pool)) break;
-            struct weft_worker *elsewhere = seat_block_elsewhere(pool);
-            os_wait(&pool->drained, event, 0);
-            weft_block_end(elsewhere);
+            pool_wait(pool, &pool->drained, event, 0);
         }
         pool_await_leavers(pool);
     } while (!pool_is_drained(pool));

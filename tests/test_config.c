@@ -75,7 +75,7 @@ static void test_defaults(void **state) {
         assert_int_equal(weft_pool_workers(pool), o->workers);
         assert_int_equal(shown.spares, o->spares);
         assert_int_equal(shown.background_max, o->background_max);
-        assert_int_equal(pool->background_max, o->background_max);
+        assert_int_equal(load_rlx(&pool->background_max), o->background_max);
         assert_int_equal(shown.spin_ns, o->spin_ns);
         assert_true(pool->spin_adapts);
         assert_int_equal(shown.expect_percent, o->expect_percent);

@@ -169,6 +169,66 @@ static void test_thousand_changes(void **state) {
     end_pool(pool);
 }
 
+/* Where nobody has said how many: as many spares as workers, half as many background tasks. */
+static void check_shares(const weft_pool *pool, unsigned spares, unsigned background_max) {
+    weft_config config;
+    REQUIRE(weft_config_init(&config) == WEFT_OK && weft_pool_config(pool, &config) == WEFT_OK);
+    assert_int_equal(config.spares, spares);
+    assert_int_equal(config.background_max, background_max);
+}
+
+struct meeting {
+    weft_group group;
+    atomic_uint begun;
+    unsigned all;
+};
+static int meet_blocked(void *payload, weft_worker *self) {
+    struct meeting *meeting = *(struct meeting **)payload;
+    (void)weft_block_begin(self);
+    atomic_fetch_add(&meeting->begun, 1);
+    while (meeting->begun < meeting->all) nap();
+    return weft_block_end(self);
+}
+static int meet(void *payload, weft_worker *self) {
+    (void)self;
+    struct meeting *meeting = *(struct meeting **)payload;
+    atomic_fetch_add(&meeting->begun, 1);
+    while (meeting->begun < meeting->all) nap();
+    return 0;
+}
+/* So many of these tasks run at once. */
+static void check_meeting(weft_pool *pool, weft_fn fn, uint32_t flags, unsigned all) {
+    struct meeting meeting = {.group.flags = flags, .all = all}, *payload = &meeting;
+    for (unsigned i = 0; i < all; i++)
+        assert_int_equal(weft_submit(pool, &meeting.group, fn, &payload, sizeof payload), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &meeting.group), WEFT_OK);
+}
+
+static void test_shares_follow(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(1, 6);
+    check_shares(pool, 1, 1);
+    assert_int_equal(weft_pool_resize(pool, 6), WEFT_OK);
+    check_shares(pool, 6, 3);
+    check_meeting(pool, meet_blocked, 0, 12); /* as many workers and as many spares */
+    check_meeting(pool, meet, WEFT_GROUP_BACKGROUND, 3);
+    assert_int_equal(weft_pool_resize(pool, 2), WEFT_OK);
+    check_shares(pool, 2, 1);
+    assert_int_equal(weft_pool_resize(pool, 6), WEFT_OK);
+    check_meeting(pool, meet_blocked, 0, 12);
+    check_meeting(pool, meet, WEFT_GROUP_BACKGROUND, 3);
+    end_pool(pool);
+    weft_config config = config_of(4);
+    config.spares = 3;
+    config.background_max = 1;
+    pool = make_pool_with(&config);
+    assert_int_equal(weft_pool_resize(pool, 1), WEFT_OK);
+    check_shares(pool, 3, 1);
+    assert_int_equal(weft_pool_resize(pool, 4), WEFT_OK);
+    check_shares(pool, 3, 1);
+    end_pool(pool);
+}
+
 /* What depends on the CPUs follows, too; by hand ends it; 0 begins anew. */
 static void test_what_follows(void **state) {
     (void)state;
@@ -338,6 +398,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_inside),
         cmocka_unit_test(test_thousand_changes),
         cmocka_unit_test(test_what_follows),
+        cmocka_unit_test(test_shares_follow),
         cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_one_worker_is_pinned),

@@ -212,7 +212,7 @@ static void setup_sections(void) {
     worker_unbias(world.pool);
     const struct weft_worker *seat = os_self_get()->worker;
     store_rlx(&load_rlx(&seat->lanes)->tiny, 1);
-    world.pool->config.spares = 0; /* no thread is started, though there are seats for spares */
+    world.pool->config.spares = world.pool->spare_seats = 0; /* no thread is started, though there are seats for spares */
 }
 static void worker_0(void) { worker_main(load_rlx(&world.pool->seats[0])); }
 static void worker_1(void) { worker_main(load_rlx(&world.pool->seats[1])); }

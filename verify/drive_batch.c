@@ -33,7 +33,7 @@ static void setup(void) {
     do world.pool = pool_make(&config);
     while (world.pool == NULL);
     for (uint32_t i = 0; i < THIEVES; i++) seat_at(i)->is_worker = true;
-    world.pool->config.spares = 0;
+    world.pool->config.spares = world.pool->spare_seats = 0;
 }
 static void each_ran(void) {
     store_rlx(&world.pool->workers, 0); /* to be joined */

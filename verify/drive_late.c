@@ -33,7 +33,7 @@ static void make(uint32_t flags) {
     world.pool = pool_make(&config);
     EXPECT(world.pool != NULL);
     for (uint32_t i = 0; i < HELPERS; i++) seat_at(i)->is_worker = true;
-    world.pool->config.spares = 0;
+    world.pool->config.spares = world.pool->spare_seats = 0;
 }
 static void end(void) {
     store_rlx(&world.pool->workers, 0); /* to be joined */

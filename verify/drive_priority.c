@@ -28,7 +28,7 @@ static void make(uint32_t workers) {
     world.pool = pool_make(&config);
     EXPECT(world.pool != NULL);
     for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
-    world.pool->config.spares = 0; /* no thread is started */
+    world.pool->config.spares = world.pool->spare_seats = 0; /* no thread is started */
     world.group.flags = WEFT_GROUP_BACKGROUND;
 }
 static void end(void) {

@@ -268,7 +268,7 @@ static void end_outside(void) {
 }
 static void setup_outside(void) {
     create(1, false, WEFT_POOL_NO_HELP);
-    world.pool->config.spares = 0; /* none may be made */
+    world.pool->config.spares = world.pool->spare_seats = 0; /* none may be made */
 }
 EXPLORE_DRIVER(spare_outside, .about = "a task of a thread from outside waits, and the worker for that",
                .setup = setup_outside, .threads = {run_outside, submit_waiter}, .check = end_outside,
@@ -311,7 +311,7 @@ EXPLORE_DRIVER(spare_outside_join, .about = "what a thread from outside helps wi
 
 static void setup_outside_ordered(void) {
     create(1, false, WEFT_POOL_ORDERED);
-    world.pool->config.spares = 0;
+    world.pool->config.spares = world.pool->spare_seats = 0;
 }
 EXPLORE_DRIVER(spare_outside_ordered, .about = "the same in an ordered pool", .setup = setup_outside_ordered,
                .threads = {run_outside, submit_waiter}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);

@@ -40,7 +40,7 @@ static void make(uint32_t workers, uint32_t flags) {
     world.pool = pool_make(&world.config);
     EXPECT(world.pool != NULL);
     for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
-    world.pool->config.spares = 0; /* no thread is started, though there are seats for spares */
+    world.pool->config.spares = world.pool->spare_seats = 0; /* no thread is started, though there are seats for spares */
 }
 /* The seat of the first thread from outside, which is thread 0. */
 static struct weft_worker *outside(void) { return load_rlx(&world.pool->seats[world.config.workers]); }

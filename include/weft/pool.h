@@ -83,7 +83,7 @@ enum weft_policy {
 typedef struct weft_config {
     size_t struct_size; /**< sizeof(weft_config); weft.h says what a newer version's may have */
     uint32_t workers;   /**< threads; 0: what weft_cpu_count says, now and, mostly, as that changes (weft_pool_resize) */
-    uint32_t spares;    /**< threads at most that stand in for blocked ones (weft_block_begin); 0: as many as workers */
+    uint32_t spares;    /**< threads at most that stand in for blocked ones (weft_block_begin); 0: as many as run */
     const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 characters */
     const char *cpus;   /**< CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
@@ -112,7 +112,7 @@ typedef struct weft_config {
     /** How much of its time each worker may spend awake ahead of work that recurs, or that weft_pool_expect announced; percent,
      * at most 100. 0: 12, or none where spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. None where there is one CPU. */
     int32_t expect_percent;
-    uint32_t background_max; /**< tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as workers, or 1 */
+    uint32_t background_max; /**< tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as run, or 1 */
     /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for want of
      * CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK. Then the pool does without, and weft_pool_real_time tells. A real-time
      * worker stops spinning for a period when its spins come to an eighth of what the system lets such threads run

@@ -29,7 +29,7 @@
 static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_worker *seat) {
     if (seat == NULL) return WEFT_KIND_NONE;
     if (seat->index < pool->workers_max) return WEFT_KIND_WORKER;
-    return seat->index < pool->workers_max + pool->config.spares ? WEFT_KIND_SPARE : WEFT_KIND_OUTSIDE;
+    return seat->index < pool->workers_max + pool->spare_seats ? WEFT_KIND_SPARE : WEFT_KIND_OUTSIDE;
 }
 
 static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts) {

@@ -69,7 +69,7 @@ static void dump_lanes(struct text *text, const struct weft_worker *seat) {
 
 static void dump_seat(struct text *text, const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
-    bool is_spare = seat->index >= pool->workers_max && seat->index < pool->workers_max + pool->config.spares;
+    bool is_spare = seat->index >= pool->workers_max && seat->index < pool->workers_max + pool->spare_seats;
     put_field(text, "  ", seat->index, is_spare ? " spare: " : seat_is_inside(seat) ? " worker: " : " thread: ");
     dump_doing(text, seat);
     dump_waits(text, seat);

@@ -47,7 +47,7 @@ static uint32_t guests_awake(const weft_pool *pool, uint32_t most) {
     uint32_t asleep = load_rlx(&pool->guests_asleep);
     uint32_t guests = 0;
     uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = pool->workers_max + pool->config.spares; i < count && guests < asleep + most; i++) {
+    for (uint32_t i = pool->workers_max + pool->spare_seats; i < count && guests < asleep + most; i++) {
         const struct weft_worker *seat = worker_seat(pool, i);
         if (seat != NULL && load_rlx(&seat->guest_calls) != 0) guests++;
     }

@@ -70,14 +70,12 @@ static void search_comes(struct search *search, struct side *side, struct record
     record->walk_next = side->open;
     side->open = record;
 }
-
 /* Appends those that have not the mark yet. */
 static struct frame **frames_append(struct frame **end, struct frame *frame, uint64_t mark) {
-    for (; frame != NULL && frame->walk != mark; frame = frame->above) {
+    for (; frame != NULL && frame->walk != mark; frame = frame->above, end = &(*end)->walk_next) {
         frame->walk = mark;
         frame->walk_next = NULL;
         *end = frame;
-        end = &frame->walk_next;
     }
     return end;
 }
@@ -91,7 +89,6 @@ static struct frame *frames_around(struct frame *frame, uint64_t mark) {
             end = frames_append(end, caller->above, mark);
     return first;
 }
-
 static void search_comes_to_frames(struct search *search, struct frame *frame) {
     for (const struct frame *at = frames_around(frame, search->ahead.mark); at != NULL; at = at->walk_next)
         search_comes(search, &search->ahead, at->record, NULL);

@@ -114,6 +114,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     }
     uint32_t now = may ? fit_start(pool, wanted) : before;
     store_rlx(&pool->workers, now);
+    if (pool->background_follows) store_rlx(&pool->background_max, fit_background(now));
     park_limit(&pool->park, now);
     os_unlock(&pool->lock);
     fence_sc(U1);

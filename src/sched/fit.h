@@ -10,6 +10,8 @@ void fit_configure(weft_pool *pool);
 int64_t fit_spin_ns(const weft_pool *pool);
 uint32_t fit_expect_percent(const weft_pool *pool);
 
+/* Background tasks at once, where half as many as workers may run. */
+INLINE uint32_t fit_background(uint32_t workers) { return (uint32_t)max_u64(workers / 2, 1); }
 /* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
 

@@ -90,7 +90,7 @@ bool priority_allows(const weft_pool *pool, uint32_t flags) {
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
 
-static bool has_slot(const weft_pool *pool) { return load_rlx(&pool->background_runs) < pool->background_max; }
+static bool has_slot(const weft_pool *pool) { return load_rlx(&pool->background_runs) < load_rlx(&pool->background_max); }
 
 bool priority_holds_slow(const weft_pool *pool, const struct lane *lane) {
     return !has_slot(pool) && priority_is_background(pool, load_rlx(&lane->group));
@@ -124,7 +124,7 @@ static bool has_waiting(const weft_pool *pool) {
 bool priority_take(weft_pool *pool) {
     if (!priority_has_background(pool) || !has_waiting(pool)) return false;
     uint32_t runs = load_rlx(&pool->background_runs);
-    while (runs < pool->background_max)
+    while (runs < load_rlx(&pool->background_max))
         if (cas_rlx(N4, &pool->background_runs, &runs, runs + 1)) return true;
     return false;
 }

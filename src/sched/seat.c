@@ -80,7 +80,7 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     return seat;
 }
 
-static uint32_t seats_outside(const weft_pool *pool) { return pool->workers_max + pool->config.spares; }
+static uint32_t seats_outside(const weft_pool *pool) { return pool->workers_max + pool->spare_seats; }
 
 /* Would nobody miss it who looks for work, for sleepers or for biased seats? */
 static bool seat_is_idle(const struct weft_worker *seat) {
@@ -284,11 +284,15 @@ bool pool_has_runner(const weft_pool *pool) {
     return blocked_inside(pool) + load_rlx(&pool->held_up) < workers + load_rlx(&pool->spares_made);
 }
 
+uint32_t pool_spares_most(const weft_pool *pool) {
+    return (uint32_t)max_u64(pool->config.spares, pool->spares_follow ? load_rlx(&pool->workers) : 0);
+}
+
 /* Starts spares, as many as are wanted and may be; none when who ends the pool has counted them. How many there are. */
 static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t made = load_rlx(&pool->spares_made);
-    for (; made < pool_spares_wanted(pool) && made < pool->config.spares && !load_rlx(&pool->exits); made++) {
+    for (; made < pool_spares_wanted(pool) && made < pool_spares_most(pool) && !load_rlx(&pool->exits); made++) {
         uint32_t index = pool->workers_max + made;
         struct weft_worker *seat = load_rlx(&pool->seats[index]);
         if (seat == NULL) seat = seat_make(pool, index);
@@ -369,11 +373,12 @@ int weft_block_end(weft_worker *self) {
     return WEFT_OK;
 }
 
-struct weft_worker *seat_block_elsewhere(const weft_pool *pool) {
+void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns) {
     const os_self *self = os_self_get();
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
-    bool is_elsewhere = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
-    return is_elsewhere ? own : NULL;
+    bool blocks = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
+    os_wait(word, value, deadline_ns);
+    if (blocks) weft_block_end(own);
 }
 
 static void hold_up(const struct weft_worker *seat) {
@@ -395,10 +400,8 @@ static void let_go(const struct weft_worker *seat) {
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns) {
     uint64_t start = trace_begin(seat);
     count_up(&seat->parks, 1);
-    struct weft_worker *elsewhere = seat_block_elsewhere(seat->pool);
     hold_up(seat);
-    os_wait(&seat->wait_event, event, deadline_ns);
+    pool_wait(seat->pool, &seat->wait_event, event, deadline_ns);
     let_go(seat);
-    weft_block_end(elsewhere);
     trace_end(seat, TRACE_WAIT, start, 0);
 }

@@ -26,17 +26,16 @@ void seat_forget(os_self *self, const weft_pool *pool);
  * so many workers are held up, asleep inside a task until another thread has done something, that nobody would be left:
  * what they sleep for may wait in a section, also of a thread from outside, for a task that is queued. */
 uint32_t pool_spares_wanted(const weft_pool *pool);
+uint32_t pool_spares_most(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);
 /* One more runs a background task: where no worker is left for others, now or later, spares stand in. */
 void pool_stand_aside(weft_pool *pool);
-/* About to sleep in that pool: a thread of another one, inside a task, counts as in a section there. Its seat, for
- * weft_block_end after, or NULL. */
-struct weft_worker *seat_block_elsewhere(const weft_pool *pool);
-/* About to wait or block inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. */
+/* Sleeps in that pool; a thread of another one, inside a task, is in a section there meanwhile. */
+void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns);
+/* About to wait inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. And after. */
 bool rest_offer(struct weft_worker *seat);
-/* Back again. */
 void rest_keep(struct weft_worker *seat);
 /* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
  * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */

@@ -287,9 +287,7 @@ static int queue_reserve(struct weft_worker *seat) {
         bool is_full = load_rlx(&pool->queued) >= pool->config.queue_max;
         bool blocks = pool->config.full == WEFT_FULL_BLOCK && seat->frame == NULL;
         if (task_is_refused(seat)) is_full = false; /* it is told above */
-        struct weft_worker *elsewhere = is_full && blocks ? seat_block_elsewhere(pool) : NULL;
-        if (is_full && blocks) os_wait(&pool->room, room, 0);
-        weft_block_end(elsewhere);
+        if (is_full && blocks) pool_wait(pool, &pool->room, room, 0);
         add_rlx(&pool->room_wanted, UINT32_MAX);
         if (is_full && !blocks) return pool->config.full == WEFT_FULL_ERROR ? WEFT_EFULL : 1;
     }

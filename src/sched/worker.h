@@ -126,12 +126,14 @@ struct weft_pool {
     bool is_fitted;                /* it may look: nobody has said how many workers it is to have */
     bool follows;                  /* it does; under the lock */
     bool ordered;
-    bool helps;                  /* waits may help */
-    bool placing;                /* sleepers keep off their waker's CPU */
-    uint32_t background_max;     /* background tasks that may run at once */
-    uint32_t claim_max;          /* tasks in one claim */
-    ATOMIC(uint64_t) spin_ticks; /* how long threads look, before they sleep, at most; policy.c */
-    int64_t spin_wish_ns;        /* weft_config.spin_ns and expect_percent as asked for */
+    bool helps;                             /* waits may help */
+    bool placing;                           /* sleepers keep off their waker's CPU */
+    uint32_t spare_seats;                   /* seats for spares */
+    bool spares_follow, background_follows; /* their numbers, that of the workers */
+    ATOMIC(uint32_t) background_max;        /* background tasks that may run at once; under the lock */
+    uint32_t claim_max;                     /* tasks in one claim */
+    ATOMIC(uint64_t) spin_ticks;            /* how long threads look, before they sleep, at most; policy.c */
+    int64_t spin_wish_ns;                   /* weft_config.spin_ns and expect_percent as asked for */
     int32_t expect_wish;
     bool spin_adapts;          /* and less where a wake costs less */
     ATOMIC(uint64_t) spin_now; /* ticks: how long they do; a hint of predict/'s, at first spin_ticks */
@@ -209,7 +211,7 @@ struct weft_pool {
 
 /* Is it a worker's or a spare's seat? Any thread may ask, as it may not of is_worker. */
 INLINE bool seat_is_inside(const struct weft_worker *seat) {
-    return seat->index < seat->pool->workers_max + seat->pool->config.spares;
+    return seat->index < seat->pool->workers_max + seat->pool->spare_seats;
 }
 
 /* A seat, or NULL; and a seat's lanes, newest first; hidden ones are empty. Any thread. */
