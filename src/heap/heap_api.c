@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "heap/heads.h"
 #include "heap/hooks.h"
 #include "heap/kept.h"
 
@@ -67,8 +68,20 @@ static void *realloc_copy(void *p, size_t usable, size_t size) {
     return other;
 }
 
-/* In place while the block is not more than twice too large; a large one grows in place, too, where there is room. */
-void *weft_realloc(void *p, size_t size) {
+/* The class of a live block that a free would take the short way with; CLASSES: something else is at p. */
+static unsigned small_class(const os_self *self, const void *p) {
+    const struct heap_segment *head = head_of(p);
+    if (self->heap_mask == 0 || !heads_has(head)) return CLASSES;
+    uint64_t word = load_rlx(&head->words[slot_of(p)]);
+    const struct heap_row *row = (const struct heap_row *)(self->heap_base + word);
+    unsigned kind = (unsigned)(word - SLOT_MARK) / (unsigned)sizeof(void *);
+    bool is_small = kind < CLASSES && !is_misuse(p, row->divisor[0], freed_tag(p, word)) && is_start(kind, p);
+    return is_small ? kind : CLASSES;
+}
+
+static bool stays(size_t usable, size_t size) { return size <= usable && (size > usable / 2 || usable == BLOCK_MIN); }
+
+static void *realloc_any(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
     if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
@@ -82,8 +95,17 @@ void *weft_realloc(void *p, size_t size) {
         return resized != NULL ? resized : realloc_copy(p, usable, size);
     }
     size_t usable = class_info[kind].size;
-    if (size <= usable && (size > usable / 2 || usable == BLOCK_MIN)) return p;
-    return realloc_copy(p, usable, size);
+    return stays(usable, size) ? p : realloc_copy(p, usable, size);
+}
+
+/* In place while the block is not more than twice too large; a large one grows in place, too, where there is room. */
+void *weft_realloc(void *p, size_t size) {
+    unsigned kind = small_class(os_self_get(), p);
+    if (UNLIKELY(kind == CLASSES)) return realloc_any(p, size);
+    size_t usable = class_info[kind].size;
+    unpoison(p, usable);
+    if (stays(usable, size)) return p;
+    return size > PTRDIFF_MAX ? NULL : realloc_copy(p, usable, size);
 }
 
 size_t weft_trim(void) { return heap_trim(); }
