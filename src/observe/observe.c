@@ -158,7 +158,7 @@ int observer_run(void *payload, weft_worker *self) {
 /* When this submission is, and how many are to be noted with it. */
 static uint64_t submit_time(struct observe_seat *own, const struct lane *lane, const weft_pool *pool) {
     if (own->submit_run == SUBMIT_RUN_MAX && lane->cell == lane->current->cells && own->submit_guesses < SUBMIT_GUESSES)
-        return own->submit_ticks + ++own->submit_guesses * (own->submit_took / 2);
+        return own->submit_ticks + (uint64_t)++own->submit_guesses * (own->submit_took / 2);
     uint64_t now = os_ticks();
     uint64_t took = (now - own->submit_ticks) / (own->submit_guesses + 1);
     uint64_t most = SUBMIT_RUN_US * pool->ticks_per_us;
@@ -175,7 +175,7 @@ void observer_submits(struct weft_worker *seat, struct lane *lane) {
     uint64_t now = submit_time(own, lane, seat->pool);
     uint32_t room = (uint32_t)(lane->end - lane->cell) / lane->stride + 1;
     uint32_t run = (uint32_t)min_u64(own->submit_run, room);
-    lane->last = lane->cell + (run - 1) * lane->stride;
+    lane->last = lane->cell + (size_t)(run - 1) * lane->stride;
     record(seat, now, now, run, trace_label(TRACE_SUBMIT, lane->stride, trace_place(lane->cell)));
 }
 

@@ -32,17 +32,18 @@ static struct shared {
 } * shared;
 
 /* The same value, of which compiler and analyser know nothing: the mistakes are meant. */
-static void *hidden(void *p) {
+static void *same(void *p) {
     __asm__("" : "+r"(p));
     return p;
 }
+static void *(*hidden)(void *) = same;
 static void drop(void *p) { free(hidden(p)); }
 static char *at(void *p, ptrdiff_t offset) { return (char *)hidden(p) + offset; }
 
 /* ---- what is live ------------------------------------------------------------------------------------------------- */
 
 struct range {
-    char *start;
+    const char *start;
     size_t bytes;
 };
 static struct range live[4 * AROUND + 2 * TAKEN + 8];
@@ -50,7 +51,7 @@ static unsigned lives;
 static char static_bytes[FOREIGN_BYTES] __attribute__((aligned(4096)));
 static char *mapped;
 
-static void note(char *start, size_t bytes) {
+static void note(const char *start, size_t bytes) {
     for (unsigned i = 0; i < lives; i++)
         if (start < live[i].start + live[i].bytes && live[i].start < start + bytes) shared->damaged = true;
     live[lives++] = (struct range){start, bytes};
@@ -200,7 +201,6 @@ static void foreign_filled(struct scene *s) {
     drop(mapped + FOREIGN_BYTES / 2 + 64);
 }
 static void foreign_code(struct scene *s) { (void)s, drop((void *)((uintptr_t)take_and_free & ~(uintptr_t)15)); }
-extern char **environ;
 static void foreign_environment(struct scene *s) { (void)s, drop((void *)(((uintptr_t)environ[0] + 15) & ~(uintptr_t)15)); }
 static void foreign_number(struct scene *s) { (void)s, drop((void *)(uintptr_t)48); }
 static void foreign_pattern(struct scene *s) { (void)s, drop((void *)(uintptr_t)UINT64_C(0x4141414141414140)); }
@@ -371,5 +371,5 @@ int main(int argc, char **argv) {
     printf("of %d: told T %d, stopped S %d, silent - %d, corrupt C %d c %d, hung H %d\n", KINDS * SIZES, sums['T'],
            sums['S'], sums['-'], sums['C'], sums['c'], sums['H']);
     printf("of %d kinds: told or stopped at all three sizes %d, corrupt or hung at any %d\n", KINDS, told, corrupt);
-    return argc == 3 && (told < atoi(argv[1]) || corrupt > atoi(argv[2]));
+    return argc == 3 && (told < strtol(argv[1], NULL, 10) || corrupt > strtol(argv[2], NULL, 10));
 }
