@@ -21,6 +21,9 @@
 #ifndef TINY_PAUSES
 #define TINY_PAUSES 40
 #endif
+#ifndef STILL_PAUSES
+#define STILL_PAUSES 8 /* in which who submits tiny tasks has submitted another, or taken its own */
+#endif
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 #define PASSING_CELLS 4u    /* of tiny tasks that their thread is about to take */
 
@@ -50,6 +53,26 @@ static bool gives_way(const struct weft_worker *seat) {
 
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn) {
     if (++*turn % OS_TURNS == 0 && gives_way(seat)) os_give_way();
+}
+
+/* Lets who submits tiny tasks to the lane it took from last run ahead, or take its own: for as long as a pause. Where a task
+ * lies there and nothing moves, there was nobody to wait for; the next time it looks on the way. */
+static void find_let_ahead(struct weft_worker *seat) {
+    const struct lane *lane = seat->taken;
+    uint32_t turn = 0;
+    uint64_t head = 0, backlog = 0;
+    bool is_still = false;
+    for (int left = TINY_PAUSES; left >= 0 && !is_still; left--) {
+        if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || seat->taken_still)) {
+            uint64_t now = lane_backlog(lane), head_now = load_rlx(&lane->head);
+            is_still = backlog > 0 && now == backlog && head_now == head;
+            backlog = now, head = head_now;
+        }
+        if (left == 0 || is_still) break;
+        os_pause();
+        find_take_turns(seat, &turn);
+    }
+    if (backlog > 0) seat->taken_still = is_still;
 }
 
 void find_pause(const struct weft_worker *seat, uint32_t *turn) {
@@ -161,12 +184,11 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
-        uint32_t turn = 0;
         bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
         if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) {
             /* who has in hand what its last task submitted does not pause for another's */
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
-            find_pause(seat, &turn);
+            find_let_ahead(seat);
         }
         find->tasks =
             lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);

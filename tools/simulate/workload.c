@@ -159,6 +159,24 @@ static int chain_run(struct play *play, weft_pool *pool, struct outcome *all) {
     return run_rounds(play, pool, all, chain_round);
 }
 
+/* ---- asked: one task at a time, submitted and waited for by a thread that does not help --------------------------- */
+
+static int asked_round(struct play *play, weft_pool *pool, struct outcome *all) {
+    uint64_t tasks = count_of(play, 2000);
+    int error = 0;
+    for (uint64_t i = 0; i < tasks && error == 0; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        error = submit(play, pool, &group, play->task_ns);
+        int waited = weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0);
+        if (error == 0) error = waited;
+    }
+    add(all, tasks, tasks * play->task_ns, tasks * play->task_ns);
+    return error;
+}
+static int asked_run(struct play *play, weft_pool *pool, struct outcome *all) {
+    return run_rounds(play, pool, all, asked_round);
+}
+
 /* ---- loops: 64 x 0.4 us; 64 of them at once, each in a task; and one after another -------------------------------- */
 
 enum { LOOP_ITEMS = 64 };
@@ -425,6 +443,7 @@ const struct workload workloads[] = {
     {"submit", "one thread submits empty tasks, then waits", 0, submit_run},
     {"producers", "as many threads as workers, or --submitters, do that, each with a group of its own", 0, producers_run},
     {"chain", "each task submits the next", 0, chain_run},
+    {"asked", "one task at a time, submitted and waited for by a thread that does not help", 0, asked_run},
     {"fib", "one thread submits tasks as long as fib(19), 7 us, 100 for each thread", 7000, fib_run},
     {"loop", "64 tasks, each a loop of 64 x 0.4 us", 400, loop_run},
     {"turns", "64 loops of 64 x 0.4 us one after another", 400, turns_run},
