@@ -8,18 +8,19 @@
  *     MPI_Finalize();
  *
  * Who runs what. The range is cut into a row of chunks that every rank computes for itself: the first ones large, each a share
- * of what is left, none below two grains for each of a rank's workers. A counter in a window of rank 0 says which is next; a
- * rank fetches it by an atomic operation of passive-target RMA, without the other ranks' doing (A. Eleliemy, F. Ciorba, "Dynamic
- * loop scheduling using MPI passive-target remote memory access", PDP 2019, doi:10.1109/EMPDP.2019.8671559), and its pool runs the
- * chunk as a loop, with stealing. Where ranks do not share memory one has the next chunk queued before the last has ended, until few
- * are left.
+ * of what is left, none below two grains for each of a rank's workers. A rank's first chunk is that of its number. A counter in
+ * a window of rank 0 says which is next; a rank fetches it by an atomic operation of passive-target RMA, without the other ranks'
+ * doing (A. Eleliemy, F. Ciorba, "Dynamic loop scheduling using MPI passive-target remote memory access", PDP 2019,
+ * doi:10.1109/EMPDP.2019.8671559), and its pool runs the chunk as a loop, with stealing. Where ranks do not share memory one has the
+ * next chunk queued before the last has ended, until few are left.
  *
  * Balance. When the first rank finds nothing left, every other one has at most the chunk that it runs; where ranks do not share
  * memory, one more if that chunk takes far longer than its last.
  *
  * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps while the
- * pool does and, where ranks do not share memory, gets up every poll_us to let MPI work. So rank 0 answers the others
- * over TCP while its bodies compute. No wait here spins, whatever the MPI does in its own.
+ * pool does and, where ranks do not share memory, gets up every poll_us to let MPI work: on rank 0, and on another one while it
+ * has asked for something. So rank 0 answers the others over TCP while its bodies compute. No wait here spins, whatever the MPI
+ * does in its own.
  *
  * Same bits. weft_dist_reduce cuts the range into the leaves of weft_reduce and combines them by the same tree: a rank computes
  * whole subtrees, and the tree above them is done on every rank in the same order. So the result has the bits of weft_reduce, for
@@ -31,8 +32,9 @@
  * itself aborts likewise. Each rank puts what it holds, and that it lives, into rank 0's window: with watchdog_ms rank 0 names on
  * standard error who has had which chunk for so long, and who has not come to the call.
  *
- * Calls are collective: every rank makes the same ones with the same arguments, from one thread, inside no task. Ranges, grains
- * and sizes that differ are seen: WEFT_EINVAL on every rank, nothing was run.
+ * Calls are collective: every rank makes the same ones with the same arguments, from one thread, inside no task; from a body of
+ * such a call they return WEFT_EDEADLK, and nothing was done. Ranges, grains and sizes that differ are seen: WEFT_EINVAL on every
+ * rank, nothing was run.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -50,7 +52,7 @@ typedef struct weft_dist weft_dist; /* a pool on each rank of a communicator; op
 /* Everything zero but struct_size means the default. Rank 0's holds. */
 typedef struct weft_dist_config {
     size_t struct_size;   /* sizeof(weft_dist_config) */
-    uint32_t poll_us;     /* how often a waiting rank lets MPI work; 0: 100 */
+    uint32_t poll_us;     /* how often a waiting rank lets MPI work, at most 1000000; 0: 100 */
     uint32_t zero;        /* 0 */
     uint64_t watchdog_ms; /* name who holds a chunk for so long, again after 2, 4, 8 times as long; 0: nobody */
     uint64_t silence_ms;  /* a rank inside a call that is not heard of for so long is dead; 0: 60000; UINT64_MAX: never */
@@ -58,7 +60,8 @@ typedef struct weft_dist_config {
 
 /* Opens on all ranks of `comm`, which is duplicated. `pool` is this rank's; it must live until weft_dist_close. The caller ends
  * *dist with that. WEFT_OK; or, on every rank and with *dist NULL, WEFT_EINVAL (NULL, MPI not initialised or with less than
- * MPI_THREAD_FUNNELED, or finalised, a NULL communicator, another struct_size, an ordered pool; on any rank), WEFT_ENOMEM. */
+ * MPI_THREAD_FUNNELED, or finalised, a NULL communicator, another struct_size, a poll_us that is too large, an ordered pool; on
+ * any rank), WEFT_ENOMEM. */
 WEFT_API int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_dist_config *config);
 
 /* Ends it on all ranks and sets *dist NULL; before MPI_Finalize. WEFT_OK; WEFT_EINVAL (NULL or an already NULL *dist). */
@@ -86,7 +89,8 @@ WEFT_API int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_redu
 WEFT_API int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order *order);
 
 /* From a body, or any thread of any rank, during weft_dist_for or weft_dist_reduce: no chunk is begun any more, those that run on
- * this rank are cut short, and the call returns WEFT_ECANCELED on every rank. Without one, the next such call is. WEFT_OK; WEFT_EINVAL for NULL. */
+ * this rank are cut short, and the call returns WEFT_ECANCELED on every rank. Without one, the next such call is; so is the
+ * next when a call's bodies had all ended before. A call that fails takes the wish with it. WEFT_OK; WEFT_EINVAL for NULL. */
 WEFT_API int weft_dist_cancel(weft_dist *dist);
 
 /* What this rank did in its last weft_dist_for or weft_dist_reduce. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define POLL_US 100u
+#define POLL_US_MAX 1000000u /* so that no rank sleeps through a call */
 #define SILENCE_MS 60000u
 
 static bool mpi_is_up(void) {
@@ -18,7 +19,7 @@ static bool pool_is_fit(const weft_pool *pool) {
 }
 
 static bool config_is_sound(const weft_dist_config *config) {
-    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0);
+    return config == NULL || (config->struct_size == sizeof *config && config->zero == 0 && config->poll_us <= POLL_US_MAX);
 }
 
 /* What the ranks have together: sums, maxima, rank 0's configuration. */
@@ -123,6 +124,7 @@ int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_
 int weft_dist_close(weft_dist **dist) {
     if (dist == NULL || *dist == NULL) return WEFT_EINVAL;
     weft_dist *one = *dist;
+    if (!dist_enter(one)) return WEFT_EDEADLK;
     dist_begin(one, 0, WEFT_OK); /* no rank needs another's answer any more */
     watch_end(one);
     dist_must(one, MPI_Ibarrier(one->comm, &one->request), "the ranks cannot part");

@@ -53,9 +53,11 @@ struct weft_dist {
     bool is_near;          /* all ranks share memory, and the window: it is used without MPI */
     weft_dist_config config;
     atomic_bool cancelled;
+    atomic_bool is_inside; /* a collective call */
     weft_dist_counts counts;
-    uint64_t call; /* number of the collective call */
-    uint64_t held; /* as watch_hold; unused where memory is shared */
+    double fetch_ns; /* what fetching a chunk takes, the last times most */
+    uint64_t call;   /* number of the collective call */
+    uint64_t held;   /* as watch_hold; unused where memory is shared */
     uint64_t beat;
     uint64_t said_ns;
     uint64_t awake_ns;         /* when this rank last looked around */
@@ -73,6 +75,7 @@ struct weft_dist {
 /* ---- wait.c ---- */
 
 uint64_t now_ns(void);
+uint64_t ns_of(uint64_t ms); /* UINT64_MAX: more than that can say */
 /* An error of MPI, or a rank that is gone: says so and ends the job. Does not return. */
 void dist_abort(weft_dist *dist, const char *what, int code) __attribute__((noreturn));
 void dist_must(weft_dist *dist, int code, const char *what); /* aborts unless MPI_SUCCESS */
@@ -83,6 +86,10 @@ void dist_nap(weft_dist *dist, unsigned *turn);     /* between two tests; *turn 
 int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns);
 /* Runs fn(payload) in the pool, for what takes long. Returns what it does, or an error of weft_submit. */
 int dist_run(weft_dist *dist, int (*fn)(void *), void *payload);
+
+/* Around every collective call: false, when the caller is inside one. */
+bool dist_enter(weft_dist *dist);
+int dist_leave(weft_dist *dist, int error); /* returns it */
 
 int dist_agree(weft_dist *dist, struct outcome outcome);
 /* Begins a collective call: `sum` of its arguments must be the same everywhere. WEFT_OK, or WEFT_EINVAL, or the error that any

@@ -4,10 +4,13 @@
  * left knows that every other one has at most the chunk that it runs.
  *
  * Else only the calling thread may fetch, and that takes a while: up to two chunks are in the pool at a time. A flight is a chunk
- * that is there, as a task whose group the calling thread waits for. Shortly before one should end, by what the one before took, the
- * next is queued behind it, so that workers go from one to the other. Not earlier: a rank whose processor is slow would have hoarded
- * work. Near the end of the row none is queued ahead, for another rank may be without work by then. So a rank has at most two when
- * another one finds none left, the second only if the first takes far longer than the one before. */
+ * that is there, as a task whose group the calling thread waits for. Before one should end, by what the one before took, and by
+ * twice the time that fetching takes, the next is queued behind it, so that workers go from one to the other. Not earlier: a rank
+ * whose processor is slow would have hoarded work. Near the end of the row none is queued ahead, for another rank may be without
+ * work by then. So a rank has at most two when another one finds none left, the second only if the first takes longer than was
+ * expected.
+ *
+ * The first chunk of each rank is that of its number: nobody has to ask for it. */
 #include "dist.h"
 #include "row.h"
 
@@ -41,6 +44,7 @@ struct course {
     bool has_stopped;  /* the others were told so */
     uint64_t next;     /* fetched */
     MPI_Request fetching;
+    uint64_t asked_ns; /* when it was asked for */
     struct outcome outcome;
     uint64_t begin_ns;
     uint64_t end_ns;
@@ -71,6 +75,7 @@ static int flight_task(void *payload, weft_worker *self) {
 
 static void fetch_begin(struct course *course) {
     weft_dist *dist = course->dist;
+    course->asked_ns = now_ns();
     dist_must(dist,
               MPI_Rget_accumulate(&one_more, 1, MPI_UINT64_T, &course->next, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T,
                                   MPI_SUM, dist->window, &course->fetching),
@@ -121,7 +126,9 @@ static void hold_first(struct course *course) {
     struct flight *first = flight_at(course, 0);
     watch_hold(course->dist, course->count == 0 ? 0 : first->range.begin + 1);
     double expected_ns = course->index_ns * (double)(first->range.end - first->range.begin);
-    if (course->count > 0 && expected_ns > 0) first->ahead_ns = now_ns() + (uint64_t)expected_ns / 8 * 7;
+    if (course->count == 0 || expected_ns <= 0) return;
+    double rest_ns = expected_ns - 2 * course->dist->fetch_ns;
+    first->ahead_ns = now_ns() + (rest_ns > 0 ? (uint64_t)rest_ns : 0);
 }
 
 static void launch(struct course *course, struct piece piece) {
@@ -189,6 +196,7 @@ static bool course_step(struct course *course, unsigned *turn) {
     bool is_fetching = course->fetching != MPI_REQUEST_NULL;
     if (is_fetching && dist_test(dist, &course->fetching, "the next chunk cannot be fetched")) {
         *turn = 0;
+        dist->fetch_ns += ((double)(now_ns() - course->asked_ns) - dist->fetch_ns) / 4;
         if (fetched(course, &piece)) launch(course, piece);
         return true;
     }
@@ -210,7 +218,7 @@ static int near_task(void *payload, weft_worker *self) {
     struct piece piece;
     (void)self;
     course->has_begun = true;
-    while (course->next = word_add(dist, WORD_NEXT, 1), fetched(course, &piece)) {
+    for (course->next = (uint64_t)dist->rank; fetched(course, &piece); course->next = word_add(dist, WORD_NEXT, 1)) {
         struct flight flight = {.loop = course->loop, .dist = dist, .range = range_of(course, piece)};
         watch_hold(dist, flight.range.begin + 1);
         flight_run(&flight);
@@ -233,6 +241,16 @@ static void near_run(struct course *course) {
     if (!course->has_begun) fail(course, KEY_CANCELLED, WEFT_ECANCELED);
 }
 
+/* ---- where they do not --------------------------------------------------------------------------------------------- */
+
+static void far_run(struct course *course) {
+    struct piece first;
+    unsigned turn = 0;
+    course->next = (uint64_t)course->dist->rank;
+    if (fetched(course, &first)) launch(course, first);
+    while (course_step(course, &turn)) {}
+}
+
 /* ---- the call ------------------------------------------------------------------------------------------------------ */
 
 struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
@@ -241,26 +259,24 @@ struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
     course.row = (struct row){indices / grain + (indices % grain != 0), 2 * (size_t)dist->workers_most,
                               2 * (size_t)dist->ranks, 0, 0};
     dist->counts = (weft_dist_counts){.struct_size = sizeof dist->counts};
-    unsigned turn = 0;
-    if (dist->is_near)
-        near_run(&course);
-    else
-        while (course_step(&course, &turn)) {}
+    (dist->is_near ? near_run : far_run)(&course);
+    /* Also when nothing was left that it kept from running. */
+    if (is_cancelled(dist) && course.outcome.key == KEY_NONE)
+        course.outcome = (struct outcome){KEY_CANCELLED, WEFT_ECANCELED};
     dist->counts.busy_ns = course.end_ns - course.begin_ns;
     return course.outcome;
 }
 
-/* The ranks' agreement; a wish to cancel is served by it. */
+/* The ranks' agreement; a wish to cancel is served by it, or went down with the call. */
 int loop_end(weft_dist *dist, struct outcome outcome) {
     uint64_t begin = now_ns();
     int error = dist_agree(dist, outcome);
     dist->counts.wait_ns = now_ns() - begin;
-    if (error == WEFT_ECANCELED) atomic_store_explicit(&dist->cancelled, false, memory_order_relaxed);
+    if (error != WEFT_OK) atomic_store_explicit(&dist->cancelled, false, memory_order_relaxed);
     return error;
 }
 
-int weft_dist_for(weft_dist *dist, weft_range range, weft_range_fn body, void *context) {
-    if (dist == NULL) return WEFT_EINVAL;
+static int for_all(weft_dist *dist, weft_range range, weft_range_fn body, void *context) {
     int error = body == NULL || range.begin > range.end ? WEFT_EINVAL : WEFT_OK;
     error = dist_begin(dist, sum_add(sum_add(sum_add(1, range.begin), range.end), range.grain), error);
     if (error != WEFT_OK || range.begin == range.end) return error;
@@ -269,4 +285,10 @@ int weft_dist_for(weft_dist *dist, weft_range range, weft_range_fn body, void *c
     const struct loop loop = {range, body, context};
     struct outcome outcome = loop_run(dist, &loop);
     return loop_end(dist, outcome);
+}
+
+int weft_dist_for(weft_dist *dist, weft_range range, weft_range_fn body, void *context) {
+    if (dist == NULL) return WEFT_EINVAL;
+    if (!dist_enter(dist)) return WEFT_EDEADLK;
+    return dist_leave(dist, for_all(dist, range, body, context));
 }

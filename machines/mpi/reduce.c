@@ -199,8 +199,7 @@ static int tree_run(weft_dist *dist, struct tree *tree, int *counts) {
     return dist_agree(dist, united);
 }
 
-int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_reduction *how, void *result) {
-    if (dist == NULL) return WEFT_EINVAL;
+static int reduce_all(weft_dist *dist, weft_range range, const weft_reduction *how, void *result) {
     int error = is_sound(range, how, result) ? WEFT_OK : WEFT_EINVAL;
     struct tree tree = {.how = how, .range = range};
     bool is_empty = error == WEFT_OK && range.begin == range.end;
@@ -218,4 +217,10 @@ int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_reduction *ho
     tree_end(&tree);
     weft_free(counts);
     return error;
+}
+
+int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_reduction *how, void *result) {
+    if (dist == NULL) return WEFT_EINVAL;
+    if (!dist_enter(dist)) return WEFT_EDEADLK;
+    return dist_leave(dist, reduce_all(dist, range, how, result));
 }

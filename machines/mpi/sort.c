@@ -227,8 +227,7 @@ static int sort_run(struct sort *sort) {
     return error != WEFT_OK ? error : ended;
 }
 
-int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order *order) {
-    if (dist == NULL) return WEFT_EINVAL;
+static int sort_all(weft_dist *dist, void *items, size_t count, const weft_order *order) {
     bool is_sound = order != NULL && order->compare != NULL && order->size > 0 && order->size <= INT_MAX / 2 &&
                     (items != NULL || count == 0);
     if (is_sound && count > PTRDIFF_MAX / 2 / order->size) is_sound = false;
@@ -246,4 +245,10 @@ int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order 
     weft_free(sort.samples);
     weft_free(sort.part);
     return error;
+}
+
+int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order *order) {
+    if (dist == NULL) return WEFT_EINVAL;
+    if (!dist_enter(dist)) return WEFT_EDEADLK;
+    return dist_leave(dist, sort_all(dist, items, count, order));
 }

@@ -18,6 +18,8 @@ uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t ns_of(uint64_t ms) { return ms > UINT64_MAX / 1000000 ? UINT64_MAX : ms * 1000000; }
+
 void dist_abort(weft_dist *dist, const char *what, int code) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
@@ -57,12 +59,20 @@ void dist_await(weft_dist *dist, const char *what) {
     while (!dist_test(dist, &dist->request, what)) dist_nap(dist, &turn);
 }
 
+/* How long a wait for the pool may sleep. Others need rank 0 alone; another rank needs MPI while something of its own is on its
+ * way. What has run for long may be asked less often: others ask for work no more often than this rank does. */
+static uint64_t sleep_ns(const weft_dist *dist, uint64_t waited_ns) {
+    if (dist->is_near || (dist->rank != 0 && dist->saying == MPI_REQUEST_NULL)) return IDLE_NS;
+    uint64_t least = (uint64_t)dist->config.poll_us * 1000, step = waited_ns / 16;
+    if (step > POLL_NS_MAX) step = POLL_NS_MAX;
+    return step > least ? step : least;
+}
+
 int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns) {
-    uint64_t begin = now_ns(), end = wait_ns == 0 ? UINT64_MAX : begin + wait_ns,
-             step = (uint64_t)dist->config.poll_us * 1000;
+    uint64_t begin = now_ns(), end = wait_ns == 0 ? UINT64_MAX : begin + wait_ns;
     for (;;) {
-        uint64_t now = now_ns(), poll = dist->is_near ? IDLE_NS : step;
-        uint64_t until = now + poll < end ? now + poll : end;
+        uint64_t now = now_ns(), until = now + sleep_ns(dist, now - begin);
+        if (until > end) until = end;
         int error = weft_group_wait_until(dist->pool, group, WEFT_HELP_NONE, until);
         if (error != WEFT_ETIMEDOUT) return error;
         int flag;
@@ -72,10 +82,6 @@ int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns) {
         watch_say(dist, false);
         watch_look(dist);
         if (now_ns() >= end) return error;
-        /* What has run for long may be asked less often: others ask for work no more often than this rank does. */
-        step = (now_ns() - begin) / 16;
-        if (step < (uint64_t)dist->config.poll_us * 1000) step = (uint64_t)dist->config.poll_us * 1000;
-        if (step > POLL_NS_MAX) step = POLL_NS_MAX;
     }
 }
 
@@ -101,6 +107,13 @@ int dist_run(weft_dist *dist, int (*fn)(void *), void *payload) {
     return error != WEFT_OK ? error : run.result;
 }
 
+bool dist_enter(weft_dist *dist) { return !atomic_exchange_explicit(&dist->is_inside, true, memory_order_acquire); }
+
+int dist_leave(weft_dist *dist, int error) {
+    atomic_store_explicit(&dist->is_inside, false, memory_order_release);
+    return error;
+}
+
 /* ---- agreeing ------------------------------------------------------------------------------------------------------ */
 
 int dist_agree(weft_dist *dist, struct outcome outcome) {
@@ -117,14 +130,14 @@ int dist_agree(weft_dist *dist, struct outcome outcome) {
 uint64_t sum_add(uint64_t sum, uint64_t value) { return (sum ^ value) * UINT64_C(0x100000001b3) + (sum >> 29); }
 
 static void counter_reset(weft_dist *dist) {
-    const uint64_t zero = 0;
+    const uint64_t first = (uint64_t)dist->ranks; /* the chunks before are there already: one for each rank */
     const char *what = "the counter cannot be reset";
     if (dist->rank != 0) return;
     if (dist->is_near) {
-        word_store(dist, WORD_NEXT, 0);
+        word_store(dist, WORD_NEXT, first);
         return;
     }
-    dist_must(dist, MPI_Accumulate(&zero, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T, MPI_REPLACE, dist->window), what);
+    dist_must(dist, MPI_Accumulate(&first, 1, MPI_UINT64_T, 0, WORD_NEXT, 1, MPI_UINT64_T, MPI_REPLACE, dist->window), what);
     dist_must(dist, MPI_Win_flush(0, dist->window), what);
 }
 

@@ -9,9 +9,7 @@
 
 #define BEAT_NS UINT64_C(1000000000)
 
-static uint64_t silence_ns(const weft_dist *dist) {
-    return dist->config.silence_ms > UINT64_MAX / 1000000 ? UINT64_MAX : dist->config.silence_ms * 1000000;
-}
+static uint64_t silence_ns(const weft_dist *dist) { return ns_of(dist->config.silence_ms); }
 
 static uint64_t beat_ns(const weft_dist *dist) {
     uint64_t part = silence_ns(dist) / 4;
@@ -85,7 +83,7 @@ void watch_say(weft_dist *dist, bool now) {
 
 static void name_rank(weft_dist *dist, int rank, uint64_t now) {
     struct seen *seen = &dist->seen[rank];
-    uint64_t limit = dist->config.watchdog_ms * 1000000;
+    uint64_t limit = ns_of(dist->config.watchdog_ms);
     uint64_t since = seen->since_ns, last = seen->named_ns == 0 ? since : seen->named_ns;
     uint64_t wait = seen->named_ns == 0 ? limit : last - since; /* then twice as long, and so on */
     bool is_here = seen->words[0] == dist->call;
@@ -122,7 +120,7 @@ static void ranks_look(weft_dist *dist, uint64_t now) {
 }
 
 static uint64_t look_step(const weft_dist *dist) {
-    uint64_t step = beat_ns(dist) / 2, watchdog = dist->config.watchdog_ms * 250000;
+    uint64_t step = beat_ns(dist) / 2, watchdog = ns_of(dist->config.watchdog_ms) / 4;
     return watchdog > 0 && watchdog < step ? watchdog : step;
 }
 

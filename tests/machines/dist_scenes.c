@@ -57,6 +57,66 @@ static void scene_loop(void) {
     REQUIRE(weft_dist_for(dist, (weft_range){far, far, 1}, count_body, NULL) == WEFT_OK);
 }
 
+/* Few chunks of a range that is as large as one can be, and ranges at the ends of what numbers say. */
+static atomic_size_t far_sum;
+static int far_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)context;
+    (void)self;
+    REQUIRE(begin < end);
+    atomic_fetch_add(&far_sum, end - begin);
+    return 0;
+}
+
+static int far_leaf(size_t begin, size_t end, void *value, void *context, weft_worker *self) {
+    (void)context;
+    (void)self;
+    *(double *)value = (double)begin * 0.5 + (double)(end - begin) / 3;
+    return 0;
+}
+static void far_combine(void *left, const void *right, void *context) {
+    (void)context;
+    *(double *)left = *(double *)left / 3 + *(const double *)right;
+}
+
+static void scene_far(void) {
+    static const weft_range ranges[] = {{0, SIZE_MAX, SIZE_MAX / 50},
+                                        {0, SIZE_MAX, SIZE_MAX},
+                                        {0, SIZE_MAX, 0},
+                                        {1, SIZE_MAX, SIZE_MAX / 3},
+                                        {INT64_MAX - 100, (size_t)INT64_MAX + 100, 3},
+                                        {0, (size_t)INT64_MAX + 1, (size_t)INT64_MAX / 7},
+                                        {SIZE_MAX - 100, SIZE_MAX, 1},
+                                        {SIZE_MAX - 1, SIZE_MAX, 7}};
+    const weft_reduction how = {.size = sizeof(double), .leaf = far_leaf, .combine = far_combine};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        double expected, got;
+        far_sum = 0;
+        REQUIRE(weft_dist_for(dist, ranges[i], far_body, NULL) == WEFT_OK);
+        size_t sum = far_sum;
+        MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+        REQUIRE(sum == ranges[i].end - ranges[i].begin);
+        REQUIRE(weft_reduce(pool, ranges[i], &how, &expected) == WEFT_OK);
+        REQUIRE(weft_dist_reduce(dist, ranges[i], &how, &got) == WEFT_OK);
+        REQUIRE(memcmp(&got, &expected, sizeof got) == 0);
+    }
+}
+
+/* Two at once of one pool and one communicator, in turns. */
+static void scene_two(void) {
+    weft_dist *first = dist, *other = NULL;
+    static unsigned char all[INDICES];
+    REQUIRE(weft_dist_open(&other, pool, MPI_COMM_WORLD, NULL) == WEFT_OK && other != NULL);
+    for (int turn = 0; turn < 6; turn++) {
+        runs_clear();
+        REQUIRE(weft_dist_for(turn % 2 == 0 ? first : other, (weft_range){0, INDICES, 50}, count_body, NULL) == WEFT_OK);
+        runs_sum(all);
+        for (size_t i = 0; i < INDICES; i++) REQUIRE(all[i] == 1);
+        if (turn == 2) REQUIRE(weft_dist_cancel(other) == WEFT_OK);
+        if (turn == 2) REQUIRE(weft_dist_for(other, (weft_range){0, 10, 1}, count_body, NULL) == WEFT_ECANCELED);
+    }
+    REQUIRE(weft_dist_close(&other) == WEFT_OK);
+}
+
 static void scene_failure(void) {
     static unsigned char all[INDICES];
     for (size_t at = 0; at < INDICES; at = at * 2 + 1) {
@@ -151,8 +211,32 @@ static int cancel_body(size_t begin, size_t end, void *context, weft_worker *sel
     return 0;
 }
 
+/* In the last chunk: nothing is left that could be kept from running. */
+static int late_cancel_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin;
+    (void)context;
+    (void)self;
+    if (end == 100) REQUIRE(weft_dist_cancel(dist) == WEFT_OK);
+    return 0;
+}
+
+/* The call that fails takes the wish to cancel with it. */
+static int fail_and_cancel_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)end;
+    (void)context;
+    (void)self;
+    REQUIRE(weft_dist_cancel(dist) == WEFT_OK);
+    return begin == 0 ? 55 : 0;
+}
+
 static void scene_cancel(void) {
     int cancels = 1;
+    for (size_t grain = 1; grain <= 100; grain = grain * 3 + 7) {
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 100, grain}, late_cancel_body, NULL) == WEFT_ECANCELED);
+        int failed = weft_dist_for(dist, (weft_range){0, 100, grain}, fail_and_cancel_body, NULL);
+        REQUIRE(failed == 55 || failed == WEFT_ECANCELED);
+        REQUIRE(weft_dist_for(dist, (weft_range){0, 8, 1}, count_body, NULL) == WEFT_OK);
+    }
     REQUIRE(weft_dist_for(dist, (weft_range){0, 10000, 1}, cancel_body, &cancels) == WEFT_ECANCELED);
     if (rank == ranks - 1) REQUIRE(weft_dist_cancel(dist) == WEFT_OK); /* the next one is */
     cancels = 0;
@@ -263,6 +347,33 @@ static void scene_sort(void) {
             for (unsigned skew = 0; skew < 3; skew++) sort_case(totals[t], keys[k], skew);
 }
 
+/* ---- limits -------------------------------------------------------------------------------------------------------- */
+
+static int short_nap_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const struct timespec moment = {0, 20000000};
+    (void)begin;
+    (void)end;
+    (void)context;
+    (void)self;
+    nanosleep(&moment, NULL);
+    return 0;
+}
+
+/* Times as long as can be said are never, and none is so long that a rank would sleep through a call. The test looks whether the watchdog
+ * is silent. */
+static void scene_limits(void) {
+    static const uint64_t longs[] = {UINT64_MAX, UINT64_MAX / 1000000 + 1, UINT64_MAX / 250000 + 1, UINT64_MAX / 1000};
+    weft_dist *other = NULL;
+    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++) {
+        const weft_dist_config config = {.struct_size = sizeof config, .watchdog_ms = longs[i], .silence_ms = longs[i]};
+        REQUIRE(weft_dist_open(&other, pool, MPI_COMM_WORLD, &config) == WEFT_OK);
+        REQUIRE(weft_dist_for(other, (weft_range){0, 16, 1}, short_nap_body, NULL) == WEFT_OK);
+        REQUIRE(weft_dist_close(&other) == WEFT_OK);
+    }
+    const weft_dist_config slow = {.struct_size = sizeof slow, .poll_us = 1000001};
+    REQUIRE(weft_dist_open(&other, pool, MPI_COMM_WORLD, &slow) == WEFT_EINVAL && other == NULL);
+}
+
 /* ---- misuse -------------------------------------------------------------------------------------------------------- */
 
 static int no_order(const void *left, const void *right, void *context) {
@@ -270,6 +381,23 @@ static int no_order(const void *left, const void *right, void *context) {
     (void)right;
     (void)context;
     return 1; /* everything is greater than everything */
+}
+
+/* A call from inside one of the same: the other ranks do not make it. */
+static int nested_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    const weft_reduction *how = context;
+    weft_dist *same = dist;
+    const weft_order order = {4, no_order, NULL};
+    uint32_t items[2] = {0};
+    double value;
+    (void)begin;
+    (void)end;
+    (void)self;
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL) == WEFT_EDEADLK);
+    REQUIRE(weft_dist_reduce(dist, (weft_range){0, 1, 1}, how, &value) == WEFT_EDEADLK);
+    REQUIRE(weft_dist_sort(dist, items, 2, &order) == WEFT_EDEADLK);
+    REQUIRE(weft_dist_close(&same) == WEFT_EDEADLK && same == dist);
+    return 0;
 }
 
 static void scene_misuse(void) {
@@ -290,6 +418,7 @@ static void scene_misuse(void) {
     REQUIRE(weft_dist_sort(dist, NULL, 1, &order) == WEFT_EINVAL);
     REQUIRE(weft_dist_sort(dist, items, SIZE_MAX / 4, &order) == WEFT_EINVAL);
     REQUIRE(weft_dist_sort(dist, items, 1, NULL) == WEFT_EINVAL);
+    REQUIRE(weft_dist_for(dist, (weft_range){0, 20, 1}, nested_body, (void *)&how) == WEFT_OK);
     order.compare = no_order;
     REQUIRE(weft_dist_sort(dist, items, 64, &order) == WEFT_OK);
     if (ranks > 1) { /* different ones, or one of them wrong */
@@ -358,7 +487,8 @@ static const struct scene {
     void (*run)(void);
     bool alone; /* only when asked for */
 } scenes[] = {
-    {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"reduce", scene_reduce, false},
+    {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"far", scene_far, false},
+    {"two", scene_two, false},       {"limits", scene_limits, true},    {"reduce", scene_reduce, false},
     {"sort", scene_sort, false},     {"failure", scene_failure, false}, {"cancel", scene_cancel, false},
     {"die", scene_die, true},        {"silent", scene_silent, true},    {"watchdog", scene_watchdog, true},
     {"cut", scene_cut, true},        {"balance", scene_balance, true},

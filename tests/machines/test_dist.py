@@ -249,12 +249,15 @@ def main():
     if launcher.tcp:  # nobody shares memory
         passes(launcher, 2, 2, options=TCP)
         check("bits " + bits[1, 1] in passes(launcher, 3, 1, "reduce", options=TCP), "bits over TCP")
+        passes(launcher, 2, 1, "limits", options=TCP)
     balance(launcher)
     faults(launcher, [1], [launcher.tcp])
     fails(launcher, 3, 1, "die")
     output = fails(launcher, 3, 1, "silent")
     check("rank 2 has been silent" in output and "holding a chunk" in output, "who was silent", output)
     check("rank 2 has had the chunk from index" in output, "who holds what", output)
+    output = passes(launcher, 2, 1, "limits")
+    check("has had the chunk" not in output and "silent" not in output, "a watchdog of centuries speaks", output)
     check("has had the chunk from index 0 for" in passes(launcher, 3, 1, "watchdog"), "the watchdog says nothing")
     print(f"{kind}: bits {bits[1, 1]} for {' '.join(f'{r}x{w}' for r, w in GRIDS)}")
 
