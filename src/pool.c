@@ -86,6 +86,7 @@ const char *config_read(weft_config *whole, const weft_config *config) {
     if (whole->full > WEFT_FULL_ERROR) return "full";
     if (whole->trace_events > TRACE_EVENTS_MAX) return "trace_events";
     if (whole->watchdog_ns > INT64_MAX) return "watchdog_ns";
+    if (whole->stack_wait_ns > INT64_MAX) return "stack_wait_ns";
     if (whole->expect_percent < WEFT_EXPECT_NONE || whole->expect_percent > 100) return "expect_percent";
     if (whole->background_max > WEFT_WORKERS_MAX) return "background_max";
     if (!slice_is_sound(whole->slice_ns)) return "slice_ns";

@@ -200,6 +200,12 @@ bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data 
 int os_create(const char *path) { return path == NULL ? -1 : 1; }
 int os_append(const char *path) { return os_create(path); }
 void os_empty(int fd) { (void)fd; }
+int os_stacks_begin(void) { return ENOSYS; }
+int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
+    (void)thread, (void)wait_ns;
+    frames[0] = 0;
+    return OS_STACK_NONE;
+}
 void os_close(int fd) { (void)fd; }
 void os_symbol(uintptr_t address, char *name, size_t size) {
     (void)address;

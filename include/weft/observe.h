@@ -203,7 +203,8 @@ WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
 /**
  * Writes in words what each thread of the pool does, where tasks wait that nobody has begun, which groups have not
  * finished and who waits for them. Takes no lock, allocates nothing, needs 8 KiB of stack. It knows how long a task has
- * run in pools with a watchdog, and where it began while a timeline was recorded.
+ * run in pools with a watchdog, and where it began while a timeline was recorded. With weft_config.stack_wait_ns it shows
+ * where each thread is that runs a task.
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written

@@ -132,6 +132,10 @@ typedef struct weft_config {
      * it is with another policy than WEFT_POLICY_INHERIT. Tasks of WEFT_GROUP_BACKGROUND run with a long one. Threads and
      * processes that tasks make inherit it. Linux before 6.12 has none: weft_pool_real_time tells. */
     int64_t slice_ns;
+    /** weft_pool_dump and the watchdog show where each thread that runs a task is, and who called that: each is sent a SIGPROF and
+     * has so long to answer; calls that no signal restarts (nanosleep, poll) return EINTR to the task. 0: no stacks. The
+     * program's own handler goes on getting its own signals. Needs backtrace(3), which musl has not: the dump says so. */
+    uint64_t stack_wait_ns;
 } weft_config;
 
 /**
@@ -150,7 +154,7 @@ static inline int weft_config_init(weft_config *config) {
 
 /**
  * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
- * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_EXPECT_PERCENT,
+ * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS, WEFT_EXPECT_PERCENT,
  * WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns,
  * "inherit"). A set-user-ID program reads none.
  * @param config what is changed; its strings then point into the environment

@@ -30,6 +30,34 @@ static bool is_polling(const weft_pool *pool, uint32_t index) {
     return (word & PARK_POLL) != 0 && (word & PARK_POLLER_MASK) >> PARK_POLLER_SHIFT == index % PARK_BITS;
 }
 
+static const char *no_stack(int error) {
+    switch (error) {
+    case OS_STACK_SILENT: return "the thread did not answer in time: it blocks SIGPROF, or got no CPU";
+    case OS_STACK_NONE: return "this C library has no backtrace, or the signal could not be had";
+    case OS_STACK_BUSY: return "another thread is being asked for its own";
+    default: return "the thread is not there any more";
+    }
+}
+
+void observe_put_stack(struct text *text, const struct weft_worker *seat) {
+    uint64_t wait_ns = seat->pool->config.stack_wait_ns;
+    uint32_t thread = load_rlx(&seat->thread_id);
+    uintptr_t frames[OS_FRAMES_MAX];
+    if (wait_ns == 0 || thread == 0 || load_rlx(&seat->running) == 0) return;
+    if (is_parked(seat->pool, seat->index) || is_polling(seat->pool, seat->index)) return;
+    int count = os_stack_of(thread, frames, wait_ns);
+    if (count < 0) {
+        text_put(text, "    no stack: ");
+        text_put(text, no_stack(count));
+        text_put(text, "\n");
+    }
+    for (int i = 0; i < count; i++) {
+        text_put(text, i == 0 ? "    at " : "    called by ");
+        put_function(text, frames[i] - (i > 0)); /* a call may be its function's last instruction */
+        text_put(text, "\n");
+    }
+}
+
 static void dump_doing(struct text *text, const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uintptr_t running = load_rlx(&seat->running);
@@ -77,6 +105,7 @@ static void dump_seat(struct text *text, const struct weft_worker *seat) {
     if (load_rlx(&seat->thread_id) != 0) put_field(text, "; thread ", load_rlx(&seat->thread_id), "");
     if (claim_has_rest(&seat->claim)) text_put(text, ", more of its claim not begun");
     text_put(text, "\n");
+    observe_put_stack(text, seat);
     dump_lanes(text, seat);
 }
 

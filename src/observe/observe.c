@@ -208,7 +208,7 @@ static uint64_t backlog_of(const weft_pool *pool) {
     return cells;
 }
 
-static void stuck_print(const weft_stuck *stuck) {
+static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat) {
     char buffer[512];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
     text_put(&text, "weft: worker ");
@@ -220,6 +220,7 @@ static void stuck_print(const weft_stuck *stuck) {
     text_put(&text, " s; tasks not begun: ");
     text_put_number(&text, stuck->backlog);
     text_put(&text, " cells\n");
+    observe_put_stack(&text, seat);
     text_end(&text);
 }
 
@@ -232,7 +233,7 @@ static void stuck_report(weft_pool *pool, const struct weft_worker *seat, uintpt
     if (pool->config.watchdog != NULL)
         pool->config.watchdog(&stuck, pool->config.context);
     else
-        stuck_print(&stuck);
+        stuck_print(&stuck, seat);
 }
 
 static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
@@ -301,6 +302,7 @@ int observer_start(weft_pool *pool) {
     if (config->trace_events == 0) config->trace_events = TRACE_EVENTS_DEFAULT;
     while ((config->trace_events & (config->trace_events - 1)) != 0)
         config->trace_events += config->trace_events & -config->trace_events;
+    if (config->stack_wait_ns != 0) os_stacks_begin(); /* the dump says if it cannot be had */
     int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
     if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
     if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);

@@ -52,5 +52,7 @@ const struct trace_ring *observe_ring(const struct weft_worker *seat);
 uint64_t observe_ns(uint64_t ticks);
 /* The clock of the events, and CLOCK_MONOTONIC, at one moment. */
 uint64_t observe_clocks(uint64_t *ns);
+/* Where the thread is that runs a task there, if the pool was asked for it. */
+void observe_put_stack(struct text *text, const struct weft_worker *seat);
 
 #endif

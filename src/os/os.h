@@ -93,6 +93,19 @@ typedef struct os_thread_options {
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 /* Waits for the thread's end. Once for each thread; in a forked child it only releases what a parent's thread held. */
 void os_thread_join(os_thread thread);
+#define OS_FRAMES_MAX 48
+/* Makes os_stack_of work: SIGPROF is taken, until the library is unloaded; who had it goes on getting its own. 0, or a positive
+ * errno value; ENOSYS: the C library has no backtrace (musl). */
+int os_stacks_begin(void);
+/* Where a thread of the process is and who called that, by its number: asks it by a signal and waits so long. Takes no lock. How
+ * many frames, the innermost first; or an OS_STACK_. */
+enum {
+    OS_STACK_SILENT = -1, /* it did not answer */
+    OS_STACK_GONE = -2,   /* there is no such thread */
+    OS_STACK_BUSY = -3,   /* another one is being asked */
+    OS_STACK_NONE = -4    /* no backtrace, or no such signal */
+};
+int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns);
 /* The CPUs that a thread started and not joined may use. false: the system does not say, or it has ended. */
 bool os_thread_cpuset(os_thread thread, struct os_cpuset *set);
 /* The system's number of the calling thread, as ps and perf have it. */

@@ -4,7 +4,9 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <weft.h>
 
 typedef unsigned (*use_fn)(void);
@@ -96,12 +98,38 @@ static void test_close_while_threads_live(void **state) {
     assert_int_equal(in_child(close_while_threads_live, PLUGIN_SHARED), 0);
 }
 
+/* A plugin with weft in it, whose pools tell stacks: the signal for that is the process's again when it is closed. */
+static int give_signal_back(void *path) {
+    struct sigaction during, after;
+    REQUIRE(setenv("WEFT_STACK_WAIT_NS", "1000000", 1) == 0);
+    void *plugin = load(path);
+    union {
+        void *object;
+        use_fn use;
+    } found = {symbol(plugin, "plugin_use")};
+    REQUIRE(found.use() == 100);
+    REQUIRE(sigaction(SIGPROF, NULL, &during) == 0);
+    REQUIRE(dlclose(plugin) == 0);
+    REQUIRE(sigaction(SIGPROF, NULL, &after) == 0);
+#if defined(__GLIBC__)
+    REQUIRE(during.sa_handler != SIG_DFL);
+#endif
+    REQUIRE(after.sa_handler == SIG_DFL);
+    return 0;
+}
+
+static void test_gives_signal_back(void **state) {
+    (void)state;
+    assert_int_equal(in_child(give_signal_back, PLUGIN_STATIC), 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_often_shared),
         cmocka_unit_test(test_load_often_static),
         cmocka_unit_test(test_close_while_threads_live),
+        cmocka_unit_test(test_gives_signal_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,177 @@
+/* stacks.c: what another thread's stack looks like: it is sent a signal and tells itself. Layer 1.
+ *
+ * The signal is SIGPROF: threads of pools block all others, and profilers know that it comes at any moment. What was there
+ * before has those that are not asked for here; one of this library's bears its mark, which a second copy of it does not know. The
+ * handler stays as long as the library: who blocks the signal gets it later.
+ *
+ * One thread is asked at a time. The word is the request's number and where it stands:
+ *
+ *   Asker                                      Thread that is asked
+ *     1. FREE -> SET (O20)                       1. ASKED -> TELLS (O22)
+ *     2. the thread's number, SET -> ASKED (O21) 2. its frames
+ *     3. the signal; sleeps until TOLD (O24)     3. TELLS -> TOLD (O23), wakes
+ *     4. in vain: ASKED -> FREE, or TELLS: the thread goes on with it, and nobody is asked until it is TOLD
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   O20  os_stack_of: CAS word        acquire  O25  the frames of the last request are read while they are written
+ *   O21  os_stack_of: store word      release  O22  another thread's request is answered
+ *   O22  on_signal: load word         acquire  O21  see O21
+ *   O23  on_signal: store word        release  O24  frames are read before they are written
+ *   O24  is_told: load word           acquire  O23  see O23
+ *   O25  os_stack_of: store word      release  O20  see O20
+ *   O26  os_stack_of: CAS word        relaxed  -    survives: nothing was told
+ *   O27  on_signal: CAS word          relaxed  -    survives: the number never comes twice, so the request is still that one
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define STACKS
+#endif
+#endif
+
+#include "os/os.h"
+
+#define OWN_FRAMES 2 /* the handler's, and the system's that calls it */
+
+enum {
+    REQUEST_FREE,
+    REQUEST_SET,
+    REQUEST_ASKED,
+    REQUEST_TELLS,
+    REQUEST_TOLD,
+    REQUEST_STEP = 8
+}; /* the number counts in steps */
+
+#if defined(STACKS)
+static struct {
+    os_word word;
+    ATOMIC(uint32_t) thread;
+    ATOMIC(bool) is_ready;
+    os_mutex lock; /* of the making */
+    struct sigaction before;
+    int count;
+    void *frame[OS_FRAMES_MAX + OWN_FRAMES];
+} stacks;
+
+/* Who had the signal before gets it as it would have. */
+static void pass_on(int signal, siginfo_t *info, void *context) {
+    if ((stacks.before.sa_flags & SA_SIGINFO) != 0) {
+        stacks.before.sa_sigaction(signal, info, context);
+    } else if (stacks.before.sa_handler == SIG_DFL) {
+        sigaction(signal, &stacks.before, NULL);
+        syscall(SYS_tgkill, getpid(), (int)os_thread_id(), signal);
+    } else if (stacks.before.sa_handler != SIG_IGN) {
+        stacks.before.sa_handler(signal);
+    }
+}
+
+/* One of ours, perhaps one that nobody waits for any more. A process that has as many signals queued as it may gets them without
+ * marks, from nobody. */
+static bool is_ours(const siginfo_t *info) {
+    if (info->si_code == SI_QUEUE) return info->si_value.sival_ptr == &stacks;
+    return info->si_code == SI_USER && info->si_pid == 0;
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context) {
+    int saved = errno;
+    uint32_t word = load_acq(O22, &stacks.word);
+    bool is_own = is_ours(info);
+    if (is_own && word % REQUEST_STEP == REQUEST_ASKED && load_rlx(&stacks.thread) == os_thread_id() &&
+        cas_rlx(O27, &stacks.word, &word, word + REQUEST_TELLS - REQUEST_ASKED)) {
+        stacks.count = backtrace(stacks.frame, OS_FRAMES_MAX + OWN_FRAMES);
+        store_rel(O23, &stacks.word, word + REQUEST_TOLD - REQUEST_ASKED);
+        os_wake(&stacks.word, 1);
+    } else if (!is_own) {
+        pass_on(signal, info, context);
+    }
+    errno = saved;
+}
+
+int os_stacks_begin(void) {
+    struct sigaction action = {.sa_sigaction = on_signal};
+    void *frame[1];
+    int error = 0;
+    os_lock(&stacks.lock);
+    if (!load_rlx(&stacks.is_ready)) {
+        backtrace(frame, 1); /* its first call loads a library: not in the handler */
+        sigfillset(&action.sa_mask);
+        error = sigaction(SIGPROF, NULL, &stacks.before) == 0 ? 0 : errno;
+        action.sa_flags = SA_SIGINFO | SA_RESTART | (stacks.before.sa_flags & SA_ONSTACK);
+        if (error == 0 && sigaction(SIGPROF, &action, NULL) != 0) error = errno;
+        store_rlx(&stacks.is_ready, error == 0);
+    }
+    os_unlock(&stacks.lock);
+    return error;
+}
+
+/* A library that is closed leaves no handler behind, nor a signal that is still to come: ignoring it drops those. Who has taken
+ * the signal since keeps it. */
+__attribute__((destructor)) static void stacks_end(void) {
+    struct sigaction now, ignore = {.sa_handler = SIG_IGN};
+    if (!load_rlx(&stacks.is_ready) || sigaction(SIGPROF, NULL, &now) != 0) return;
+    if ((now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != on_signal) return;
+    sigaction(SIGPROF, &ignore, NULL);
+    sigaction(SIGPROF, &stacks.before, NULL);
+}
+
+static int frames_take(uintptr_t frames[OS_FRAMES_MAX]) {
+    int count = stacks.count - OWN_FRAMES;
+    for (int i = 0; i < count; i++) frames[i] = (uintptr_t)stacks.frame[i + OWN_FRAMES];
+    return count < 0 ? 0 : count;
+}
+
+/* Whether it is told before the time is over. */
+static bool is_told(uint32_t asked, uint64_t deadline_ns) {
+    for (;;) {
+        uint32_t word = load_acq(O24, &stacks.word);
+        if (word == asked + REQUEST_TOLD - REQUEST_ASKED) return true;
+        if (os_now_ns() >= deadline_ns) return false;
+        os_wait(&stacks.word, word, deadline_ns);
+    }
+}
+
+/* 0, or why not. */
+static int request_send(uint32_t thread) {
+    int saved = errno;
+    siginfo_t info = {.si_signo = SIGPROF, .si_code = SI_QUEUE};
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = &stacks;
+    bool is_sent = syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)thread, SIGPROF, &info) == 0;
+    int error = is_sent ? 0 : errno == ESRCH ? OS_STACK_GONE : OS_STACK_NONE;
+    errno = saved;
+    return error;
+}
+
+int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
+    if (!load_rlx(&stacks.is_ready)) return OS_STACK_NONE;
+    uint32_t found = load_rlx(&stacks.word), word = found;
+    if (word % REQUEST_STEP == REQUEST_TOLD) word -= REQUEST_TOLD; /* late: nobody waits for it any more */
+    if (word % REQUEST_STEP != REQUEST_FREE || !cas_acq(O20, &stacks.word, &found, word + REQUEST_SET)) return OS_STACK_BUSY;
+    uint32_t asked = word + REQUEST_STEP + REQUEST_ASKED;
+    store_rlx(&stacks.thread, thread);
+    store_rel(O21, &stacks.word, asked);
+    int result = request_send(thread);
+    if (result == 0 && is_told(asked, os_now_ns() + wait_ns)) {
+        result = frames_take(frames);
+        store_rel(O25, &stacks.word, asked - REQUEST_ASKED);
+        return result;
+    }
+    if (result == 0) result = OS_STACK_SILENT;
+    cas_rlx(O26, &stacks.word, &asked, asked - REQUEST_ASKED); /* or it is at it */
+    return result;
+}
+#else
+int os_stacks_begin(void) { return ENOSYS; }
+
+int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
+    (void)thread, (void)frames, (void)wait_ns;
+    return OS_STACK_NONE;
+}
+#endif
