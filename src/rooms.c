@@ -10,6 +10,7 @@ const struct sources sources = {.count = 2, .of = {&loop_source, &fork_source}};
 const struct predict_hooks predict = {
     .made = topology_configure,
     .timed = tasks_timed,
+    .let_ahead = tasks_let_ahead,
     .suffices = poll_suffices,
     .poll = poll_work,
     .before_park = place_before_park,

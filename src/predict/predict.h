@@ -22,6 +22,7 @@ void look_out(struct weft_worker *seat);
 
 /* tasks.c */
 void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
+void tasks_let_ahead(struct weft_worker *seat);
 
 /* place.c */
 void place_before_park(struct weft_worker *seat);

@@ -12,6 +12,7 @@ struct predict_seat {
     uint32_t moves_seen;         /* of the pool's moves */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
     uint32_t shorts;             /* how sure it is that tasks are short */
+    bool feeder_is_still;        /* tasks.c: who fed the lane it took from submitted one tiny task and waited */
     uint64_t timed_last[2];      /* ticks: how long tasks took in the last claims timed */
     bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
     bool is_placed;              /* place.c: before its present sleep */

@@ -6,6 +6,9 @@
 #ifndef SHORT_SURE
 #define SHORT_SURE 8u
 #endif
+#ifndef STILL_PAUSES
+#define STILL_PAUSES 8 /* in which who submits tiny tasks has submitted another, or taken its own */
+#endif
 #define SHORT_MAX 64u
 #define SHORT_LOST 2u /* by one task that was not short; some were preempted */
 #ifndef TIMED_TRUST
@@ -52,4 +55,25 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     } else if (mine->timed >= TIMED_TRUST) {
         set_tiny(seat->pool, lane, load_rlx(&seat->task_ticks) < seat->pool->tiny_ticks);
     }
+}
+
+/* For as long as a pause. Where a task lies there and nothing moves, there was nobody to wait for; the next time it looks on
+ * the way, not only in the end, for each look takes the feeder's cache line away. */
+void tasks_let_ahead(struct weft_worker *seat) {
+    struct predict_seat *mine = predict_of(seat);
+    const struct lane *lane = seat->taken;
+    uint32_t turn = 0;
+    uint64_t head = 0, backlog = 0;
+    bool is_still = false;
+    for (int left = TINY_PAUSES;; left--) {
+        if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || mine->feeder_is_still)) {
+            uint64_t head_now = load_rlx(&lane->head), now = lane_backlog(lane);
+            is_still = backlog > 0 && now == backlog && head_now == head;
+            backlog = now, head = head_now;
+        }
+        if (left == 0 || is_still) break;
+        os_pause();
+        find_take_turns(seat, &turn);
+    }
+    if (backlog > 0) mine->feeder_is_still = is_still;
 }

@@ -3,8 +3,7 @@
  * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers'
  * claims, then at the other sources of work (source.h). What goes before all this, and after, is priority.c's.
  *
- * A lane whose tasks submit more to it never empties. So after so many claims it is the turn of the lanes after it, all
- * around.
+ * A lane whose tasks submit more to it never empties: after so many claims the lanes after it have their turn.
  *
  * A wait that helps looks at all lanes, too, unless no other group serves its own (group_is_alone) and none of that one's
  * tasks came from a seat without a counter: then the record's counters name the lanes. Each of these three is told before
@@ -16,16 +15,10 @@
  */
 #include "sched/find.h"
 
+#include "sched/hooks.h"
 #include "sched/priority.h"
 
-#ifndef TINY_PAUSES
-#define TINY_PAUSES 40
-#endif
-#ifndef STILL_PAUSES
-#define STILL_PAUSES 8 /* in which who submits tiny tasks has submitted another, or taken its own */
-#endif
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
-#define PASSING_CELLS 4u    /* of tiny tasks that their thread is about to take */
 
 static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
     if (load_rlx(&lane->tiny) == 0) return 1;
@@ -53,26 +46,6 @@ static bool gives_way(const struct weft_worker *seat) {
 
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn) {
     if (++*turn % OS_TURNS == 0 && gives_way(seat)) os_give_way();
-}
-
-/* Lets who submits tiny tasks to the lane it took from last run ahead, or take its own: for as long as a pause. Where a task
- * lies there and nothing moves, there was nobody to wait for; the next time it looks on the way. */
-static void find_let_ahead(struct weft_worker *seat) {
-    const struct lane *lane = seat->taken;
-    uint32_t turn = 0;
-    uint64_t head = 0, backlog = 0;
-    bool is_still = false;
-    for (int left = TINY_PAUSES; left >= 0 && !is_still; left--) {
-        if (left % STILL_PAUSES == 0 && (left <= STILL_PAUSES || seat->taken_still)) {
-            uint64_t now = lane_backlog(lane), head_now = load_rlx(&lane->head);
-            is_still = backlog > 0 && now == backlog && head_now == head;
-            backlog = now, head = head_now;
-        }
-        if (left == 0 || is_still) break;
-        os_pause();
-        find_take_turns(seat, &turn);
-    }
-    if (backlog > 0) seat->taken_still = is_still;
 }
 
 void find_pause(const struct weft_worker *seat, uint32_t *turn) {
@@ -177,9 +150,8 @@ static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
     return find_in_seats(seat, seat->index, priority_is_urgent, find);
 }
 
-/* In the lane it took from last and those after it, for who submits to many groups at once leaves many lanes with a task or
- * two: from the first on, each look would pass all that were emptied before. When that lane has had its turn, from the next
- * one on. */
+/* In the lane it took from last and those after it, or after its turn from the next one on: who submits to many groups leaves
+ * many lanes with a task or two, and from the first on each look would pass all that were emptied before. */
 static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
     if (seat->taken != NULL && seat->claims_left-- > 0) {
@@ -188,7 +160,7 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
         if (is_fed && lane_backlog(find->lane) < seat->pool->claim_max) {
             /* who has in hand what its last task submitted does not pause for another's */
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
-            find_let_ahead(seat);
+            predict_let_ahead(seat);
         }
         find->tasks =
             lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
@@ -230,7 +202,7 @@ static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, 
     uint64_t head = load_rlx(&lane->head);
     if (passed == NULL || passing->lane != NULL || !load_rlx(&pool->tiny)) return false;
     if (!seat_is_inside(owner) || load_rlx(&owner->running) == 0) return false;
-    if (lane_backlog(lane) > PASSING_CELLS || (lane == passed->lane && head == passed->head)) return false;
+    if (lane == passed->lane && head == passed->head) return false;
     *passing = (struct find_passed){lane, head};
     return true;
 }

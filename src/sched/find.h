@@ -12,15 +12,17 @@ struct find {
     struct source_work work;
 };
 
+#ifndef TINY_PAUSES
+#define TINY_PAUSES 40 /* that let who submits tiny tasks run ahead */
+#endif
+
 /* What may be taken though its thread does not offer it. */
 enum { FORCE_CLAIMS = 1, FORCE_SOURCES = 2 };
 
-/* Claims something to run. `force`: also what another worker has claimed and not begun, what the
- * threads of other sources hold back. */
+/* Claims something to run. `force`: also what others have claimed and not begun, or hold back. */
 bool find_work(struct weft_worker *seat, unsigned force, struct find *find);
-/* Where tasks are tiny: few of them in the lane of a worker that runs some, which it is about to take itself. Each hop of a
- * chain would go to another thread else, which costs more than it takes. So who looks for work lets that lane pass until
- * nobody has taken from it between two looks. */
+/* Where tasks are tiny: the lane of a worker that runs some, which is about to take them itself. Each hop of a chain would go
+ * to another thread else, which costs more than it takes: that lane is let pass until nobody took from it between two looks. */
 struct find_passed {
     const struct lane *lane;
     uint64_t head;
@@ -36,8 +38,7 @@ void find_pause(const struct weft_worker *seat, uint32_t *turn);
  * the CPU for its whole turn, for milliseconds, and the loop is over sooner. */
 void find_take_turns(const struct weft_worker *seat, uint32_t *turn);
 
-/* Claims one task that `filter` accepts (NULL: any) for a wait that helps. true: *piece is the caller's, for
- * worker_run_help. */
+/* Claims one task that `filter` accepts (NULL: any) for a wait that helps; *piece is then for worker_run_help. */
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece);
 /* The same from the lanes bound to the group that the record serves, of seats with counters of their own. */
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,

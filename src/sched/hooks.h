@@ -14,6 +14,8 @@ struct predict_hooks {
     void (*made)(weft_pool *pool);
     /* So many tasks of a claim from that lane took that long. Says whether tasks are short, and the lane's tiny. */
     void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
+    /* Another thread feeds tiny tasks to the lane it took from last: lets it run ahead. */
+    void (*let_ahead)(struct weft_worker *seat);
     /* Are as many workers awake as there are CPUs for short tasks, while one more polls? Then nobody need be woken. */
     bool (*suffices)(const struct weft_worker *seat, const struct park_view *view);
 
@@ -48,6 +50,9 @@ INLINE void predict_made(weft_pool *pool) {
 }
 INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
+}
+INLINE void predict_let_ahead(struct weft_worker *seat) {
+    if (predict.let_ahead != NULL) predict.let_ahead(seat);
 }
 INLINE bool predict_suffices(const struct weft_worker *seat, const struct park_view *view) {
     return view->polling && predict.suffices(seat, view); /* nobody polls but by the hook `poll` */

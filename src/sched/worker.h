@@ -56,7 +56,6 @@ struct weft_worker {
     uint32_t taken_seat;          /* whose that is */
     uint32_t claims;              /* count, for choosing which to time */
     enum claim_source taken_from; /* what it claimed last */
-    bool taken_still;             /* the thread of `taken` submits one tiny task at a time */
     enum claim_source help_from;  /* where worker_help found its last */
     os_thread thread;
     struct loop *in_loop;    /* whose body it calls now, or NULL */
