@@ -71,7 +71,7 @@ static void test_started_without_memory(void **state) {
 struct atop {
     weft_group first, then, work;
     weft_pool *pool;
-    atomic_bool has_begun;
+    atomic_bool has_begun, is_open;
     atomic_uint counter;
     int result;
 };
@@ -121,6 +121,7 @@ static int stay_until_helped(size_t begin, size_t end, void *context, weft_worke
     struct atop *atop = context;
     (void)end;
     (void)self;
+    atomic_store(&atop->is_open, true);
     while (begin == 0 && !atomic_load(&atop->has_begun)) sched_yield();
     return 0;
 }
@@ -138,7 +139,7 @@ static void test_started_without_memory_before_a_loop(void **state) {
     gate_occupy(&g, atop.pool, &atop.first);
     hold_many(&atop);
     assert_int_equal(weft_submit(atop.pool, &atop.work, loop_task, &pointer, sizeof pointer), WEFT_OK);
-    nap(); /* the loop is open, most likely */
+    while (!atomic_load(&atop.is_open)) sched_yield();
     shortage_begin(1, true);
     gate_open(&g);
     assert_int_equal(weft_group_wait(atop.pool, &atop.then), WEFT_OK);

@@ -253,10 +253,8 @@ static int child_of(int (*run)(void *)) {
 
 static void test_others_signals(void **state) {
     (void)state;
-#if defined(__has_include)
-#if !__has_include(<execinfo.h>)
+#if !defined(__GLIBC__)
     SKIP("this C library has no backtrace");
-#endif
 #endif
     assert_int_equal(child_of(with_own_handler), 0);
     assert_int_equal(child_of(with_no_handler), 1000 + SIGPROF);

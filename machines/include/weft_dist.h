@@ -88,9 +88,10 @@ WEFT_API int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_redu
  * some order, but all there on their ranks, after an error. */
 WEFT_API int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order *order);
 
-/* From a body, or any thread of any rank, during weft_dist_for or weft_dist_reduce: no chunk is begun any more, those that run on
- * this rank are cut short, and the call returns WEFT_ECANCELED on every rank. Without one, the next such call is; so is the
- * next when a call's bodies had all ended before. A call that fails takes the wish with it. WEFT_OK; WEFT_EINVAL for NULL. */
+/* From a body, or any thread of any rank, during weft_dist_for or weft_dist_reduce: no chunk is begun any more but the first of a
+ * rank that has not heard of it, those that run on this rank are cut short, and the call returns WEFT_ECANCELED on every rank.
+ * Without one, the next such call is; so is the next when a call's bodies had all ended before. A call that fails takes the wish with
+ * it. WEFT_OK; WEFT_EINVAL for NULL. */
 WEFT_API int weft_dist_cancel(weft_dist *dist);
 
 /* What this rank did in its last weft_dist_for or weft_dist_reduce. */

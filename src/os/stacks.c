@@ -28,11 +28,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_include)
-#if __has_include(<execinfo.h>)
+#if defined(__GLIBC__) /* where glibc is installed beside musl, this header is found there, too */
 #include <execinfo.h>
 #define STACKS
-#endif
 #endif
 
 #include "os/os.h"
