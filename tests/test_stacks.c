@@ -1,7 +1,10 @@
 /* Stacks in the dump: of a task that works, one that sleeps in the kernel, one that blocks the signal; whose signal it was. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -195,6 +198,72 @@ static void test_does_not_answer(void **state) {
     end_pool(pool);
 }
 
+/* ---- one that is asked and has not answered: another dump, and a forked child ------------------------------------------ */
+
+/* Whether a signal waits for a thread of the pool. */
+static bool is_pending(void) {
+    char path[64], line[256];
+    bool is = false;
+    DIR *tasks = opendir("/proc/self/task");
+    REQUIRE(tasks != NULL);
+    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", entry->d_name);
+        FILE *file = fopen(path, "r");
+        while (file != NULL && fgets(line, sizeof line, file) != NULL)
+            if (strncmp(line, "SigPnd:", 7) == 0) is |= (strtoull(line + 7, NULL, 16) >> (SIGPROF - 1) & 1) != 0;
+        if (file != NULL) fclose(file);
+    }
+    closedir(tasks);
+    return is;
+}
+
+static void *dumping_thread(void *pool) {
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0 && weft_pool_dump(pool, fd) == WEFT_OK);
+    close(fd);
+    return NULL;
+}
+
+static int spins_in_child(void *argument) {
+    (void)argument;
+    weft_pool *pool = pool_with(WAIT_NS);
+    weft_group group;
+    begin(pool, &group, spinning_task);
+    dump_of(pool);
+    REQUIRE(strstr(text, " spins_here\n") != NULL);
+    finish(pool, &group);
+    end_pool(pool);
+    return 0;
+}
+
+static int child_of(int (*run)(void *)) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(run(NULL));
+    return child_status(child);
+}
+
+static void test_asked_meanwhile(void **state) {
+    (void)state;
+    if (is_without()) skip();
+    weft_pool *pool = pool_with(WAIT_NS);
+    weft_group group;
+    pthread_t thread;
+    begin(pool, &group, blocking_task);
+    assert_int_equal(pthread_create(&thread, NULL, dumping_thread, pool), 0);
+    while (!is_pending()) sched_yield();
+    dump_of(pool);
+    assert_has("    no stack: another thread is being asked for its own\n");
+#if !defined(SANITIZED_THREAD)
+    assert_int_equal(child_of(spins_in_child), 0);
+#else
+    printf("skipped, the forked child: ThreadSanitizer has no threads after a fork of several\n");
+#endif
+    finish(pool, &group); /* the task takes the signal now */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    end_pool(pool);
+}
+
 static void test_not_asked_for(void **state) {
     (void)state;
     weft_pool *pool = pool_with(0);
@@ -228,8 +297,7 @@ static int with_own_handler(void *argument) {
     REQUIRE(atomic_load(&own_signals) == 0);
     REQUIRE(kill(getpid(), SIGPROF) == 0);
     while (atomic_load(&own_signals) != 1) sched_yield();
-    REQUIRE(raise(SIGPROF) == 0);
-    while (atomic_load(&own_signals) != 2) sched_yield();
+    REQUIRE(raise(SIGPROF) == 0 && atomic_load(&own_signals) == 2); /* to a thread, as those of the dump */
     finish(pool, &group);
     end_pool(pool);
     return 0;
@@ -244,28 +312,42 @@ static int with_no_handler(void *argument) {
     end_pool(pool);
 }
 
-static int child_of(int (*run)(void *)) {
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) _exit(run(NULL));
-    return child_status(child);
+/* Where the limit of signals is reached they tell nothing of themselves: the thread answers; one that is late ends nobody. */
+static int with_limit(void *argument) {
+    (void)argument;
+    struct rlimit none = {0, 0};
+    REQUIRE(setrlimit(RLIMIT_SIGPENDING, &none) == 0);
+    int result = spins_in_child(NULL);
+    weft_pool *pool = pool_with(SHORT_NS);
+    weft_group group;
+    begin(pool, &group, blocking_task);
+    dump_of(pool);
+    REQUIRE(strstr(text, "    no stack: the thread did not answer in time") != NULL);
+    finish(pool, &group);
+    end_pool(pool);
+    return result;
+}
+
+static int is_without_any(void *argument) {
+    (void)argument;
+    return os_stacks_begin() == 0 ? 0 : 1;
 }
 
 static void test_others_signals(void **state) {
     (void)state;
-#if !defined(__GLIBC__)
-    SKIP("this C library has no backtrace");
-#endif
+    if (child_of(is_without_any) != 0) SKIP("this C library has no backtrace for handlers");
     assert_int_equal(child_of(with_own_handler), 0);
     assert_int_equal(child_of(with_no_handler), 1000 + SIGPROF);
+    assert_int_equal(child_of(with_limit), 0);
 }
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_others_signals), /* before this process has the signal */
-        cmocka_unit_test(test_not_asked_for),  cmocka_unit_test(test_works),           cmocka_unit_test(test_sleeps),
-        cmocka_unit_test(test_any_moment),     cmocka_unit_test(test_does_not_answer),
+        cmocka_unit_test(test_not_asked_for),   cmocka_unit_test(test_works),
+        cmocka_unit_test(test_sleeps),          cmocka_unit_test(test_any_moment),
+        cmocka_unit_test(test_does_not_answer), cmocka_unit_test(test_asked_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ typedef struct weft_config {
     int64_t slice_ns;
     /** weft_pool_dump and the watchdog show where each thread that runs a task is, and who called that: each is sent a SIGPROF and
      * has so long to answer; calls that no signal restarts (nanosleep, poll) return EINTR to the task. 0: no stacks. The
-     * program's own handler goes on getting its own signals. Needs backtrace(3), which musl has not: the dump says so. */
+     * program's own handler goes on getting its own signals. Needs glibc 2.35: else the dump says so. */
     uint64_t stack_wait_ns;
 } weft_config;
 

@@ -33,7 +33,7 @@ static bool is_polling(const weft_pool *pool, uint32_t index) {
 static const char *no_stack(int error) {
     switch (error) {
     case OS_STACK_SILENT: return "the thread did not answer in time: it blocks SIGPROF, or got no CPU";
-    case OS_STACK_NONE: return "this C library has no backtrace, or the signal could not be had";
+    case OS_STACK_NONE: return "this C library has no backtrace for handlers, or the system refuses the signal";
     case OS_STACK_BUSY: return "another thread is being asked for its own";
     default: return "the thread is not there any more";
     }

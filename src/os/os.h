@@ -95,7 +95,7 @@ int os_thread_start(os_thread *thread, const os_thread_options *options, void (*
 void os_thread_join(os_thread thread);
 #define OS_FRAMES_MAX 48
 /* Makes os_stack_of work: SIGPROF is taken, until the library is unloaded; who had it goes on getting its own. 0, or a positive
- * errno value; ENOSYS: the C library has no backtrace (musl). */
+ * errno value; ENOSYS: the C library has no backtrace that handlers may call (musl, glibc before 2.35). */
 int os_stacks_begin(void);
 /* Where a thread of the process is and who called that, by its number: asks it by a signal and waits so long. Takes no lock. How
  * many frames, the innermost first; or an OS_STACK_. */

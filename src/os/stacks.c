@@ -4,6 +4,8 @@
  * before has those that are not asked for here; one of this library's bears its mark, which a second copy of it does not know. The
  * handler stays as long as the library: who blocks the signal gets it later.
  *
+ * backtrace takes no lock from glibc 2.35 on; older ones could stop for ever in the handler, so they have no stacks.
+ *
  * One thread is asked at a time. The word is the request's number and where it stands:
  *
  *   Asker                                      Thread that is asked
@@ -13,7 +15,7 @@
  *     4. in vain: ASKED -> FREE, or TELLS: the thread goes on with it, and nobody is asked until it is TOLD
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   O20  os_stack_of: CAS word        acquire  O25  the frames of the last request are read while they are written
+ *   O20  request_take: CAS word       acquire  O25  the frames of the last request are read while they are written
  *   O21  os_stack_of: store word      release  O22  another thread's request is answered
  *   O22  on_signal: load word         acquire  O21  see O21
  *   O23  on_signal: store word        release  O24  frames are read before they are written
@@ -24,13 +26,16 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__GLIBC__) /* where glibc is installed beside musl, this header is found there, too */
+#if defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 35)
 #include <execinfo.h>
 #define STACKS
+#endif
 #endif
 
 #include "os/os.h"
@@ -91,31 +96,56 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     errno = saved;
 }
 
+/* The handler holds back what the one before did, and runs on the thread's stack for signals: threads of Go have no other that
+ * is large enough. */
+static int handler_set(void) {
+    struct sigaction before, action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    if (sigaction(SIGPROF, NULL, &before) != 0) return errno;
+    if (before.sa_sigaction == on_signal) return 0; /* a forked child's parent had got as far as this */
+    action.sa_mask = before.sa_mask;
+    stacks.before = before;
+    return sigaction(SIGPROF, &action, NULL) == 0 ? 0 : errno;
+}
+
+/* The child has one thread: nobody is at what others of the parent asked for, or were making. */
+static void fork_child(void) {
+    uint32_t word = load_rlx(&stacks.word);
+    stacks.lock = (os_mutex){0};
+    store_rlx(&stacks.word, word - word % REQUEST_STEP + REQUEST_STEP);
+}
+
 int os_stacks_begin(void) {
-    struct sigaction action = {.sa_sigaction = on_signal};
-    void *frame[1];
+    void *frame[2];
     int error = 0;
     os_lock(&stacks.lock);
     if (!load_rlx(&stacks.is_ready)) {
-        backtrace(frame, 1); /* its first call loads a library: not in the handler */
-        sigfillset(&action.sa_mask);
-        error = sigaction(SIGPROF, NULL, &stacks.before) == 0 ? 0 : errno;
-        action.sa_flags = SA_SIGINFO | SA_RESTART | (stacks.before.sa_flags & SA_ONSTACK);
-        if (error == 0 && sigaction(SIGPROF, &action, NULL) != 0) error = errno;
+        /* Its first call loads a library: not in the handler. */
+        error = backtrace(frame, 2) > 0 ? pthread_atfork(NULL, NULL, fork_child) : ENOSYS;
+        if (error == 0) error = handler_set();
         store_rlx(&stacks.is_ready, error == 0);
     }
     os_unlock(&stacks.lock);
     return error;
 }
 
+/* FREE -> SET. false: another thread is being asked. */
+static bool request_take(uint32_t *word) {
+    uint32_t found = load_rlx(&stacks.word);
+    *word = found;
+    if (found % REQUEST_STEP == REQUEST_TOLD) *word -= REQUEST_TOLD; /* late: nobody waits for it any more */
+    return *word % REQUEST_STEP == REQUEST_FREE && cas_acq(O20, &stacks.word, &found, *word + REQUEST_SET);
+}
+
 /* A library that is closed leaves no handler behind, nor a signal that is still to come: ignoring it drops those. Who has taken
- * the signal since keeps it. */
+ * the signal since keeps it. Nobody asks from here on; while somebody does, also at the process's exit, it stays ignored. */
 __attribute__((destructor)) static void stacks_end(void) {
     struct sigaction now, ignore = {.sa_handler = SIG_IGN};
+    uint32_t word;
     if (!load_rlx(&stacks.is_ready) || sigaction(SIGPROF, NULL, &now) != 0) return;
     if ((now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != on_signal) return;
+    bool is_last = request_take(&word);
     sigaction(SIGPROF, &ignore, NULL);
-    sigaction(SIGPROF, &stacks.before, NULL);
+    if (is_last) sigaction(SIGPROF, &stacks.before, NULL);
 }
 
 static int frames_take(uintptr_t frames[OS_FRAMES_MAX]) {
@@ -149,9 +179,8 @@ static int request_send(uint32_t thread) {
 
 int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
     if (!load_rlx(&stacks.is_ready)) return OS_STACK_NONE;
-    uint32_t found = load_rlx(&stacks.word), word = found;
-    if (word % REQUEST_STEP == REQUEST_TOLD) word -= REQUEST_TOLD; /* late: nobody waits for it any more */
-    if (word % REQUEST_STEP != REQUEST_FREE || !cas_acq(O20, &stacks.word, &found, word + REQUEST_SET)) return OS_STACK_BUSY;
+    uint32_t word;
+    if (!request_take(&word)) return OS_STACK_BUSY;
     uint32_t asked = word + REQUEST_STEP + REQUEST_ASKED;
     store_rlx(&stacks.thread, thread);
     store_rel(O21, &stacks.word, asked);
