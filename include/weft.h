@@ -29,17 +29,18 @@
  * only grows. `_ns` and `_bytes` are amounts in that unit. A plain plural (`workers`, `threads`, `classes`) is how many
  * there are now, and `_peak` is the most there ever were at once.
  *
- * **Structures with a struct_size.** The caller sets struct_size to the size of the structure. So the library knows the
- * version that the caller was compiled with, and both may differ:
+ * **Structures with a struct_size.** The caller sets struct_size to the size of the structure. That tells the library
+ * which version of the structure the caller was compiled with, so the two may differ:
  *
- * - From an older caller the structure is shorter. Fields that it lacks have their defaults, or are not written.
- * - From a newer caller it is longer. What the library reads must be zero beyond the part it knows, else it returns
- *   WEFT_EINVAL: a new field at its default works with an old library, and a wish that it cannot fulfil is refused
- *   rather than ignored. What the library fills, it fills with zero beyond the part it knows.
- * - A size that is not a multiple of 8, is less than 8 or is over 4096 is none: WEFT_EINVAL.
+ * - An older caller's structure is shorter. Fields that it lacks have their defaults, or are not written.
+ * - A newer caller's structure is longer. In a structure that the library reads, all bytes beyond the part that it knows
+ *   must be zero; otherwise it returns WEFT_EINVAL. So a new field at its default works with an old library, and a
+ *   request that the library does not know is refused rather than ignored. In a structure that the library fills, it
+ *   sets these bytes to zero.
+ * - A size that is not a multiple of 8, or is less than 8 or over 4096, is invalid: WEFT_EINVAL.
  *
- * **Environment.** weft reads it where a comment says so. In addition, the first pool reads WEFT_FENCE: `full` does
- * without membarrier(2). A variable that is empty counts as not set.
+ * **Environment.** weft reads environment variables only where a comment says so. In addition, the first pool reads
+ * WEFT_FENCE: with `full`, weft does not use membarrier(2). An empty variable counts as not set.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */

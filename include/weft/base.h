@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The header's version; weft_version tells the library's. Before 1.0 each minor version may change the interface. */
+/** The header's version; weft_version returns the library's. Before 1.0 each minor version may change the interface. */
 #define WEFT_VERSION_MAJOR 0
 /** See WEFT_VERSION_MAJOR. */
 #define WEFT_VERSION_MINOR 1

@@ -15,9 +15,9 @@ extern "C" {
 
 /* ---- the heap -----------------------------------------------------------------------------------------------------
  *
- * Memory for payloads, frames and graphs, made on one thread and freed on any other. "Any thread" includes destructors of
- * thread-local data and a child of fork here. No function sets errno or reads the environment. What was allocated here is freed
- * here, never by free(), and the other way round. */
+ * Memory for payloads, frames and graphs, allocated on one thread and freed on any other. "Any thread" includes destructors of
+ * thread-local data and a child of fork here. No function sets errno or reads the environment. Free these blocks with
+ * weft_free, never with free(), and never pass a block of malloc() to weft_free. */
 
 /**
  * Allocates memory, which is not initialised.
@@ -40,32 +40,32 @@ WEFT_API void *weft_alloc_zeroed(size_t count, size_t size);
  * Allocates memory with an alignment.
  * @param alignment a power of two of any size
  * @param size bytes; 0 is served as 1
- * @return as weft_alloc, aligned so; NULL also when the alignment is none
+ * @return as weft_alloc, with that alignment; NULL also when the alignment is not a power of two
  * @threads Any thread.
  */
 WEFT_API void *weft_alloc_aligned(size_t alignment, size_t size);
 
 /**
- * Makes a block larger or smaller, in place or elsewhere, keeping the contents up to the lesser size. The alignment is
- * that of weft_alloc.
+ * Resizes a block, in place or by moving it, and keeps its contents up to the smaller of both sizes. The alignment is that
+ * of weft_alloc.
  * @param p the block; NULL: this is weft_alloc(size)
- * @param size bytes; 0 leaves a block of the least size
+ * @param size bytes; 0 leaves a block of the smallest size
  * @return the block, which replaces p; NULL: no memory, and p is as before
- * @threads Any thread; of those that hold the block, one.
+ * @threads Any thread, one at a time for each block.
  */
 WEFT_API void *weft_realloc(void *p, size_t size);
 
 /**
- * Frees a block, whichever thread allocated it. What is no block, or was one, ends the process with a line on standard error
- * where it is seen: docs/howto/malloc.md says what is and what is not.
+ * Frees a block, whichever thread allocated it. If p is not a block, or was freed before, and weft detects that, the process
+ * ends with a line on standard error. docs/howto/malloc.md says what is detected.
  * @param p the block; NULL: nothing happens
  * @threads Any thread.
  */
 WEFT_API void weft_free(void *p);
 
 /**
- * Frees a block of known size, which saves a look at the block. A size that no such block has ends
- * the process.
+ * Frees a block of known size, which saves looking the size up. If the block cannot have that size, the process ends with
+ * a line on standard error.
  * @param p the block, not of weft_alloc_aligned; NULL: nothing happens
  * @param size as passed to the call that returned p; for weft_alloc_zeroed the product
  * @threads Any thread.
@@ -73,16 +73,16 @@ WEFT_API void weft_free(void *p);
 WEFT_API void weft_free_sized(void *p, size_t size);
 
 /**
- * Tells how many bytes of a block may be used.
+ * Returns how many bytes of a block may be used.
  * @param p the block
- * @return bytes, at least what was asked for; 0 for NULL
+ * @return bytes, at least as many as were requested; 0 for NULL
  * @threads Any thread.
  */
 WEFT_API size_t weft_usable_size(const void *p);
 
 /**
- * Gives every page that holds no block back to the system, at once: the caller's cache, every thread's empty slabs, the
- * depot. Other threads' caches are bounded and stay. May take milliseconds.
+ * Gives every page that holds no block back to the system, at once: of the caller's cache, every thread's empty slabs and
+ * the depot. Other threads' caches are bounded and remain. May take milliseconds.
  * @return bytes given back
  * @threads Any thread.
  */
@@ -90,14 +90,14 @@ WEFT_API size_t weft_trim(void);
 
 /* ---- private heaps ------------------------------------------------------------------------------------------------ */
 
-/** A heap of one's own, for a frame, a request, a parse: its blocks end together. Opaque. Calls that name a heap come from one
- * thread at a time, each after the one before; its blocks may be used and freed by any thread. */
+/** A private heap, for example for a frame, a request or a parse: all its blocks are freed together. Opaque. Only one thread at
+ * a time may call functions that name the heap; any thread may use and free its blocks. */
 typedef struct weft_arena weft_arena;
 
 /**
  * Makes a private heap.
  * @param heap set to the heap, the caller's until weft_arena_destroy; set to NULL when there is no memory
- * @retval WEFT_OK it is there
+ * @retval WEFT_OK created
  * @retval WEFT_EINVAL heap is NULL
  * @retval WEFT_ENOMEM no memory
  * @threads Any thread.
@@ -108,16 +108,16 @@ WEFT_API int weft_arena_create(weft_arena **heap);
  * Allocates from a private heap.
  * @param heap the heap
  * @param size bytes; 0 is served as 1
- * @return as weft_alloc; the block ends with weft_arena_free, with weft_free or with the heap. NULL also when heap is
- *     NULL or destroyed; that it was destroyed can be seen until another one is created
+ * @return as weft_alloc; the block lives until weft_arena_free, weft_free or the end of the heap. NULL also when heap is
+ *     NULL or destroyed; a destroyed heap is detected only until another one is created
  * @threads One thread at a time for each heap.
  */
 WEFT_API void *weft_arena_alloc(weft_arena *heap, size_t size);
 
 /**
- * Frees a block of a private heap, whose next allocation may take it. weft_free does so from any thread, but the heap
- * has the block back only when it needs memory; weft_free_sized must not be used. weft_realloc moves a block out of the
- * heap if it must move it. Only checked mode sees that p is the beginning of a live block, and of weft's at all.
+ * Frees a block of a private heap, whose next allocation may reuse it. weft_free does the same from any thread, but the
+ * heap reuses such a block only when it needs memory. weft_free_sized must not be used. If weft_realloc has to move a
+ * block, it moves it out of the heap. Only checked mode detects that p is not the beginning of a live block.
  * @param heap the heap
  * @param p the block; NULL: nothing happens
  * @retval WEFT_OK freed
@@ -127,12 +127,12 @@ WEFT_API void *weft_arena_alloc(weft_arena *heap, size_t size);
 WEFT_API int weft_arena_free(weft_arena *heap, void *p);
 
 /**
- * Ends a private heap and every block that is still live, whoever holds it. All use of the blocks must have ended, a
- * weft_free of one, too. The memory is free for the process at once. Costs some ns for each 64 KiB, however many blocks
- * there are.
+ * Destroys a private heap and frees every block that is still live, whoever holds it. All use of the blocks must have
+ * ended, including any weft_free. The process can reuse the memory at once. Takes some ns for each 64 KiB, regardless of
+ * the number of blocks.
  * @param heap set to NULL
- * @retval WEFT_OK it is gone
- * @retval WEFT_EINVAL heap or *heap is NULL, or the heap is destroyed already
+ * @retval WEFT_OK destroyed
+ * @retval WEFT_EINVAL heap or *heap is NULL, or the heap was destroyed before
  * @threads One thread at a time for each heap.
  */
 WEFT_API int weft_arena_destroy(weft_arena **heap);
@@ -226,21 +226,21 @@ typedef struct weft_heap_counts {
 } weft_heap_counts;
 
 /**
- * Tells the counts, summed over threads and classes. Reads page states: slow.
+ * Reads the counts, summed over threads and classes. Slow: it asks the system which pages are in memory.
  * @param counts filled up to its struct_size
  * @retval WEFT_OK filled
- * @retval WEFT_EINVAL counts is NULL, or the struct_size is none
+ * @retval WEFT_EINVAL counts is NULL, or the struct_size is invalid
  * @threads Any thread.
  */
 WEFT_API int weft_heap_stats(weft_heap_counts *counts);
 
 /**
- * Tells the counts of one size class.
+ * Reads the counts of one size class.
  * @param index 0 to before weft_heap_counts.classes
  * @param block_size set to the bytes of its blocks
  * @param counts filled up to its struct_size; 0 for what has no class
  * @retval WEFT_OK filled
- * @retval WEFT_EINVAL a pointer is NULL, the struct_size is none, or there is no such class
+ * @retval WEFT_EINVAL a pointer is NULL, the struct_size is invalid, or there is no such class
  * @threads Any thread.
  */
 WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap_counts *counts);
@@ -250,7 +250,7 @@ WEFT_API int weft_heap_class_stats(unsigned index, size_t *block_size, weft_heap
  * snprintf.
  * @param text where to; may be NULL when size is 0
  * @param size bytes there are, the ending zero included
- * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: text is NULL with a size
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: text is NULL and size is not 0
  * @threads Any thread.
  */
 WEFT_API int weft_heap_stats_json(char *text, size_t size);

@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---- counters ----------------------------------------------------------------------------------------------------- */
 
-/** Bucket i counts wake-ups that took 2^i ns and more; the last one counts all that took longer. */
+/** Buckets of a histogram of wake-ups: bucket i counts those that took from 2^i to 2^(i+1) ns, the last one all longer ones. */
 #define WEFT_WAKE_BUCKETS 32
 
 /** Sums over all threads since the pool was created. Counted without synchronisation: exact when the pool is quiet. */
@@ -32,49 +32,49 @@ typedef struct weft_stats {
     uint64_t queue_bytes;         /**< memory of the lanes now */
     uint32_t workers;             /**< worker threads */
     uint32_t spare_started_count; /**< spare threads ever started */
-    uint32_t spares_peak;         /**< blocking sections open at once, at most */
+    uint32_t spares_peak;         /**< most blocking sections that were open at once */
     uint32_t lane_count;          /**< lanes ever made */
     uint64_t steal_count;         /**< claims from another worker's lane; not from an outside thread's */
     uint64_t fork_taken_count;    /**< forked calls run for another thread */
     uint64_t loop_helped_count;   /**< times a thread came to help with another's loop */
     uint64_t woken_count;         /**< sleeps of workers that a wake ended */
-    uint64_t spin_ns;             /**< spent looking for work or for the end of a wait, awake */
+    uint64_t spin_ns;             /**< time spent awake without work: looking for it, or for the end of a wait */
     uint64_t expect_hit_count;    /**< workers awake ahead of work that came */
     uint64_t expect_miss_count;   /**< ... that did not come */
     uint64_t
-        wake_ns_log2_count[WEFT_WAKE_BUCKETS]; /**< woken_count by the time from wake to running: 2^i ns and more, at i */
-    uint32_t threads;                          /**< indices for weft_worker_stats: 0 .. threads - 1 */
+        wake_ns_log2_count[WEFT_WAKE_BUCKETS]; /**< woken_count by time from wake-up to running: see WEFT_WAKE_BUCKETS */
+    uint32_t threads;                          /**< indices of weft_worker_stats: 0 to threads - 1 */
     uint64_t task_late_count;                  /**< tasks begun, or dropped, after their group's deadline */
 } weft_stats;
 
 /**
- * Tells the sums of a pool.
+ * Reads the sums of a pool.
  * @param pool the pool
  * @param stats filled up to its struct_size
  * @retval WEFT_OK filled
- * @retval WEFT_EINVAL pool or stats is NULL, or the struct_size is none
+ * @retval WEFT_EINVAL pool or stats is NULL, or the struct_size is invalid
  * @threads Any thread.
  */
 WEFT_API int weft_pool_stats(const weft_pool *pool, weft_stats *stats);
 
-/** Who a thread of a pool is. */
+/** What kind of thread of a pool it is. */
 enum weft_worker_kind {
-    WEFT_KIND_NONE = 0,   /**< nobody has had this index */
+    WEFT_KIND_NONE = 0,   /**< no thread has had this index */
     WEFT_KIND_WORKER = 1, /**< one of the pool's workers */
-    WEFT_KIND_SPARE = 2,  /**< stands in for a blocked one */
-    WEFT_KIND_OUTSIDE = 3 /**< a thread that is not the pool's: it has submitted or helped */
+    WEFT_KIND_SPARE = 2,  /**< stands in for a blocked worker */
+    WEFT_KIND_OUTSIDE = 3 /**< not one of the pool's threads: it has submitted or helped */
 };
 
 /** One thread's share of the sums; the names are those of weft_stats. */
 typedef struct weft_worker_counts {
     size_t struct_size;                             /**< set by the caller to sizeof(weft_worker_counts) */
     uint32_t index;                                 /**< as weft_worker_index */
-    uint32_t kind;                                  /**< enum weft_worker_kind; with WEFT_KIND_NONE all is 0 */
-    uint64_t task_run_count;                        /**< as in weft_stats, like those below */
+    uint32_t kind;                                  /**< enum weft_worker_kind; with WEFT_KIND_NONE the rest is 0 */
+    uint64_t task_run_count;                        /**< as in weft_stats, as are those below */
     uint64_t task_dropped_count;                    /**< payloads handed to clean, or dropped without one */
     uint64_t claim_count;                           /**< claims */
     uint64_t steal_count;                           /**< claims from another worker's lane */
-    uint64_t claim_revoked_count;                   /**< by this thread from others */
+    uint64_t claim_revoked_count;                   /**< claims of others whose rest this thread took */
     uint64_t task_helped_count;                     /**< tasks run while waiting */
     uint64_t fork_taken_count;                      /**< forked calls run for another thread */
     uint64_t loop_helped_count;                     /**< times it came to help with another's loop */
@@ -90,12 +90,12 @@ typedef struct weft_worker_counts {
 } weft_worker_counts;
 
 /**
- * Tells one thread's share. An outside thread that ends leaves its index, and its counts, to the next.
+ * Reads one thread's share. When an outside thread ends, the next one takes over its index and continues its counts.
  * @param pool the pool
  * @param index 0 to before weft_stats.threads
  * @param counts filled up to its struct_size
  * @retval WEFT_OK filled
- * @retval WEFT_EINVAL pool or counts is NULL, the struct_size is none, or there is no such index
+ * @retval WEFT_EINVAL pool or counts is NULL, the struct_size is invalid, or there is no such index
  * @threads Any thread.
  */
 WEFT_API int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worker_counts *counts);
@@ -105,7 +105,7 @@ WEFT_API int weft_worker_stats(const weft_pool *pool, unsigned index, weft_worke
  * @param pool the pool
  * @param text where to; may be NULL when size is 0
  * @param size bytes there are, the ending zero included
- * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: pool is NULL, or text is with a size
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: pool is NULL, or text is NULL and size is not 0
  * @threads Any thread.
  */
 WEFT_API int weft_pool_stats_json(const weft_pool *pool, char *text, size_t size);
@@ -115,35 +115,34 @@ WEFT_API int weft_pool_stats_json(const weft_pool *pool, char *text, size_t size
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written
- * @retval WEFT_EINVAL pool is NULL, or the descriptor does not take it
+ * @retval WEFT_EINVAL pool is NULL, or the descriptor cannot be written to
  * @threads Any thread, signal handlers too.
  */
 WEFT_API int weft_pool_stats_print(const weft_pool *pool, int fd);
 
-/** How long a woken thread had slept. */
+/** Classes of how long a woken thread had slept. */
 enum weft_sleep {
     WEFT_SLEEP_SHORT = 0,  /**< less than 100 us */
     WEFT_SLEEP_MIDDLE = 1, /**< less than 2 ms */
-    WEFT_SLEEP_LONG = 2,   /**< longer */
+    WEFT_SLEEP_LONG = 2,   /**< 2 ms or longer */
     WEFT_SLEEP_CLASSES = 3 /**< how many there are */
 };
 
-/** What waking costs on this machine, as the pool's own wakes have shown lately; 0: not known so far. A pool of several workers
- * that is idle for 10 ms for the first time tries some wakes for that, unless spin_ns says how long to spin. */
+/** What waking costs on this machine, measured on the pool's own recent wake-ups. 0: not known yet. */
 typedef struct weft_wake_costs {
     size_t struct_size;                  /**< set by the caller to sizeof(weft_wake_costs) */
-    uint64_t send_ns;                    /**< to the thread that wakes another */
-    uint64_t run_ns[WEFT_SLEEP_CLASSES]; /**< until that runs, on another CPU, by how long it slept */
-    uint64_t run_here_ns;                /**< until that runs, on the CPU of the thread that woke it */
-    uint64_t spin_ns; /**< how long threads look for work, or for a wait's end, before they sleep: weft_config.spin_ns */
+    uint64_t send_ns;                    /**< time that waking another thread takes the waker */
+    uint64_t run_ns[WEFT_SLEEP_CLASSES]; /**< time until the woken thread runs on another CPU, by how long it slept */
+    uint64_t run_here_ns;                /**< time until the woken thread runs on the waker's own CPU */
+    uint64_t spin_ns;                    /**< how long threads spin now before they sleep: weft_config.spin_ns */
 } weft_wake_costs;
 
 /**
- * Tells what waking costs.
+ * Reads what waking costs.
  * @param pool the pool
  * @param costs filled up to its struct_size
  * @retval WEFT_OK filled
- * @retval WEFT_EINVAL pool or costs is NULL, or the struct_size is none
+ * @retval WEFT_EINVAL pool or costs is NULL, or the struct_size is invalid
  * @threads Any thread.
  */
 WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs);
@@ -151,14 +150,14 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 /* ---- timeline ----------------------------------------------------------------------------------------------------- */
 
 /**
- * Records, for each thread of the pool, what it runs and when it sleeps, from now on: tasks, forked calls it took,
- * loops, claims of several tasks and from others, parks, wakes, waits, submissions (where they
- * come fast, one for several). The newest weft_config.trace_events of each
- * thread are kept, 32 bytes each. The memory comes with a thread's first event and stays until the pool ends. A
- * recording that was on begins anew. Tasks that run already are left out. weft_config.trace, or WEFT_TRACE=file with
- * weft_config_from_env, records from create on and writes the file in destroy.
+ * Starts recording, for each thread of the pool, what it runs and when it sleeps: tasks, forked calls that it took from
+ * others, loops, claims of several tasks and of others' tasks, sleeps, wake-ups, waits and submissions (in a quick
+ * succession, one event stands for several). Each thread keeps its newest weft_config.trace_events events, 32 bytes
+ * each. The memory is allocated at a thread's first event and freed with the pool. If a recording was on, what it has
+ * recorded is discarded. Tasks that already run are not recorded. With weft_config.trace, or WEFT_TRACE=file and
+ * weft_config_from_env, recording starts in create, and destroy writes the file.
  * @param pool the pool
- * @retval WEFT_OK it records
+ * @retval WEFT_OK recording
  * @retval WEFT_EINVAL pool is NULL
  * @retval WEFT_EFORK the pool is the parent process's
  * @threads Any thread.
@@ -166,7 +165,7 @@ WEFT_API int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs)
 WEFT_API int weft_trace_start(weft_pool *pool);
 
 /**
- * Ends the recording; what there is stays. The end of a task that runs is still recorded.
+ * Stops recording and keeps what was recorded. The end of a task that runs now is still recorded.
  * @param pool the pool
  * @retval WEFT_OK ended
  * @retval WEFT_EINVAL pool is NULL
@@ -176,24 +175,23 @@ WEFT_API int weft_trace_start(weft_pool *pool);
 WEFT_API int weft_trace_stop(weft_pool *pool);
 
 /**
- * Writes what is recorded as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on
- * CLOCK_MONOTONIC.
- * Functions have their symbols, static ones too, or file+offset. "otherData".dropped says how many events had to go.
- * Possible also while it records.
+ * Writes the recording as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on CLOCK_MONOTONIC.
+ * Functions have their symbol's name, static ones too, or file+offset. "otherData".dropped is the number of events that
+ * newer ones have overwritten. May be called while recording.
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written
- * @retval WEFT_EINVAL pool is NULL, or the descriptor does not take it
+ * @retval WEFT_EINVAL pool is NULL, or the descriptor cannot be written to
  * @threads Any thread, several at once, too.
  */
 WEFT_API int weft_trace_write(const weft_pool *pool, int fd);
 
 /**
- * Writes a file as weft_trace_write does.
+ * Writes the recording to a file, as weft_trace_write does.
  * @param pool the pool
  * @param path the file, which is replaced
  * @retval WEFT_OK written
- * @retval WEFT_EINVAL pool or path is NULL, or the file does not take it
+ * @retval WEFT_EINVAL pool or path is NULL, or the file cannot be written
  * @threads Any thread, several at once, too.
  */
 WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
@@ -201,26 +199,26 @@ WEFT_API int weft_trace_save(const weft_pool *pool, const char *path);
 /* ---- a pool that hangs -------------------------------------------------------------------------------------------- */
 
 /**
- * Writes in words what each thread of the pool does, where tasks wait that nobody has begun, which groups have not
- * finished and who waits for them. Takes no lock, allocates nothing, needs 8 KiB of stack. It knows how long a task has
- * run in pools with a watchdog, and where it began while a timeline was recorded. With weft_config.stack_wait_ns it shows
- * where each thread is that runs a task.
+ * Writes as text what each thread of the pool does, where tasks wait that no thread has begun, which groups have not
+ * finished and which threads wait for them. Takes no lock, allocates nothing, needs 8 KiB of stack. It says how long a
+ * task has run if the pool has a watchdog, or if the task began while a timeline was recorded. With
+ * weft_config.stack_wait_ns it shows the stack of each thread that runs a task.
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written
- * @retval WEFT_EINVAL pool is NULL, or the descriptor does not take it
+ * @retval WEFT_EINVAL pool is NULL, or the descriptor cannot be written to
  * @threads Any thread, signal handlers and debuggers too: `call weft_pool_dump(pool, 2)`.
  */
 WEFT_API int weft_pool_dump(const weft_pool *pool, int fd);
 
 /** What the watchdog has found: see weft_config.watchdog_ns. Valid during the call. */
 struct weft_stuck {
-    weft_pool *pool;    /**< where */
+    weft_pool *pool;    /**< the pool */
     unsigned worker;    /**< weft_worker_index */
-    uintptr_t function; /**< what it runs; of a loop its body */
-    const char *name;   /**< its symbol, or file+offset */
+    uintptr_t function; /**< the function that it runs; for a loop, the body */
+    const char *name;   /**< the function's symbol, or file+offset */
     uint64_t ns;        /**< how long it has run */
-    uint64_t backlog;   /**< cells of tasks in the pool that nobody has begun */
+    uint64_t backlog;   /**< cells of tasks in the pool that no thread has begun */
 };
 
 #ifdef __cplusplus

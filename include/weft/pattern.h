@@ -15,37 +15,39 @@ extern "C" {
 
 /* ---- loops -------------------------------------------------------------------------------------------------------- */
 
-/** The indices from `begin` to before `end`: {0, n, 0}; in C also {.end = n}. Compilers warn of {0, n} with -Wextra. */
+/** The indices from `begin` up to, but not including, `end`: {0, n, 0}; in C also {.end = n}. Compilers warn about {0, n} with
+ * -Wextra. */
 typedef struct weft_range {
     size_t begin; /**< the first index */
     size_t end;   /**< the first index beyond */
-    size_t grain; /**< indices at least in one call of the body (its last call may have fewer); 0: weft chooses */
+    size_t grain; /**< least number of indices in one call of the body (the last call may have fewer); 0: weft chooses */
 } weft_range;
 
 /**
- * Runs indices of a loop in rising order.
+ * Runs the indices from begin up to, but not including, end, in ascending order.
  * @param begin the first index
  * @param end the first index beyond
  * @param context the loop's
  * @param self the worker that runs it
- * @return 0, or an error: the call has stopped at the first index that failed, and no call for higher indices begins
- *     any more
+ * @return 0, or an error: then the call must have stopped at the first index that failed, and no call for higher
+ *     indices begins any more
  */
 typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worker *self);
 
 /**
- * Calls the body for pieces of the range that cover it exactly, on the calling thread and on workers with nothing else
- * to do. Returns when all calls have returned; what they wrote is then visible. The body may submit, wait and loop
- * itself; it belongs to the group of the task that called weft_for. Which calls run side by side is weft's choice: none
- * may wait for another's doing. In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a
- * pool with WEFT_POOL_NO_HELP a worker runs the part of a caller from outside, whatever queue_max says.
+ * Calls the body for pieces of the range that cover it exactly, on the calling thread and on idle workers. Returns when
+ * all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs to the
+ * group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for another.
+ * In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with WEFT_POOL_NO_HELP, if an
+ * outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them
  * @param context passed to the body
  * @return the error of the lowest index that failed (every index below has run, some above may have), or one of these
  * @retval WEFT_OK every index has run; also for an empty range
- * @retval WEFT_ECANCELED the calling task's group was cancelled before every index had begun; those that had have run
+ * @retval WEFT_ECANCELED the calling task's group was cancelled before every index had begun; those that had begun have
+ *     run
  * @retval WEFT_EINVAL pool or body is NULL, or begin is over end; no call was made, as with the codes below
  * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool
  * @retval WEFT_EFORK the pool is the parent process's
@@ -56,13 +58,13 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
 WEFT_API int weft_for(weft_pool *pool, weft_range range, weft_range_fn body, void *context);
 
 /**
- * Loops as weft_for does. weft learns what loops cost, by body, context and size, and runs short ones on the caller's
- * thread alone. Where one body runs other people's functors, `site` tells them apart.
+ * Loops as weft_for does. weft learns how long loops take, by body, context and size, and runs short ones on the calling
+ * thread alone. If one body runs many different functors, `site` distinguishes them.
  * @param pool as in weft_for
  * @param range as in weft_for
  * @param body as in weft_for
  * @param context as in weft_for
- * @param site any address: of the functor's code or type, or of the call; nothing is read there
+ * @param site any address, for example that of the functor's code or of the call; weft does not read from it
  * @return as weft_for
  * @threads Any thread, also inside tasks and bodies.
  */
@@ -70,8 +72,8 @@ WEFT_API int weft_for_site(weft_pool *pool, weft_range range, weft_range_fn body
 
 /** A range of two dimensions, cut into tiles; those at its far edges may be smaller. */
 typedef struct weft_tiles {
-    weft_range rows;    /**< the grain is a tile's height; 0: weft chooses, by the ranges alone */
-    weft_range columns; /**< the grain is a tile's width; 0: weft chooses, by the ranges alone */
+    weft_range rows;    /**< the grain is a tile's height; 0: weft chooses it from the ranges alone */
+    weft_range columns; /**< the grain is a tile's width; 0: weft chooses it from the ranges alone */
 } weft_tiles;
 
 /** One tile, or several side by side. */
@@ -83,8 +85,8 @@ typedef struct weft_tile {
 } weft_tile;
 
 /**
- * Handles one tile, or several side by side as one. Otherwise as a weft_range_fn: tiles count row by row, from the
- * first.
+ * Handles one tile, or several side by side as one. Otherwise like a weft_range_fn, with tiles in place of indices,
+ * numbered row by row.
  * @param tile the rows and columns
  * @param context the loop's
  * @param self the worker that runs it
@@ -98,8 +100,8 @@ typedef int (*weft_tile_fn)(const weft_tile *tile, void *context, weft_worker *s
  * @param tiles rows and columns
  * @param body what handles a tile
  * @param context passed to the body
- * @return as weft_for, of tiles in place of indices
- * @retval WEFT_EINVAL as in weft_for, or a size_t cannot count the tiles
+ * @return as weft_for, with tiles in place of indices
+ * @retval WEFT_EINVAL as in weft_for, or a size_t cannot hold the number of tiles
  * @threads Any thread, also inside tasks and bodies.
  */
 WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body, void *context);
@@ -107,23 +109,24 @@ WEFT_API int weft_for_tiles(weft_pool *pool, weft_tiles tiles, weft_tile_fn body
 /** A reduction. Its values are `size` bytes, aligned to 16 wherever weft keeps them. */
 typedef struct weft_reduction {
     size_t size; /**< bytes of a value */
-    /** Writes the value of the indices from `begin` to before `end`, at least one. Returns what a weft_range_fn does. */
+    /** Writes the value of the indices from `begin` up to, but not including, `end`; there is at least one. Returns what a
+     * weft_range_fn returns. */
     int (*leaf)(size_t begin, size_t end, void *value, void *context, weft_worker *self);
-    /** left = left combined with right, whose indices follow left's. */
+    /** left = left combined with right; right's indices follow left's. */
     void (*combine)(void *left, const void *right, void *context);
     const void *identity; /**< the value of an empty range; NULL: zero bytes */
     void *context;        /**< passed to both */
 } weft_reduction;
 
 /**
- * Reduces the range to one value. The leaves are ranges of range.grain indices (0: such that there are 256 leaves at
- * most), the last may have fewer. They are combined in pairs, pairs of pairs, and so on, in order. So which operands
- * are combined depends on the range alone: the result has the same bits for any number of workers, with floating point,
- * too. May allocate when size is over 16.
+ * Reduces the range to one value. The range is cut into leaves of range.grain indices (0: so many that there are at most
+ * 256 leaves); the last leaf may have fewer. The leaves' values are combined in pairs, then pairs of pairs, and so on, in
+ * order. So the range alone determines which operands are combined: the result has the same bits for any number of
+ * workers, also in floating point. May allocate if size is over 16.
  * @param pool as in weft_for
  * @param range the indices
  * @param how the reduction
- * @param result `size` bytes, written when WEFT_OK is returned and left alone otherwise
+ * @param result `size` bytes, written only if WEFT_OK is returned
  * @return as weft_for
  * @retval WEFT_EINVAL as in weft_for; how, leaf, combine or result is NULL; or size is 0 or over WEFT_PAYLOAD_MAX
  * @retval WEFT_ENOMEM no memory for values
@@ -134,24 +137,25 @@ WEFT_API int weft_reduce(weft_pool *pool, weft_range range, const weft_reduction
 /** An order of items of `size` bytes. */
 typedef struct weft_order {
     size_t size; /**< bytes of an item */
-    /** Negative, 0 or positive, as qsort's. */
+    /** Returns a negative number, 0 or a positive number, as qsort's function does. */
     int (*compare)(const void *left, const void *right, void *context);
     void *context; /**< passed to compare */
 } weft_order;
 
 /**
- * Sorts items; those that compare equal keep their order. Compares at most count * log2(count) times and a little. The
- * result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
- * once, perhaps with copies of the items, and not after the return. An order that contradicts itself leaves items twice
- * or not at all, but nothing else is touched. Allocates count * size bytes and a little when that is over 2048.
+ * Sorts items; those that compare equal keep their order. Makes little more than count * log2(count) comparisons at most.
+ * The result is the same for any number of workers. `compare` is called on the calling thread and on workers, several at
+ * once, possibly with copies of the items, and not after the return. If the order contradicts itself, items may be
+ * duplicated or lost, but no other memory is touched. Allocates a little more than count * size bytes if that is over
+ * 2048.
  * @param pool as in weft_for
- * @param items `count` of them, side by side; may be NULL when count is 0
+ * @param items an array of `count` items; may be NULL if count is 0
  * @param count how many
  * @param order how they compare
  * @retval WEFT_OK sorted
- * @retval WEFT_EINVAL pool, order or compare is NULL, size is 0, items is NULL with a count, or they are more than
- *     memory can hold; the items are as before
- * @retval WEFT_ENOMEM no memory; the items are as before, and so they are with weft_for's other errors but these two:
+ * @retval WEFT_EINVAL pool, order or compare is NULL, size is 0, items is NULL and count is not 0, or the items exceed the
+ *     address space; the items are as before
+ * @retval WEFT_ENOMEM no memory; the items are as before, as after weft_for's other errors, except these two:
  * @retval WEFT_ECANCELED the calling task's group was cancelled meanwhile; the items are in some order
  * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool; the items are in some order
  * @threads Any thread, also inside tasks and bodies.
@@ -161,8 +165,8 @@ WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_or
 /* ---- graphs ------------------------------------------------------------------------------------------------------- */
 
 /**
- * Functions with an order between them. Built once, run many times; a run allocates nothing once the pool is warm.
- * Opaque.
+ * A set of functions with an order between them. It is built once and run many times; a run allocates nothing once the
+ * pool is warm. Opaque.
  *
  *     weft_graph *graph;
  *     weft_node decode, left, right;
@@ -173,16 +177,15 @@ WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_or
  *     weft_graph_build(graph, NULL);
  *     for each frame: weft_graph_run(pool, graph);
  *
- * One thread at a time may change a graph, and nobody while it runs (WEFT_EBUSY, nothing changed). It belongs to no
- * pool.
+ * One thread at a time may change a graph. While the graph runs, changes fail with WEFT_EBUSY. It belongs to no pool.
  */
 typedef struct weft_graph weft_graph;
-typedef uint64_t weft_node; /**< a node of one graph; 0 is none */
+typedef uint64_t weft_node; /**< a node of one graph; 0: no node */
 
 /**
  * Makes an empty graph.
- * @param graph set to the graph, which the caller ends with weft_graph_destroy; set to NULL when there is no memory
- * @retval WEFT_OK it is there
+ * @param graph set to the graph, which the caller frees with weft_graph_destroy; set to NULL if there is no memory
+ * @retval WEFT_OK created
  * @retval WEFT_EINVAL graph is NULL
  * @retval WEFT_ENOMEM no memory
  * @threads Any thread.
@@ -192,7 +195,7 @@ WEFT_API int weft_graph_create(weft_graph **graph);
 /**
  * Frees a graph.
  * @param graph set to NULL
- * @retval WEFT_OK it is gone
+ * @retval WEFT_OK freed
  * @retval WEFT_EINVAL graph or *graph is NULL
  * @retval WEFT_EBUSY the graph runs; nothing happened
  * @threads One thread at a time for each graph.
@@ -200,7 +203,7 @@ WEFT_API int weft_graph_create(weft_graph **graph);
 WEFT_API int weft_graph_destroy(weft_graph **graph);
 
 /**
- * Adds a node. Nodes have the order of their adding.
+ * Adds a node. Nodes are ordered by when they were added.
  * @param graph the graph
  * @param node set to the node; may be NULL
  * @param fn the function that the node calls
@@ -214,7 +217,7 @@ WEFT_API int weft_graph_destroy(weft_graph **graph);
 WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
 
 /**
- * Adds an edge: `after` starts when `before` has returned, and sees what it wrote. The same edge again changes nothing.
+ * Adds an edge: `after` starts when `before` has returned, and sees what it wrote. Adding an edge again changes nothing.
  * @param graph the graph
  * @param before a node of it
  * @param after another node of it
@@ -228,12 +231,12 @@ WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void
 WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after);
 
 /**
- * Makes the graph ready to run. Needed again after a node or an edge was added. After an error the graph is not ready,
- * but can be added to and built again.
+ * Makes the graph ready to run. Must be called again after nodes or edges were added. After an error the graph is not
+ * ready; it can be changed and built again.
  * @param graph the graph
- * @param on_cycle set, on WEFT_ECYCLE, to the first node of a circle, by the nodes' order; may be NULL
- * @retval WEFT_OK it is ready
- * @retval WEFT_ECYCLE nodes wait for one another in a circle
+ * @param on_cycle on WEFT_ECYCLE set to the first node, in the order of adding, that is on a cycle; may be NULL
+ * @retval WEFT_OK ready
+ * @retval WEFT_ECYCLE edges form a cycle
  * @retval WEFT_EINVAL graph is NULL
  * @retval WEFT_ENOMEM no memory
  * @retval WEFT_EBUSY the graph runs
@@ -242,25 +245,25 @@ WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node afte
 WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
 
 /**
- * Runs every node once, each after those before it, and returns when all have returned. The waiting thread helps as in
- * weft_group_wait. A task or a node may run another graph. When a node fails (returns anything but 0) the nodes after
- * it, directly or not, do not run; all others do. The run waits for what a node submits to its own group; the nodes
- * after it do not.
+ * Runs every node once, each after its predecessors, and returns when all have returned. The waiting thread helps as in
+ * weft_group_wait. A task or a node may run another graph. If a node fails (returns anything but 0), its direct and
+ * indirect successors do not run; all other nodes do. The run waits for tasks that a node submits to its own group; the
+ * node's successors do not.
  * @param pool the pool
  * @param graph the graph, built
- * @return the code of the first node by their order that failed, or one of these
+ * @return the code of the first node, in the order of adding, that failed, or one of these
  * @retval WEFT_OK every node has run
  * @retval WEFT_ECANCELED no node failed, but the run was cancelled or the pool aborted
  * @retval WEFT_EINVAL pool or graph is NULL, or the graph is not built; nothing has run, as with the codes below
- * @retval WEFT_EBUSY this graph runs already, perhaps because one of its own nodes made the call
- * @retval WEFT_ESHUTDOWN as in weft_submit; WEFT_EFORK, WEFT_ENOMEM, WEFT_EAGAIN and WEFT_EDEADLK, too
+ * @retval WEFT_EBUSY this graph already runs, perhaps because one of its own nodes made this call
+ * @retval WEFT_ESHUTDOWN as in weft_submit, as are WEFT_EFORK, WEFT_ENOMEM, WEFT_EAGAIN and WEFT_EDEADLK
  * @threads Any thread, also in tasks and in nodes of other graphs.
  */
 WEFT_API int weft_graph_run(weft_pool *pool, weft_graph *graph);
 
 /**
- * Cancels the graph's run in that pool: nodes that have not started will not; running ones finish, and
- * weft_worker_cancelled tells them. Without a run nothing happens.
+ * Cancels the graph's run in that pool: nodes that have not started never will; running ones finish and can ask
+ * weft_worker_cancelled. If the graph does not run there, nothing happens.
  * @param pool the pool
  * @param graph the graph
  * @retval WEFT_OK cancelled, or there was no run
@@ -273,9 +276,9 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
 /* ---- fork and join ------------------------------------------------------------------------------------------------ */
 
 /**
- * Where one fork can be noted. Opaque.
+ * The memory of one forked call. Opaque.
  *
- * A forked call is one that another thread may run; joining it gives its result. Where nobody is idle, a fork costs a
+ * A forked call is one that another thread may run; joining it returns its result. If no thread is idle, a fork costs a
  * few plain stores and the join calls the function directly: no atomic read-modify-write, no fence, no allocation.
  *
  *     static int fib(weft_fork_slot *here, int n);
@@ -294,28 +297,28 @@ WEFT_API int weft_graph_cancel(weft_pool *pool, weft_graph *graph);
  *     int result = fib(here, 38);
  *     weft_fork_leave(here);
  *
- * A fork uses up its slot and returns the next, which whatever is called before the join gets as its own `here`. The
- * join gets the slot and the argument that the fork had. Each fork is joined once, by the thread and in the function
- * that made it, the last one first. Any number may be open at once: without memory for more, joins run further forks by
- * themselves. Forked functions may do all that tasks may, wait and block too. A join whose call another thread has
- * taken meanwhile runs calls and loops below that one, never anything else, then sleeps. In code compiled with
- * WEFT_CHECKED a fork at a slot in use, a join without a fork and one out of order end the process.
+ * A fork uses up its slot and returns the next one. Pass that one as `here` to every function that you call before the
+ * join. Pass the slot and the argument of the fork to the join. Each fork is joined once, by the thread and in the
+ * function that made it, the last one first. Any number may be open at once: if there is no memory for more, joins run
+ * further calls themselves. Forked functions may do all that tasks may, including waiting and blocking. If another thread
+ * has taken the call, its join runs calls and loops below that call, never anything else, and then sleeps. In code
+ * compiled with WEFT_CHECKED, a fork at a slot in use, a join without a fork and a join out of order end the process.
  */
 typedef struct weft_fork_slot weft_fork_slot;
 
-#define WEFT_FORK_BYTES 48u /**< of an argument, and of a result, at most; larger ones go by pointer */
+#define WEFT_FORK_BYTES 48u /**< most bytes of an argument, and of a result; pass larger ones by pointer */
 
 /**
- * What WEFT_FORK makes of a function.
+ * The type of the function that WEFT_FORK generates.
  * @param here its slot
  * @param payload holds the argument, then the result
  */
 typedef void (*weft_fork_fn)(weft_fork_slot *here, void *payload);
 
 /**
- * Enters fork-join. Also possible inside tasks, bodies of loops and forked functions, though the latter have a slot
- * already. Every WEFT_OK needs a weft_fork_leave: destroy waits for it, and a thread that ends before it ends the
- * process.
+ * Enters fork-join. This is also possible inside tasks, bodies of loops and forked functions, though the latter already
+ * have a slot. Each call that returned WEFT_OK needs a weft_fork_leave: destroy waits for it, and a thread that ends
+ * before it ends the process.
  * @param pool the pool
  * @param here set to the calling thread's first slot, for the calls of this thread until weft_fork_leave; NULL on error
  * @retval WEFT_OK entered
@@ -329,15 +332,15 @@ typedef void (*weft_fork_fn)(weft_fork_slot *here, void *payload);
 static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here);
 
 /**
- * Ends what weft_fork_enter began; all forks are joined. The last entered is left first.
- * @param here what weft_fork_enter gave; NULL: nothing happens
+ * Ends what weft_fork_enter began. All forks must be joined, and the last entered is left first.
+ * @param here the slot from weft_fork_enter; NULL: nothing happens
  * @threads The thread that entered.
  */
 WEFT_API void weft_fork_leave(weft_fork_slot *here);
 
 /**
- * Gives the calling thread as a worker, as tasks get it.
- * @param here a slot of it
+ * Returns the calling thread as a worker, as tasks get it.
+ * @param here a slot of the calling thread
  * @return the worker; NULL for NULL
  * @threads The thread that the slot belongs to.
  */
@@ -346,10 +349,10 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
 /**
  * Defines, after a declaration of `result_type name(weft_fork_slot *here, argument_type argument)`, the two functions
  *
- *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied, and kept for the join
+ *     weft_fork_slot *name_fork(weft_fork_slot *here, argument_type const *argument);  the argument is copied; keep it for the join
  *     result_type name_join(weft_fork_slot *here, argument_type const *argument);  the same pointer, unchanged
  *
- * Pass a structure of more than 16 bytes by pointer, as to any function: by value, each call copies it.
+ * Pass structures of more than 16 bytes by pointer, as to any function: passed by value, each call copies them.
  */
 #define WEFT_FORK(name, result_type, argument_type)                                                                         \
     WEFT_FORK_CHECK(result_type)                                                                                            \
@@ -389,12 +392,13 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
     }
 
 /** @cond */
-/* What follows is weft's own. It is compiled into programs, so a change is a new layout: weft_fork_enter_layout refuses unknown
- * ones. What the accesses are for stands in the library's fork.c; its schedule explorer puts its own in their place. */
+/* What follows is weft's own. It is compiled into programs, so a change to it needs a new WEFT_FORK_LAYOUT:
+ * weft_fork_enter_layout refuses unknown ones. src/patterns/fork.c explains the ordered accesses; the schedule explorer
+ * replaces them by its own. */
 #define WEFT_FORK_LAYOUT 2u
 
-/* clang can be told that a call leaves its caller's registers alone: functions that fork then save none before they know
- * that they will. gcc saves them beside the call. */
+/* With preserve_most, clang knows that the call leaves its caller's registers alone. So functions that fork need not save
+ * registers before they know that they will fork. gcc saves them at the call. */
 #if defined(__clang__) && defined(__x86_64__)
 #define WEFT_FORK_KEEPS __attribute__((preserve_most))
 #define WEFT_FORK_SLOW static inline __attribute__((always_inline))
@@ -409,15 +413,15 @@ WEFT_API weft_worker *weft_fork_worker(weft_fork_slot *here);
 
 struct weft_fork_slot {
     WEFT_FORK_WORD(weft_fork_fn) fn; /* NULL: free */
-    WEFT_FORK_WORD(uint64_t) state;  /* 0: nobody else knows of it */
+    WEFT_FORK_WORD(uint64_t) state;  /* 0: no other thread knows of the call */
     unsigned char payload[WEFT_FORK_BYTES];
 } __attribute__((aligned(64)));
 struct weft_forker {
-    void (*slow)(weft_fork_slot *here) WEFT_FORK_KEEPS; /* what forks at other slots call */
-    weft_fork_slot *deeper;                             /* their next slot, then */
+    void (*slow)(weft_fork_slot *here) WEFT_FORK_KEEPS; /* called by forks at slots from a chunk's limit on */
+    weft_fork_slot *deeper;                             /* the next slot that `slow` has found */
 };
 struct weft_fork_chunk {
-    WEFT_FORK_WORD(weft_fork_slot *) limit; /* forks at slots below it need not look further */
+    WEFT_FORK_WORD(weft_fork_slot *) limit; /* forks at slots below it need not call `slow` */
     struct weft_forker *forker;             /* the thread's */
 };
 
@@ -429,16 +433,16 @@ static inline int weft_fork_enter(weft_pool *pool, weft_fork_slot **here) {
 }
 
 #ifndef WEFT_FORK_CHUNK
-#define WEFT_FORK_CHUNK 16384u /* slots stand in chunks aligned to this; the first slot of one is its head */
+#define WEFT_FORK_CHUNK 16384u /* slots lie in chunks aligned to this; the first slot of a chunk is its head */
 #define weft_store_rel(tag, a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELEASE)
 #define weft_store_rlx(a, v) __atomic_store_n(&(a)->raw, v, __ATOMIC_RELAXED)
 #define weft_load_rlx(a) __atomic_load_n(&(a)->raw, __ATOMIC_RELAXED)
 #define weft_fence_light(tag) __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #endif
 
-/* Structures are copied as what they are: the compiler writes their members one by one into the payload. Through memory, a
- * processor would wait until each has arrived there: it cannot forward several small stores to one large load. The payload is
- * aligned to 16; what the user passes, as its type is. */
+/* Structures are copied as their own type, so the compiler writes their members one by one into the payload. A copy through
+ * memory would stall: a processor cannot forward several small stores to one large load. The payload is aligned to 16, the
+ * user's argument as its type requires. */
 #if defined(__cplusplus)
 #define WEFT_CAST(type, value) reinterpret_cast<type>(value)
 #define WEFT_NULL nullptr
@@ -484,8 +488,8 @@ static inline __attribute__((always_inline)) weft_fork_slot *weft_fork_slot_push
     return weft_fork_slot_ask(here);
 }
 
-/* 0: the caller runs the call itself, its argument is in the payload. Else it asks weft_fork_join_slow, whose 1 says that it has
- * been run, and the result is in the payload. */
+/* 0: the caller must run the call itself; the argument is in the payload. Otherwise it calls weft_fork_join_slow; if that returns
+ * 1, the call has been run, and the result is in the payload. */
 static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_slot *here) {
     WEFT_FORK_EXPECT(1, WEFT_FORK_IS_LAST(here) || (weft_load_rlx(&here->fn) && !weft_load_rlx(&here[1].fn)));
     weft_store_rlx(&here->fn, WEFT_NULL);
@@ -500,7 +504,7 @@ static inline __attribute__((always_inline)) int weft_fork_slot_pop(weft_fork_sl
         WEFT_FORK_COPY(argument_type, here->payload, argument);                                                             \
         return weft_fork_slot_push(here, name##_forked);                                                                    \
     }                                                                                                                       \
-    /* What weft_fork_join_slow is shown must lie in memory all the time: of a structure it gets a copy made late. */       \
+    /* The argument of weft_fork_join_slow must lie in memory: a structure is copied only here, on the cold path. */        \
     static inline                                                                                                           \
         __attribute__((always_inline, unused)) int name##_taken(weft_fork_slot *here, argument_type const *given) {         \
         if (!weft_fork_slot_pop(here)) return 0;                                                                            \

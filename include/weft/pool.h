@@ -20,25 +20,25 @@ typedef struct weft_stuck weft_stuck;   /**< what the watchdog has found; see st
 typedef struct weft_worker weft_worker; /**< a thread's seat in one pool; opaque, passed to each task */
 
 /**
- * A task. No exception or longjmp may leave it. pthread_cancel does not concern workers; if a thread ends inside a task
- * nevertheless, the process ends with a message.
+ * A task. No exception or longjmp may leave it. Workers cannot be cancelled by pthread_cancel. If a thread ends inside a
+ * task nevertheless, the process ends with a message.
  * @param payload the task's own copy, aligned to 16, writable, valid until the function returns; NULL when the task was
  *     submitted with payload NULL
  * @param self the worker that runs the task
- * @return 0, or an error that the group's wait reports; positive numbers tell yours from weft's
+ * @return 0, or an error that the group's wait reports; use positive numbers, for weft's own are negative
  */
 typedef int (*weft_fn)(void *payload, weft_worker *self);
 
 /**
  * Receives the payload of a task that will never run, because it was cancelled or its pool was aborted. Called once for
- * each.
- * @param payload the payload, whose memory goes when the function returns; NULL for a task submitted with payload NULL
+ * each such task.
+ * @param payload the payload, valid until the function returns; NULL for a task submitted with payload NULL
  * @param size its size; 0 for payload NULL
- * @param context what weft_config.context, or the call of weft_pool_abort, says
+ * @param context weft_config.context, or the argument of weft_pool_abort
  */
 typedef void (*weft_clean_fn)(void *payload, size_t size, void *context);
 
-#define WEFT_INLINE_MAX 2032u                /**< bytes of a payload that fit the queue; a larger one costs one allocation */
+#define WEFT_INLINE_MAX 2032u                /**< bytes of a payload that fit the queue; a larger one is allocated */
 #define WEFT_PAYLOAD_MAX (UINT32_C(1) << 30) /**< bytes of the largest payload */
 #define WEFT_WORKERS_MAX 512u                /**< workers of one pool, at most */
 #define WEFT_THREADS_MAX 4096u               /**< workers, spares and outside threads that use one pool at once, at most */
@@ -51,95 +51,100 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. Waits in tasks need a
- * worker or spare each, and one more: see weft_group_wait_until. */
+/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. Each wait in a task
+ * needs a worker or spare of its own, and one more must be left to run tasks: see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
 #define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
-/** Workers leave their affinity alone. Otherwise a worker with tasks under 200 us that was woken on its waker's own CPU,
- * though another was free, sleeps for a while with that CPU taken out of its affinity. Tasks always see all of it. */
+/** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
+ * own CPU although another one was free takes that CPU out of its affinity for a while when it sleeps. Tasks always see
+ * the whole affinity. */
 #define WEFT_POOL_NO_PLACING 4u
-#define WEFT_POOL_BIND 8u /**< worker i keeps to the i-th of the pool's CPUs, counted round; spares have them all */
-/** The pool's memory, and the whole stacks of its workers and spares (stack_size), are present from the beginning and stay;
- * so is what the pool grows by, from then on. Timelines are included; payloads over WEFT_INLINE_MAX and other memory are
+#define WEFT_POOL_BIND 8u /**< worker i runs only on the i-th of the pool's CPUs, modulo their number; spares use all */
+/** Locks the pool's memory and the whole stacks of its workers and spares (stack_size) into RAM from the beginning, and
+ * what the pool allocates later from then on. Timelines are included; payloads over WEFT_INLINE_MAX and other memory are
  * not. */
 #define WEFT_POOL_LOCK 16u
 
-/** weft_config.policy: how the system schedules workers and spares. Threads that their tasks make are ordinary ones. */
+/** weft_config.policy: how the system schedules workers and spares. Threads that tasks create do not inherit it. */
 enum weft_policy {
-    WEFT_POLICY_INHERIT = 0, /**< as the thread that makes the pool; for spares, the thread that needs them */
+    WEFT_POLICY_INHERIT = 0, /**< as the thread that creates the pool; for spares, as the thread that needs one */
     WEFT_POLICY_FIFO = 1,    /**< SCHED_FIFO */
     WEFT_POLICY_RR = 2,      /**< SCHED_RR */
     WEFT_POLICY_DEADLINE = 3 /**< SCHED_DEADLINE */
 };
 
-#define WEFT_SPIN_NONE (-1)   /**< `spin_ns` of a pool whose workers park at once */
-#define WEFT_EXPECT_NONE (-1) /**< `expect_percent` of a pool whose workers do not get up ahead of work */
-#define WEFT_SLICE_NONE (-1)  /**< `slice_ns` of a pool that leaves time slices alone */
+#define WEFT_SPIN_NONE (-1)   /**< `spin_ns` of a pool whose workers sleep at once */
+#define WEFT_EXPECT_NONE (-1) /**< `expect_percent` of a pool whose workers do not wake up ahead of work */
+#define WEFT_SLICE_NONE (-1)  /**< `slice_ns` of a pool that does not change time slices */
 
 /**
- * How a pool is made. A field that is zero has its default. Set struct_size, or start from weft_config_init.
+ * How a pool is made. Zero in a field means its default. Set struct_size, or start from weft_config_init.
  * weft_pool_create copies the strings.
  */
 typedef struct weft_config {
-    size_t struct_size; /**< sizeof(weft_config); weft.h says what a newer version's may have */
-    uint32_t workers;   /**< threads; 0: what weft_cpu_count says, now and, mostly, as that changes (weft_pool_resize) */
-    uint32_t spares;    /**< threads at most that stand in for blocked ones (weft_block_begin); 0: as many as run */
+    size_t struct_size; /**< sizeof(weft_config); weft.h has the rules for other versions' sizes */
+    uint32_t workers;   /**< threads; 0: weft_cpu_count(), and the pool mostly follows its changes (weft_pool_resize) */
+    uint32_t spares;    /**< most threads that stand in for blocked ones (weft_block_begin); 0: as many as workers run */
     const char *name;   /**< prefix of the threads' names; NULL: "weft"; cut to 11 characters */
     const char *cpus;   /**< CPUs of the workers, as in "0-3,8"; NULL: the creator's affinity */
     size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
-    /** How long an idle worker looks for work before it parks, and a wait for its end; at most 10^9. WEFT_SPIN_NONE: not at
-     * all. 0: half as long again as the pool's own wakes take, at most 50000, less where it looks in vain
-     * (weft_pool_wake_costs). None looks while more are awake than there are CPUs, or on one CPU for all (`cpus` NULL). */
+    /** How long an idle worker spins, looking for work, before it sleeps; a waiting thread spins as long for the end of its
+     * group. At most 10^9. WEFT_SPIN_NONE: not at all. 0: 1.5 times what the pool's wake-ups take, measured as it runs, at
+     * most 50000, and less after spins that found nothing (weft_pool_wake_costs). Leave it at 0, unless idle workers may use
+     * their CPUs. Nobody spins while more workers are awake than there are CPUs, or if the whole pool has one CPU (`cpus`
+     * NULL). */
     int64_t spin_ns;
     uint32_t flags;                                  /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
     uint32_t full;                                   /**< enum weft_full, used when queue_max is set */
     uint64_t queue_max;                              /**< tasks that may wait to start; 0: no bound */
     void (*start)(weft_worker *self, void *context); /**< on each worker and spare, before its first task; or NULL */
     void (*stop)(weft_worker *self, void *context);  /**< on each worker and spare, after its last task; or NULL */
-    /** For each *weft_worker_data that is not NULL: in destroy, after every stop hook; or, when its thread was from outside and
-     * has ended, as soon as another takes its place, on that one. */
+    /** Called for each *weft_worker_data that is not NULL: in destroy, after every stop hook. If its thread came from outside
+     * and has ended, it is called earlier: by the next outside thread that takes over its seat. */
     void (*data_free)(void *data);
     weft_clean_fn clean; /**< receives the payloads of cancelled tasks; or NULL */
     void *context;       /**< passed to start, stop, clean and watchdog */
-    const char *stats;   /**< file to which destroy appends the counters, as weft_pool_stats_print; stderr names one that
-                              did not take all of it; or NULL */
+    const char *stats;   /**< file to which destroy appends what weft_pool_stats_print writes; if that fails, a line on
+                              stderr names the file; or NULL */
     const char *trace;   /**< file that holds a timeline after destroy, recorded from create on; or NULL */
     size_t
         trace_events; /**< events kept of each thread, 32 bytes each; 0: 65536; rounded up to a power of two; at most 2^24 */
-    /** A thread of its own names tasks that run longer than this, again after 2, 4 and 8 times as long; 0: none. */
+    /** A thread of its own reports tasks that run longer than this, and again after 2, 4 and 8 times as long; 0: none. */
     uint64_t watchdog_ns;
-    void (*watchdog)(const weft_stuck *stuck, void *context); /**< called for that, on that thread; NULL: a line on stderr */
+    void (*watchdog)(const weft_stuck *stuck, void *context); /**< called for each report, on that thread; NULL: to stderr */
     /** How much of its time each worker may spend awake ahead of work that recurs, or that weft_pool_expect announced; percent,
-     * at most 100. 0: 12, or none where spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. None where there is one CPU. */
+     * at most 100. 0: 12, or none if spin_ns is WEFT_SPIN_NONE. WEFT_EXPECT_NONE: none. Always none on one CPU. */
     int32_t expect_percent;
-    uint32_t background_max; /**< tasks of WEFT_GROUP_BACKGROUND groups at once, at most; 0: half as many as run, or 1 */
-    /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for want of
-     * CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK. Then the pool does without, and weft_pool_real_time tells. A real-time
-     * worker stops spinning for a period when its spins come to an eighth of what the system lets such threads run
-     * (sched_rt_runtime_us in sched_rt_period_us; runtime_ns in period_ns). Of no stretch of that length does it spin away
-     * more than three eighths. */
+    uint32_t background_max; /**< most tasks of WEFT_GROUP_BACKGROUND groups that run at once; 0: half the workers, or 1 */
+    /** Real time: see enum weft_policy. The system may refuse a policy, WEFT_POOL_BIND or WEFT_POOL_LOCK, mostly for lack of
+     * CAP_SYS_NICE, RLIMIT_RTPRIO or RLIMIT_MEMLOCK. Then the pool runs without it, and weft_pool_real_time reports that. A
+     * real-time worker may spin for an eighth of what the system lets such threads run (sched_rt_runtime_us in each
+     * sched_rt_period_us; runtime_ns in each period_ns): with the usual 950 of 1000 ms, 119 ms. Then it stops until its own
+     * period of that length ends. These periods need not begin with the system's, so within one of the system's periods it
+     * may spin for up to three eighths. */
     uint32_t policy;
     uint32_t priority; /**< for WEFT_POLICY_FIFO and WEFT_POLICY_RR: 1 to 99; else 0 */
     uint64_t
-        runtime_ns; /**< for WEFT_POLICY_DEADLINE, of each worker: runtime <= deadline <= period. The kernel admits no such
-                              thread with fewer than all CPUs: it excludes `cpus` and WEFT_POOL_BIND, and no worker is kept
-                              off its waker's CPU */
+        runtime_ns; /**< for WEFT_POLICY_DEADLINE, of each worker: runtime <= deadline <= period. The kernel admits such a
+                              thread only if it may use all CPUs: so the policy excludes `cpus` and WEFT_POOL_BIND, and
+                              implies WEFT_POOL_NO_PLACING */
     uint64_t deadline_ns; /**< for WEFT_POLICY_DEADLINE; 0: the period */
     uint64_t period_ns;   /**< for WEFT_POLICY_DEADLINE */
     const char *refused; /**< filled by weft_pool_config: what the system refused at the start, or NULL; create ignores it */
-    /** Time slice of workers and spares, 100000 to 100000000. A thread that wakes with a short one gets the CPU from another
-     * program's busy thread at once. 0: chosen from what tasks take, never longer than it was. WEFT_SLICE_NONE: left alone, as
-     * it is with another policy than WEFT_POLICY_INHERIT. Tasks of WEFT_GROUP_BACKGROUND run with a long one. Threads and
-     * processes that tasks make inherit it. Linux before 6.12 has none: weft_pool_real_time tells. */
+    /** Time slice of workers and spares, 100000 to 100000000. A thread that wakes with a short slice gets the CPU from another
+     * program's busy thread at once. 0: chosen by how long tasks take, never longer than the creator's. WEFT_SLICE_NONE: not
+     * changed; nor is it with a policy other than WEFT_POLICY_INHERIT. Tasks of WEFT_GROUP_BACKGROUND run with a long slice.
+     * Threads and processes that tasks create inherit it. Linux before 6.12 has no such slices: weft_pool_real_time reports
+     * that. */
     int64_t slice_ns;
-    /** weft_pool_dump and the watchdog show where each thread that runs a task is, and who called that: each is sent a SIGPROF and
-     * has so long to answer; calls that no signal restarts (nanosleep, poll) return EINTR to the task. 0: no stacks. The
-     * program's own handler goes on getting its own signals. Needs glibc 2.35: else the dump says so. */
+    /** If not 0, weft_pool_dump and the watchdog show the stack of each thread that runs a task. Each such thread gets a SIGPROF
+     * and has so long to answer; system calls that no signal restarts (nanosleep, poll) return EINTR to the task. The program's
+     * own handler of SIGPROF still gets its own signals. Needs glibc 2.35; elsewhere the dump says that there are no stacks. */
     uint64_t stack_wait_ns;
 } weft_config;
 
 /**
- * Sets every field to its default and struct_size to the caller's.
+ * Sets every field to its default, and struct_size to the size that the caller was compiled with.
  * @param config what is set
  * @retval WEFT_OK it is
  * @retval WEFT_EINVAL config is NULL
@@ -158,18 +163,18 @@ static inline int weft_config_init(weft_config *config) {
  * WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns,
  * "inherit"). A set-user-ID program reads none.
  * @param config what is changed; its strings then point into the environment
- * @retval WEFT_OK every variable that is set was understood
+ * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before
  * @threads Any thread, while no other changes the environment.
  */
 WEFT_API int weft_config_from_env(weft_config *config);
 
 /**
- * Names what makes weft_pool_create or weft_config_from_env return WEFT_EINVAL. Files and absent CPUs are not looked
- * at.
+ * Names the field or variable that makes weft_pool_create or weft_config_from_env return WEFT_EINVAL. It does not check
+ * whether files can be written and CPUs exist.
  * @param config the configuration; NULL: the defaults
- * @return the first field that is wrong ("stack_size"), else the first variable of the environment that is
- *     ("WEFT_CPUS"), in static storage; NULL when nothing is wrong
+ * @return the first field that is wrong ("stack_size"); if none is, the first wrong environment variable
+ *     ("WEFT_CPUS"); in static storage; NULL when nothing is wrong
  * @threads Any thread, while no other changes the environment.
  */
 WEFT_API const char *weft_config_wrong(const weft_config *config);
@@ -179,8 +184,8 @@ WEFT_API const char *weft_config_wrong(const weft_config *config);
  * @param config the configuration
  * @param text where to; may be NULL when size is 0
  * @param size bytes there are, the ending zero included
- * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: config is NULL, or text is with a
- *     size
+ * @return the length of the whole text, whether it fitted or not; or WEFT_EINVAL: config is NULL, or text is
+ *     NULL and size is not 0
  * @threads Any thread.
  */
 WEFT_API int weft_config_format(const weft_config *config, char *text, size_t size);
@@ -194,14 +199,14 @@ WEFT_API int weft_config_format(const weft_config *config, char *text, size_t si
 WEFT_API unsigned weft_cpu_count(void);
 
 /**
- * Creates a pool and starts its workers. Blocks until every worker has run its start hook. When the system gives only
- * some of the threads, the pool runs with those: weft_pool_workers tells.
+ * Creates a pool and starts its workers. Blocks until every worker has run its start hook. If the system can start only
+ * some of the threads, the pool runs with those: weft_pool_workers returns their number.
  * @param pool set to the pool, which the caller owns and ends with weft_pool_destroy or weft_pool_abort; set to NULL on
  *     error
  * @param config how; NULL: the defaults
- * @retval WEFT_OK the pool is there
+ * @retval WEFT_OK created
  * @retval WEFT_EINVAL pool is NULL, a field is out of range (weft_config_wrong names it), a file of `config` cannot be
- *     written, or no CPU of its list is there
+ *     written, or no CPU of its list exists
  * @retval WEFT_ENOMEM no memory; nothing was created
  * @retval WEFT_EAGAIN not one thread could be started; nothing was created
  * @threads Any thread.
@@ -209,16 +214,16 @@ WEFT_API unsigned weft_cpu_count(void);
 WEFT_API int weft_pool_create(weft_pool **pool, const weft_config *config);
 
 /**
- * Runs what is queued and what those tasks submit, ends the workers, calls data_free and frees the pool. Blocks. From
- * its start on weft_submit returns WEFT_ESHUTDOWN from outside and in stop hooks. A submission whose own task led to this
- * call may still be under way in its thread: destroy waits for it.
+ * Runs what is queued and what those tasks submit, ends the workers, calls data_free and frees the pool. Blocks. Once it
+ * has begun, weft_submit returns WEFT_ESHUTDOWN to outside threads and in stop hooks. A submission whose own task caused
+ * this call may still be under way in its thread: destroy waits for it.
  * @param pool the pool; set to NULL
  * @retval WEFT_OK the pool is gone
  * @retval WEFT_EINVAL pool or *pool is NULL
  * @retval WEFT_EDEADLK called in a task of this pool; nothing happened
  * @retval WEFT_EFORK called in a forked child: the pool's memory was released, the parent's threads were not touched
- * @threads Any thread but in tasks of this pool; no other call from outside may be under way when it returns, or
- *     follow.
+ * @threads Any thread, except in tasks of this pool. Calls of other outside threads must have returned before it does,
+ *     and none may follow.
  */
 WEFT_API int weft_pool_destroy(weft_pool **pool);
 
@@ -236,11 +241,12 @@ WEFT_API int weft_pool_destroy(weft_pool **pool);
 WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *context);
 
 /**
- * Gives a reference to the process's own pool, which libraries share that would otherwise each bring threads. The first
- * call makes it, with the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, with stacks of
- * 1 MiB at least. A forked child gets one of its own at its first call.
- * @param pool set to the pool. weft_pool_destroy gives the reference back: it sets *pool NULL and returns WEFT_OK at
- *     once, also in a task. The last reference ends the pool. Wait for what you submitted before you give yours back
+ * Returns a reference to the process's own pool, for libraries that would otherwise each start threads. The first call
+ * creates it with the defaults and what weft_config_from_env finds, sized to the CPUs and the quota, with stacks of at
+ * least 1 MiB. A forked child gets a pool of its own at its first call.
+ * @param pool set to the pool. weft_pool_destroy returns the reference: it sets *pool to NULL and returns WEFT_OK at
+ *     once, also in a task. Returning the last reference ends the pool. Wait for what you submitted before you return
+ *     yours
  * @retval WEFT_OK *pool is set
  * @retval WEFT_EINVAL pool is NULL, or the environment does not parse
  * @retval WEFT_ENOMEM no memory to create it
@@ -250,43 +256,43 @@ WEFT_API int weft_pool_abort(weft_pool **pool, weft_clean_fn clean, void *contex
 WEFT_API int weft_pool_default(weft_pool **pool);
 
 /**
- * Tells the configuration in force, every default replaced by its value.
+ * Writes the configuration in force, with every default replaced by its value.
  * @param pool the pool, which owns the strings
  * @param config filled up to its struct_size (weft_config_init sets it)
  * @retval WEFT_OK it is filled
- * @retval WEFT_EINVAL pool or config is NULL, or the struct_size is none
+ * @retval WEFT_EINVAL pool or config is NULL, or the struct_size is invalid
  * @threads Any thread.
  */
 WEFT_API int weft_pool_config(const weft_pool *pool, weft_config *config);
 
-/** What the system has refused of a pool's real-time wishes so far. All zero: nothing, or nothing was wished for. */
+/** Which real-time settings of a pool the system has refused so far. All zero: none, or none were asked for. */
 typedef struct weft_real_time {
     size_t struct_size;      /**< set by the caller to sizeof(weft_real_time) */
     uint32_t policy_refused; /**< workers and spares that run without the policy */
-    int32_t policy_errno;  /**< why the last of them does: EPERM, no right to it; EBUSY, too many of WEFT_POLICY_DEADLINE */
-    uint32_t bind_refused; /**< workers that may use more than their CPU */
-    int32_t bind_errno;    /**< why the last of them may; EINVAL also: the system does not tell which CPUs there are */
-    int32_t lock_errno;    /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
-    uint32_t zero;         /**< 0 */
-    uint64_t locked_bytes; /**< held in memory by WEFT_POOL_LOCK */
+    int32_t policy_errno;    /**< why the last of them does: EPERM, no permission; EBUSY, too many of WEFT_POLICY_DEADLINE */
+    uint32_t bind_refused;   /**< workers that are not bound to their CPU */
+    int32_t bind_errno;      /**< why the last of them is not; EINVAL also: the system does not say which CPUs there are */
+    int32_t lock_errno;      /**< why the last of unlocked_bytes are not locked: ENOMEM or EPERM, RLIMIT_MEMLOCK */
+    uint32_t zero;           /**< 0 */
+    uint64_t locked_bytes;   /**< held in memory by WEFT_POOL_LOCK */
     uint64_t unlocked_bytes; /**< present at the start, but may be paged out */
     uint32_t slice_refused;  /**< workers and spares that could not set their time slice, also by default */
     int32_t slice_errno; /**< why the last of them could not: EOPNOTSUPP, Linux before 6.12; EPERM or ENOSYS, a sandbox */
 } weft_real_time;
 
 /**
- * Tells what the system refused of the pool's real-time wishes. Complete for workers when weft_pool_create has
+ * Reports which real-time settings of the pool the system refused. Complete for workers when weft_pool_create has
  * returned.
  * @param pool the pool
  * @param outcome filled up to its struct_size
  * @retval WEFT_OK it is filled
- * @retval WEFT_EINVAL pool or outcome is NULL, or the struct_size is none
+ * @retval WEFT_EINVAL pool or outcome is NULL, or the struct_size is invalid
  * @threads Any thread.
  */
 WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome);
 
 /**
- * Counts the worker threads that run tasks: neither spares nor workers that rest (weft_pool_resize).
+ * Counts the worker threads that run tasks, without spares and resting workers (weft_pool_resize).
  * @param pool the pool
  * @return how many; 0 for NULL
  * @threads Any thread.
@@ -294,15 +300,15 @@ WEFT_API int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome)
 WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
 
 /**
- * Sets how many workers run tasks from now on. Those beyond finish their tasks and rest; their threads stay, with what
- * `start` has made. A pool whose number was not asked for follows the affinity of its workers and the cgroup's quota by
- * itself, within about half a second of work, but not with WEFT_POOL_BIND, WEFT_POOL_LOCK or a real-time policy. This
+ * Sets how many workers run tasks from now on. The others finish their tasks and rest; their threads stay, with what
+ * `start` has made. A pool with weft_config.workers 0 follows the affinity of its workers and the cgroup's quota by
+ * itself, within about half a second of work, unless it has WEFT_POOL_BIND, WEFT_POOL_LOCK or a real-time policy. This
  * call ends that.
  * @param pool the pool
- * @param workers how many: at most weft_config.workers, or as many as the machine had CPUs where that was 0; 0: follow
- *     again
- * @retval WEFT_OK so many run
- * @retval WEFT_EAGAIN fewer run: not as many threads could be started
+ * @param workers how many: at most weft_config.workers, or if that was 0, the number of the machine's CPUs; 0: follow
+ *     affinity and quota again
+ * @retval WEFT_OK that many run
+ * @retval WEFT_EAGAIN fewer run: the system could not start enough threads
  * @retval WEFT_EINVAL pool is NULL, workers is too large, or is 0 for a pool that does not follow
  * @retval WEFT_EFORK the pool is the parent process's
  * @threads Any thread, not after destroy has begun.
@@ -310,13 +316,13 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
 WEFT_API int weft_pool_resize(weft_pool *pool, unsigned workers);
 
 /**
- * Announces a need: that many workers at that moment. They get up shortly before, on their own clocks, and look for
- * work until 200 us after it if they have nothing else to do. The call wakes those asleep for a moment, so make it when
- * time does not matter. There is one announced moment at a time; the next call replaces it. Workers learn by themselves
- * when bursts recur.
+ * Announces that work for so many workers will come at that moment. These workers wake up shortly before, by their own
+ * timers, and look for work until 200 us after it if they have nothing else to do. The call itself wakes sleeping
+ * workers briefly, so call it when time does not matter. There is one announced moment at a time: the next call replaces
+ * it. Bursts that recur need no announcement: workers learn them.
  * @param pool the pool
  * @param workers how many
- * @param when_ns on CLOCK_MONOTONIC; 0 takes the announcement back; a moment that has passed is ignored
+ * @param when_ns on CLOCK_MONOTONIC; 0 withdraws the announcement; a moment that has passed is ignored
  * @retval WEFT_OK noted
  * @retval WEFT_EINVAL pool is NULL or workers is 0
  * @retval WEFT_EFORK the pool is the parent process's

@@ -16,11 +16,11 @@ extern "C" {
 /* ---- tasks and groups --------------------------------------------------------------------------------------------- */
 
 /**
- * A set of tasks to wait for. It lives in the caller's memory; set it to WEFT_GROUP_INIT. Once every wait on it has
- * returned, no thread of weft touches it: it may be reused, with any pool, or freed. From its first task until then it
- * belongs to one pool. Calls with another pool return WEFT_EINVAL and do nothing, also when its own was destroyed;
- * WEFT_GROUP_INIT then makes it new. The same holds for a copy of a group that has ended. Do not copy a group that has
- * tasks.
+ * A set of tasks to wait for. It lives in the caller's memory; initialise it with WEFT_GROUP_INIT. Once every wait on it
+ * has returned, no thread of weft touches it: it may be reused, with any pool, or freed. From its first task until then
+ * it belongs to one pool. Calls with another pool return WEFT_EINVAL and do nothing, even if its own pool was destroyed;
+ * then assign WEFT_GROUP_INIT to use it again. The same is true of a copy of a group that has ended. Do not copy a group
+ * that has tasks.
  */
 typedef struct weft_group {
     uint64_t id;    /**< weft's */
@@ -28,30 +28,31 @@ typedef struct weft_group {
     uint32_t zero;  /**< must be 0 */
 } weft_group;
 
-/** A group without tasks and flags. */
+/** A group without tasks or flags. */
 #define WEFT_GROUP_INIT                                                                                                     \
     { 0, 0, 0 }
 
 /* weft_group.flags */
 /** After a task has failed, tasks submitted later do not run; those submitted earlier do. Later submissions are refused, or
- * their payloads go to weft_config.clean. Of several submitters, workers among them, a task is later whose number among its own
- * thread's is higher. */
+ * their payloads go to weft_config.clean. With several submitters, workers included, each thread numbers its own tasks, and
+ * the task with the higher number counts as the later one. */
 #define WEFT_GROUP_CANCEL_ON_ERROR 1u
-/** Workers start its tasks before any others, as soon as they have finished the task, or the loop, that they are in. */
+/** Workers start its tasks before any others, as soon as they have finished their current task or loop. */
 #define WEFT_GROUP_URGENT 2u
-/** For long-running tasks. Workers start them when there is nothing else to do, weft_config.background_max at once at most.
- * Where these would leave no worker for others, a spare stands in. Nobody helps with their loops and forked calls. A thread
- * that waits for the group runs its tasks beyond that number. A task inside weft_block_begin does not count. */
+/** For long-running tasks. Workers start them when there is nothing else to do, at most weft_config.background_max at once.
+ * If they would take every worker, a spare stands in. Nobody helps with their loops and forked calls. A thread that waits
+ * for the group runs its tasks in addition to that number. A task inside weft_block_begin does not count. */
 #define WEFT_GROUP_BACKGROUND 4u
-/** A worker that comes to one of its tasks after the deadline (weft_group_deadline) cancels the group, as weft_group_cancel
- * does. */
+/** If a worker would start one of its tasks after the deadline (weft_group_deadline), it cancels the group instead, as
+ * weft_group_cancel does. */
 #define WEFT_GROUP_DROP_LATE 8u
 
 /**
  * Queues a task with a copy of its payload. What the caller wrote before is visible to the task. A submitter's tasks of
- * one group start in order. A group that is first submitted to inside a task lies below that task's group until that
- * one ends: waiting for the upper one helps it. Does not block, unless the queue is bounded with WEFT_FULL_BLOCK.
- * Allocates only when the queue has to grow or size is over WEFT_INLINE_MAX.
+ * one group start in order. If a task makes the first submission to a group, that group lies below the task's own group
+ * until the latter ends: a thread that waits for the upper group also runs tasks of the lower one. Does not block,
+ * unless the queue is bounded with WEFT_FULL_BLOCK. Allocates only when the queue has to grow or size is over
+ * WEFT_INLINE_MAX.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
  * @param fn the function to call
@@ -64,15 +65,15 @@ typedef struct weft_group {
  * @retval WEFT_EAGAIN WEFT_THREADS_MAX threads use this pool
  * @retval WEFT_EFULL the queue is bounded and full, with WEFT_FULL_ERROR
  * @retval WEFT_ECANCELED the group is cancelled; the payload stays the caller's
- * @retval WEFT_ESHUTDOWN destroy has begun and the caller is outside of the pool, or in a stop hook
- * @retval WEFT_EFORK the pool is the parent process's. On every error nothing was queued
+ * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is an outside thread or a stop hook
+ * @retval WEFT_EFORK the pool is the parent process's. After every error, nothing was queued
  * @threads Any thread.
  */
 WEFT_API int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
 
 /**
- * Queues a task in the group of the task that `self` runs. So that group is unfinished until the children and their
- * children have ended:
+ * Queues a task in the group of the task that `self` runs. So that group has not finished until the children and their
+ * children have:
  *
  *     int decode(void *payload, weft_worker *self) {
  *         for each slice: weft_submit_child(self, decode_slice, &slice, sizeof slice);
@@ -93,30 +94,30 @@ WEFT_API int weft_submit_child(weft_worker *self, weft_fn fn, const void *payloa
 
 /** The two groups of a continuation; NULL is the pool's own. */
 typedef struct weft_after {
-    weft_group *after; /**< the task starts when this has finished */
-    weft_group *group; /**< the task counts in this: from now on a wait for it waits for the task */
+    weft_group *after; /**< the task starts when this group has finished */
+    weft_group *group; /**< the task belongs to this group: from now on, a wait for it also waits for the task */
 } weft_after;
 
 /**
  * Queues a task that starts when all tasks of groups.after have finished: those submitted before this call, and those
- * that come before the last of these ends. What they wrote is visible to it. It starts whether they failed, were
- * cancelled or not; a wait for groups.after inside it returns their error at once. Somebody still has to wait for
+ * submitted before the last of these ends. What they wrote is visible to it. It starts even if they failed or were
+ * cancelled; a wait for groups.after inside it returns their error at once. Some thread still has to wait for
  * groups.after.
  *
  *     weft_submit_after(pool, (weft_after){&decoded, &shown}, show, &frame, sizeof frame);
  *
- * When groups.after has finished already this is weft_submit. Otherwise it allocates when size is over 112, and the
- * task takes its place in a bounded queue when it starts. If there is no memory to queue it then, it runs on the thread
- * that finished groups.after, and its waits for what that thread has begun return WEFT_EDEADLK.
+ * If groups.after has already finished, this is the same as weft_submit. Otherwise it allocates if size is over 112, and
+ * the task takes its place in a bounded queue when it starts. If there is no memory to queue it at that time, it runs on
+ * the thread that finished groups.after, and its waits for tasks that this thread has begun return WEFT_EDEADLK.
  * @param pool the pool
- * @param groups what it waits for and where it counts
+ * @param groups the group that it waits for and the group that it belongs to
  * @param fn as in weft_submit
  * @param payload as in weft_submit
  * @param size as in weft_submit
  * @retval WEFT_OK queued, or it will be
  * @retval WEFT_EDEADLK nothing queued: the groups are the same, or groups.after cannot finish before groups.group has,
- *     for other continuations or for a task that sleeps in a wait. Where a task of groups.after waits for groups.group,
- *     that wait or this call returns it, whichever comes later
+ *     because of other continuations or a task that sleeps in a wait. If a task of groups.after waits for groups.group,
+ *     that wait and this call conflict: whichever comes later returns this code
  * @retval WEFT_EINVAL as in weft_submit; the other codes are weft_submit's, too
  * @threads Any thread.
  */
@@ -125,18 +126,18 @@ WEFT_API int weft_submit_after(weft_pool *pool, weft_after groups, weft_fn fn, c
 /** The type of a payload that is more than its bytes (a C++ callable), for weft_submit_object. */
 typedef struct weft_object {
     size_t size; /**< at most WEFT_INLINE_MAX */
-    weft_fn run; /**< runs and ends the payload; with `self` NULL it only ends it: the task will never run */
-    /** Makes the payload of the caller's object. It cannot fail and calls nothing of weft. NULL: the bytes are copied. */
+    weft_fn run; /**< runs and destroys the payload; with `self` NULL it only destroys it: the task will never run */
+    /** Moves the caller's object into the payload. It must not fail or call weft. NULL: the bytes are copied. */
     void (*move)(void *payload, void *object);
 } weft_object;
 
 /**
- * Queues a task whose payload is an object, which `move` makes in the queue, on the calling thread, before this
- * returns. On error it was not called. weft_config.clean does not concern it.
+ * Queues a task whose payload is an object. `move` constructs it in the queue, on the calling thread, before this
+ * returns. After an error, `move` was not called. weft_config.clean is not called for such tasks.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
- * @param type how it is moved, run and ended; need not outlive the call
- * @param object what `move` gets
+ * @param type how the object is moved, run and destroyed; need not outlive the call
+ * @param object passed to `move`
  * @retval WEFT_OK queued
  * @retval WEFT_EINVAL type, its run or object is NULL, its size is too large, or as in weft_submit; the other codes are
  *     weft_submit's, too
@@ -145,8 +146,8 @@ typedef struct weft_object {
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
 
 /**
- * Queues a continuation, as weft_submit_after, whose payload is an object of at most 112 bytes. On error `run` was not
- * called, nor will it be.
+ * Queues a continuation, as weft_submit_after does, whose payload is an object of at most 112 bytes. After an error,
+ * `run` was not called and will not be.
  * @param pool the pool
  * @param groups as in weft_submit_after
  * @param type as in weft_submit_object, with `move` NULL
@@ -158,12 +159,12 @@ WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_o
 WEFT_API int weft_submit_after_object(weft_pool *pool, weft_after groups, const weft_object *type, void *object);
 
 /**
- * Runs a function at once, on the calling thread, as a task of the group. What it submits lies below the group, others
- * may wait for it, and its error is the group's.
+ * Runs a function at once, on the calling thread, as a task of the group. Groups that it submits to lie below this
+ * group, other threads may wait for it, and its error becomes the group's.
  * @param pool the pool
  * @param group the task's group; NULL: the pool's own
  * @param fn the function
- * @param payload passed as it is, not copied
+ * @param payload passed on, not copied
  * @retval WEFT_OK fn has run
  * @retval WEFT_EINVAL as in weft_submit; the other codes are weft_submit's, too; fn has not run
  * @threads Any thread.
@@ -172,27 +173,27 @@ WEFT_API int weft_run(weft_pool *pool, weft_group *group, weft_fn fn, void *payl
 
 /** How a wait helps: `help` of weft_group_wait_until. */
 enum weft_help {
-    /** Runs tasks of this group, of groups below it and of those whose continuations count in either, and helps with what
-     * these loop and fork. */
+    /** Runs tasks of this group, of groups below it and of groups with continuations in either, and helps with the loops and
+     * forked calls of these tasks. */
     WEFT_HELP_BELOW = 0,
-    WEFT_HELP_ANY = 1, /**< runs any task of the pool: where tasks wait so, they run on top of each other without a bound */
-    WEFT_HELP_NONE = 2 /**< runs none */
+    WEFT_HELP_ANY = 1, /**< runs any task of the pool; if tasks wait so, they nest on one stack without a bound */
+    WEFT_HELP_NONE = 2 /**< runs no task */
 };
 
 /**
  * Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs
  * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED or WEFT_POOL_NO_HELP. Several threads may wait.
- * The group can be used again after. Hold no lock that the group's tasks take: this thread may run them.
+ * Afterwards the group can be used again. Hold no lock that the group's tasks take: this thread may run them.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @return the error of the failed task that was submitted first (of several submitters: the one with the lowest number
- *     among its own thread's; numbers are 30 bits for each thread and group), or one of these
- * @retval WEFT_OK no task failed; also when another thread's wait ended the group before, whatever that wait returned
+ * @return the error of the failed task that was submitted first (with several submitters: the one with the lowest number
+ *     among its own thread's tasks; numbers have 30 bits for each thread and group), or one of these
+ * @retval WEFT_OK no task failed, or another thread's wait has ended the group already, whatever that wait returned
  * @retval WEFT_ELATE no task failed, but the group's deadline had passed (weft_group_deadline)
  * @retval WEFT_ECANCELED no task failed, but the group was cancelled, or weft_pool_abort kept some from starting
- * @retval WEFT_EDEADLK called in a task of this group, or of one that the group itself waits for, by continuations or
- *     by waits of its tasks; of waits that would keep each other from ending, the last one gets it. The group stays as
- *     it is
+ * @retval WEFT_EDEADLK called in a task of this group, or of a group that this one waits for, through continuations or
+ *     waits of its tasks. If several waits would keep each other from ending, the last one gets this code. The group
+ *     stays as it is
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before; the group stays as it is
@@ -202,33 +203,35 @@ enum weft_help {
 WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
 
 /**
- * Waits as weft_group_wait does, with a choice of help and a deadline. A task, or a piece of a loop, that this thread
- * has begun is finished first, so it may return late. A task that waits without helping (because it said so, or in an
- * ordered or NO_HELP pool) counts as inside weft_block_begin. Where no spare is left it runs tasks of the group after
- * all. In an ordered pool it cannot: each wait in a task keeps its thread, so there must be more workers and spares than
- * such waits at once; of more, the last returns WEFT_EAGAIN. A task that sleeps in a call of another pool counts in its
- * own as inside weft_block_begin, too. A thread that something else holds up counts as running, and the waits as waits
- * for it, unless it says so (weft_block_begin).
+ * Waits as weft_group_wait does, with a choice of help and a deadline. If this thread has begun a task, or a piece of a
+ * loop, it finishes that first, so the call may return after the deadline.
+ *
+ * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered or NO_HELP pool) is treated as if it were
+ * inside weft_block_begin. If no spare is left, it runs tasks of the group after all. In an ordered pool it cannot: each
+ * wait in a task keeps its thread, so there must be more workers and spares than such waits at once; otherwise the last
+ * wait returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
+ * inside weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such waits
+ * go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
  * @param deadline_ns on CLOCK_MONOTONIC; 0: none
  * @return as weft_group_wait, or one of these
  * @retval WEFT_ETIMEDOUT tasks are still unfinished; the group stays as it is, and must be waited for again before its
- *     memory may go
- * @retval WEFT_EAGAIN in an ordered pool: every thread waits; the group stays as it is
+ *     memory may be freed
+ * @retval WEFT_EAGAIN in an ordered pool: every other thread waits already; the group stays as it is
  * @retval WEFT_EINVAL help is none of these, or as in weft_group_wait
  * @threads Any thread.
  */
 WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 
 /**
- * Runs one task of the group that this thread has submitted and nobody has begun. For a thread that waits for something
- * else than the group's end: one task's flag, say. It runs nobody else's tasks and does not end the group: that needs
- * its wait. Hold no lock that the group's tasks take.
+ * Runs one task of the group that this thread has submitted and no thread has begun. It is meant for a thread that waits
+ * for something other than the group's end, such as a flag that one task sets. It does not run tasks that other threads
+ * have submitted, and does not end the group: weft_group_wait does. Hold no lock that the group's tasks take.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @return 1: it has run one; 0: there is none, or the pool is ordered or NO_HELP; or an error, with nothing run
+ * @return 1: one task has run; 0: there is none, or the pool is ordered or NO_HELP; or an error, and nothing has run
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before
@@ -238,8 +241,8 @@ WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft
 WEFT_API int weft_group_help(weft_pool *pool, weft_group *group);
 
 /**
- * Cancels the group: tasks that have not started will not, and their payloads go to weft_config.clean. Running ones
- * finish. The group must still be waited for, which ends the cancellation.
+ * Cancels the group: tasks that have not started never will, and their payloads go to weft_config.clean. Running tasks
+ * finish. The group must still be waited for; that ends the cancellation.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @retval WEFT_OK cancelled, also when nothing was queued
@@ -250,11 +253,11 @@ WEFT_API int weft_group_help(weft_pool *pool, weft_group *group);
 WEFT_API int weft_group_cancel(weft_pool *pool, weft_group *group);
 
 /**
- * Makes a group that has tasks urgent until its wait ends, whatever its flags: also the tasks submitted before. To lift
- * one task alone, give it a group of its own.
+ * Makes a group that has tasks urgent until its wait ends, whatever its flags; this includes tasks submitted before. To
+ * boost a single task, give it a group of its own.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @retval WEFT_OK it is; without tasks nothing changes
+ * @retval WEFT_OK it is urgent; if it has no tasks, nothing has changed
  * @retval WEFT_EINVAL pool is NULL or ordered, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before
@@ -264,12 +267,12 @@ WEFT_API int weft_group_cancel(weft_pool *pool, weft_group *group);
 WEFT_API int weft_group_boost(weft_pool *pool, weft_group *group);
 
 /**
- * Gives the group a moment by which it is to have finished, and makes it urgent until its wait ends. Of the urgent
- * tasks that are there when a worker looks for its next, those with the earliest deadline go first, those without one
- * last. Best called before the group's first submission; a group that has none must be waited for all the same. The
- * next call replaces the moment. If the group finishes later, or WEFT_GROUP_DROP_LATE has dropped tasks, its wait
- * returns WEFT_ELATE, unless a task failed: then that error. weft_stats.task_late_count counts tasks begun, or dropped,
- * after their deadline.
+ * Sets the moment by which the group should have finished, and makes it urgent until its wait ends. When a worker looks
+ * for its next task, it takes the urgent one with the earliest deadline first, and those without a deadline last. Call
+ * this before the group's first submission if possible. Even if nothing is submitted, the group must then be waited for.
+ * A later call replaces the moment. If the group finishes later than that, or WEFT_GROUP_DROP_LATE has dropped tasks, its
+ * wait returns WEFT_ELATE, unless a task failed: then it returns that error. weft_stats.task_late_count counts tasks
+ * that began, or were dropped, after their deadline.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param when_ns on CLOCK_MONOTONIC, not 0
@@ -283,9 +286,9 @@ WEFT_API int weft_group_boost(weft_pool *pool, weft_group *group);
 WEFT_API int weft_group_deadline(weft_pool *pool, weft_group *group, uint64_t when_ns);
 
 /**
- * Tells whether the group of the task that `self` runs is cancelled: a long task may look and leave.
+ * Tells whether the group of the task that `self` runs is cancelled. A long task may check this and return early.
  * @param self the calling task's
- * @return nonzero when it is; 0 also when self is NULL or runs no task
+ * @return nonzero if it is cancelled; 0 if not, or if self is NULL or runs no task
  * @threads The thread that runs the task of `self`.
  */
 WEFT_API int weft_worker_cancelled(const weft_worker *self);
@@ -293,24 +296,24 @@ WEFT_API int weft_worker_cancelled(const weft_worker *self);
 /* ---- inside a task ------------------------------------------------------------------------------------------------ */
 
 /**
- * Gives a pointer for the thread's own use, kept from task to task. It is NULL at first, also for an outside thread
- * that helps: that has run no start hook.
+ * Returns the address of a pointer for the thread's own use, which is kept from task to task. The pointer is NULL at
+ * first. Note that an outside thread that helps has run no start hook.
  * @param self a task's, not NULL
- * @return where the pointer is, never NULL; weft_config.data_free ends what it points to
+ * @return the address, never NULL; weft_config.data_free frees what the pointer points to
  * @threads The thread that runs the task of `self`.
  */
 WEFT_API void **weft_worker_data(weft_worker *self);
 
 /**
- * Gives the index of a thread in its pool.
+ * Returns the index of a thread in its pool.
  * @param self the worker
- * @return below WEFT_THREADS_MAX: the workers' come first, then those of spares and outside threads
+ * @return less than WEFT_THREADS_MAX; workers have the lowest indices, then come spares and outside threads
  * @threads Any thread.
  */
 WEFT_API unsigned weft_worker_index(const weft_worker *self);
 
 /**
- * Gives the pool of a worker.
+ * Returns the pool of a worker.
  * @param self the worker
  * @return its pool
  * @threads Any thread.
@@ -318,20 +321,21 @@ WEFT_API unsigned weft_worker_index(const weft_worker *self);
 WEFT_API weft_pool *weft_worker_pool(const weft_worker *self);
 
 /**
- * Gives the calling thread as a worker or spare of the pool that it belongs to, for functions that block and may be
- * called in tasks without being passed `self`.
+ * Returns the calling thread as a worker or spare of the pool that it belongs to. For functions that block and are called
+ * in tasks without `self` as an argument.
  * @return the worker; NULL on every other thread
  * @threads Any thread.
  */
 WEFT_API weft_worker *weft_worker_here(void);
 
 /**
- * Begins a section in which the calling task may block: I/O, a lock, another task's signal. A spare worker stands in,
- * and tasks that this worker had claimed go to others. Sections nest; each begin needs its weft_block_end.
+ * Begins a section in which the calling task may block: in I/O, on a lock, or until another task signals. A spare worker
+ * stands in, and other workers take the tasks that this worker had claimed. Sections nest; each needs its
+ * weft_block_end.
  * @param self the calling task's
  * @retval WEFT_OK a spare stands in
- * @retval WEFT_EAGAIN none does: all are in use, or none could be started; the section counts all the same: call
- *     weft_block_end
+ * @retval WEFT_EAGAIN no spare stands in: all are in use, or none could be started; the section is open all the same, so
+ *     call weft_block_end
  * @retval WEFT_EINVAL self is NULL or runs no task
  * @threads The thread that runs the task of `self`.
  */
