@@ -98,6 +98,7 @@ static const char *env_apply(weft_config *config) {
     if (cpus != NULL && !policy_is_sound(config)) return "WEFT_CPUS";
     if (variable("WEFT_STATS") != NULL) config->stats = variable("WEFT_STATS");
     if (variable("WEFT_TRACE") != NULL) config->trace = variable("WEFT_TRACE");
+    if (variable("WEFT_TOP") != NULL) config->top = variable("WEFT_TOP");
     return NULL;
 }
 
@@ -122,18 +123,19 @@ int weft_config_format(const weft_config *config, char *text, size_t size) {
     if (config == NULL || (text == NULL && size > 0) || !struct_read(&whole, sizeof whole, config)) return WEFT_EINVAL;
     if (whole.full > WEFT_FULL_ERROR) return WEFT_EINVAL;
     policy_format(&whole, policy, sizeof policy);
-    return snprintf(
-        text, size,
-        "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
-        "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
-        "background_max=%u policy=%s bind=%d lock=%d slice_ns=%lld stack_wait_ns=%llu refused=%s",
-        whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name, whole.cpus == NULL ? "any" : whole.cpus,
-        whole.stack_size, (long long)whole.spin_ns, (whole.flags & WEFT_POOL_ORDERED) != 0,
-        (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0, (unsigned long long)whole.queue_max, full[whole.full],
-        (whole.flags & WEFT_POOL_NO_PLACING) == 0, whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
-        whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
-        whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
-        (long long)whole.slice_ns, (unsigned long long)whole.stack_wait_ns, whole.refused == NULL ? "none" : whole.refused);
+    return snprintf(text, size,
+                    "workers=%u spares=%u name=%s cpus=%s stack_size=%zu spin_ns=%lld ordered=%d help=%d queue_max=%llu "
+                    "full=%s placing=%d expect_percent=%d stats=%s trace=%s trace_events=%zu watchdog_ns=%llu "
+                    "background_max=%u policy=%s bind=%d lock=%d slice_ns=%lld stack_wait_ns=%llu top=%s refused=%s",
+                    whole.workers, whole.spares, whole.name == NULL ? "weft" : whole.name,
+                    whole.cpus == NULL ? "any" : whole.cpus, whole.stack_size, (long long)whole.spin_ns,
+                    (whole.flags & WEFT_POOL_ORDERED) != 0, (whole.flags & (WEFT_POOL_NO_HELP | WEFT_POOL_ORDERED)) == 0,
+                    (unsigned long long)whole.queue_max, full[whole.full], (whole.flags & WEFT_POOL_NO_PLACING) == 0,
+                    whole.expect_percent, whole.stats == NULL ? "none" : whole.stats,
+                    whole.trace == NULL ? "none" : whole.trace, whole.trace_events, (unsigned long long)whole.watchdog_ns,
+                    whole.background_max, policy, (whole.flags & WEFT_POOL_BIND) != 0, (whole.flags & WEFT_POOL_LOCK) != 0,
+                    (long long)whole.slice_ns, (unsigned long long)whole.stack_wait_ns,
+                    whole.top == NULL ? "none" : whole.top, whole.refused == NULL ? "none" : whole.refused);
 }
 
 int weft_pool_config(const weft_pool *pool, weft_config *config) {

@@ -8,6 +8,7 @@
 #include "man.hpp"
 #include "race/alloc.hpp"
 #include "simulate/simulate.hpp"
+#include "top/top.hpp"
 #include "why/why.hpp"
 
 #include <CLI/CLI.hpp>
@@ -128,6 +129,14 @@ static void why_options(CLI::App &why, WhyOptions &options) {
         ->check(writable_file());
 }
 
+static void top_options(CLI::App &top, TopOptions &options) {
+    top.add_option("directory", options.directory, "Where programs write their counters; WEFT_TOP of the environment");
+    top.add_option("--interval", options.interval, "Seconds from one look to the next; rates are of that time")
+        ->check(number_between(0.1, 3600));
+    top.add_flag("--once", options.once, "Two looks, one table");
+    top.add_flag("--json", options.json, "Each look as one line of JSON");
+}
+
 // What --help and the manual pages say besides; a line that begins with blanks is a command.
 static const std::pair<const char *, const char *> footer_texts[] = {
     {"race",
@@ -146,6 +155,13 @@ static const std::pair<const char *, const char *> footer_texts[] = {
      "  weft doctor --script > tune.sh"},
     {"simulate", "Runs weft's own sources on a machine in virtual time, so that the figures are the same anywhere.\n"
                  "  weft simulate --workload submit --workers 16,128 --lines 10"},
+    {"top",
+     "A program whose pools are made with weft_config.top, or by the environment with WEFT_TOP, keeps a file for each of\n"
+     "them in that directory, and nothing without. silent: the process is there and has not written lately (stopped, or\n"
+     "kept from its CPU); gone: it has ended without ending its pool. Delays in the queue are known while the program "
+     "records a timeline.\n"
+     "  mkdir -m 700 tops && WEFT_TOP=tops ./program & weft top tops\n"
+     "  weft top --once --json tops"},
     {"chunks",
      "Any number of machines that share a directory may run the same line.\n"
      "  weft chunks run --dir queue --end 1000 --chunk 10 -o 'out/part{chunk}' -- ./simulate --from {begin} --to {end}\n"
@@ -191,6 +207,9 @@ static int command(int argc, char **argv) {
     WhyOptions why_wish;
     CLI::App *why = app.add_subcommand("why", "why tasks were late: a program's timeline beside what the kernel did");
     why_options(*why, why_wish);
+    TopOptions top_wish;
+    CLI::App *top = app.add_subcommand("top", "what the pools of running programs do now");
+    top_options(*top, top_wish);
     LoopOptions loop_wish;
     CLI::App *loop = doctor->add_subcommand("loop", "fib(19) over and over on one CPU: what disturbs it");
     loop_options(*loop, loop_wish);
@@ -222,6 +241,7 @@ static int command(int argc, char **argv) {
     if (latency->parsed()) return latency_main(latency_wish);
     if (simulate->parsed()) return simulate_main(simulate_wish);
     if (why->parsed()) return why_main(why_wish);
+    if (top->parsed()) return top_main(top_wish);
     return idle->parsed() ? idle_main(idle_wish) : race_main(options);
 }
 

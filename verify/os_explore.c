@@ -206,6 +206,7 @@ int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_
     frames[0] = 0;
     return OS_STACK_NONE;
 }
+void os_remove(const char *path) { (void)path; }
 void os_close(int fd) { (void)fd; }
 void os_symbol(uintptr_t address, char *name, size_t size) {
     (void)address;

@@ -141,6 +141,9 @@ typedef struct weft_config {
      * and has so long to answer; system calls that no signal restarts (nanosleep, poll) return EINTR to the task. The program's
      * own handler of SIGPROF still gets its own signals. Needs glibc 2.35; elsewhere the dump says that there are no stacks. */
     uint64_t stack_wait_ns;
+    /** A directory that exists, for `weft top`: a thread of the pool writes its counters to the file weft-PROCESS-POOL.json there,
+     * four times a second, and removes the file when the pool ends. NULL: no file. */
+    const char *top;
 } weft_config;
 
 /**
@@ -159,9 +162,9 @@ static inline int weft_config_init(weft_config *config) {
 
 /**
  * Overrides fields from the environment: WEFT_WORKERS, WEFT_SPARES, WEFT_CPUS, WEFT_SPIN_NS, WEFT_STACK_SIZE,
- * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS, WEFT_EXPECT_PERCENT,
- * WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10", "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns,
- * "inherit"). A set-user-ID program reads none.
+ * WEFT_QUEUE_MAX, WEFT_STATS, WEFT_TRACE, WEFT_TRACE_EVENTS, WEFT_TOP, WEFT_WATCHDOG_NS, WEFT_STACK_WAIT_NS,
+ * WEFT_EXPECT_PERCENT, WEFT_BACKGROUND_MAX, WEFT_SLICE_NS and WEFT_POLICY ("fifo:10",
+ * "rr:10", "deadline:RUNTIME:DEADLINE:PERIOD" in ns, "inherit"). A set-user-ID program reads none.
  * @param config what is changed; its strings then point into the environment
  * @retval WEFT_OK every variable that is set was valid
  * @retval WEFT_EINVAL config is NULL or a variable does not parse (weft_config_wrong names it); *config is as before

@@ -119,15 +119,20 @@ static void put_thread(struct text *text, const weft_worker_counts *c) {
     put_wakes(text, c->wake_ns_log2_count);
 }
 
-static void put_json(struct text *text, const weft_pool *pool) {
+void stats_put_sums(struct text *text, const weft_pool *pool) {
     weft_stats sum = stats_of(pool), *c = &sum;
-    text_put(text, "{");
     PUT(workers)
     PUT(spare_started_count)
     PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns_log2_count);
+}
 #undef PUT
+
+static void put_json(struct text *text, const weft_pool *pool) {
+    text_put(text, "{");
+    stats_put_sums(text, pool);
     const char *before = ",\n \"threads\": [\n  {";
-    for (uint32_t i = 0; i < sum.threads; i++) {
+    uint32_t threads = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < threads; i++) {
         weft_worker_counts counts = counts_at(pool, i);
         if (counts.kind == WEFT_KIND_NONE) continue;
         text_put(text, before);

@@ -15,6 +15,7 @@
  *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
+#include "observe/publish.h"
 #include "observe/state.h"
 
 struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
@@ -251,33 +252,47 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
     stuck_report(pool, seat, what, ns);
 }
 
-static void watchdog_main(void *argument) {
-    weft_pool *pool = argument;
-    uint64_t period_ns = max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN);
-    while (!load_rlx(&observe_of_pool(pool)->watchdog.ends)) {
-        os_wait(&observe_of_pool(pool)->watchdog.ends, 0, os_now_ns() + period_ns);
-        uint32_t count = load_rlx(&pool->seat_count);
-        for (uint32_t i = 0; i < count; i++) {
-            struct weft_worker *seat = observe_seat(pool, i);
-            if (seat != NULL) watchdog_look(pool, seat);
-        }
+static void watchdog_look_at_all(weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weft_worker *seat = observe_seat(pool, i);
+        if (seat != NULL) watchdog_look(pool, seat);
     }
 }
 
-static int watchdog_start(weft_pool *pool) {
-    os_thread_options options = {.name = "weft-watchdog"};
-    or_rlx(&pool->extras, EXTRA_WATCHED);
-    observe_of_pool(pool)->watchdog.runs =
-        os_thread_start(&observe_of_pool(pool)->watchdog.thread, &options, watchdog_main, pool) == 0;
-    return observe_of_pool(pool)->watchdog.runs ? WEFT_OK : WEFT_EAGAIN;
+/* ---- the thread that looks ------------------------------------------------------------------------------------------ */
+
+static void looker_main(void *argument) {
+    weft_pool *pool = argument;
+    bool watches = pool->config.watchdog_ns != 0, publishes = pool->config.top != NULL;
+    uint64_t period_ns = watches ? max_u64(pool->config.watchdog_ns / LOOKS_PER_LIMIT, PERIOD_NS_MIN) : PUBLISH_NS;
+    if (publishes) period_ns = min_u64(period_ns, PUBLISH_NS);
+    struct publisher publisher = {.number = 1}; /* publish_start has written one */
+    uint64_t published_ns = os_now_ns();
+    while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
+        os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
+        if (watches) watchdog_look_at_all(pool);
+        if (!publishes || os_now_ns() - published_ns < PUBLISH_NS) continue;
+        published_ns = os_now_ns();
+        publish(pool, &publisher);
+    }
+}
+
+static int looker_start(weft_pool *pool) {
+    bool watches = pool->config.watchdog_ns != 0;
+    os_thread_options options = {.name = watches ? "weft-watchdog" : "weft-top"};
+    if (watches) or_rlx(&pool->extras, EXTRA_WATCHED);
+    observe_of_pool(pool)->looker.runs =
+        os_thread_start(&observe_of_pool(pool)->looker.thread, &options, looker_main, pool) == 0;
+    return observe_of_pool(pool)->looker.runs ? WEFT_OK : WEFT_EAGAIN;
 }
 
 /* Also where none was started. */
-static void watchdog_end(weft_pool *pool) {
-    if (!observe_of_pool(pool)->watchdog.runs) return;
-    store_rlx(&observe_of_pool(pool)->watchdog.ends, 1);
-    os_wake(&observe_of_pool(pool)->watchdog.ends, 1);
-    os_thread_join(observe_of_pool(pool)->watchdog.thread);
+static void looker_end(weft_pool *pool) {
+    if (!observe_of_pool(pool)->looker.runs) return;
+    store_rlx(&observe_of_pool(pool)->looker.ends, 1);
+    os_wake(&observe_of_pool(pool)->looker.ends, 1);
+    os_thread_join(observe_of_pool(pool)->looker.thread);
 }
 
 /* ---- what the configuration asks for ------------------------------------------------------------------------------ */
@@ -305,16 +320,19 @@ int observer_start(weft_pool *pool) {
     if (config->stack_wait_ns != 0) os_stacks_begin(); /* the dump says if it cannot be had */
     int error = file_open(pool, &config->trace, os_create, &observe_of_pool(pool)->trace.file);
     if (error == WEFT_OK) error = file_open(pool, &config->stats, os_append, &observe_of_pool(pool)->stats_file);
-    if (error == WEFT_OK && config->watchdog_ns != 0) error = watchdog_start(pool);
+    if (error == WEFT_OK) error = publish_start(pool);
+    if (error == WEFT_OK && (config->watchdog_ns != 0 || config->top != NULL)) error = looker_start(pool);
     if (error == WEFT_OK && config->trace != NULL) weft_trace_start(pool);
     if (error == WEFT_OK) return WEFT_OK;
     file_close(&observe_of_pool(pool)->trace.file);
     file_close(&observe_of_pool(pool)->stats_file);
+    publish_end(pool);
     return error;
 }
 
 void observer_end(weft_pool *pool) {
-    watchdog_end(pool);
+    looker_end(pool);
+    publish_end(pool);
     if (observe_of_pool(pool)->trace.file > 0) {
         os_empty(observe_of_pool(pool)->trace.file - 1); /* another pool may have written to it since */
         if (weft_trace_write(pool, observe_of_pool(pool)->trace.file - 1) != WEFT_OK)

@@ -29,8 +29,9 @@ struct observe_pool {
         os_thread thread;
         bool runs;
         os_word ends;
-    } watchdog;
-    int stats_file; /* as trace.file */
+    } looker;       /* the watchdog's, and who writes counters for weft top */
+    int stats_file; /* as trace.file; so the next */
+    int top_file;
 };
 
 _Static_assert(sizeof(struct observe_seat) <= SEAT_OBSERVE_BYTES && sizeof(struct observe_pool) <= POOL_OBSERVE_BYTES,
@@ -54,5 +55,9 @@ uint64_t observe_ns(uint64_t ticks);
 uint64_t observe_clocks(uint64_t *ns);
 /* Where the thread is that runs a task there, if the pool was asked for it. */
 void observe_put_stack(struct text *text, const struct weft_worker *seat);
+/* As a string of JSON. */
+void observe_put_quoted(struct text *text, const char *from);
+/* The pool's sums as fields of JSON. */
+void stats_put_sums(struct text *text, const weft_pool *pool);
 
 #endif

@@ -40,7 +40,7 @@ static const char *name_of(struct timeline *line, uint64_t address, char (*room)
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
 
-static void put_quoted(struct text *text, const char *from) {
+void observe_put_quoted(struct text *text, const char *from) {
     text_put_char(text, '"');
     for (; *from != 0; from++) {
         bool is_plain = (unsigned char)*from >= 0x20 && (unsigned char)*from < 0x7f && *from != '"' && *from != '\\';
@@ -80,7 +80,7 @@ static uint32_t thread_of(const struct weft_worker *seat) { return load_rlx(&sea
 static void put_process(struct timeline *line) {
     put_begin(line, "M", os_process_id());
     text_put(&line->text, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    put_quoted(&line->text, line->pool->name);
+    observe_put_quoted(&line->text, line->pool->name);
     text_put(&line->text, "}}");
 }
 
@@ -160,7 +160,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     text_put(&line->text, ",\"cat\":\"");
     text_put(&line->text, kinds[event->kind].category);
     text_put(&line->text, "\",\"name\":");
-    put_quoted(&line->text, name);
+    observe_put_quoted(&line->text, name);
 }
 
 /* Whose tasks were taken has a slice of no length for that. */
@@ -314,7 +314,7 @@ static void put_all(struct timeline *line) {
     uint64_t gone = use_all(line, put_event);
     put_counters(line);
     text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
-    put_quoted(&line->text, VERSION_TEXT);
+    observe_put_quoted(&line->text, VERSION_TEXT);
     put_argument(line, ",\"events_per_thread\":", line->pool->config.trace_events);
     put_argument(line, ",\"dropped\":", gone);
     put_argument(line, ",\"monotonic_ns\":", line->since_ns);

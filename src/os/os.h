@@ -67,6 +67,8 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 /* Cuts a file that can be cut to nothing, but not one that is the process's standard output or error. */
 void os_empty(int fd);
 void os_close(int fd);
+/* The name goes, if it is one of a file. */
+void os_remove(const char *path);
 
 /* Ends the process with a line on standard error: going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));

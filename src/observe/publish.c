@@ -1,0 +1,162 @@
+/* publish.c: what `weft top` reads: a pool's counters in a file of its own, written anew several times a second. Layer 7.
+ *
+ * It exists only for pools that were asked for it (weft_config.top). The pool's looking thread writes it (observe.c), so it
+ * goes on while every thread of the pool hangs. Who reads while it is written sees a part, or two parts of two writings: the
+ * text begins and ends with its number, and holds only if both are the same. The file goes with the pool; one that is left
+ * is of a process that has ended without ending its pool. */
+#include "observe/origin.h"
+#include "observe/publish.h"
+#include "observe/state.h"
+
+#define PATH_BYTES 1024u
+#define HEAP_EVERY 8u     /* writings: it looks at every page */
+#define EVENTS_SEEN 1024u /* of each thread, where a timeline is recorded */
+
+static bool path_of(const weft_pool *pool, char path[PATH_BYTES]) {
+    struct text text = {.size = PATH_BYTES, .fd = TEXT_TO_MEMORY};
+    text.to = path;
+    text_put(&text, pool->config.top);
+    text_put(&text, "/weft-");
+    text_put_number(&text, os_process_id());
+    text_put(&text, "-");
+    text_put_number(&text, pool->id);
+    text_put(&text, ".json");
+    return text_end(&text) < (int)PATH_BYTES;
+}
+
+/* ---- how long tasks were queued, where a timeline is recorded ----------------------------------------------------------- */
+
+struct queued {
+    struct origins origins;
+    uint64_t since; /* ticks: tasks that began before do not count */
+    uint64_t tasks, sum, most;
+};
+
+static void queued_count(struct queued *queued, const struct trace_event *event) {
+    uint64_t submitted;
+    if (event->kind != TRACE_TASK || (int64_t)(event->start - queued->since) < 0) return;
+    if (origin_of_task(&queued->origins, event->place, event->start, &submitted) == NULL) return;
+    queued->tasks++;
+    queued->sum += event->start - submitted;
+    queued->most = max_u64(queued->most, event->start - submitted);
+}
+
+static void newest_of(struct queued *queued, const struct weft_worker *seat, bool is_for_origins) {
+    const struct trace_ring *ring = observe_ring(seat);
+    if (ring == NULL) return;
+    uint64_t count = trace_count(ring);
+    struct trace_event event;
+    for (uint64_t n = count > EVENTS_SEEN ? count - EVENTS_SEEN : 0; n < count; n++) {
+        if (!trace_read(ring, n, &event)) continue;
+        if (is_for_origins)
+            origins_add_event(&queued->origins, seat->index, &event);
+        else
+            queued_count(queued, &event);
+    }
+}
+
+static void newest_of_all(struct queued *queued, const weft_pool *pool, bool is_for_origins) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat != NULL) newest_of(queued, seat, is_for_origins);
+    }
+}
+
+static void put_queued(struct text *text, const weft_pool *pool) {
+    if ((load_rlx(&pool->extras) & EXTRA_TRACED) == 0) return;
+    struct queued queued = {.since = os_ticks() - PUBLISH_NS / 1000 * os_ticks_per_us()};
+    origins_make(&queued.origins, (size_t)load_rlx(&pool->seat_count) * EVENTS_SEEN);
+    newest_of_all(&queued, pool, true);
+    origins_sort(&queued.origins);
+    newest_of_all(&queued, pool, false);
+    origins_end(&queued.origins);
+    text_put_field(text, "queued_task_count", queued.tasks);
+    text_put_field(text, "queued_ns_mean", queued.tasks == 0 ? 0 : observe_ns(queued.sum / queued.tasks));
+    text_put_field(text, "queued_ns_max", observe_ns(queued.most));
+}
+
+/* ---- the text ----------------------------------------------------------------------------------------------------- */
+
+static void put_threads(struct text *text, const weft_pool *pool) {
+    struct park_view view = park_look(&pool->park);
+    uint64_t running = 0, waiting = 0, cells = 0;
+    uint32_t count = load_rlx(&pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(pool, i);
+        if (seat == NULL) continue;
+        bool is_waiting = load_rlx(&seat->wait_id) != 0;
+        waiting += is_waiting;
+        running += !is_waiting && load_rlx(&seat->running) != 0;
+        cells += observe_backlog(seat);
+    }
+    text_put_field(text, "running", running);
+    text_put_field(text, "searching", view.searchers);
+    text_put_field(text, "polling", view.polling);
+    text_put_field(text, "sleeping", view.parked);
+    text_put_field(text, "waiting", waiting);
+    text_put_field(text, "blocked", load_rlx(&pool->blocked));
+    text_put_field(text, "queue_cells", cells);
+}
+
+static void put_heap(struct text *text, struct publisher *own) {
+    own->heap.struct_size = sizeof own->heap;
+    if (own->heap.classes == 0 || own->number % HEAP_EVERY == 0) weft_heap_stats(&own->heap);
+    text_put_field(text, "heap_live_bytes", own->heap.live_bytes);
+    text_put_field(text, "heap_mapped_bytes", own->heap.mapped_bytes);
+    text_put_field(text, "heap_resident_bytes", own->heap.resident_bytes);
+}
+
+static void put_pool(struct text *text, const weft_pool *pool, struct publisher *own) {
+    text_put(text, "{");
+    text_put_field(text, "number", own->number);
+    text_put(text, "\"weft\": \"" VERSION_TEXT "\", \"pool\": ");
+    observe_put_quoted(text, pool->name);
+    text_put(text, ", ");
+    text_put_field(text, "process", os_process_id());
+    text_put_field(text, "pool_id", pool->id);
+    text_put_field(text, "monotonic_ns", os_now_ns());
+    text_put_field(text, "period_ns", PUBLISH_NS);
+    put_threads(text, pool);
+    put_queued(text, pool);
+    put_heap(text, own);
+    stats_put_sums(text, pool);
+    text_put(text, ", \"end\": ");
+    text_put_number(text, own->number);
+    text_put(text, "}\n");
+}
+
+/* ---- the file ----------------------------------------------------------------------------------------------------- */
+
+int publish_start(weft_pool *pool) {
+    char path[PATH_BYTES];
+    if (pool->config.top == NULL) return WEFT_OK;
+    if (!store_text(&pool->store, &pool->config.top)) return WEFT_ENOMEM;
+    if (pool->config.top[0] == 0 || !path_of(pool, path)) return WEFT_EINVAL;
+    os_remove(path); /* of a process that was killed and had the same number */
+    observe_of_pool(pool)->top_file = os_append(path) + 1;
+    if (observe_of_pool(pool)->top_file == 0) return WEFT_EINVAL;
+    publish(pool, &(struct publisher){0});
+    return WEFT_OK;
+}
+
+void publish(weft_pool *pool, struct publisher *own) {
+    char buffer[4096];
+    int file = observe_of_pool(pool)->top_file - 1;
+    if (file < 0) return;
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = file};
+    os_empty(file);
+    put_pool(&text, pool, own);
+    own->number++;
+    if (text_end(&text) == 0) return;
+    text_tell(pool->config.top, " took not all of", " the counters for weft top: no more come");
+    publish_end(pool);
+}
+
+void publish_end(weft_pool *pool) {
+    char path[PATH_BYTES];
+    if (observe_of_pool(pool)->top_file == 0) return;
+    os_close(observe_of_pool(pool)->top_file - 1);
+    observe_of_pool(pool)->top_file = 0;
+    if (path_of(pool, path)) os_remove(path);
+}

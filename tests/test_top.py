@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""`weft top` beside programs that run, end, stop and are killed: test_top.py WEFT PROGRAM, where PROGRAM is top_scene."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WEFT, SCENE = sys.argv[1:3]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+
+
+class Scene:
+    def __init__(self, directory, **more):
+        environment = {**ENVIRONMENT, **more, **({"WEFT_TOP": directory} if directory else {})}
+        self.run = subprocess.Popen([SCENE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        assert self.run.stdout.readline() == "begun\n"
+
+    def end(self):
+        self.run.communicate("end\n")
+        assert self.run.returncode == 0, self.run.returncode
+
+
+def top(*arguments, status=0, **more):
+    run = subprocess.run([WEFT, "top", "--interval", "0.6", *arguments], capture_output=True, text=True, timeout=300, env={**ENVIRONMENT, **more})
+    assert run.returncode == status, (arguments, run)
+    return run
+
+
+def look(directory):
+    return {pool["process"]: pool for pool in json.loads(top("--once", "--json", directory).stdout) if "process" in pool}
+
+
+def until(directory, holds):
+    """Looks again and again, for a busy machine may let a program wait; 200 looks in vain are an error."""
+    for _ in range(200):
+        if holds(pools := look(directory)):
+            return pools
+    raise AssertionError(pools)
+
+
+def check_live(directory):
+    scenes = [Scene(directory), Scene(directory, WEFT_TRACE=os.devnull)]
+    plain, traced = (scene.run.pid for scene in scenes)
+    pools = until(directory, lambda pools: all(pools.get(pid, {}).get("task_run_per_second") for pid in (plain, traced))
+                  and pools[traced].get("queued_task_count", 0) > 0)
+    for pid in (plain, traced):
+        pool = pools[pid]
+        assert pool["pool"] == "scene" and pool["workers"] == 2 and pool["command"] == "top_scene", pool
+        assert pool["running"] + pool["searching"] + pool["sleeping"] + pool["waiting"] <= 6 and pool["rss_bytes"] > 0, pool
+    assert "queued_task_count" not in pools[plain]
+    table = top("--once", directory).stdout
+    assert table.count("top_scene") == 2 and "\033" not in table, table
+    scenes[0].run.send_signal(signal.SIGSTOP)
+    until(directory, lambda pools: pools[plain]["state"] == "silent" and pools[traced]["state"] == "live")
+    scenes[0].run.send_signal(signal.SIGCONT)
+    until(directory, lambda pools: pools[plain]["state"] == "live")
+    scenes[1].end()
+    assert list(look(directory)) == [plain]
+    scenes[0].run.kill()
+    scenes[0].run.wait()
+    assert look(directory)[plain]["state"] == "gone"
+    assert "gone: its process has ended" in top("--once", directory).stdout
+    scenes[0].run.stdout.close(), scenes[0].run.stdin.close()
+
+
+def check_files(directory):
+    for name, content in {"weft-1-1.json": "{", "weft-2-2.json": "[1, 2]", "weft-3-3.json": "", "other": "x",
+                          "weft-4-4.json": '{"number": 1, "end": 2, "pool": "\\u001b[2J"}'}.items():
+        Path(directory, name).write_text(content)
+    os.mkfifo(Path(directory, "weft-5-5.json"))
+    os.symlink("/etc/passwd", Path(directory, "weft-6-6.json"))
+    states = {pool["file"]: pool["state"] for pool in json.loads(top("--once", "--json", directory).stdout)}
+    assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 7)}, states
+    assert "\033" not in top("--once", directory).stdout
+
+
+def check_arguments(directory):
+    assert "WEFT_TOP" in top("--once", status=1).stderr
+    assert "no pool writes" in top("--once", WEFT_TOP=directory).stdout
+    assert "No such file" in top("--once", directory + "/none", status=1).stderr
+    assert "0.1" in top("--interval", "0", "--once", directory, status=2).stderr
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([WEFT, "top", "--once", "--interval", "0.1", directory], stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert run.returncode == 1 and "standard output" in run.stderr, run
+    refused = subprocess.run([SCENE], env={**ENVIRONMENT, "WEFT_TOP": directory + "/none"}, capture_output=True, text=True)
+    assert refused.returncode == 1 and refused.stderr, refused
+
+
+def check_unasked(directory):
+    scene = Scene(None)
+    threads = sorted(Path(f"/proc/{scene.run.pid}/task/{name}/comm").read_text().strip() for name in os.listdir(f"/proc/{scene.run.pid}/task"))
+    assert "weft-top" not in threads and os.listdir(directory) == [], threads
+    scene.end()
+
+
+def check_pipe(directory):
+    """A reader that goes ends it; a terminal is refreshed in place."""
+    with subprocess.Popen([WEFT, "top", "--interval", "0.1", directory], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as run:
+        assert run.stdout.readline().startswith(b"process")
+        run.stdout.close()
+        assert run.wait(300) != 0
+    leader, follower = pty.openpty()
+    with subprocess.Popen([WEFT, "top", "--interval", "0.1", directory], stdout=follower, env=ENVIRONMENT) as run:
+        os.close(follower)  # so that a command that has ended is an error of the read, not a wait
+        seen = b""
+        while seen.count(b"\033[H\033[J") < 3:
+            seen += os.read(leader, 4096)
+        run.terminate()
+    os.close(leader)
+
+
+def main():
+    for check in (check_live, check_files, check_arguments, check_unasked, check_pipe):
+        with tempfile.TemporaryDirectory() as directory:
+            check(directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+// See pools.hpp.
+#include "pools.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fstream>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t bytes_max = 1 << 20; // of a file: there are some kilobytes in it
+constexpr int tries = 20;             // it may be read while it is written
+
+// Whole, as it is at this moment. errno on failure.
+bool read_file(const std::string &file, std::string &text) {
+    text.clear();
+    int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) return false;
+    struct stat what {};
+    char part[8192];
+    ssize_t got = -1;
+    if (fstat(fd, &what) == 0 && S_ISREG(what.st_mode))
+        while ((got = read(fd, part, sizeof part)) > 0 && text.size() < bytes_max)
+            text.append(part, static_cast<size_t>(got));
+    else
+        errno = EINVAL;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return got == 0;
+}
+
+// Of one writing, with every number that the table uses.
+bool is_whole(const json &pool) {
+    if (!pool.is_object()) return false;
+    for (const char *name : {"number", "end", "process", "pool_id", "monotonic_ns", "period_ns", "running", "searching",
+                             "polling", "sleeping", "waiting", "blocked", "queue_cells", "workers", "task_run_count",
+                             "wake_count", "steal_count", "heap_live_bytes", "spare_started_count"})
+        if (!pool.contains(name) || !pool[name].is_number_unsigned()) return false;
+    return pool["number"] == pool["end"] && pool.contains("pool") && pool["pool"].is_string();
+}
+
+uint64_t now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
+}
+
+State state_of(const json &pool) {
+    auto process = pool["process"].get<uint64_t>();
+    if (process == 0 || process > INT32_MAX || (kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH))
+        return State::gone;
+    uint64_t written = pool["monotonic_ns"], now = now_ns();
+    // After a restart of the machine its clock began anew.
+    if (written > now) return State::gone;
+    return now - written > 4 * pool["period_ns"].get<uint64_t>() + 1000000000U ? State::silent : State::live;
+}
+
+void look_at_process(Pool &pool) {
+    std::string place = "/proc/" + std::to_string(pool.now["process"].get<uint64_t>());
+    uint64_t pages = 0, resident = 0;
+    std::ifstream(place + "/statm") >> pages >> resident;
+    pool.rss_bytes = resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    std::getline(std::ifstream(place + "/comm"), pool.command);
+}
+
+// false: there is none any more.
+bool look_at(const std::string &file, Pool &pool) {
+    std::string text;
+    timespec pause{0, 2000000};
+    for (int i = 0; i < tries; i++) {
+        if (!read_file(file, text)) {
+            pool.problem = strerror(errno);
+            return errno != ENOENT;
+        }
+        pool.now = json::parse(text, nullptr, false);
+        if (is_whole(pool.now)) {
+            pool.state = state_of(pool.now);
+            if (pool.state != State::gone) look_at_process(pool);
+            return true;
+        }
+        nanosleep(&pause, nullptr);
+    }
+    pool.now = json::object();
+    pool.problem = "not what a pool writes";
+    return true;
+}
+
+bool is_of_pool(const std::string &name) {
+    return name.size() > 10 && name.compare(0, 5, "weft-") == 0 && name.compare(name.size() - 5, 5, ".json") == 0;
+}
+
+} // namespace
+
+const char *state_name(State state) {
+    switch (state) {
+    case State::live: return "live";
+    case State::silent: return "silent";
+    case State::gone: return "gone";
+    default: return "unreadable";
+    }
+}
+
+std::map<std::string, Pool> pools_in(const std::string &directory) {
+    DIR *open_one = opendir(directory.c_str());
+    if (open_one == nullptr) throw std::runtime_error("cannot read the directory " + directory + ": " + strerror(errno));
+    std::map<std::string, Pool> pools;
+    while (const dirent *entry = readdir(open_one)) {
+        Pool pool;
+        if (is_of_pool(entry->d_name) && look_at(directory + "/" + entry->d_name, pool)) pools[entry->d_name] = pool;
+    }
+    closedir(open_one);
+    return pools;
+}
