@@ -1,5 +1,5 @@
-/* front.h: the front of the house, which no room calls: the life of a pool (pool.c), its configuration (config.c), what it asks
- * of a real-time system (policy.c), and the tables by which the rooms meet (rooms.c). */
+/* front.h: the front, which no room calls: creation and end of pools (pool.c), their configuration (config.c), real-time policies
+ * (policy.c), and the tables that connect the rooms (rooms.c). */
 #ifndef WEFT_FRONT_H
 #define WEFT_FRONT_H
 

@@ -1,5 +1,5 @@
-/* policy.c: the scheduling policy that a pool asks for, and what became of it. What each worker does about it, and why spins
- * are bounded, is told in sched/realtime.c. */
+/* policy.c: the scheduling policy that a pool asks for, and what the system granted. sched/realtime.c says what each worker does
+ * about it, and why spins are bounded. */
 #include "front.h"
 
 #include <stdio.h>

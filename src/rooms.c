@@ -1,6 +1,6 @@
-/* rooms.c: where the rooms meet. No room calls one above it: what the rooms above have for sched is bound here, by tables
- * that the linker fills in. They are constants, so a call through them costs one load, and a pool that a test makes has
- * them too. Leave a line out, and the pool works without what it names. */
+/* rooms.c: where the rooms meet. No room calls a higher one by name: the functions that sched calls in higher rooms are bound
+ * here, in tables that the linker fills in. The tables are constants, so a call through them costs one load. If a line is left
+ * out, the pool works without the feature that it names. */
 #include "observe/observe.h"
 #include "patterns/patterns.h"
 #include "predict/predict.h"

@@ -40,31 +40,33 @@ static void race_options(CLI::App &race, Options &options) {
 
 static void idle_options(CLI::App &idle, IdleOptions &options) {
     idle.add_option("--workers", options.workers, "Worker counts")->delimiter(',')->check(CLI::Range(1U, WEFT_WORKERS_MAX));
-    idle.add_option("--seconds", options.seconds, "How long it is watched")->check(number_between(0, 3600));
-    idle.add_option("--tasks", options.tasks, "Tasks before")->check(CLI::Range(1, 1000000000));
+    idle.add_option("--seconds", options.seconds, "How long the idle pool is watched")->check(number_between(0, 3600));
+    idle.add_option("--tasks", options.tasks, "Tasks that run before")->check(CLI::Range(1, 1000000000));
 }
 
 static void latency_options(CLI::App &latency, LatencyOptions &options) {
-    latency.add_option("--period-us", options.period_us, "A burst is due so often")->check(CLI::Range(10, 10000000));
+    latency.add_option("--period-us", options.period_us, "Time from one burst to the next")->check(CLI::Range(10, 10000000));
     latency.add_option("--task-us", options.task_us, "How long a task works")->check(CLI::Range(1, 1000000));
     latency.add_option("--tasks", options.tasks, "Tasks of a burst")->check(CLI::Range(1, 4096));
     latency
-        .add_option("--jitter-percent", options.jitter_percent, "Each time between bursts is the period, give or take this")
+        .add_option("--jitter-percent", options.jitter_percent,
+                    "Times between bursts differ from the period by at most this")
         ->check(number_between(0, 90));
-    latency.add_option("--miss-percent", options.miss_percent, "So many of the bursts are left out")
+    latency.add_option("--miss-percent", options.miss_percent, "Share of bursts that are left out")
         ->check(number_between(0, 90));
-    latency.add_option("--vary-percent", options.vary_percent, "Each slice has another period, by so much at most")
+    latency.add_option("--vary-percent", options.vary_percent, "The period differs between slices by at most this")
         ->check(number_between(0, 90));
-    latency.add_option("--seconds", options.seconds, "Of bursts, for each row")->check(number_between(0.001, 36000));
-    latency.add_option("--workers", options.workers, "Threads that run tasks; the CPUs")->check(CLI::Range(2, 512));
-    latency.add_flag("--stranger", options.stranger, "Beside another program's busy thread on the last CPU");
+    latency.add_option("--seconds", options.seconds, "Time for each row")->check(number_between(0.001, 36000));
+    latency.add_option("--workers", options.workers, "Threads that run tasks; by default one for each CPU")
+        ->check(CLI::Range(2, 512));
+    latency.add_flag("--stranger", options.stranger, "Run beside another program's busy thread on the last CPU");
     CLI::Option *hogs =
-        latency.add_option("--hogs", options.hogs, "Beside so many other programs' busy threads, one on each CPU")
+        latency.add_option("--hogs", options.hogs, "Run beside so many busy threads of another program, one on each CPU")
             ->check(CLI::Range(1, 512));
-    latency.add_flag("--compile", options.compile, "Beside a C compiler on each CPU (CC in the environment, or cc)")
+    latency.add_flag("--compile", options.compile, "Run beside a C compiler on each CPU (CC in the environment, or cc)")
         ->excludes("--stranger")
         ->excludes(hogs->excludes("--stranger"));
-    latency.add_option("--quota-percent", options.quota_percent, "Each pool in a cgroup with so much of a CPU")
+    latency.add_option("--quota-percent", options.quota_percent, "Run each pool in a cgroup with this share of one CPU")
         ->check(CLI::Range(1, 100000));
     latency.add_option("--pool", options.pools, "Only these pools, or pool/mode")->delimiter(',');
     latency.add_option("--peer", options.peers, "A shared object with another entrant (bench/entrant.h)")
@@ -74,7 +76,7 @@ static void latency_options(CLI::App &latency, LatencyOptions &options) {
     latency.add_option("--entrants", options.entrant_dir, "Where the entrants are");
     latency.add_flag("--list", options.list, "Show pools and modes");
     latency.add_flag("--machine", options.machine,
-                     "In place of bursts: what lines, wakes and fences cost here, for weft simulate");
+                     "Measure cache lines, wake-ups and fences of this machine, for weft simulate, instead of bursts");
 }
 
 static void simulate_options(CLI::App &simulate, SimulateOptions &options) {
@@ -83,48 +85,52 @@ static void simulate_options(CLI::App &simulate, SimulateOptions &options) {
         ->delimiter(',')
         ->check(CLI::Range(1U, WEFT_WORKERS_MAX));
     simulate.add_option("--machine", options.machine,
-                        "A machine's file, or epyc-128; weft latency --machine makes one of this machine");
-    simulate.add_option("--set", options.settings, "name=value: another value of the machine")->allow_extra_args(false);
+                        "File that describes a machine, or epyc-128; weft latency --machine writes one for this machine");
+    simulate.add_option("--set", options.settings, "name=value: changes a value of the machine")->allow_extra_args(false);
     simulate.add_option("--tasks", options.tasks, "Tasks, hops, groups or loops of a round")->check(CLI::Range(1, 10000000));
-    simulate.add_option("--task-ns", options.task_ns, "Own work of each")->check(CLI::Range(1, 1000000000));
-    simulate.add_option("--submitters", options.submitters, "Of producers")->check(CLI::Range(1, 1024));
+    simulate.add_option("--task-ns", options.task_ns, "Work of each task")->check(CLI::Range(1, 1000000000));
+    simulate.add_option("--submitters", options.submitters, "Threads that submit, in the workload producers")
+        ->check(CLI::Range(1, 1024));
     simulate.add_option("--rounds", options.rounds, "Warmed rounds")->check(CLI::Range(1, 1000));
-    simulate.add_option("--seed", options.seed, "What is drawn: how long tasks take");
-    simulate.add_option("--lines", options.lines, "How many of the dearest lines of the sources")
+    simulate.add_option("--seed", options.seed, "Seed for the durations of tasks");
+    simulate.add_option("--lines", options.lines, "How many of the most expensive source lines are shown")
         ->check(CLI::Range(0, 1000));
-    simulate.add_option("--plant", options.plant,
-                        "FILE:LINE:NS: each access of an atomic variable there costs so much more");
+    simulate.add_option("--plant", options.plant, "FILE:LINE:NS: makes each atomic access on that line cost so much more");
     simulate.add_option("--json", options.json_file, "Write the result as JSON")->check(writable_file());
-    simulate.add_option("--plot", options.plot_file, "Draw it over the workers, .png or .svg")->check(plot_file());
-    simulate.add_flag("--real", options.real, "Each workload on this machine, too, and how far the model is off");
+    simulate.add_option("--plot", options.plot_file, "Draw the result over the number of workers, .png or .svg")
+        ->check(plot_file());
+    simulate.add_flag("--real", options.real, "Also run each workload on this machine, and show the model's error");
     simulate.add_flag("--list", options.list, "Show the workloads");
 }
 
 static void doctor_options(CLI::App &doctor, DoctorOptions &options) {
-    doctor.add_option("--root", options.root, "Another tree than this machine's")->check(CLI::ExistingDirectory);
+    doctor.add_option("--root", options.root, "Examine this tree instead of this machine's")->check(CLI::ExistingDirectory);
     doctor.add_option("--json", options.json_file, "Write the findings as JSON")->check(writable_file());
-    doctor.add_flag("--script", options.script, "Print a script that changes what can be changed, and puts it back");
+    doctor.add_flag("--script", options.script, "Print a script that changes what can be changed, and can undo it");
 }
 
 static void loop_options(CLI::App &loop, LoopOptions &options) {
-    loop.add_option("--seconds", options.seconds, "How long")->check(number_between(0.001, 600));
-    loop.add_option("--cpu", options.cpu, "On this CPU; the last")->check(CLI::Range(0, 1023));
+    loop.add_option("--seconds", options.seconds, "How long to measure")->check(number_between(0.001, 600));
+    loop.add_option("--cpu", options.cpu, "CPU to run on; by default the last")->check(CLI::Range(0, 1023));
     loop.add_option("--plot", options.plot_file, "Draw the calls over time, .png or .svg")->check(plot_file());
 }
 
 static void why_options(CLI::App &why, WhyOptions &options) {
     why.add_option("command", options.command, "The program to run, after --, and its arguments");
-    why.add_option("--timeline", options.timeline, "What a program has written (WEFT_TRACE), in place of running one")
+    why.add_option("--timeline", options.timeline,
+                   "Timeline that a program has written (WEFT_TRACE), instead of running one")
         ->check(CLI::ExistingFile);
-    why.add_option("--source", options.source,
-                   "Whence the kernel's side: all CPUs' switches, the program's own, /proc; the best")
+    why.add_option(
+           "--source", options.source,
+           "Source of the kernel's events: switches of all CPUs, the program's own, /proc; by default the best available")
         ->check(CLI::IsMember({"best", "all", "own", "proc"}));
     why.add_option("--late-us", options.late_us,
-                   "Late is what ended so much later after its submission than such tasks take")
+                   "A task is late if submission to end took this much longer than usual for its function")
         ->check(number_between(0, 1e9));
-    why.add_option("--task", options.task, "All tasks of this function, and no others");
-    why.add_option("--rows", options.rows, "So many of the latest are told one by one")->check(CLI::Range(0, 100000));
-    why.add_option("--json", options.json_file, "Write all as JSON")->check(writable_file());
+    why.add_option("--task", options.task, "Show all tasks of this function, and no others");
+    why.add_option("--rows", options.rows, "How many of the latest tasks are shown one by one")
+        ->check(CLI::Range(0, 100000));
+    why.add_option("--json", options.json_file, "Write the result as JSON")->check(writable_file());
     why.add_option("--perfetto", options.perfetto_file, "Write the timeline with tracks for late tasks and for the CPUs")
         ->check(writable_file());
 }
@@ -137,7 +143,7 @@ static void top_options(CLI::App &top, TopOptions &options) {
     top.add_flag("--json", options.json, "Each look as one line of JSON");
 }
 
-// What --help and the manual pages say besides; a line that begins with blanks is a command.
+// Added to --help and the manual pages; a line that begins with blanks is a command.
 static const std::pair<const char *, const char *> footer_texts[] = {
     {"race",
      "Runs the same work on weft and on the pools and allocators that it replaces, in turns, and prints medians with\n"
@@ -146,20 +152,19 @@ static const std::pair<const char *, const char *> footer_texts[] = {
      "  weft race --workload fib --rounds 9 --peer ./lace.so --json fib.json"},
     {"idle", "  weft idle --workers 1,8 --seconds 2"},
     {"latency",
-     "Rows take turns in slices of half a second, all others stopped meanwhile. Times are over ideal: what the burst\n"
-     "would take if nobody had to be woken.\n"
+     "Rows take turns in slices of half a second, and all others are stopped meanwhile. Times are relative to the ideal:\n"
+     "what the burst would take if no thread had to be woken.\n"
      "  weft latency --period-us 3000\n"
      "  weft latency --hogs 2 --seconds 4"},
     {"doctor",
-     "Tells each item as it is now, what it costs short jobs, and the command that changes it. Changes nothing itself.\n"
+     "Shows the value of each item now, what it costs short jobs, and the command that changes it. Changes nothing itself.\n"
      "  weft doctor --script > tune.sh"},
-    {"simulate", "Runs weft's own sources on a machine in virtual time, so that the figures are the same anywhere.\n"
+    {"simulate", "Runs weft's own sources on a machine in virtual time, so the figures are the same everywhere.\n"
                  "  weft simulate --workload submit --workers 16,128 --lines 10"},
     {"top",
-     "A program whose pools are made with weft_config.top, or by the environment with WEFT_TOP, keeps a file for each of\n"
-     "them in that directory, and nothing without. silent: the process is there and has not written lately (stopped, or\n"
-     "kept from its CPU); gone: it has ended without ending its pool. Delays in the queue are known while the program "
-     "records a timeline.\n"
+     "A pool made with weft_config.top, or with WEFT_TOP in the environment, keeps a file with its counters in that\n"
+     "directory. silent: the process exists but has not written lately (it is stopped, or gets no CPU); gone: it was\n"
+     "killed, or exited without ending its pool. Queueing delays are known while the program records a timeline.\n"
      "  mkdir -m 700 tops && WEFT_TOP=tops ./program & weft top tops\n"
      "  weft top --once --json tops"},
     {"chunks",

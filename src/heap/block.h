@@ -1,4 +1,4 @@
-/* block.h: which block an address belongs to, and what is said of a mistake with it. Layer 2. */
+/* block.h: finds the block of an address, and reports misuse of it. Layer 2. */
 #ifndef WEFT_HEAP_BLOCK_H
 #define WEFT_HEAP_BLOCK_H
 

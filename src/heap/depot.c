@@ -1,10 +1,11 @@
 /* depot.c: see depot.h.
  *
- * A segment's free slots are bits of one word, and bit 0 of it says that the segment stands in the stack of those worth
- * asking. Who frees slots sets their bits and bit 0 at once, and pushes the segment if bit 0 was clear. Who finds the
- * topmost segment without a free slot pops it, and owns bit 0 then: it clears the bit if there is still no free slot,
- * else pushes it back. So a segment with free slots is in the stack or about to be, and nobody scans. In a child of fork one
- * that another thread was about to push stays out: its free slots serve runs alone, and purging finds them.
+ * A segment's free slots are bits of one word. Bit 0 of that word (LISTED) says that the segment is in the stack of segments with
+ * free slots. A thread that frees slots sets their bits and bit 0 in one operation, and pushes the segment if bit 0 was clear. A
+ * thread that finds no free slot in the topmost segment pops it, and then owns bit 0: it clears the bit if there is still no free
+ * slot, and otherwise pushes the segment again. So a segment with free slots is in the stack or about to be, and no thread scans.
+ * In a child of fork, a segment that another thread was about to push stays out of the stack: its free slots only serve runs,
+ * and purging finds them.
  *
  *   word        bits clear         bits set
  *   LISTED 0    full, unknown      never
@@ -14,10 +15,10 @@
  * changes beside the top: an item popped and pushed again meanwhile does not fool a late CAS (2^32 changes would have to
  * pass during one pop).
  *
- * Where there is no address space for something else, a segment of which all slots are free becomes hollow: all but its head
- * is unmapped, and nobody has the slots. Before a new segment is made, a hollow one is filled, if nothing is in its place.
+ * If address space is short, a segment whose slots are all free becomes hollow: everything except its head is unmapped, and nobody
+ * owns the slots. Before a new segment is made, a hollow one is filled again, if nothing else was mapped in its place.
  *
- * A slot is dirty once somebody had it; purging takes the slots like any other user, so nobody touches them meanwhile.
+ * A slot is dirty once it has been used. Purging takes slots like any other user, so no other thread touches them meanwhile.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   A1  tagged_push: CAS top         release  A2      the link, and what was done to the item before, are not seen

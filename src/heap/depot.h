@@ -2,10 +2,10 @@
  *
  * A segment is SEGMENT_BYTES of address space at a multiple of SEGMENT_BYTES, so that any pointer into it leads to its
  * head by a mask. Its first slots hold the head: what each slot is used for, which slots are free, and a descriptor for
- * each. Segments are never given back; the pages of free slots are. So whoever reads a descriptor late still reads a
- * descriptor.
+ * each. Segments are never unmapped; only the pages of free slots go back to the system. So a thread that reads a descriptor
+ * late still reads a descriptor.
  *
- * A slot is free (its bit in `free` is set), or it belongs to whoever cleared the bit. */
+ * A slot is free (its bit in `free` is set), or it belongs to the thread that cleared the bit. */
 #ifndef WEFT_DEPOT_H
 #define WEFT_DEPOT_H
 
@@ -16,8 +16,8 @@
 #define SEGMENT_SHIFT 22
 #endif
 #define SLOT_BYTES ((size_t)1 << SLOT_SHIFT)
-#define SLOT_PARTS 16u                 /* as whose multiple is known what of a slot is in memory */
-#define ADDRESS_BITS (48 - SLOT_SHIFT) /* of what is aligned to SLOT_BYTES */
+#define SLOT_PARTS 16u                 /* parts of a slot: the unit in which is counted how much of it is in memory */
+#define ADDRESS_BITS (48 - SLOT_SHIFT) /* significant bits of an address aligned to SLOT_BYTES */
 #define SEGMENT_BYTES ((size_t)1 << SEGMENT_SHIFT)
 #define SEGMENT_MASK (SEGMENT_BYTES - 1)
 #define SEGMENT_SLOTS (1u << (SEGMENT_SHIFT - SLOT_SHIFT)) /* at most 64: one word of bits */
@@ -95,14 +95,14 @@ struct marks {
 
 #define LINE_WORDS (CACHE_LINE / 8u)
 #define FAR_LINES ((SLAB_WORDS_MAX + LINE_WORDS - 1) / LINE_WORDS)
-/* Bits of free blocks: lines side by side in some segment's far_free, a slab's from its first block that comes back until
- * all have. What is made and then freed has few slabs at a time of which only a part is free, so few lines are ever written.
- * They begin at a multiple of their number, rounded up to a power of two: whatever other slabs have, one of as many places
- * as there are slots is left. */
+/* Bits of free blocks: adjacent lines in some segment's far_free. A slab has them from the time its first block comes back until
+ * all have. When many blocks are allocated and then freed, only few slabs at a time are partly free, so few lines are ever
+ * written. A slab's lines begin at a multiple of their number, rounded up to a power of two: so however many lines other slabs
+ * have, one of as many places as there are slots is left. */
 #define FAR_MASKS ((SEGMENT_SLOTS * FAR_LINES + 63) / 64)
 #define FAR_ALL (SEGMENT_SLOTS * FAR_LINES >= 64 ? UINT64_MAX : (UINT64_C(1) << (SEGMENT_SLOTS * FAR_LINES & 63u)) - 1)
-/* Remote bits: a slot takes a line's words, and twice as many as before whenever it needs more; one slot at least is the
- * head's. */
+/* Remote bits: a slot first takes the words of one line, then twice as many each time it needs more. At least one slot belongs to
+ * the head. */
 #define FAR_WORDS ((SEGMENT_SLOTS - 1) * (2 * FAR_LINES - 1) * LINE_WORDS)
 
 /* A slot's word: its kind, as so many bytes on from a heap's fields of kind 0 to its own, and a number above. A free adds it to an

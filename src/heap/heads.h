@@ -1,6 +1,6 @@
-/* heads.h: at which addresses the heap's heads stand, of segments and of mappings. Layer 2.
+/* heads.h: the addresses of the heap's heads, of segments and of mappings. Layer 2.
  *
- * Whether an address is the heap's is answered without touching it, in a time that does not grow with the heap. */
+ * It tells whether an address belongs to the heap without reading memory there, in constant time. */
 #ifndef WEFT_HEADS_H
 #define WEFT_HEADS_H
 

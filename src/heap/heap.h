@@ -361,7 +361,7 @@ void heap_watch_calm(struct heap *heap);
 void heap_watch_rest(struct heap *heap);
 
 /* heap_overflow.c */
-/* Keeps blocks that the cache has no room for. false: they are not for it, or there is no room; they are the caller's yet.
+/* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them.
  * */
 bool heap_overflow_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
 /* At most `count` of them, those kept last, into slots; returns how many. */

@@ -1,20 +1,20 @@
-/* heap_overflow.c: what a full cache leaves with its thread. Layer 2.
+/* heap_overflow.c: blocks that a full cache leaves with its thread. Layer 2.
  *
- * A cache that overflows gives up its older half. The slabs' way costs a miss for each block's descriptor, and the next
- * refill searches the same bits. So the half stays with the thread as it is, pointers on the overflow: a second stack for
- * each class up to TINY_MAX, of three halves. A refill takes a half back from there before it looks for slabs; what
- * overflows goes to slabs where the stack has no room.
+ * A cache that overflows gives up its older half. Returning the blocks to their slabs costs a cache miss for each block's
+ * descriptor, and the next refill searches the same bits. So the half stays with the thread as pointers on the overflow: a second
+ * stack for each class up to TINY_MAX, with room for three halves. A refill takes a half from there before it looks for slabs. If
+ * the stack is full, overflowing blocks go to their slabs.
  *
- * The first overflow of a class goes to the slabs: a thread that frees all it has would gain nothing. Blocks of others'
- * slabs are not kept either, they go home (ADR 11); nor is anything of a private heap, whose end would have to know of it,
- * nor without a warm pool, nor under another policy than the usual one.
+ * Not kept are: the first overflow of a class, because a thread that frees all it has would gain nothing; blocks of other heaps'
+ * slabs, which go home (ADR 11); blocks of a private heap, whose end would have to know of them; and any block if there is no warm
+ * pool, or if the policy is not the default one.
  *
- * What is kept goes to its slabs where the cache's blocks do (a trim, a thread's end, a rest), when the thread only frees,
- * and at a rest since the last of which no refill took any: a thread that has kept some watches (heap_watch.c), so that
- * there are rests. The next overflow of the class is a first one then.
+ * Kept blocks go to their slabs when the cache's blocks do (a trim, a thread's end, a rest), when the thread only frees, and at a
+ * rest if no refill has taken any since the rest before. A thread that has kept blocks watches the clock (heap_watch.c), so that
+ * there are rests. The next overflow of the class then counts as the first.
  *
- * The stacks lie in a slot of their own, taken when the first half is to be kept and given back when nothing is. The owner
- * alone reads and writes them. */
+ * The stacks are in a slot of their own, taken when the first half is kept and freed when nothing is kept. Only the owner reads and
+ * writes them. */
 #include <string.h>
 
 #include "heap/heads.h"

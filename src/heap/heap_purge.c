@@ -1,15 +1,15 @@
 /* heap_purge.c: the opt-in thread that gives memory back. Layer 2.
  *
- * Without it, turns of decay are taken by threads that allocate and free. The purge thread takes them in their place,
- * every half decay time, also while all of them sleep: it empties the LRUs, strips ended threads' heaps, and adopts their
- * slabs for a moment to collect what was freed. When two turns in a row found nothing to do it sleeps until a slab
- * empties, a run is freed, a thread ends or a block of an ended thread's is freed.
+ * Without it, threads that allocate and free take the turns of decay. The purge thread takes them instead, every half decay time,
+ * also while all other threads sleep. It empties the LRUs, strips ended threads' heaps, and adopts their slabs for a moment to
+ * collect freed blocks. If two turns in a row found nothing to do, it sleeps until a slab becomes empty, a run is freed, a thread
+ * ends, or a block of an ended thread is freed.
  *
- * The word: NONE, AWAKE, ASLEEP; CHANGING while one thread starts or stops it, which others are refused, and which the
- * purge thread waits for; STOPPING. Beside it stands the count of forks: what a child finds of its parent's is NONE, also
- * where the parent was CHANGING, so nobody waits for a thread that a fork left behind.
+ * The state word is NONE, AWAKE, ASLEEP, CHANGING or STOPPING. It is CHANGING while one thread starts or stops the purge thread;
+ * others are refused meanwhile, and the purge thread waits for the end of that. The word also holds the count of forks: a child
+ * treats its parent's word as NONE, even if it was CHANGING, so no thread waits for one that does not exist in the child.
  *
- *   Who frees                       The purge thread
+ *   A thread that frees             The purge thread
  *     1. frees the slots              1. word = ASLEEP
  *     2. (light fence)                2. heavy fence
  *     3. word is ASLEEP? wakes        3. something to give back? goes on; else sleeps

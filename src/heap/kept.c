@@ -1,19 +1,20 @@
 /* kept.c: see kept.h.
  *
- * Who makes and frees blocks over 3.9 MiB, frames, matrices, would otherwise have the system clear each of their pages each time.
+ * Without this cache, a program that allocates and frees blocks over 3.9 MiB (frames, matrices) would have the system clear all of
+ * their pages each time.
  *
- * What is kept are ranges of address space. A shelf is one word: 0, or a range's address, how many slots it is long, and whether a
- * turn of decay has seen it there. Who changes a word to 0 owns the range; nobody touches what stands on a shelf.
+ * The cache holds ranges of address space. A shelf is one word: 0, or a range's address, its length in slots, and whether a turn of
+ * decay has seen it there. The thread that changes the word to 0 owns the range; no thread touches a range on a shelf.
  *
- *   put     the range takes its neighbours off their shelves and becomes one with them, and fills an empty shelf
- *   take    the smallest range that is long enough leaves its shelf; what is too much of it fills an empty one
- *   gather  where none is long enough, the largest grows, or the pages of several move into a new one
- *   give    a range leaves its shelf; its end is unmapped, the rest fills an empty one
+ *   put     the range is merged with its neighbours, which leave their shelves, and is put on an empty shelf
+ *   take    the smallest range that is long enough leaves its shelf; the rest of it is put on an empty one
+ *   gather  if none is long enough, the largest grows, or the pages of several move into a new range
+ *   give    a range leaves its shelf; its end is unmapped, and the rest is put on an empty shelf
  *
- * Two neighbours that are put at the same time may miss each other: they stay two until one is taken. Where no shelf is empty, a
- * range is unmapped for one. The bytes are counted before a range is put and after it was taken, so they are never fewer than are
- * kept; what would be too much is refused, or others go for it. In a child of fork a range that another thread had in its hands is
- * nobody's, and may stay counted.
+ * Two neighbours that are put at the same time may miss each other; they stay separate until one is taken. If no shelf is empty, a
+ * range is unmapped to empty one. Bytes are added to the count before a range is put and subtracted after it was taken, so the count
+ * is never less than what is kept. A range that would exceed the limit is refused, or others are unmapped for it. In a child of fork,
+ * a range that another thread owned at that moment belongs to nobody, and may stay counted.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   F1  shelf_fill: CAS shelf   release  F2      the next user's writes meet the last one's; split: a range is lost

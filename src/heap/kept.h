@@ -1,4 +1,4 @@
-/* kept.h: freed mappings that are kept for a while, to be used again instead of new ones. Layer 2. */
+/* kept.h: a cache of freed mappings, which are reused instead of new ones. Layer 2. */
 #ifndef WEFT_KEPT_H
 #define WEFT_KEPT_H
 

@@ -112,8 +112,8 @@ struct room {
     bool used; /* it was kept, or has pages that were slots' */
 };
 
-/* New address space of room->bytes, after `unused` ones; keeps: with pages of free slots, as far as there are any, up to
- * `needed`. */
+/* Maps room->bytes of new address space after `unused` bytes, which it unmaps. keeps: moves pages of free slots there, up to
+ * `needed` bytes, if there are any. */
 static bool map_new(struct room *room, size_t unused, size_t needed, size_t place, bool keeps) {
     size_t moved = 0;
     room->start = map_fresh(unused + room->bytes, place);
@@ -132,7 +132,7 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
 }
 
 /* For `size` bytes at a multiple of `alignment`, `offset` after a head: a multiple of SEGMENT_BYTES, or if there is no
- * address space for that, what is needed. keeps: what was kept will do. */
+ * address space for that, what is needed. keeps: pages that were used before may be reused, with what is in them. */
 static struct room map_room(size_t size, size_t alignment, bool keeps) {
     size_t front = (size_t)max_u64(alignment, PAGE), needed = round_up(size, PAGE);
     struct room room = {NULL, (size_t)min_u64(front, SEGMENT_BYTES), 0, false};

@@ -1,4 +1,4 @@
-/* poke.h: the purge thread's word, and how who frees wakes it. The protocol stands in heap_purge.c. Layer 2. */
+/* poke.h: the purge thread's state word, and how threads that free memory wake it. The protocol is in heap_purge.c. Layer 2. */
 #ifndef WEFT_POKE_H
 #define WEFT_POKE_H
 

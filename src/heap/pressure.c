@@ -1,13 +1,13 @@
 /* pressure.c: see pressure.h.
  *
- * Memory freed in one size often cannot serve another: slots that small blocks left are no range for a large one, and the ranges that
- * large ones left have no slots. Decay gives it back, but takes time, in which the process holds both; and where the kernel counts
- * what a group of processes holds, it kills before anybody was told. So who is about to use memory that is not there has as much given
- * back first, as long as more than an eighth of what lives is free that cannot serve, or more than half of it altogether, for between blocks of
- * many sizes some is always free: what the process holds does not rise. That costs a page fault and a
- * system call's share for each page, where the pages' first use costs a fault as well.
+ * Memory freed in one size often cannot serve another: slots left by small blocks are no range for a large one, and the ranges left
+ * by large ones have no slots. Decay gives them back, but takes time, during which the process holds both. A cgroup with a memory
+ * limit may kill the process meanwhile. So before a thread uses memory that is not present yet, it gives back as much free memory.
+ * It does so only while the free memory that cannot serve it exceeds an eighth of the live memory, or all free memory exceeds half of
+ * it, because between blocks of many sizes some memory is always free. So the process does not hold more than before. That costs a
+ * page fault and part of a system call for each page; the first use of a new page costs a fault as well.
  *
- * Both are counts that threads change without synchronisation: in between, too much or too little is seen to be free. */
+ * Threads change both counts without synchronisation, so the amounts may be seen too large or too small for a moment. */
 #include "heap/pressure.h"
 
 #include "heap/heap.h"

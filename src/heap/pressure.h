@@ -1,4 +1,4 @@
-/* pressure.h: memory that is free goes to the system before more is asked of it. Layer 2. */
+/* pressure.h: gives free memory back to the system before the heap asks for more. Layer 2. */
 #ifndef WEFT_PRESSURE_H
 #define WEFT_PRESSURE_H
 

@@ -1,5 +1,5 @@
-/* segment.c: the pages in which a pool's tasks lie. Free segments stand in a pile; those used last are taken first, so below
- * one without pages none has any. */
+/* segment.c: the pages for a pool's tasks. Free segments are in a pile, and the one freed last is taken first. So below a segment
+ * without pages, none has any. */
 #include "heap/segment.h"
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)

@@ -1,4 +1,4 @@
-/* segment.h: the pages in which a pool's tasks lie, and their headers. Layer 2. What stands in them is sched/lane.h's. */
+/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. sched/lane.h defines their contents. */
 #ifndef WEFT_SEGMENT_H
 #define WEFT_SEGMENT_H
 

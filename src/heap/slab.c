@@ -10,19 +10,20 @@
  *     3. ors the blocks' bits into `remote`        3. state - blocks collected; not 0 then: it waits (in a list
  *                                                     of the owner's) for bits that are still to arrive
  *
- * The blocks pin the slab until step 3 of the sender, which touches it no more after. So a slab with announced frees is
- * in its owner's inbox, among its waiting ones, or about to be pushed, once; one without is in none of them, and only
- * then may its owner abandon it or reuse it. `link` belongs to whoever made the count leave 0, and to the owner after.
+ * The announced blocks keep the slab alive until the sender's step 3; after that the sender does not touch it. So a slab with
+ * announced frees is in exactly one of three places: its owner's inbox, the owner's list of waiting slabs, or about to be pushed. A
+ * slab without announced frees is in none of them, and only then may its owner abandon or reuse it. `link` belongs to the thread
+ * that raised the count from 0, and then to the owner.
  *
- * Orphans. A slab whose owner's thread ends gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the
- * stack of its class. Frees of an orphan are announced and not pushed. Who needs blocks of the class takes the whole
- * stack (so there is no ABA), makes itself the owner, and looks at what was announced meanwhile.
+ * Orphans. When the owner's thread ends, the slab gets owner 0 (by CAS, only while nothing is announced) and is pushed onto the stack
+ * of its class. Frees of an orphan are announced but not pushed. A thread that needs blocks of the class takes the whole stack (so
+ * there is no ABA), makes itself the owner, and collects what was announced meanwhile.
  *
- * Empty slabs. A heap's LRU is a stack of which only the owner pushes and pops; others take it whole and leave NULL
- * behind, so that the owner's late CAS fails: only the owner could have put the same slab there again.
+ * Empty slabs. A heap's LRU is a stack that only the owner pushes to and pops from. Others take the whole stack and leave NULL, so
+ * that a late CAS of the owner fails: only the owner could have put the same slab there again.
  *
- * Bits. A slab of small blocks takes lines of a segment's head for them when its first block comes back, and gives them up,
- * all zeros, when it is empty. Which lines are taken stands in words of that head, which several threads change.
+ * Bits. A slab of small blocks takes lines of a segment's head for its bits when its first block comes back, and returns them, all
+ * zeros, when it is empty. Words of that head, which several threads change, say which lines are taken.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written

@@ -1,4 +1,4 @@
-/* store.c: see store.h. Blocks of pages, carved from the front; piles, whose free items form a stack.
+/* store.c: see store.h. Memory is carved from the front of blocks of pages. The free items of a pile form a stack.
  *
  * The stack is R. K. Treiber's ("Systems programming: coping with parallelism", IBM RJ 5118, 1986) with a count of
  * changes beside the index of its top: an item that was popped and pushed again in between does not fool a late CAS (40

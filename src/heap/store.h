@@ -1,8 +1,8 @@
 /* store.h: memory that keeps its type until the pool ends. Layer 2.
  *
- * Lanes, group records and segments are found through indices and old pointers by threads that may be late; what they then
- * read must still be a lane, a record, a segment. So nothing here is given back before store_end, and a word in it that
- * counts (a position, a generation) never starts again. Only the pages of free segments go back to the system, by purging.
+ * Threads find lanes, group records and segments through indices and pointers that may be old. What they read there must still be
+ * a lane, a record or a segment. So nothing here is freed before store_end, and words that count (positions, generations) never
+ * start again. Only the pages of free segments go back to the system, by purging.
  *
  * A pile is a growing array of such items with a stack of the free ones. */
 #ifndef WEFT_STORE_H

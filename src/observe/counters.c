@@ -1,4 +1,4 @@
-/* counters.c: what the threads of a pool have counted. Layer 7.
+/* counters.c: sums and reports the counters of a pool's threads. Layer 7.
  *
  * Each seat's counters have one writer, its thread, which adds without a read-modify-write. */
 #include <string.h>

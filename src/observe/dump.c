@@ -1,7 +1,8 @@
-/* dump.c: a pool's state in words, from a debugger or a signal handler. Layer 7.
+/* dump.c: a pool's state as text, from a debugger or a signal handler. Layer 7.
  *
- * Reads what any thread may read, takes no lock, allocates nothing, follows no pointer to memory that is not the pool's:
- * it works while every thread hangs, also one inside weft. What moves meanwhile may be told from two moments. */
+ * It reads only what any thread may read, takes no lock, allocates nothing, and follows no pointer to memory outside the
+ * pool. So it works while every thread hangs, even inside weft. If threads run meanwhile, parts of the text may describe
+ * different moments. */
 #include "observe/state.h"
 #include "patterns/patterns.h"
 

@@ -1,13 +1,12 @@
-/* observe.c: what a pool notes beside running tasks: events, recorded while somebody wants them, and tasks that run too long.
- * The ring of each thread is trace.c's.
+/* observe.c: recording of events while a timeline is recorded, and the watchdog for tasks that run too long. trace.c has the
+ * ring of each thread.
  *
- * A thread makes its ring with its first event. Rings stay for the pool's life: a recording begins by a number of its
- * own, and what an earlier one has left is known by its time.
+ * A thread allocates its ring with its first event. Rings remain until the pool ends. Each recording has its own number, and
+ * events of earlier ones are recognised by their time.
  *
- * The watchdog names the task that runs too long. It is a thread of its own, for a pool may hang with all its threads: then
- * none of them could look. It exists only in pools that asked for it, sleeps but for four looks in each limit, and reads
- * what the workers write anyway (the clock before each task). A task that goes on is named again after twice the time, and
- * again after twice that.
+ * The watchdog reports tasks that run too long. It is a thread of its own, because a pool may hang with all its threads. It
+ * exists only in pools that asked for it, wakes up four times in each limit, and reads what the workers write anyway (the
+ * clock before each task). A task that continues is reported again after twice the time, and again after twice that.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made

@@ -1,9 +1,11 @@
-/* observe.h: the room's door: what src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
+/* observe.h: the room's door: the functions that src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
  *
- * observe/ notes and tells what a pool does: a timeline (trace.c), tasks that run too long (observe.c), counters (counters.c), those
- * for weft top (publish.c), a pool's state in words (dump.c). It only looks: nothing in the rooms below waits for it, and what it reads of theirs it
- * writes nowhere. Nothing of it costs anything while nobody asks: a task's start looks at pool->extras once, for this and for
- * what else there is. What it keeps of a seat and of a pool is in state.h. */
+ * observe/ records and reports what a pool does: a timeline (trace.c), tasks that run too long (observe.c), counters
+ * (counters.c), the file that weft top reads (publish.c), a pool's state as text (dump.c).
+ *
+ * What may not be touched: observation only reads. Nothing in the rooms below waits for it, and it writes none of their
+ * fields. While it is off it costs nothing but one load of pool->extras at a task's start, which other features share. The
+ * state that it keeps for each seat and pool is in state.h. */
 #ifndef WEFT_OBSERVE_INTERNAL_H
 #define WEFT_OBSERVE_INTERNAL_H
 

@@ -1,7 +1,7 @@
-/* origin.h: where the tasks and wakes of a timeline come from. Layer 7.
+/* origin.h: finds the submission of each task of a timeline, and the wake-up that ended each sleep. Layer 7.
  *
- * A submission is noted with the cell that its task lies in, a task with that cell: a task's submission is the newest before
- * its start that names the cell. So is a sleep's wake the one during which it was sent. */
+ * Events of submissions and of tasks both contain the task's cell. A task's submission is the newest one with the same cell
+ * before the task's start. The wake-up that ended a sleep is the one that was sent during it. */
 #ifndef WEFT_ORIGIN_H
 #define WEFT_ORIGIN_H
 

@@ -1,16 +1,16 @@
-/* publish.c: what `weft top` reads: a pool's counters in a file of its own, written anew several times a second. Layer 7.
+/* publish.c: the file that `weft top` reads: a pool's counters, rewritten four times a second. Layer 7.
  *
- * It exists only for pools that were asked for it (weft_config.top). The pool's looking thread writes it (observe.c), so it
- * goes on while every thread of the pool hangs. Who reads while it is written sees a part, or two parts of two writings: the
- * text begins and ends with its number, and holds only if both are the same. The file goes with the pool; one that is left
- * is of a process that has ended without ending its pool. */
+ * A pool has one only if asked (weft_config.top). The pool's looking thread writes it (observe.c), so it is still written
+ * when every worker hangs. A reader may see a part of one text, or parts of two: the text begins and ends with its number,
+ * and is whole only if both are equal. The file is removed with the pool. A file that is left belongs to a process that
+ * exited without ending its pool. */
 #include "observe/origin.h"
 #include "observe/publish.h"
 #include "observe/state.h"
 
 #define PATH_BYTES 1024u
-#define HEAP_EVERY 8u     /* writings: it looks at every page */
-#define EVENTS_SEEN 1024u /* of each thread, where a timeline is recorded */
+#define HEAP_EVERY 8u     /* writings: counting the heap visits every page */
+#define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
 
 static bool path_of(const weft_pool *pool, char path[PATH_BYTES]) {
     struct text text = {.size = PATH_BYTES, .fd = TEXT_TO_MEMORY};

@@ -1,4 +1,4 @@
-/* state.h: what observation keeps of a seat and of a pool, and what its files ask of each other. */
+/* state.h: the state that observation keeps for each seat and pool, and the functions that its files share. */
 #ifndef WEFT_OBSERVE_STATE_H
 #define WEFT_OBSERVE_STATE_H
 

@@ -1,8 +1,9 @@
 /* timeline.c: the file that is made of all threads' events: Chrome trace JSON ("Trace Event Format"). Layer 7.
  *
- * Times are microseconds on CLOCK_MONOTONIC, processes and threads have the system's numbers: so it lies over what others have
- * recorded. Arrows lead from a submission to its task, from a wake to who was woken, from whose tasks were taken to who took
- * them: the two slices have one `bind_id`. Counters are made of all events, sorted. */
+ * Times are microseconds on CLOCK_MONOTONIC, and processes and threads have the system's numbers, so the file can be overlaid on
+ * other tools' recordings. Arrows lead from a submission to its task, from a wake-up to the woken thread, and from the thread
+ * whose tasks were taken to the one that took them: both slices have the same `bind_id`. Counters are computed from all events,
+ * sorted by time. */
 #include "observe/origin.h"
 #include "observe/state.h"
 

@@ -1,4 +1,4 @@
-/* trace.h: a thread's events, the newest so many. Layer 7. The protocol stands in trace.c. */
+/* trace.h: a ring of a thread's newest events. Layer 7. The protocol is in trace.c. */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
 

@@ -1,9 +1,8 @@
-/* chunk.h: slots, where forked calls are noted, and the chunks and regions that they stand in. Layer 6. fork.c tells what
- * for.
+/* chunk.h: the slots of forked calls, and the chunks and regions that contain them. Layer 6. fork.c has the protocol.
  *
- * A seat's slots stand in a chain of chunks. A slot in use holds a function; slots in use come first. What one thread
- * forks between entering and leaving, a region, begins in a chunk of its own, so every slot of a chain lies above those
- * of the calls around it. A slot's position is its number in the chain. */
+ * A seat's slots are in a chain of chunks. A slot in use holds a function; slots in use come first. A region, the calls that a
+ * thread forks between entering and leaving, begins in a new chunk. So every slot lies after those of the calls around it. A
+ * slot's position is its number in the chain. */
 #ifndef WEFT_SPAN_H
 #define WEFT_SPAN_H
 

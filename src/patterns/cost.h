@@ -1,4 +1,4 @@
-/* cost.h: how long loops will take, by what their thread has seen of others of their kind. Layer 6. Told in cost.c. */
+/* cost.h: predicts how long a loop takes from earlier loops of the same kind on the same thread. Layer 6. See cost.c. */
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 

@@ -302,7 +302,7 @@ struct fork_above {
     uint64_t state;
 };
 
-/* Who may take, and what. */
+/* Which calls the thread may take. */
 struct fork_hunt {
     struct weft_worker *seat;
     struct fork_chunk *chunk;     /* where the call's own forks will be noted */

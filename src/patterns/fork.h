@@ -1,4 +1,4 @@
-/* fork.h: forked calls that other threads take. Layer 6. The protocol stands in fork.c. */
+/* fork.h: forked calls that other threads take. Layer 6. The protocol is in fork.c. */
 #ifndef WEFT_FORK_H
 #define WEFT_FORK_H
 
@@ -19,19 +19,19 @@ struct fork_call {
     bool is_detached;
 };
 
-/* What a wait helps with beside tasks: a loop that it has entered, or a call that it has taken. It must run it. */
+/* Work other than tasks that a waiting thread has taken and must run: a loop that it has entered, or a call. */
 struct fork_help {
     struct loop *loop;
-    uint32_t number; /* as its helper of that number; 0: the call */
+    uint32_t number; /* its number as a helper of the loop; 0: it is the call */
     struct fork_call call;
 };
 
-/* Where the seat forks: more than the position of the present region's head, and of all before; 0: nowhere. */
+/* The position after the head of the seat's present chunk, and so after all chunks before it; 0: the seat has no chunk. */
 uint64_t fork_position(const struct weft_worker *seat);
-/* Wakes every thread that sleeps in a join: it looks whether it can help. */
+/* Wakes every thread that sleeps in a join, so that it checks whether it can help. */
 void fork_wake_joins(const weft_pool *pool);
 
-/* Takes a call that some seat offers; `force`: also one that its thread has not offered, being long in something else. */
+/* Takes a call that a seat offers. With `force`, also one that its thread has not offered because it is busy with a long call. */
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call);
 /* The same of a call below the one of that slot, which another thread runs, or inside a loop below it; or enters such a
  * loop. */

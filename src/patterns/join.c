@@ -1,4 +1,4 @@
-/* join.c: the join of a call that others know of: takes it back, or waits and helps below it. The protocol stands in fork.c.
+/* join.c: the join of a call that others know of: takes it back, or waits and helps below it. The protocol is in fork.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   J9  weft_fork_join_slow: CAS offer       relaxed  J3  see J3

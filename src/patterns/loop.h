@@ -1,10 +1,10 @@
-/* loop.h: loops that other threads help with. Layer 6. The protocol stands in loop.c. */
+/* loop.h: loops that other threads help with. Layer 6. The protocol is in loop.c. */
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 
 #include "patterns/state.h"
 
-/* Has somebody a loop with more to do than its helpers have begun? Any thread. */
+/* Whether some thread has a loop with more left than its helpers have begun. Any thread. */
 bool loops_are_open(const weft_pool *pool);
 
 /* Whose loops to help with: those it accepts. It is asked while the entry stands open that the finder then enters, else in

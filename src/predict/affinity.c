@@ -1,12 +1,12 @@
 /* affinity.c: see affinity.h.
  *
- * Linux often lets a woken thread begin on the CPU of the thread that woke it, though another is free: the two then take
- * turns, and both are late. It is bistable: who once has run there is sent there again. The affinity of one's own threads
- * needs no privilege, so a worker that was woken there takes that one CPU out of its affinity for its next sleeps. It
- * pays for that itself, before it sleeps and after, not the thread that wakes it.
+ * Linux often starts a woken thread on the CPU of the thread that woke it, though another CPU is free. The two then take
+ * turns, and both are late. That repeats: a thread that has run there once is sent there again. A process may change the
+ * affinity of its own threads without privileges. So a worker that was woken there takes that CPU out of its affinity for its
+ * next sleeps. The cost is its own, before and after each sleep, not the waker's.
  *
- * The affinity is as it was whenever code runs that is not weft's: threads that it makes inherit all CPUs. Should
- * somebody else have changed the thread's affinity meanwhile, it stays as they want it. */
+ * Whenever code other than weft's runs, the affinity is the original one, so threads that tasks create inherit all CPUs. If
+ * another thread has changed the affinity meanwhile, that change stays. */
 #include "predict/affinity.h"
 
 #include <string.h>

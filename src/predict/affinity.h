@@ -1,6 +1,6 @@
-/* affinity.h: keeps a sleeping worker off the CPU of the thread that is going to wake it. Layer 6. affinity.c says why.
+/* affinity.h: keeps a sleeping worker off the CPU of the thread that will wake it. Layer 6. affinity.c says why.
  *
- * All functions are for the calling thread, whose record this is; no other thread touches it. */
+ * All functions act on the calling thread and its own record; no other thread touches it. */
 #ifndef WEFT_AFFINITY_H
 #define WEFT_AFFINITY_H
 

@@ -1,47 +1,49 @@
 /* expect.c: see expect.h.
  *
- * Learning: if each of the last gaps between arrivals is about a multiple of their median, that is the period. Then the
- * pattern is on probation: it must foretell some arrivals before anybody gets up for it; more after each pattern that did
- * not last, so that chance patterns in irregular work cost little.
+ * Learning. If each of the last gaps between arrivals is close to a multiple of their median, the median is the period. The
+ * pattern is then on probation: it must predict some arrivals correctly before the worker wakes up for one. Each pattern that
+ * does not last raises that number, so that chance patterns in irregular work cost little.
  *
- * Following: the next arrival is expected one period after the last one, or on a grid that follows the arrivals slowly: the
- * first suits jitter that adds up, the second jitter around a clock's ticks. Which of them was nearer lately is believed;
- * but one gets up for the other where that is a little earlier, for a single late arrival moves the first. The grid is a
- * tracking filter of second order: a part of the error moves the grid, a smaller one the period, so it follows drift.
+ * Following. There are two predictions of the next arrival: one period after the last one, which suits jitter that adds up,
+ * and the next point of a grid that follows the arrivals slowly, which suits jitter around a clock's ticks. The one that was
+ * closer lately is used. If the other one is a little earlier, the worker wakes up for that, because a single late arrival
+ * moves the first prediction. The grid is a tracking filter of second order: part of the error moves the grid, a smaller part
+ * changes the period, so it follows drift.
  *
- * Two arrivals in a row that do not fit the grid but each other move it there: the pattern has jumped.
+ * If two arrivals in a row fit each other but not the grid, the pattern has shifted, and the grid moves there.
  *
- * Stopping: after a few looks in vain in a row nobody gets up until some arrivals have come again. What passed while nobody
- * looked tells nothing. After too many arrivals that fit nothing the pattern is forgotten. */
+ * Stopping. After a few looks in a row without an arrival, the worker does not wake up ahead until some have come again.
+ * Arrivals that passed while it did not look are not counted. After too many arrivals that do not fit, the pattern is
+ * forgotten. */
 #include "predict/expect.h"
 
 #define PERIOD_MIN 100000u     /* ns; below it spinning serves */
 #define PERIOD_MAX 1000000000u /* ns */
 #define MULTIPLE_MAX 8u        /* periods in a gap */
-#define VAIN_MAX 3u            /* looks in a row; arrivals that passed while nobody looked tell nothing, */
-#define MISSED_MAX 64u         /* until they are so many */
-#define SKIPS_MAX 4u           /* then the period has become longer */
-#define STRAYS_MAX 6u          /* a stray counts two, a arrival that may be late one; a arrival in its place takes one off */
+#define VAIN_MAX 3u            /* looks in a row without an arrival, then the worker pauses */
+#define MISSED_MAX 64u         /* missing arrivals, looked for or not, then the worker pauses */
+#define SKIPS_MAX 4u           /* arrivals in a row that each came after a missing one, then the period is learned anew */
+#define STRAYS_MAX 6u /* score: a stray adds two, an arrival that may be late one, an arrival in its place takes one off */
 #define PROBATION_MIN 2u
 #define PROBATION_MAX 64u
 #define OFF_MARGIN 5000u /* ns */
-#define DOUBT_MAX 60000u /* ns: so much earlier it gets up where the two expectations differ */
+#define DOUBT_MAX 60000u /* ns: how much earlier the worker wakes up at most if the two predictions differ */
 #define LEAD_MIN 10000u  /* ns */
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
-#define EARLY_PART 40u        /* of the period: being earlier on average costs more than it brings, */
-#define EARLY_MOST_MIN 52000u /* ns: provided that it is that much; */
+#define EARLY_PART 40u        /* part of the period by which the worker may be early on average, */
+#define EARLY_MOST_MIN 52000u /* ns: within these two bounds */
 #define EARLY_MOST_MAX 90000u
-#define EARLY_ROOM 10000u  /* ns: being less early than that by so much makes a miss of each small lateness */
+#define EARLY_ROOM 10000u  /* ns: if it is less early than the target by this, each small delay becomes a miss */
 #define HOLD_MIN 20000u    /* ns: when the budget is short */
-#define HOLD_USUAL 150000u /* ns: it costs little, for most arrivals come */
+#define HOLD_USUAL 150000u /* ns: cheap, because most arrivals come */
 #define HOLD_MAX 300000u
 #define HOLD_TOLD 200000u             /* ns: weft.h says so */
-#define REACH_TOLD 400000u            /* ns: a arrival farther from the moment told is another */
-#define STEP_UP 16000u                /* ns: the arrival found it asleep */
-#define STEP_DOWN 400u                /* ns: it was in time, and earlier than it must be */
-#define HOLD_STEP 50u                 /* ns: back to the usual; a late arrival in a hundred is waited for */
-#define SPENT_SPAN UINT64_C(50000000) /* ns: the budget is kept over spans about that long */
+#define REACH_TOLD 400000u            /* ns: an arrival farther from the announced moment is a different one */
+#define STEP_UP 16000u                /* ns: lead and hold after the arrival found the worker asleep */
+#define STEP_DOWN 400u                /* ns: lead after the worker was earlier than necessary */
+#define HOLD_STEP 50u                 /* ns: hold, back to HOLD_USUAL */
+#define SPENT_SPAN UINT64_C(50000000) /* ns: the budget applies to spans of about this length */
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 

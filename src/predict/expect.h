@@ -1,8 +1,8 @@
-/* expect.h: when work is going to come, learned from when it came. Layer 6. Nothing but arithmetic: no clock, no thread;
- * times are nanoseconds on any one clock.
+/* expect.h: predicts when work will come from when it came before. Layer 6. Pure arithmetic: it reads no clock and knows no
+ * threads. Times are nanoseconds on one clock, which the caller chooses.
  *
- * A arrival is work that came to a sleeper. A pattern is arrivals one period apart, with jitter and drift, some of them
- * missing. */
+ * An arrival is a moment at which work came to a sleeping worker. A pattern is a series of arrivals one period apart, with
+ * jitter and drift; some may be missing. */
 #ifndef WEFT_EXPECT_H
 #define WEFT_EXPECT_H
 
@@ -11,52 +11,52 @@
 #define EXPECT_KEPT 6u
 
 struct expect {
-    uint64_t gaps[EXPECT_KEPT]; /* between the last arrivals; a ring */
-    uint32_t gap_count;         /* ever */
-    uint64_t last;              /* arrival; 0: none yet */
+    uint64_t gaps[EXPECT_KEPT]; /* between the last arrivals, ns; a ring */
+    uint32_t gap_count;         /* gaps noted so far */
+    uint64_t last;              /* the last arrival; 0: none yet */
     /* the pattern */
-    uint64_t period;         /* 0: none known */
+    uint64_t period;         /* ns; 0: no pattern is known */
     uint64_t grid;           /* where the last arrival should have been */
-    uint64_t missed;         /* arrivals since then that did not come, or were not seen */
-    uint32_t vain;           /* times in a row that it looked out for one and none came, */
-    uint32_t seen;           /* and from before its moment on, so that none has come */
-    bool is_paused;          /* nobody gets up until a arrival comes */
-    uint64_t off_grid;       /* how far arrivals are from the grid, about */
-    uint64_t off_last;       /* how far from one period after the arrival before */
-    uint32_t strays;         /* arrivals lately that fit nothing */
-    uint32_t skips;          /* arrivals in a row that came after one that did not */
-    uint32_t probation;      /* arrivals to foretell before anybody gets up for them */
-    uint32_t probation_next; /* how many it will be after this pattern, should it fail */
-    bool is_stray;           /* the last arrival fitted nothing, */
-    bool is_late;            /* and none came where it might belong */
-    /* by hand */
-    uint64_t told;   /* the moment; 0: none */
-    uint64_t obeyed; /* the last one that is over */
-    /* getting up for it */
-    uint64_t lead;        /* how long before the arrival */
-    uint64_t woke;        /* when the clock last woke it */
-    uint64_t early;       /* how long before the arrival that was, about */
-    uint64_t hold;        /* how long after it to look on */
-    uint64_t planned;     /* the arrival that somebody gets up for next; 0: nobody does */
-    uint64_t spent;       /* awake for nothing but arrivals to come */
-    uint64_t spent_since; /* counted from then on */
+    uint64_t missed;         /* expected arrivals since then that did not come or were not seen */
+    uint32_t vain;           /* looks in a row at which no arrival came */
+    uint32_t seen;           /* of these, looks that began before the expected moment: so none has come */
+    bool is_paused;          /* the worker does not wake up ahead until an arrival comes */
+    uint64_t off_grid;       /* average distance of arrivals from the grid, ns */
+    uint64_t off_last;       /* average distance from one period after the arrival before, ns */
+    uint32_t strays;         /* score of recent arrivals that did not fit: STRAYS_MAX */
+    uint32_t skips;          /* arrivals in a row that each came after a missing one */
+    uint32_t probation;      /* arrivals to predict correctly before the worker wakes up for the next */
+    uint32_t probation_next; /* the same for the next pattern, if this one fails */
+    bool is_stray;           /* the last arrival did not fit, */
+    bool is_late;            /* and none came at the moment to which it might belong */
+    /* announced by weft_pool_expect */
+    uint64_t told;   /* the announced moment; 0: none */
+    uint64_t obeyed; /* the last announced moment that has passed */
+    /* waking up ahead */
+    uint64_t lead;        /* ns before the arrival at which to wake up */
+    uint64_t woke;        /* when the timer last woke the worker */
+    uint64_t early;       /* average time from then to the arrival, ns */
+    uint64_t hold;        /* ns after the expected moment until which to look for the arrival */
+    uint64_t planned;     /* the arrival for which the worker wakes up next; 0: none */
+    uint64_t spent;       /* ns awake only for arrivals to come */
+    uint64_t spent_since; /* the moment since which `spent` counts */
 };
 
 struct expect_plan {
-    uint64_t wake;  /* when to have the clock wake one up; 0: nothing is expected */
-    uint64_t until; /* how long to look for the arrival then */
+    uint64_t wake;  /* when the timer is to wake the worker; 0: nothing is expected */
+    uint64_t until; /* the moment until which to look for the arrival then */
 };
 
-/* Work came at `when` to a thread that slept, or (`was_ready`) looked out for it. */
+/* Work came at `when` to a worker that slept, or (`was_ready`) was awake ahead of it. */
 void expect_arrival(struct expect *expect, uint64_t when, bool was_ready);
-/* Somebody knows when the next arrival is; 0: nobody does. Told again it changes nothing. */
+/* Announces the moment of the next arrival; 0: withdraws it. Announcing the same moment again changes nothing. */
 void expect_tell(struct expect *expect, uint64_t when);
-/* What to do about the next arrival after `now`, at the cost of `percent` of the time at most. Arrivals before count as
- * missed. What was told comes first, while it lies ahead. */
+/* Plans for the next arrival after `now`, spending at most `percent` of the time awake. Earlier arrivals count as missed. An
+ * announced moment that lies ahead has precedence. */
 struct expect_plan expect_next(struct expect *expect, uint64_t now, uint32_t percent);
-/* The thread has looked out from `woke` to `now`. If the arrival came, expect_arrival follows. */
+/* The worker was awake ahead of an arrival from `woke` to `now`. If the arrival came, expect_arrival follows. */
 void expect_looked(struct expect *expect, uint64_t woke, uint64_t now);
-/* Nobody is to get up for the next arrivals. */
+/* The worker is not to wake up for the next `arrivals`. */
 void expect_pass(struct expect *expect, uint32_t arrivals);
 
 #endif

@@ -1,27 +1,27 @@
-/* idle.c: what a worker does that has nothing to run: it polls, so that others may sleep; it gets up ahead of work that it
- * expects; and it learns what a wake costs.
+/* idle.c: what an idle worker does. It polls, so that others may sleep. It wakes up ahead of work that it expects. And it
+ * measures what a wake-up costs.
  *
- * Tiny tasks: the poller looks around every POLL_NS, so a submitter need not wake anybody as long as another worker runs.
+ * Tiny tasks. The poller looks for work every POLL_NS, so a submitter need not wake anybody while another worker runs.
  *
- * More workers than CPUs: where tasks are short, no more are woken than there are CPUs, as long as another one polls: the
- * guard. It looks around every GUARD_NS, or two, and gets up should nothing have moved, or a CPU be free: tasks may
- * block, or wait for each other. Where that happens again and again, as many are woken as if tasks were long, until
- * nothing has happened for a while. A guard that has nothing to guard, for nothing has begun and nothing is queued,
- * parks.
+ * More workers than CPUs. If tasks are short, no more workers are woken than there are CPUs, as long as another one polls:
+ * the guard. It looks every GUARD_NS, or every second time. It becomes active if no task has begun since its last look, or if
+ * a CPU is free, because tasks may block or wait for each other. If that happens repeatedly, as many workers are woken as for
+ * long tasks, until it has not happened for a while. If nothing has begun and nothing is queued, the guard parks.
  *
- * Getting up: each worker learns by itself when work comes to it (expect.c): from wakes that end a sleep, by the moment at
- * which they were sent, and from work that it sees while it looks out. The first parked is woken first, so in bursts of k
- * tasks k workers learn the period, and no others. A worker that expects work parks with a deadline, gets up a little
- * earlier than needed, counts as a searcher, so that nobody needs to be woken, and looks out until the arrival comes or
- * should have come.
+ * Waking up ahead. Each worker learns for itself when work comes to it (expect.c): from wake-ups that end a sleep, by the
+ * moment at which they were sent, and from work that it finds while awake ahead of it. The parked worker with the lowest
+ * number is woken first, so in bursts of k tasks, k workers learn the period, and no others. A worker that expects work parks
+ * with a deadline and wakes up a little earlier than needed. It counts as a searcher, so that nobody needs to be woken, and
+ * looks for work until the arrival comes or should have come.
  *
- * A short loop wakes nobody, so no worker learns when it recurs: its caller does (ready_recur), and tells the first worker.
+ * A short loop wakes nobody, so no worker learns when it recurs. Its caller does (ready_recur), and passes that on to the
+ * first worker.
  *
- * By hand: weft_pool_expect writes the moment into the slots of the first workers and changes their event, so that those
- * asleep plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
- * changed. What it was told comes before what it has learned, until that moment has passed.
+ * Announced moments. weft_pool_expect writes the moment into the seats of the first workers and changes their event, so that
+ * sleeping ones plan again. A worker reads its event before the moment (K6), so either it sees the moment or the event has
+ * changed. An announced moment has precedence over what the worker has learned, until it has passed.
  *
- * Costs: each wake that a pool sends tells something.
+ * Costs. They are measured on each wake-up that the pool sends.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   D18 poll_work: looks again                   -        K12  a task published while the worker was busy waits for nobody
@@ -34,8 +34,8 @@
 
 #define POLL_NS UINT64_C(200000)
 #define GUARD_NS UINT64_C(1000000)
-#define IDLE_LOOKS 4u /* at which nothing was to be done; then the guard parks */
-#define CALM_LOOKS 8u /* at which all went well; then it looks half as often */
+#define IDLE_LOOKS 4u /* looks at which there was nothing to do, then the guard parks */
+#define CALM_LOOKS 8u /* looks at which all went well, then the guard looks half as often */
 #define BLOCKED_ONCE 8u
 #define BLOCKED_MAX 32u
 #ifndef POLL_BACKLOG
@@ -211,12 +211,12 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 /* ---- getting up ahead of work ------------------------------------------------------------------------------------- */
 
 #define SEARCHER_SHORTEST 16u /* part of the pool's spin time */
-#define STEPS_MAX 8u          /* looks in vain after which nobody looks on for a step */
-#define IDLE_NS 50000u        /* who slept shorter was between two parts of the same burst */
-#define RECUR_NS_MIN 5000u    /* what takes less is not worth getting up for */
-#define RECUR_NS_MAX 100000u  /* what takes longer wakes a worker, which then learns by itself */
-#define AWAY_US 10u           /* one look takes so long only when another has the CPU */
-#define CROWDED_ARRIVALS 16u  /* to sleep through when there was no CPU to look out on */
+#define STEPS_MAX 8u          /* looks that found nothing, then no worker keeps looking for the next step */
+#define IDLE_NS 50000u        /* ns: a shorter sleep was between two parts of one burst */
+#define RECUR_NS_MIN 5000u    /* ns: shorter loops are not worth waking up for */
+#define RECUR_NS_MAX 100000u  /* ns: longer loops wake a worker, which then learns for itself */
+#define AWAY_US 10u           /* us: a look takes this long only if another thread has the CPU */
+#define CROWDED_ARRIVALS 16u  /* arrivals to sleep through if there was no CPU free to wake up on */
 
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
  * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long

@@ -1,5 +1,4 @@
-/* place.c: on which CPU a parked worker is to wake: not on its waker's, while another is free. What is done for that is
- * affinity.c's. */
+/* place.c: decides when a parked worker should avoid its waker's CPU: while another one is free. affinity.c does it. */
 #include "predict/state.h"
 
 /* The CPU to keep off: of the thread that woke it, or, when the clock did, of the one that submits. A caller that only waits
@@ -34,6 +33,6 @@ void place_after_park(struct weft_worker *seat, bool was_woken) {
     bool has_room = is_first(seat) && workers_leave_room(pool);
     bool is_there = affinity_after_sleep(&mine->affinity, has_room, wakers_cpu(seat, was_woken));
     mine->by_clock = !was_woken && mine->plan.wake != 0;
-    /* the clock woke it for a arrival, and who submits then gets up on that CPU: there it would keep off the very arrival */
+    /* the clock woke it for an arrival, and who submits then gets up on that CPU: there it would keep off the very arrival */
     if (is_there && mine->by_clock) affinity_leave(&mine->affinity);
 }

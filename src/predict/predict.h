@@ -1,10 +1,11 @@
-/* predict.h: the room's door: what src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
+/* predict.h: the room's door: the functions that src/rooms.c binds to sched's hooks (sched/hooks.h says when each is called).
  *
- * predict/ is for guesses: when work comes (expect.c), how long tasks take (tasks.c), what a wake costs and who had better
- * look around than sleep (idle.c), on which CPU to sleep (place.c, affinity.c), who is near (topology.c). All of it may be
- * wrong or missing, and the pool works: so nothing in here decides what runs, counts tasks, or is relied on for a wake. What
- * the guesses are told by stands in sched (pool->tiny, short, spin_now, from_cpu; seat->task_ticks, searcher_ticks, near;
- * the lane's tiny), for who reads it there; the rest is in state.h, and nobody else's. */
+ * predict/ is for guesses: when work comes (expect.c), how long tasks take (tasks.c), what a wake-up costs and which worker
+ * should poll instead of sleeping (idle.c), on which CPU to sleep (place.c, affinity.c), which workers are near (topology.c).
+ *
+ * What may not be touched: a pool works with wrong guesses and without any. So nothing here decides what runs, counts tasks,
+ * or is relied on for a wake-up. The results that sched reads are fields of sched's (pool->tiny, short, spin_now, from_cpu;
+ * seat->task_ticks, searcher_ticks, near; the lane's tiny). All other state is in state.h, which only this room reads. */
 #ifndef WEFT_PREDICT_H
 #define WEFT_PREDICT_H
 

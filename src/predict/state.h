@@ -1,4 +1,4 @@
-/* state.h: what prediction keeps of a seat and of a pool. Nobody else reads it. */
+/* state.h: the state that prediction keeps for each seat and pool. Only this room reads it. */
 #ifndef WEFT_PREDICT_STATE_H
 #define WEFT_PREDICT_STATE_H
 

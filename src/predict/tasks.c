@@ -1,6 +1,6 @@
-/* tasks.c: how long tasks take, as far as scheduling asks: tiny ones are claimed several at a time, short ones are not worth
- * more workers than there are CPUs. Hints all of it: who says what is lanes' and the pool's `tiny`, the pool's `short`, the
- * seat's `task_ticks`. */
+/* tasks.c: how long tasks take, as far as scheduling needs it. Tiny ones are claimed several at a time; for short ones, no more
+ * workers are woken than there are CPUs. All of it is a hint. The results are the `tiny` of lanes and of the pool, the pool's
+ * `short` and the seat's `task_ticks`. */
 #include "predict/state.h"
 
 #ifndef SHORT_SURE

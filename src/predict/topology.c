@@ -1,9 +1,9 @@
 /* topology.c: which workers are near to each other.
  *
- * Near: a pool of at most two workers, or on CPUs that are all as near to each other, takes in the order of seats. Else
- * each worker has an order of its own: its own lanes, then those of workers on the same core, the same L2, L3, node; then
- * the rest, spares and threads from outside. Each notes after a sleep where it runs then; the order is made anew after a
- * sleep during which some worker has moved. All of it is a hint. */
+ * If a pool has at most two workers, or its CPUs are all equally near, workers take in the order of seats. Otherwise each
+ * worker has an order of its own: its own lanes, then those of workers on the same core, the same L2, L3 and node, then the
+ * others, spares and outside threads included. After each sleep a worker notes on which CPU it runs. It computes its order
+ * again after a sleep during which a worker has moved to another CPU. All of it is a hint. */
 #include "predict/topology.h"
 
 uint32_t topology_distance(const uint16_t *shared, uint32_t one, uint32_t other) {

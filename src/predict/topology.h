@@ -1,4 +1,4 @@
-/* topology.h: whom a worker takes from first. Told in topology.c. */
+/* topology.h: from which workers a worker takes first. See topology.c. */
 #ifndef WEFT_NEAR_H
 #define WEFT_NEAR_H
 

@@ -1,4 +1,4 @@
-/* after.c: tasks that start when a group has finished. The protocol stands in continuation.c.
+/* after.c: tasks that start when a group has finished. The protocol is in continuation.c.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   V1  hold: fence                       sc       G4, G11  the last to complete does not see the continuation, nor this

@@ -1,4 +1,4 @@
-/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol stands in continuation.c. */
+/* continuation.h: tasks that start when a group has finished. Layer 3. The protocol is in continuation.c. */
 #ifndef WEFT_CONTINUATION_H
 #define WEFT_CONTINUATION_H
 

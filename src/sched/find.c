@@ -1,9 +1,10 @@
 /* find.c: looking for something to run.
  *
- * A worker looks at the lane it took from last, then at all lanes of all seats from its own on, then at other workers'
- * claims, then at the other sources of work (source.h). What goes before all this, and after, is priority.c's.
+ * A worker looks at the lane from which it took last, then at all lanes of all seats, starting with its own, then at other
+ * workers' claims, then at the other sources of work (source.h). priority.c handles what comes before and after all this.
  *
- * A lane whose tasks submit more to it never empties: after so many claims the lanes after it have their turn.
+ * A lane whose tasks submit more tasks to it never becomes empty: after CLAIMS_PER_LANE claims, the lanes after it have their
+ * turn.
  *
  * A wait that helps looks at all lanes, too, unless no other group serves its own (group_is_alone) and none of that one's
  * tasks came from a seat without a counter: then the record's counters name the lanes. Each of these three is told before

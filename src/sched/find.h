@@ -1,4 +1,4 @@
-/* find.h: what there is to run. */
+/* find.h: finding work for a thread. Layer 4. */
 #ifndef WEFT_FIND_H
 #define WEFT_FIND_H
 

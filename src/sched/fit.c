@@ -1,14 +1,13 @@
 /* fit.c: how many workers run.
  *
- * A pool whose number of workers was not asked for has one for each CPU that it may use: those of its affinity, and no more
- * than the cgroup's quota. Both change while it runs. So every half second a worker looks, between two tasks; who sleeps
- * need not know. The pool has seats for as many workers as the machine has CPUs; of these the first `workers` run.
+ * If the number of workers was not configured, a pool has one for each CPU that it may use: those of its affinity, at most as
+ * many as the cgroup's quota. Both change while it runs. So every half second a worker checks them between two tasks; sleeping
+ * workers need not know. The pool has seats for as many workers as the machine has CPUs; the first `workers` of these run.
  *
- * More: threads that rest go on, others are started. Fewer: a worker whose seat is beyond finishes its task, then rests, on
- * its seat's event, as a spare does that nobody needs. What it has submitted is in its lanes, where everybody finds it;
- * before it rests it makes sure that somebody looks. Those asleep are woken once, to rest. The first worker never rests, so
- * whatever a worker relies on, that all who are busy look again before they sleep, holds without those that rest: it looks
- * again.
+ * More: resting threads continue, others are started. Fewer: a worker whose seat is beyond the number finishes its task and then
+ * rests on its seat's event, like a spare that is not needed. The tasks that it has submitted are in its lanes, where others find
+ * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
+ * never rests. So the proof in park.c, that all busy workers look again before they sleep, holds without the resting ones.
  *
  * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
  * and destroy passes through the lock before it joins them.

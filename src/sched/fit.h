@@ -1,4 +1,4 @@
-/* fit.h: as many workers as there are CPUs now, and by hand. Layer 4. Told in fit.c. */
+/* fit.h: keeps the number of workers at the number of CPUs, or as weft_pool_resize says. Layer 4. See fit.c. */
 #ifndef WEFT_FIT_H
 #define WEFT_FIT_H
 

@@ -1,5 +1,5 @@
-/* hooks.h: the named points at which predict/ and observe/ hang. src/rooms.c binds them; where a hook is NULL nothing
- * happens, and the pool works without. Called by the seat's own thread, unless they say otherwise. */
+/* hooks.h: the points at which sched calls predict/ and observe/. src/rooms.c binds them. If a hook is NULL, nothing happens, and
+ * the pool works without it. The seat's own thread calls them, unless a comment says otherwise. */
 #ifndef WEFT_HOOKS_H
 #define WEFT_HOOKS_H
 

@@ -1,4 +1,4 @@
-/* lane.h: the queue that is its tasks' allocator. Layer 3. The protocol stands in lane.c.
+/* lane.h: the queue that is its tasks' allocator. Layer 3. The protocol is in lane.c.
  *
  * One thread, the owner, pushes; any thread claims from the head. A task lies in one or more cells side by side in a segment
  * of SEGMENT_CELLS cells, and stays there while it runs. */

@@ -1,4 +1,4 @@
-/* lanes.h: the lanes of a seat. Layer 4. The protocol stands in lanes.c. By the seat's own thread. */
+/* lanes.h: the lanes of a seat. Layer 4. The protocol is in lanes.c. Called by the seat's own thread. */
 #ifndef WEFT_LANES_H
 #define WEFT_LANES_H
 

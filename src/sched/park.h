@@ -1,4 +1,4 @@
-/* park.h: who sleeps, who is looking for work, whom to wake. Layer 3. The protocol stands in park.c.
+/* park.h: which workers sleep, which look for work, which to wake. Layer 3. The protocol is in park.c.
  *
  * A worker is busy, a searcher (awake and looking, or on its way after a wake), polling (asleep for a bounded time, at most
  * one of the pool's first PARK_BITS workers) or parked. */

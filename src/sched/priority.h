@@ -1,4 +1,4 @@
-/* priority.h: which tasks go first, and which wait until nothing else is there. Layer 4. The protocol: priority.c. */
+/* priority.h: which tasks run first, and which run only when there is nothing else. Layer 4. The protocol is in priority.c. */
 #ifndef WEFT_PRIORITY_H
 #define WEFT_PRIORITY_H
 

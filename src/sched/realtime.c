@@ -1,14 +1,14 @@
 /* realtime.c: see realtime.h.
  *
- * Each worker asks for its policy and its CPU itself, before its start hook, and has its stack locked; what the system
- * refuses is noted, and it works without. Memory comes from the pool's store, which locks what it grows by.
+ * Each worker asks for its policy and its CPU itself, before its start hook, and locks its stack. What the system refuses is
+ * noted, and the worker does without it. Memory comes from the pool's store, which locks what it allocates.
  *
- * The system takes the CPU from real-time threads that run for sched_rt_runtime_us of a sched_rt_period_us, or a thread
- * of WEFT_POLICY_DEADLINE for its runtime, until the period ends: a worker that had spun all that time away would be late
- * with its next task. So its spins count (spin_ticks), in windows of a period, and are over for the window when they reach a
- * part of what it may run. No spin is longer than that part, but for a few looks around, so in any period it spins for at
- * most three: the last of one window, all of the next. A pool whose policy is refused to all workers spins as an ordinary
- * one. */
+ * The system takes the CPU from real-time threads that have run for sched_rt_runtime_us in a sched_rt_period_us, and from a
+ * thread of WEFT_POLICY_DEADLINE that has run for its runtime, until the period ends. A worker that had spent that time spinning
+ * would be late with its next task. So its spins are counted (spin_ticks) in windows of one period, and when they reach a part
+ * (an eighth) of what it may run, it does not spin again in that window. No single spin is much longer than that part. So in any
+ * stretch of one period it spins for at most three parts: the last spin of one window and all of the next. If the policy is
+ * refused to all workers, the pool spins like an ordinary one. */
 #include "sched/realtime.h"
 
 NOINLINE uint64_t realtime_spin_left_slow(struct weft_worker *seat) {

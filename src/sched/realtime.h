@@ -1,4 +1,4 @@
-/* realtime.h: real-time pools: what was asked for, what the system gave, how long such a worker may spin. Layer 4. */
+/* realtime.h: real-time pools: what was asked for, what the system granted, how long such a worker may spin. Layer 4. */
 #ifndef WEFT_REAL_H
 #define WEFT_REAL_H
 

@@ -1,12 +1,12 @@
 /* sched.h: the room's door: what the rooms above may use.
  *
- * sched/ runs tasks: lanes and claims hold them, groups count them, workers find and run them, park and wake; waits,
- * continuations, priorities. It calls heap/ and os/ alone. The rooms above are reached by two tables that
- * src/rooms.c binds: sources of work (source.h), hooks of prediction and observation (hooks.h).
+ * sched/ runs tasks. Lanes and claims hold them, groups count them, workers find and run them, park and are woken. Waits,
+ * continuations and priorities are here, too. It calls only heap/ and os/. It reaches the rooms above through two tables that
+ * src/rooms.c binds: sources of work (source.h), and hooks of prediction and observation (hooks.h).
  *
- * What may not be touched: the ordering tables at the head of lane.c, claim.c, group.c, park.c, task.c, wait.c, worker.c.
- * Each row is a place where a task would be lost, run twice or never waited for; each has a mutant that must fail (verify/).
- * A field of weft_worker or weft_pool is written by whom its comment says, and by nobody else. */
+ * What may not be touched: the ordering tables at the heads of lane.c, claim.c, group.c, park.c, task.c, wait.c and worker.c.
+ * Without the order that a row names, a task could be lost, run twice or never be waited for; each row has a mutant that a
+ * check must kill (verify/). Only the thread that a field's comment names may write a field of weft_worker or weft_pool. */
 #ifndef WEFT_SCHED_H
 #define WEFT_SCHED_H
 

@@ -1,13 +1,13 @@
 /* slice.c: the time slices of a pool's threads.
  *
- * Beside another program's busy thread one that wakes gets the CPU at once if it asks for a shorter slice than the other's (Linux
- * 6.12 and later; no privilege is needed), else mostly when the other's turn is over: milliseconds, for a task of
- * microseconds. So workers ask for one. The kernel protects a thread from being preempted for as long as its slice, and what
- * wakes again and again within its share keeps being preferred. A short slice gives no more CPU time than a long one.
+ * If a thread wakes up while another program's busy thread has its CPU, it gets the CPU at once if its slice is shorter than the
+ * other's (Linux 6.12 and later; no privilege is needed). Otherwise it mostly waits for the end of the other's turn: milliseconds,
+ * for a task of microseconds. So workers ask for a short slice. The kernel does not preempt a thread within its slice, and a
+ * thread that wakes up repeatedly within its share keeps being preferred. A short slice gives no more CPU time than a long one.
  *
- * How short: what tasks take, twice, so that one is rarely cut in two; at least 0.1 ms, the kernel's least; nothing where
- * that comes to what the thread had. A worker looks before it sleeps, for it is at wakes that it counts: so where tasks stay what
- * they are it costs nothing. A background task runs with a long one: it has time, and others wake beside it. */
+ * How short: twice what tasks take, so that a task is rarely interrupted; at least 0.1 ms, the kernel's minimum; unchanged if that
+ * is no shorter than what the thread had. A worker sets it before it sleeps, because slices matter at wake-ups. So it costs nothing
+ * while tasks take the same time. A background task runs with a long slice: it has time, and other threads wake up beside it. */
 #include "sched/slice.h"
 
 #define SLICE_LEAST_NS UINT64_C(100000)

@@ -1,4 +1,4 @@
-/* slice.h: the time slices of a pool's threads. Layer 4. Told in slice.c. */
+/* slice.h: the time slices of a pool's threads. Layer 4. See slice.c. */
 #ifndef WEFT_SLICE_H
 #define WEFT_SLICE_H
 

@@ -1,7 +1,7 @@
-/* source.h: a source of work: what competes for a worker's attention.
+/* source.h: the interface of sources of work other than lanes.
  *
- * The tasks in lanes are the source that sched has itself: find.c asks it first, by direct calls. Every other one implements
- * struct source, and src/rooms.c lists it. Nobody in sched knows what the work is. */
+ * Lanes are sched's own source: find.c asks them first, by direct calls. Every other source implements struct source, and
+ * src/rooms.c lists it. sched does not know what the work is. */
 #ifndef WEFT_SOURCE_H
 #define WEFT_SOURCE_H
 

@@ -1,7 +1,7 @@
-/* task.h: tasks of weft's own, for the files of layer 5. Layer 5. The protocols stand in task.c and wait.c.
+/* task.h: submitting weft's own internal tasks, for the files of layer 5. Layer 5. The protocols are in task.c and wait.c.
  *
- * They count in their group as any task does, but run also when it is cancelled or the pool aborted (they look by
- * themselves), and no `clean` ever gets their payload. */
+ * Such tasks count in their group like any task. But they also run if the group is cancelled or the pool aborted (they check
+ * that themselves), and their payloads never go to `clean`. */
 #ifndef WEFT_TASK_H
 #define WEFT_TASK_H
 

@@ -172,7 +172,7 @@ static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     return longest <= 2 * load_rlx(&pool->spin_ticks) ? max_u64(longest, most) : most;
 }
 
-/* Looks for the end for a moment, and for work of another source, which it runs. true: time to look around. */
+/* Spins for a moment until the group ends, and runs work of other sources. true: it is time to look at the lanes again. */
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct source_work found;

@@ -1,7 +1,7 @@
-/* worker.h: a pool's threads and what they do. Layer 4. The protocol stands in worker.c.
+/* worker.h: a pool's threads and what they do. Layer 4. The protocol is in worker.c.
  *
- * A seat is what a thread has in one pool. Those of workers come first, then spares', then those of threads from outside
- * that have submitted or waited. A thread that ends leaves its seat, with lanes and all, to the next that comes. */
+ * A seat is a thread's state in one pool. Workers' seats come first, then those of spares, then those of outside threads that
+ * have submitted or waited. When a thread ends, the next one takes over its seat, including its lanes. */
 #ifndef WEFT_WORKER_H
 #define WEFT_WORKER_H
 
@@ -77,7 +77,7 @@ struct weft_worker {
     ATOMIC(uint32_t) in_background; /* it runs a task in a slot (priority.c) */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
-    /* counters, of whatever room; counters.c says what each counts */
+    /* counters of all rooms; counters.c says what each counts */
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
     ATOMIC(uint64_t) claims_made[CLAIM_SOURCES];
@@ -86,17 +86,17 @@ struct weft_worker {
     ATOMIC(uint64_t) loops_helped;
     ATOMIC(uint64_t) parks;
     ATOMIC(uint64_t) wakes;
-    ATOMIC(uint64_t) spin_ticks; /* spent looking for work, or waiting awake */
+    ATOMIC(uint64_t) spin_ticks; /* ticks spent awake, looking for work or waiting */
     ATOMIC(uint64_t) expect_hits;
     ATOMIC(uint64_t) expect_misses;
     ATOMIC(uint64_t) heap_payloads;
     ATOMIC(uint64_t) tasks_late;
 
-    /* while it sleeps in a wait, a join or a loop: its own thread, but for the event, which any thread raises */
+    /* while it sleeps in a wait, a join or a loop: written by its own thread, except the event, which any thread raises */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
     ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0 */
     os_word wait_event;
-    ATOMIC(uint32_t) biased;    /* its submissions make no fence of their own; cleared by a worker about to sleep */
+    ATOMIC(uint32_t) biased;    /* 1: its submissions make no full fence; a worker that is about to sleep clears it */
     ATOMIC(uint32_t) taken_by;  /* outside seats: 1 while a thread has it; under pool->lock */
     ATOMIC(uint32_t) thread_id; /* the system's number of the thread that has or had it; that thread; a hint */
 
