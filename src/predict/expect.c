@@ -31,12 +31,12 @@
 #define LEAD_MIN 10000u  /* ns */
 #define LEAD_FIRST 100000u
 #define LEAD_MAX 400000u
-#define EARLY_PART 40u        /* part of the period by which the worker may be early on average, */
-#define EARLY_MOST_MIN 52000u /* ns: within these two bounds */
-#define EARLY_MOST_MAX 90000u
-#define EARLY_ROOM 10000u  /* ns: if it is less early than the target by this, each small delay becomes a miss */
-#define HOLD_MIN 20000u    /* ns: when the budget is short */
-#define HOLD_USUAL 150000u /* ns: cheap, because most arrivals come */
+#define EARLY_PART 40u        /* part of the period: bound of how early the worker is on average */
+#define EARLY_MOST_MIN 52000u /* ns: the least value of that bound */
+#define EARLY_MOST_MAX 90000u /* ns: the greatest value of that bound */
+#define EARLY_ROOM 10000u     /* ns: if it is less early than the target by this, each small delay becomes a miss */
+#define HOLD_MIN 20000u       /* ns: when the budget is short */
+#define HOLD_USUAL 150000u    /* ns: cheap, because most arrivals come */
 #define HOLD_MAX 300000u
 #define HOLD_TOLD 200000u             /* ns: weft.h says so */
 #define REACH_TOLD 400000u            /* ns: an arrival farther from the announced moment is a different one */

@@ -17,7 +17,7 @@ std::vector<std::string> configuration(const Tree &tree) {
 }
 
 Finding option(const std::vector<std::string> &config, const std::string &name, const std::string &cost) {
-    if (config.empty()) return {name, "this kernel's configuration is not told", cost};
+    if (config.empty()) return {name, "this kernel does not show its configuration", cost};
     bool there = std::find(config.begin(), config.end(), name + "=y") != config.end();
     Finding found(name, there ? "built in" : "not built in", cost);
     found.judge(there);

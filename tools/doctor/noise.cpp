@@ -99,7 +99,7 @@ std::vector<Finding> findings_noise(const Tree &tree) {
         workqueues(tree, "work queues", "/sys/devices/virtual/workqueue/cpumask"),
         programs(tree),
         single(tree, "/proc/sys/vm/stat_interval", "120",
-               "every CPU is interrupted so often, in seconds, for the memory's counters"),
+               "every CPU is interrupted at this interval, in seconds, for the memory's counters"),
         single(tree, "/proc/sys/kernel/watchdog", "0", "a thread of the highest priority wakes on each CPU every 4 s"),
         single(tree, "/proc/sys/kernel/sched_rt_runtime_us", "-1",
                "real-time threads stand still for what is left of each second; with -1 one that spins for ever locks its "

@@ -93,11 +93,11 @@ template <Mode mode> Contestant contestant(const char *name, const char *text) {
 } // namespace
 
 std::vector<Contestant> weft_modes() {
-    return {contestant<Mode::anticipated>("anticipated", "as it comes: workers are awake when the next burst is due"),
-            contestant<Mode::told>("told", "as it comes, and weft_pool_expect says when the next burst is due"),
+    return {contestant<Mode::anticipated>("anticipated", "the default: workers learn when bursts come and are awake then"),
+            contestant<Mode::told>("told", "the default, and weft_pool_expect announces the next burst"),
             contestant<Mode::parked>("parked", "idle workers sleep at once"),
             contestant<Mode::spinning>("spinning", "idle workers never sleep"),
             contestant<Mode::parked_fifo>("parked-fifo", "parked, the workers in SCHED_FIFO"),
             contestant<Mode::parked_rr>("parked-rr", "parked, the workers in SCHED_RR"),
-            contestant<Mode::real_time>("real-time", "as it comes, the workers in SCHED_FIFO")};
+            contestant<Mode::real_time>("real-time", "the default, with workers in SCHED_FIFO")};
 }

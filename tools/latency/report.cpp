@@ -112,7 +112,7 @@ void latency_head_print(const LatencyResult &result) {
     Machine machine = machine_describe();
     printf("weft %s latency, %s\n%s, %u CPUs, %s\n%s %s\n", machine.version.c_str(), machine.date.c_str(),
            machine.cpu.c_str(), machine.cpus, machine.kernel.c_str(), machine.compiler.c_str(), machine.flags.c_str());
-    printf("%u tasks of %u us every %u us, jitter %g %%, %g %% of the beats missed; %u threads run tasks, * the caller is "
+    printf("%u tasks of %u us every %u us, jitter %g %%, %g %% of the bursts missed; %u threads run tasks, * the caller is "
            "one of "
            "them\n"
            "First submit to the wait's return, over ideal = ceil(tasks / threads) x a task alone. worker%%: CPU time of all "

@@ -73,7 +73,7 @@ Output capture(const std::vector<std::string> &words) {
 
 std::string failure_of(const Output &output) {
     if (WIFSIGNALED(output.status)) return std::string("the engine was ended by ") + strsignal(WTERMSIG(output.status));
-    if (WEXITSTATUS(output.status) == 127) return "weft-simulate is not beside this program";
+    if (WEXITSTATUS(output.status) == 127) return "weft-simulate is not in the directory of this program";
     std::string text = output.err.substr(0, output.err.find_last_not_of('\n') + 1);
     return text.substr(text.rfind('\n') + 1);
 }

@@ -11,7 +11,7 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr uint64_t fault_ns = 100000;     // so soon after its beginning a page fault's thread has left its CPU
-constexpr uint64_t least_ns = 20000;      // what is shorter is not told
+constexpr uint64_t least_ns = 20000;      // shorter causes are not shown
 constexpr uint64_t quota_ns = 100000000;  // a period of a quota
 constexpr uint64_t throttle_ns = 3000000; // the cgroup's numbers are read so late at most
 
@@ -127,7 +127,7 @@ class Story {
             link.text = who + " was preempted" +
                         (other != 0           ? " by " + name_of(other) + " on CPU " + std::to_string(away.cpu)
                          : record.sees_others ? ""
-                                              : ", by whom this user may not see");
+                                              : ", this user may not see by whom");
         } else if (in_fault(tid, away.from)) {
             link.cause = Cause::fault;
             link.text = who + " waited in a page fault";
@@ -245,7 +245,7 @@ class Story {
         bool is_outside = who.compare(0, 7, "outside") == 0;
         add(is_outside ? Cause::caller : Cause::unknown, from, until,
             is_outside ? who + ", which ran it in the end, did something else of its own"
-                       : who + " ran it late, for no reason that is known");
+                       : who + " ran it late, for an unknown reason");
     }
 
     void run(uint32_t tid, uint64_t from, uint64_t until, uint64_t usual_ns) {

@@ -53,7 +53,7 @@ ordered_json read_timeline(const std::string &file, bool is_own) {
 }
 
 std::string tell(const Record &record) {
-    return record.source.empty() ? "the timeline alone; what the kernel did is told for a program that weft why runs"
+    return record.source.empty() ? "the timeline alone; for the kernel's events, let weft why run the program"
                                  : record.source;
 }
 
@@ -196,7 +196,7 @@ void require_task(const ordered_json &timeline, const std::string &task) {
 
 int why_main(const WhyOptions &options) {
     if (options.command.empty() == options.timeline.empty()) {
-        fprintf(stderr, "weft: a program to run, or --timeline FILE: one of them\n");
+        fprintf(stderr, "weft: give either a program to run or --timeline FILE\n");
         return 2;
     }
     Temporary own;

@@ -102,7 +102,7 @@ class Proc {
     }
 
   private:
-    // Where within the interval it was away is not told: at its end.
+    // When within the interval it was away is unknown: the end is assumed.
     static void note(const Seen &before, const Seen &now, std::vector<Away> &away) {
         uint64_t span = now.when - before.when, waited = std::min(now.waited - before.waited, span);
         uint64_t ran = std::min(now.ran - before.ran, span - waited);
