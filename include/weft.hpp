@@ -11,17 +11,17 @@
  *
  * weft_patterns.hpp, which comes with it, has invoke, parallel_for and parallel_for_tiles, reduce, sort and graph.
  *
- * Wherever a weft_pool * is asked for, a weft::pool will do, and a pool made in C serves as well.
+ * Every weft_pool * parameter accepts a weft::pool, and a pool created in C works as well.
  *
- * Callables are decayed and called once, as rvalues. A task's is kept in the queue itself: no allocation when it is
- * trivially copyable or its move cannot throw, and it fits WEFT_INLINE_MAX; else one. It is destroyed before its task
- * counts as finished, also when it never runs. A task returns void, or int as a weft_fn does, and may take the
- * weft_worker * that runs it.
+ * Callables are decayed and called once, as rvalues. A task's callable is stored in the queue itself, without allocation, if it
+ * fits WEFT_INLINE_MAX and is trivially copyable or has a move that cannot throw; otherwise it costs one allocation. It is
+ * destroyed before its task counts as finished, even if it never runs. A task returns void, or int as a weft_fn does, and may
+ * take the weft_worker * that runs it.
  *
- * What a task throws reaches the wait: of several the one submitted first, in the sense of weft_group_wait. Everything else
- * that goes wrong is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions
- * that take a std::error_code & put the code there instead; they still let tasks' exceptions through. Without exceptions
- * (-fno-exceptions) what would throw ends the program and says why.
+ * The wait rethrows what a task has thrown; if several threw, that of the task submitted first, as in weft_group_wait. Every
+ * other failure is a weft::error with a WEFT_* code (or the number that a task returned), or std::bad_alloc. Functions that take
+ * a std::error_code & store the code there instead of throwing; tasks' exceptions still pass through. Without exceptions
+ * (-fno-exceptions), an error ends the program with a message.
  *
  * Copyright the weft authors. MIT licence, see LICENSE.
  */
@@ -127,9 +127,9 @@ inline void check(int code, const char *what) {
     if (code != WEFT_OK) fail(code, what);
 }
 
-/// What tasks have thrown. Each exception gets a number for its task to return: weft's choice of the number to report is
-/// then the choice of the exception. A group that has ended may be in use again before its wait comes to ask here: each
-/// exception is known by the group's id, too, which is another one then.
+/// The exceptions that tasks have thrown. Each exception gets a number, which its task returns: so the number that the group
+/// reports selects the exception. A group that has ended may be in use again before its wait asks here. So each exception is
+/// also stored with the group's id, which is a different one then.
 class failures {
   public:
     explicit failures(const weft_group *counted = nullptr) noexcept : of(counted) {}
@@ -137,10 +137,10 @@ class failures {
     failures &operator=(const failures &) = delete;
     ~failures() { drop(newest); }
 
-    /// The id that the group has now: a wait's before it begins, a task's.
+    /// The id that the group has now. Called by a wait before it begins, and by a task.
     std::uint64_t use() const noexcept { return of == nullptr ? 0 : __atomic_load_n(&of->id, __ATOMIC_RELAXED); }
 
-    /// Inside a catch clause of any thread.
+    /// Call inside a catch clause, on any thread.
     int keep() noexcept {
         auto *mine = new (std::nothrow) failure{nullptr, use(), 0, std::current_exception()};
         if (mine == nullptr) return WEFT_ENOMEM;
@@ -151,8 +151,8 @@ class failures {
         return mine->code;
     }
 
-    /// Throws the exception of that number if there is one. Returns the number otherwise. What else was thrown in that use of
-    /// the group is forgotten, unless the number says that its tasks have not all ended: another wait asks for it then.
+    /// Throws the exception of that number if there is one; otherwise returns the number. Other exceptions of that use of the
+    /// group are dropped, unless the number says that not all its tasks have ended: then a later wait asks for them.
     int rethrow(int code, std::uint64_t in = 0) {
         if (!is_end(code)) return code;
         std::exception_ptr thrown = take(code, in);
@@ -187,7 +187,7 @@ class failures {
         while (list != nullptr) delete std::exchange(list, list->next);
     }
 
-    /// The exception of that number, or NULL; forgets those of its use of the group, or of that one.
+    /// The exception of that number, or NULL; drops those of its use of the group, or of that one.
     std::exception_ptr take(int code, std::uint64_t in) noexcept {
         std::exception_ptr found;
         failure *forgotten = nullptr; // their destructors are the user's
@@ -254,7 +254,8 @@ template <class F> struct task {
 /// Payloads are aligned to this.
 inline constexpr std::size_t payload_align = 16;
 
-/// A type that is not just bytes, as a weft_object. A greater alignment gets a payload with room to find its place in.
+/// A type that is not trivially copyable, as a weft_object. For a greater alignment, the payload is larger and the object is
+/// aligned inside it.
 template <class T> struct object {
     static constexpr std::size_t padding = alignof(T) > payload_align ? alignof(T) - payload_align : 0;
     static constexpr std::size_t size = sizeof(T) + padding;
@@ -279,7 +280,7 @@ template <class T> int run_bytes(void *payload, weft_worker *self) noexcept {
     return std::launder(static_cast<T *>(payload))->run(self);
 }
 
-/// A callable that cannot lie in the queue.
+/// A callable that cannot be stored in the queue.
 template <class F> struct boxed {
     std::unique_ptr<F> f;
     template <class... Args> auto operator()(Args... args) -> std::invoke_result_t<F, Args...> {
@@ -320,9 +321,9 @@ inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline)
 
 // ---- groups ------------------------------------------------------------------------------------------------------------
 
-/// What one waits for. The destructor waits, so tasks may refer to what was there before the group; errors that nobody
-/// waited for are dropped then. Must end before its pool. Any thread may submit; several may wait, and one of them gets the
-/// exception, the others a weft::error.
+/// A set of tasks to wait for. The destructor waits, so tasks may refer to objects that were constructed before the group; it
+/// drops errors that no wait has reported. Must be destroyed before its pool. Any thread may submit. Several threads may wait:
+/// one of them gets the exception, the others a weft::error.
 class group {
   public:
     /// `flags`: those of a weft_group: WEFT_GROUP_CANCEL_ON_ERROR, _DROP_LATE, _URGENT, _BACKGROUND.
@@ -330,14 +331,14 @@ class group {
     group(const group &) = delete;
     group &operator=(const group &) = delete;
 
-    /// Ends the program when it is called by one of the group's own tasks, which it cannot wait for.
+    /// Ends the program if one of the group's own tasks calls it, because it cannot wait for that task.
     ~group() {
         if (counted.id == 0) return;
         int code = weft_group_wait(home, &counted);
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
-    /// Queues f. Throws the error of weft_submit (WEFT_ECANCELED when the group is cancelled); f has been destroyed then.
+    /// Queues f. Throws the error of weft_submit (WEFT_ECANCELED if the group is cancelled); then f has been destroyed.
     template <class F> void submit(F &&f) {
         detail::check(detail::submit(home, &counted, &thrown, std::forward<F>(f)), "weft::group::submit");
     }
@@ -345,12 +346,12 @@ class group {
         error.assign(detail::submit(home, &counted, &thrown, std::forward<F>(f)), category());
     }
 
-    /// Waits for all tasks, and helps. Throws what weft_group_wait returns, or what the task threw. The group can be used
-    /// again.
+    /// Waits for all tasks, and helps. Throws the error that weft_group_wait returns, or the exception of the task. Afterwards
+    /// the group can be used again.
     void wait() { detail::check(wait_code(), "weft::group::wait"); }
     void wait(std::error_code &error) { error.assign(wait_code(), category()); }
 
-    /// The same with a deadline. false: it has passed, and tasks are unfinished.
+    /// The same with a deadline. false: the deadline has passed, and tasks are unfinished.
     bool wait_until(std::chrono::steady_clock::time_point deadline, weft_help help = WEFT_HELP_BELOW) {
         const std::uint64_t use = thrown.use();
         int code = weft_group_wait_until(home, &counted, help, detail::nanoseconds(deadline));
@@ -359,14 +360,14 @@ class group {
         return true;
     }
 
-    /// Tasks that have not started will not; their callables are destroyed. The group still has to be waited for.
+    /// Tasks that have not started never run; their callables are destroyed. The group must still be waited for.
     void cancel() { detail::check(weft_group_cancel(home, &counted), "weft::group::cancel"); }
 
-    /// The group is urgent until its wait ends, also what was queued before.
+    /// Makes the group urgent until its wait ends, including the tasks queued before.
     void boost() { detail::check(weft_group_boost(home, &counted), "weft::group::boost"); }
 
-    /// The group is to have finished by then, else its wait throws WEFT_ELATE; it is urgent until that ends. See
-    /// weft_group_deadline.
+    /// Sets the moment by which the group should have finished; if it is later, its wait throws WEFT_ELATE. The group is urgent
+    /// until its wait ends. See weft_group_deadline.
     void deadline(std::chrono::steady_clock::time_point when) {
         detail::check(weft_group_deadline(home, &counted, detail::nanoseconds(when)), "weft::group::deadline");
     }
@@ -390,15 +391,16 @@ class group {
 
 namespace detail {
 
-/// What a future and its task share. The task lies in the queue of all; whoever comes first, a worker or the future's wait,
-/// begins it: the wait then calls it as a function. Only a wait for one that already runs elsewhere sleeps, or helps with
-/// what that one has submitted: this is what the group is for.
+/// The state that a future and its task share. The task is in the pool's queue. Either a worker or the future's wait begins it,
+/// whichever comes first; the wait calls it as a function. A wait sleeps only if the task already runs elsewhere; meanwhile it
+/// helps with tasks that this one has submitted. That is what the group is for.
 class promise {
   public:
     promise(const promise &) = delete;
     promise &operator=(const promise &) = delete;
 
-    /// Until the task has run, here or elsewhere. By one thread, the future's: so one that runs here has called this itself.
+    /// Waits until the task has run, here or elsewhere. Only the future's thread calls this, so a task that runs here has called
+    /// it itself.
     int wait() noexcept {
         state now = queued;
         if (begun.compare_exchange_strong(now, here, std::memory_order_acquire)) {
@@ -421,7 +423,7 @@ class promise {
         return now == done || now == dropped;
     }
 
-    /// On a worker, unless it has begun. With no memory left for the group it stays the future's to run.
+    /// Called on a worker: runs the task unless it has begun. If there is no memory for the group, the future has to run it.
     void run_queued() noexcept {
         if (begun.load(std::memory_order_relaxed) != queued) return;
         weft_run(home, &group, run_elsewhere, this);
@@ -430,7 +432,7 @@ class promise {
         begun.compare_exchange_strong(now, done, std::memory_order_release);
     }
 
-    /// It will not run on a worker any more.
+    /// The task will not run on a worker any more.
     void drop() noexcept {
         state now = queued;
         begun.compare_exchange_strong(now, dropped, std::memory_order_acq_rel);
@@ -559,17 +561,18 @@ template <class T> class [[nodiscard]] future {
         if (code != WEFT_EFORK) shared->clear();
     }
 
-    /// Has a result to get.
+    /// Whether there is a result to get.
     bool valid() const noexcept { return shared != nullptr; }
 
-    /// get() and wait() would return at once.
+    /// Whether get() and wait() would return at once.
     bool is_ready() const noexcept { return shared && shared->is_ready(); }
 
-    /// Until the callable has returned or thrown. One that no worker has begun is called here and now. Throws WEFT_ECANCELED
-    /// when the pool was aborted first, WEFT_EDEADLK from the callable itself, WEFT_EINVAL when not valid().
+    /// Waits until the callable has returned or thrown. If no worker has begun it, calls it at once on this thread. Throws
+    /// WEFT_ECANCELED if the pool was aborted first, WEFT_EDEADLK in the callable itself, and WEFT_EINVAL if not valid().
     void wait() { detail::check(wait_code(), "weft::future::wait"); }
 
-    /// Waits, then the result or what the callable threw. Once: it is not valid() after either, nor after WEFT_ECANCELED.
+    /// Waits, then returns the result or throws what the callable threw. Can be called once: afterwards the future is not valid(),
+    /// nor is it after WEFT_ECANCELED.
     T get() {
         int code = wait_code();
         if (code != WEFT_ECANCELED) detail::check(code, "weft::future::get");
@@ -601,7 +604,7 @@ template <class F> future<std::invoke_result_t<std::decay_t<F>>> async(weft_pool
 /// A pool of worker threads. The destructor runs what is queued.
 class pool {
   public:
-    /// `workers` 0: as many as weft_cpu_count says.
+    /// `workers` 0: weft_cpu_count().
     explicit pool(unsigned workers = 0) {
         weft_config config;
         weft_config_init(&config);
@@ -624,7 +627,7 @@ class pool {
     template <class F> void submit(F &&f) { loose->submit(std::forward<F>(f)); }
     template <class F> void submit(F &&f, std::error_code &error) { loose->submit(std::forward<F>(f), error); }
 
-    /// Waits for all that submit has queued: see group::wait.
+    /// Waits for all tasks that `submit` has queued: see group::wait.
     void wait() { loose->wait(); }
     void wait(std::error_code &error) { loose->wait(error); }
 

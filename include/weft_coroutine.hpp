@@ -46,7 +46,8 @@ struct co_root {
     int *report = nullptr; ///< the code that the task which runs it now will return
 };
 
-/// In an awaiter. The task that resumes a coroutine knows its frame by address: should that go before, the program ends.
+/// Part of an awaiter. The task that resumes a coroutine knows its frame by address: if the frame is destroyed before, the
+/// program ends.
 class sleeper {
   public:
     sleeper() = default;
@@ -164,9 +165,9 @@ template <class P> co_root *root_of(std::coroutine_handle<P> of) noexcept {
 
 } // namespace detail
 
-/// A coroutine that returns a T. It begins when it is awaited, on the thread of who awaits it, or spawned; once: after that,
-/// or when this was moved from, awaiting throws WEFT_EINVAL. Destroyed with this; where it waits for a group just then, that
-/// ends the program.
+/// A coroutine that returns a T. It begins when it is spawned, or awaited, on the awaiting thread. It can be awaited once: after
+/// that, and after a move, awaiting throws WEFT_EINVAL. It is destroyed with this object; if it waits for a group at that time,
+/// the program ends.
 template <class T = void> class [[nodiscard]] co {
     static_assert(!std::is_reference_v<T>, "a coroutine returns a value; return a pointer instead");
 
@@ -183,7 +184,7 @@ template <class T = void> class [[nodiscard]] co {
         if (handle) handle.destroy();
     }
 
-    /// Runs it to its end; its result, or what it has thrown.
+    /// Runs it to its end. Returns its result, or throws what it has thrown.
     auto operator co_await() &&noexcept { return awaiter{handle && !handle.promise().next ? handle : nullptr}; }
 
   private:
@@ -218,7 +219,7 @@ class group_awaiter {
         is_over = code != WEFT_ETIMEDOUT;
         return is_over;
     }
-    /// After a submission that succeeds another thread may go on with the coroutine, and end this.
+    /// After a successful submission, another thread may continue the coroutine and destroy this object.
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
         co_root *root = root_of(waiting);
         code = WEFT_OK;
@@ -250,9 +251,9 @@ class group_awaiter {
 
 } // namespace detail
 
-/// Suspends until the group has finished; throws as its wait does. In a coroutine that counts in this very group:
-/// WEFT_EDEADLK. Also for coroutines of other types than co: these go on as tasks of the pool's own group. In a coroutine
-/// that was spawned in another pool the thread waits.
+/// Suspends until the group has finished; throws as its wait does. In a coroutine that belongs to this group it throws
+/// WEFT_EDEADLK. Coroutines of types other than co may await it, too: they continue as tasks of the pool's own group. In a
+/// coroutine that was spawned in another pool, the thread waits.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
 namespace detail {
@@ -286,8 +287,8 @@ class resumer {
 
 } // namespace detail
 
-/// `co_await weft::resume_on(group)`: goes on as a new task of the group's pool, behind what is queued. A spawned coroutine
-/// counts in its own group still, which must be of that pool: else WEFT_EINVAL.
+/// `co_await weft::resume_on(group)`: continues as a new task of the group's pool, after what is queued. A spawned coroutine
+/// still belongs to its own group, which must be of that pool: otherwise it throws WEFT_EINVAL.
 class resume_on {
   public:
     explicit resume_on(group &where) noexcept : to(&where) {}
@@ -299,8 +300,8 @@ class resume_on {
 
 inline resume_on detail::co_promise::await_transform(const resume_on &to) noexcept { return to; }
 
-/// Begins the coroutine as a task of the group, which has not finished before the coroutine has. Throws when weft_submit
-/// gives an error; the coroutine is destroyed then.
+/// Begins the coroutine as a task of the group, which does not finish before the coroutine has. Throws the error of weft_submit;
+/// then the coroutine has been destroyed.
 inline void spawn(group &where, co<> work) {
     detail::root_task root = detail::root_of_all(std::move(work));
     root.handle.promise().home = &where;
@@ -311,7 +312,7 @@ inline void spawn(group &where, co<> work) {
     detail::fail(error, "weft::spawn");
 }
 
-/// Runs the coroutine on the pool, waits for its end and helps. Its result, or what it has thrown.
+/// Runs the coroutine on the pool, waits for its end and helps. Returns its result, or throws what it has thrown.
 template <class T> T sync_wait(weft_pool *pool, co<T> work) {
     using kept = std::conditional_t<std::is_void_v<T>, bool, T>;
     std::optional<kept> result;

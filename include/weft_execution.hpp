@@ -26,7 +26,7 @@
 namespace weft {
 inline namespace WEFT_WAYS WEFT_SEEN {
 
-/// A small value, copied and compared as a pointer is. The pool, or the group, must outlive what is scheduled.
+/// A small value, copied and compared like a pointer. The pool or the group must outlive the scheduled work.
 class scheduler {
     template <class Receiver> class operation;
     class sender;
@@ -50,7 +50,7 @@ class scheduler {
     weft_group *counts; ///< NULL: the pool's own
 };
 
-/// Lives from connect until its receiver has the result.
+/// Lives from connect until its receiver has got the result.
 template <class Receiver> class scheduler::operation {
   public:
     using operation_state_concept = stdexec::operation_state_t;

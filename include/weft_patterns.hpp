@@ -74,9 +74,9 @@ template <class... Fs> void invoke_branches(weft_fork_slot *here, branch<Fs>... 
 
 } // namespace detail
 
-/// Calls each of the callables, side by side where workers are free, and returns when all have returned. Throws what the
-/// leftmost of those that threw has thrown. They are forked, as WEFT_FORK's functions are: nothing is allocated. A callable
-/// may take a weft_fork_slot *, which an invoke inside it can go on from:
+/// Calls each of the callables, in parallel if workers are idle, and returns when all have returned. If several threw, throws
+/// the exception of the leftmost. They are forked like functions of WEFT_FORK: nothing is allocated. A callable may take a
+/// weft_fork_slot * and pass it to an invoke inside:
 ///
 ///     int fib(weft_fork_slot *here, int n) {
 ///         if (n < 2) return n;
@@ -88,7 +88,7 @@ template <class F, class... Fs> void invoke(weft_fork_slot *here, F &&f, Fs &&..
     detail::invoke_branches<F, Fs...>(here, detail::branch<F>(f), detail::branch<Fs>(fs)...);
 }
 
-/// The same from anywhere. Throws when weft_fork_enter gives an error; nothing was called then.
+/// The same without a slot. Throws the error of weft_fork_enter; then nothing was called.
 template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) {
     struct region {
         weft_fork_slot *here;
@@ -133,7 +133,7 @@ template <class I, class F> struct loop {
     }
 };
 
-/// What tells loops apart whose callables are of one type; nullptr: nothing more than weft_for sees.
+/// Distinguishes loops whose callables have the same type; nullptr: weft_for distinguishes them as usual.
 template <class F> const void *site_of(F &f) {
     if constexpr (std::is_function_v<F>)
         return reinterpret_cast<const void *>(&f);
@@ -153,10 +153,10 @@ template <class R, class... Args> const void *site_of(const std::function<R(Args
 
 } // namespace detail
 
-/// Calls body(i) for each i from `begin` to before `end`, or body(i, j) for pieces from i to before j that cover the range,
-/// as weft_for does. Throws what the lowest index that failed has thrown; a body may also return an int, as a task. `grain`:
-/// indices at least in one piece; 0: weft chooses. Loops are told apart by what a function pointer,
-/// a std::function or a polymorphic object calls.
+/// Calls body(i) for each i in [begin, end), or body(i, j) for pieces [i, j) that cover the range, as weft_for does. Throws the
+/// exception of the lowest index that failed; a body may also return an int, as a task does. `grain`: least number of indices
+/// in a piece; 0: weft chooses. Loops over function pointers, std::functions and polymorphic objects are distinguished by what
+/// these call.
 template <class B, class E, class F> void parallel_for(weft_pool *pool, B begin, E end, F &&body, std::size_t grain = 0) {
     using index = std::common_type_t<B, E>;
     static_assert(std::is_integral_v<index>, "the bounds of a loop are integers");
@@ -203,8 +203,8 @@ template <class F> struct tile_loop {
 
 } // namespace detail
 
-/// Calls body(row, column) for each place of the range, tile by tile, or body(tile) for each weft_tile, as weft_for_tiles
-/// does. Throws what the first tile that failed has thrown; a body may also return an int, as a task. The grains are a
+/// Calls body(row, column) for each element of the range, tile by tile, or body(tile) for each weft_tile, as weft_for_tiles
+/// does. Throws the exception of the first tile that failed; a body may also return an int, as a task does. The grains are a
 /// tile's height and width.
 template <class F> void parallel_for_tiles(weft_pool *pool, weft_range rows, weft_range columns, F &&body) {
     detail::tile_loop<std::remove_reference_t<F>> loop{std::addressof(body)};
@@ -278,10 +278,10 @@ template <class T, class Map, class Combine> class reducer {
 
 } // namespace detail
 
-/// The results of map(i), or of map(i, j) for pieces from i to before j, combined: combine(left, right) of neighbours, in
-/// the tree of weft_reduce, which depends on the number of indices and the grain alone. So the result has the same bits
-/// whatever the number of workers, and as in C; `combine` need be associative as far as the caller cares. `none` for an
-/// empty range. Allocates room for the pieces' results. `grain`: indices in a piece; 0: 256 pieces at most.
+/// Combines the results of map(i), or of map(i, j) for pieces [i, j), by combine(left, right) of neighbours, in the tree of
+/// weft_reduce. The number of indices and the grain alone determine that tree. So the result has the same bits for any number
+/// of workers, and the same as in C, even if `combine` is not exactly associative. Returns `none` for an empty range. Allocates
+/// room for the pieces' results. `grain`: indices in a piece; 0: at most 256 pieces.
 template <class T, class Map, class Combine>
 T reduce(weft_pool *pool, weft_range range, T none, Map &&map, Combine &&combine) {
     if (range.end < range.begin) detail::fail(WEFT_EINVAL, "weft::reduce");
@@ -408,11 +408,10 @@ template <class It, class Compare> class sorter {
 
 } // namespace detail
 
-/// Sorts as std::stable_sort does, which `less` has to suit: equal elements keep their order, and when `less` throws the
-/// elements are valid and nothing more; when it contradicts itself, as `<` does among NaNs, their order is any. Allocates a
-/// buffer as large as the range, and in the parts as std::stable_sort does; without memory for it it throws, and the
-/// elements are all there. A sort that is cancelled with the group of the calling task, or finds the pool closing, ends on
-/// the calling thread.
+/// Sorts like std::stable_sort, with the same requirements for `less`: equal elements keep their order. If `less` throws, the
+/// elements are valid, but not more. If it contradicts itself, as `<` does with NaNs, their order is unspecified. Allocates a
+/// buffer as large as the range, and for parts of it what std::stable_sort allocates. Without memory it throws, and no element
+/// is lost. If the group of the calling task is cancelled or the pool is closing, the sort continues on the calling thread.
 template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It first, It last, Compare less = {}) {
     if constexpr (std::is_same_v<typename std::iterator_traits<It>::value_type, bool>)
         std::stable_sort(first, last, less);
@@ -422,7 +421,8 @@ template <class It, class Compare = std::less<>> void sort(weft_pool *pool, It f
 
 // ---- graphs ------------------------------------------------------------------------------------------------------------
 
-/// Callables with an order between them: built once, run many times. As weft_graph in weft.h. Must not run when it goes.
+/// Callables with an order between them: built once, run many times, like weft_graph in weft.h. Must not run when it is
+/// destroyed.
 class graph {
   public:
     graph() { detail::check(weft_graph_create(&made), "weft::graph"); }
@@ -432,8 +432,9 @@ class graph {
         if (weft_graph_destroy(&made) != WEFT_OK) std::terminate();
     }
 
-    /// Adds a node that calls f, as a task's callable but many times, after the nodes `after` in each run. Where one of them
-    /// is no node of this graph it throws WEFT_EINVAL, and the new node is there without that edge and those after it.
+    /// Adds a node that calls f in each run, after the nodes `after`. f is like a task's callable, but is called many times. If
+    /// one of `after` is not a node of this graph, throws WEFT_EINVAL; the new node then exists, without that edge and those
+    /// after it.
     template <class F> weft_node add(F &&f, std::initializer_list<weft_node> after = {}) {
         using kept = step_of<std::decay_t<F>>;
         steps.push_back(std::make_unique<kept>(&thrown, std::forward<F>(f)));
@@ -446,16 +447,16 @@ class graph {
         detail::check(weft_graph_edge(made, before, after), "weft::graph::edge");
     }
 
-    /// Throws WEFT_ECYCLE; weft_graph_build(native(), &node) names a node of the circle.
+    /// Throws WEFT_ECYCLE; weft_graph_build(native(), &node) returns a node of the cycle.
     void build() { detail::check(weft_graph_build(made, nullptr), "weft::graph::build"); }
 
-    /// Throws what the first node, by the order of adding, that failed has thrown.
+    /// Throws the exception of the first node, in the order of adding, that failed.
     void run(weft_pool *pool) { detail::check(thrown.rethrow(weft_graph_run(pool, made)), "weft::graph::run"); }
     void run(weft_pool *pool, std::error_code &error) {
         error.assign(thrown.rethrow(weft_graph_run(pool, made)), category());
     }
 
-    /// Nodes that have not started in the run that goes on in `pool` will not.
+    /// Cancels the run in `pool`: nodes that have not started never will.
     void cancel(weft_pool *pool) { detail::check(weft_graph_cancel(pool, made), "weft::graph::cancel"); }
 
     weft_graph *native() noexcept { return made; }
