@@ -140,15 +140,14 @@ INLINE bool record_is_apart(const struct record *record) {
     return load_rlx(&record->counter[load_rlx(&record->counters) - 1].submitted) == load_rlx(&record->shared_first);
 }
 
-/* Counts `tasks` that are about to be published. If one is not published after all, it must be counted as completed. Returns the
- * counter's value before. */
+/* Counts `tasks` about to be published; one that is not published must be counted as completed. Returns the count before. */
 INLINE uint64_t counter_submit(struct group_counter *counter, bool is_shared, uint64_t tasks) {
     if (UNLIKELY(is_shared)) return add_rlx(&counter->submitted, tasks);
     uint64_t before = load_rlx(&counter->submitted);
     store_rlx(&counter->submitted, before + tasks);
     return before;
 }
-/* Call before a thread first counts for the group in that counter. The caller must have acquired the id. */
+/* To be called before a thread first counts for the group in that counter, having acquired the id. */
 void counter_begin(struct record *record, uint32_t number, uint64_t id);
 INLINE void counter_use(struct record *record, uint32_t number, uint64_t id) {
     if (UNLIKELY(load_rlx(&counter_of(record, number)->id) != id)) counter_begin(record, number, id);
