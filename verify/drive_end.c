@@ -34,7 +34,7 @@ static void check(void) {
     EXPECT(world.ran > 0 && load_rlx(&world.waits) == 0);
     store_rlx(&world.pool->workers, 0); /* to be joined */
     expect_at_rest(world.pool);
-    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK && explore_bytes_left() == 0);
 }
 
 static int task(void *payload, weft_worker *self) {
