@@ -59,8 +59,8 @@ class Tree:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, errors="surrogateescape")
 
-    def rewrite(self):
-        """Numbers the sites, each file's from a number of its own, so that a change has one file compiled again; writes the tree."""
+    def find_sites(self):
+        """Numbers them, each file's from a number of its own, so that a change has one file compiled again. {path: rewritten}"""
         self.sites, self.left_out = [], {}
         types = set()
         for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").rglob("*.h")]:
@@ -77,10 +77,17 @@ class Tree:
                 sys.exit(f"mutants: {path.name} has more than {NUMBERS} sites")
             for number, site in enumerate(sites, 1):
                 site.file, site.number = path.name, index * NUMBERS + number
-            self.sites += sites
+            here = [site for site in sites if not schemata.is_for_sanitizer(text, site.line)]
+            left_out[schemata.FOR_SANITIZER] = len(sites) - len(here)
+            self.sites += here
             for reason, count in left_out.items():
                 self.left_out[reason] = self.left_out.get(reason, 0) + count
             rewritten[path.relative_to(ROOT)] = "int mutant(unsigned); " + schemata.rewrite(text, bodies)
+        return rewritten
+
+    def rewrite(self):
+        """Writes the tree."""
+        rewritten = self.find_sites()
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = [Path(name) for name in listed.stdout.splitlines() if (ROOT / name).is_file() and not name.startswith("docs/")]
         for name in names:
