@@ -271,11 +271,9 @@ int weft_pool_default(weft_pool **pool) {
 /* The records one by one first, for they mostly tell at once that it is not. */
 static bool pool_is_drained(const weft_pool *pool) {
     uint32_t made = load_rlx(&pool->groups.records.made);
-    for (uint32_t i = 1; i < made; i++) {
-        const struct record *record = record_at(&pool->groups, i);
-        if (record != NULL && !record_is_finished(record)) return false;
-    }
-    return groups_are_finished(&pool->groups);
+    for (uint32_t i = 1; i < made; i++)
+        if (!records_are_finished(&pool->groups, i, i + 1)) return false;
+    return records_are_finished(&pool->groups, 1, UINT32_MAX); /* those made since, too */
 }
 
 /* Until every thread from outside has left the submission that led to this, and every guest its call. */

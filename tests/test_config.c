@@ -175,6 +175,7 @@ static void test_bounds(void **state) {
         FIELD(flags, WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK,
               UINT32_C(1) << 31),
         FIELD(watchdog_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),
+        FIELD(stack_wait_ns, INT64_MAX, (uint64_t)INT64_MAX + 1),
         FIELD(trace_events, TRACE_EVENTS_MAX, TRACE_EVENTS_MAX + 1),
         FIELD(stack_size, STACK_SIZE_MIN, STACK_SIZE_MIN - 1),
         FIELD(stack_size, SIZE_MAX / 2, SIZE_MAX / 2 + 1),

@@ -1,7 +1,8 @@
 /* test_edges.c: what the interface promises at its edges: the largest and the smallest that is taken, and what only another
- * path through the library would show. */
+ * path through the library would show. And lanes, which no result shows. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "sched/worker.h"
 #include "shortage.h"
 
 /* A size is refused or taken by itself, whether the task is held or not. */
@@ -104,11 +105,38 @@ static void test_waiter_helps_before(void **state) {
     end_pool(pool);
 }
 
+/* Many groups at once leave few lanes in sight of those who look for work, and their lanes serve the next ones. */
+static void test_lanes_after_many_groups(void **state) {
+    (void)state;
+    enum { GROUPS = 200, KEPT = 16 };
+    static weft_group groups[GROUPS];
+    weft_pool *pool = make_pool(1);
+    atomic_uint counter = 0;
+    for (int round = 0; round < 10; round++) {
+        weft_group first = WEFT_GROUP_INIT;
+        gate g;
+        gate_occupy(&g, pool, &first);
+        for (int i = 0; i < GROUPS; i++) assert_int_equal(submit_count(pool, &groups[i], &counter), WEFT_OK);
+        gate_open(&g);
+        for (int i = 0; i < GROUPS; i++)
+            assert_int_equal(weft_group_wait_until(pool, &groups[i], WEFT_HELP_NONE, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
+        const struct weft_worker *seat = os_self_get()->worker;
+        unsigned in_sight = 0;
+        for (const struct lane *lane = worker_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) in_sight++;
+        assert_int_equal(in_sight, KEPT);
+        assert_true(load_rlx(&seat->lanes_made) <= (GROUPS + 1) * 9 / 7);
+    }
+    assert_int_equal(atomic_load(&counter), 10 * GROUPS);
+    end_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_of_continuation_tasks),
         cmocka_unit_test(test_objects_after_a_group),
         cmocka_unit_test(test_waiter_helps_before),
+        cmocka_unit_test(test_lanes_after_many_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static void test_alignment(void **state) {
     assert_null(weft_alloc_aligned(0, 1));
     assert_null(weft_alloc_aligned(3, 1));
     assert_null(weft_alloc_aligned(48, 100));
-    static const size_t sizes[] = {0, 1, 17, 100, 1000, 5000, 33000, 70000, 3000000, 5000000};
+    static const size_t sizes[] = {0, 1, 17, 100, 1000, 5000, 32767, 32768, 32769, 70000, 3000000, 5000000};
     for (size_t alignment = 1; alignment <= (size_t)1 << 30; alignment *= 2)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             unsigned char *p = weft_alloc_aligned(alignment, sizes[i]), *q = weft_alloc_aligned(alignment, sizes[i]);

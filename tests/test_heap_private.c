@@ -184,6 +184,7 @@ static void test_resizing(void **state) {
         p = weft_realloc(p, sizes[i] * 3 + 40);
         assert_non_null(p);
         for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(p[k], 7);
+        assert_true(weft_usable_size(p) >= sizes[i] * 3 + 40);
         weft_free(p);
     }
     heap_end(heap);

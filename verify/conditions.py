@@ -1,5 +1,6 @@
 """Mutants of conditions: the rewritten sources (schemata.py), built for the explorer, the unit tests and the machine in virtual time,
 and the hunt for each mutant."""
+import collections
 import itertools
 import json
 import math
@@ -35,6 +36,10 @@ TEST_ARGUMENTS = {          # in the place of a test's own: less of the same
     "test heap_fuzz_checked": ["1", "800", "3", "checked"],
     "test work": ["!*very_many*"],
 }
+TEST_PARTS = {              # each a test of its own, for all together take too long
+    "test faults": "mmap malloc mremap pthread_create pthread_key_create".split(),
+}
+NEAR = 8  # of what has killed others in the same function or file
 
 
 class Tree:
@@ -54,8 +59,8 @@ class Tree:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, errors="surrogateescape")
 
-    def rewrite(self):
-        """Numbers the sites, each file's from a number of its own, so that a change has one file compiled again; writes the tree."""
+    def find_sites(self):
+        """Numbers them, each file's from a number of its own, so that a change has one file compiled again. {path: rewritten}"""
         self.sites, self.left_out = [], {}
         types = set()
         for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").rglob("*.h")]:
@@ -72,10 +77,17 @@ class Tree:
                 sys.exit(f"mutants: {path.name} has more than {NUMBERS} sites")
             for number, site in enumerate(sites, 1):
                 site.file, site.number = path.name, index * NUMBERS + number
-            self.sites += sites
+            here = [site for site in sites if not schemata.is_for_sanitizer(text, site.line)]
+            left_out[schemata.FOR_SANITIZER] = len(sites) - len(here)
+            self.sites += here
             for reason, count in left_out.items():
                 self.left_out[reason] = self.left_out.get(reason, 0) + count
             rewritten[path.relative_to(ROOT)] = "int mutant(unsigned); " + schemata.rewrite(text, bodies)
+        return rewritten
+
+    def rewrite(self):
+        """Writes the tree."""
+        rewritten = self.find_sites()
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = [Path(name) for name in listed.stdout.splitlines() if (ROOT / name).is_file() and not name.startswith("docs/")]
         for name in names:
@@ -138,6 +150,10 @@ class Coverage:
             labels = next((p["value"] for p in test["properties"] if p["name"] == "LABELS"), [])
             if "unit" in labels and test["command"][0].startswith(str(self.unit)):
                 name = "test " + test["name"]
+                for part in TEST_PARTS.get(name, []):
+                    tests[f"{name} {part}"] = ["env", "WEFT_TEST_SEED=1", test["command"][0], part]
+                if name in TEST_PARTS:
+                    continue
                 tests[name] = [test["command"][0], *TEST_ARGUMENTS[name]] if name in TEST_ARGUMENTS else test["command"]
         return tests
 
@@ -213,8 +229,10 @@ class Coverage:
 
 
 class Hunter:
-    def __init__(self, coverage, budget_s):
-        self.coverage, self.effort = coverage, budget_s
+    """`results`: what is known of all mutants; what kills one is likely to kill its neighbours."""
+
+    def __init__(self, coverage, budget_s, results):
+        self.coverage, self.effort, self.results = coverage, budget_s, results
 
     def explore(self, site, driver, seed, schedules, *modes):
         cost = self.coverage.drivers[driver]["cost"] * schedules
@@ -253,10 +271,24 @@ class Hunter:
             return self.explore(site, killer, after, 1) or self.explore(site, killer, 1, min(after * 2 + 50, SCHEDULES_MAX))
         return None
 
+    def near(self, site):
+        """Drivers and tests that run the site and have killed others of its function, then of its file, most of them first; then
+        tests named after the file."""
+        inside, beside = collections.Counter(), collections.Counter()
+        for key, row in list(self.results.rows.items()):
+            if row["by"] and key.startswith(site.file + ": "):
+                (inside if key.split()[1] == site.function else beside)[row["by"]] += 1
+        stem = site.file.split(".")[0]
+        named = [name for name in self.coverage.tests if stem in name]
+        ranked = [name for counts in (inside, beside) for name, _ in counts.most_common()] + named
+        runs = {*self.coverage.drivers_of(site.number), *self.coverage.tests_of(site.number)}
+        return [name for name in dict.fromkeys(ranked) if name in runs][:NEAR]
+
     def rounds(self, site):
         """Each try in its turn: a function that says what was found, and what it costs."""
         drivers = self.coverage.drivers_of(site.number)
         seed = dict.fromkeys(drivers, 1)
+        near = self.near(site)
 
         def tries(share_s, names):
             for name in names:
@@ -269,9 +301,14 @@ class Hunter:
         def tests(least_s, most_s):
             for name in self.coverage.tests_of(site.number):
                 cost = self.coverage.tests[name]["cost"]
-                if least_s <= cost < most_s:
+                if least_s <= cost < most_s and name not in near:
                     yield cost, lambda name=name: self.test(site, name)
 
+        for name in near:
+            if name in seed:
+                yield from tries(SHARES_S[1], [name])
+            else: # whatever it costs: what is for these very lines must not be what there is no time for
+                yield 0, lambda name=name: self.test(site, name)
         few, others = drivers[:FIRST_DRIVERS], drivers[FIRST_DRIVERS:]
         yield from tries(SHARES_S[0], few)
         yield from tests(0, 0.1)

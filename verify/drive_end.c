@@ -34,7 +34,7 @@ static void check(void) {
     EXPECT(world.ran > 0 && load_rlx(&world.waits) == 0);
     store_rlx(&world.pool->workers, 0); /* to be joined */
     expect_at_rest(world.pool);
-    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK && explore_bytes_left() == 0);
 }
 
 static int task(void *payload, weft_worker *self) {
@@ -172,16 +172,48 @@ static void pass_on(void) {
 }
 static void look_at_sums(void) {
     for (uint32_t i = 0; i < 3; i++) {
-        bool is_finished = groups_are_finished(&world.pool->groups);
+        bool is_finished = records_are_finished(&world.pool->groups, 1, UINT32_MAX);
         if (is_finished) EXPECT(load_rlx(&sums.is_last) == 1);
         explore_observe(is_finished);
     }
 }
 static void check_sums(void) {
-    EXPECT(groups_are_finished(&world.pool->groups));
+    EXPECT(records_are_finished(&world.pool->groups, 1, UINT32_MAX));
     os_free(world.first);
     store_rlx(&world.pool->workers, 0);
     EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 EXPLORE_DRIVER(end_sums, .about = "a task passed from group to group is always in the sums", .setup = setup_sums,
                .threads = {pass_on, look_at_sums}, .check = check_sums, .flags = EXPLORE_NO_RESCUE, .must_see = 3);
+
+/* ---- destroy, while somebody from outside opens a group that submits nothing: nobody completes anything after ------------ */
+
+/* As long as the guest is in its call, destroy waits for it. Its record has served a group before whose two counters were
+ * equal together alone. */
+static void reopen(void) {
+    int error;
+    weft_group group = WEFT_GROUP_INIT;
+    struct weft_worker *seat = seat_find(world.pool, &error);
+    EXPECT(seat != NULL);
+    guest_enter(seat);
+    submit(&group);
+    EXPECT(weft_group_wait_until(world.pool, &group, WEFT_HELP_NONE, 0) == WEFT_OK && seat->kept != NULL);
+    add_rel(drive_end_open, &world.waits, 1);
+    EXPECT(weft_group_deadline(world.pool, &group, UINT64_MAX) == WEFT_OK && seat->kept == NULL);
+    guest_leave(seat);
+}
+static void run_before(void) {
+    run_one();
+    add_rel(drive_end_before, &world.waits, 1);
+}
+static void destroy_meanwhile(void) {
+    while (load_acq(drive_end_opens, &world.waits) < 2) os_pause();
+    store_rlx(&world.pool->workers, 0); /* to be joined */
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
+}
+static void check_reopen(void) {
+    EXPECT(world.ran == 1 && world.pool == NULL);
+    os_free(world.first);
+}
+EXPLORE_DRIVER(end_reopen, .about = "destroy meets who opens a group and submits nothing", .setup = setup,
+               .threads = {reopen, run_before, destroy_meanwhile}, .check = check_reopen, .flags = EXPLORE_NO_RESCUE);

@@ -258,6 +258,33 @@ static void follows(void) {
 EXPLORE_DRIVER(heap_configured, .about = "a heap follows to a configuration as a whole", .setup = setup,
                .threads = {follows, sets_capacity}, .check = check, .must_see = 3);
 
+/* Two configure at once; whichever was the last to store, a heap has that in the end. */
+static ATOMIC(uint32_t) configured;
+static void setup_configured_twice(void) {
+    setup();
+    store_rlx(&configured, 0);
+}
+static void set_capacity_to(int32_t capacity) {
+    const weft_heap_config config = {.struct_size = sizeof config, .pool_capacity = capacity};
+    while (weft_heap_configure(&config) == WEFT_EBUSY) os_yield(); /* the other is about it */
+    add_rel(drive_heap_set, &configured, 1);
+}
+static void sets_one(void) { set_capacity_to(CAPACITY); }
+static void sets_another(void) { set_capacity_to(CAPACITY + 1); }
+static void follows_to_the_last(void) {
+    use_some();
+    while (load_acq(drive_heap_both, &configured) < 2) {
+        explore_observe(heap_mine()->config_seen == 1);
+        os_pause();
+        use_some();
+    }
+    use_some();
+    EXPECT(heap_mine()->bins[class_of(SIZE)].capacity == (uint32_t)load_rlx(&heaps.pool_capacity));
+}
+EXPLORE_DRIVER(heap_configured_twice, .about = "a heap follows to the last of two configurations",
+               .setup = setup_configured_twice, .threads = {follows_to_the_last, sets_one, sets_another}, .check = check,
+               .must_see = 3);
+
 /* Two threads at a time need two heaps, however often the idle ones are looked after. */
 static void setup_two_heaps(void) {
     setup();

@@ -219,6 +219,7 @@ static void check_gone(void) {
     EXPECT(world.error == (world.dropped == 0 ? WEFT_OK : WEFT_ECANCELED));
     explore_observe(world.dropped);
     os_free(world.group);
+    EXPECT(explore_bytes_left() == 0);
 }
 EXPLORE_DRIVER(own_destroy, .about = "the pool is destroyed in the middle of a row", .setup = setup,
                .threads = {submit_two_and_wait, destroy_when_seen}, .check = check_gone, .flags = EXPLORE_NO_RESCUE);

@@ -66,6 +66,7 @@ static void destroy(void) {
 }
 static void all_run(void) {
     if (world.pool != NULL) destroy();
+    EXPECT(explore_bytes_left() == 0);
     for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] == 1);
 }
 
@@ -282,8 +283,8 @@ static void destroy_when_told(void) {
     store_rlx(&world.begun, 2);
 }
 static void check_told(void) {
-    all_run();
     os_free(shared_group);
+    all_run();
 }
 EXPLORE_DRIVER(pool_leaves, .about = "destroyed by a thread that the last task told to", .setup = setup_fresh,
                .threads = {submit_to_the_end, destroy_when_told}, .check = check_told, .flags = EXPLORE_NO_RESCUE);
@@ -492,7 +493,7 @@ EXPLORE_DRIVER(pool_bounded, .about = "submitters wait for room", .setup = setup
 static void create_or_fail(void) {
     configure(2, 0);
     if (weft_pool_create(&world.pool, &world.config) != WEFT_OK) {
-        EXPECT(world.pool == NULL);
+        EXPECT(world.pool == NULL && explore_bytes_left() == 0);
         explore_observe(0);
         return;
     }
@@ -504,6 +505,7 @@ static void create_or_fail(void) {
     EXPECT(weft_group_wait(world.pool, &group) == WEFT_OK);
     EXPECT(world.run[0] == (error == WEFT_OK));
     destroy();
+    EXPECT(explore_bytes_left() == 0);
 }
 EXPLORE_DRIVER(pool_poor, .about = "memory and threads run out", .threads = {create_or_fail},
                .flags = EXPLORE_THREADS_FAIL | EXPLORE_MEMORY_FAILS, .must_see = 7);

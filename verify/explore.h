@@ -58,6 +58,9 @@ void explore_step(void);
 /* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else
  * does. It leaves the CPU only when it sleeps, and to os_yield, never to os_pause. */
 void explore_fifo(bool is_fifo);
+/* Of os_map and os_alloc, not released yet. A driver that has ended all that it began expects none: what is lost fails nothing
+ * else. */
+uint64_t explore_bytes_left(void);
 /* The index of the running coroutine; 0 runs setup and check. */
 unsigned explore_self(void);
 void explore_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -311,6 +311,12 @@ static void block_end(struct block *b) {
     POISON((void *)b->address, b->bytes);
 }
 
+uint64_t explore_bytes_left(void) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < P.block_count; i++) bytes += P.blocks[i].freed ? 0 : P.blocks[i].bytes;
+    return bytes;
+}
+
 /* bytes 0: all of the block. */
 void block_free(void *memory, size_t bytes) {
     uintptr_t at = (uintptr_t)memory;

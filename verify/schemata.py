@@ -542,6 +542,15 @@ class Marker:
             self.expression(node)
 
 
+FOR_SANITIZER = "in a part that is compiled for AddressSanitizer alone"
+
+
+def is_for_sanitizer(text, line):
+    """Between `#if defined(WEFT_POISONS)` and the #else or #endif that follows."""
+    directives = re.findall(r"^#(if.*|el.*|endif)", "\n".join(text.split("\n")[:line]), re.M)
+    return bool(directives) and directives[-1].startswith("if defined(WEFT_POISONS)")
+
+
 def find(text, types, wanted=lambda name: True):
     """(function bodies with their marks, sites in their order, {reason: what was left out})"""
     reader = Reader(text, types)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The rewriter of schemata.py: a sample file, rewritten and compiled, prints the same without a mutant and something else with each.
+Each survivor that conditions.md explains is in the sources.
 
     verify/test_schemata.py
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import conditions
 import hunting
 import schemata
 
@@ -109,6 +111,11 @@ def main():
     killers = hunting.Killers()
     if killers.of(None) == killers.of("drive") or not killers.files:
         problems.append("what a kill rests on is not told apart")
+    tree = conditions.Tree(Path(tempfile.gettempdir()), 1)
+    tree.find_sites()
+    known = {(site.file, site.key()) for site in tree.sites}
+    problems += [f"conditions.md explains what is not there: {file}: {key}"
+                 for file, key in conditions.read_reasons(HERE / "conditions.md") if (file, key) not in known]
     print("\n".join(problems) or f"{len(sites)} mutants of the sample, each seen")
     return 1 if problems else 0
 

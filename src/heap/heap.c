@@ -401,7 +401,7 @@ static NOINLINE void *alloc_uncached(size_t size) {
     struct heap *heap = heap_borrow(&is_lent);
     void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));
     heap_return(is_lent);
-    if (block != NULL) handed_out(block, size);
+    handed_out(block, size);
     return block;
 }
 

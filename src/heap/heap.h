@@ -154,12 +154,15 @@ size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 
-/* AddressSanitizer: so many bytes may be touched, at least one. */
-INLINE void handed_out(const void *p, size_t size) { unpoison(p, size + (size == 0)); }
-/* AddressSanitizer: nobody may touch the block any more, nor free it again. */
+/* For AddressSanitizer. handed_out: so many bytes may be touched, at least one, if there is a block. given_back: nobody may touch
+ * the block any more, nor free it again. */
 #if defined(WEFT_POISONS)
+INLINE void handed_out(const void *p, size_t size) {
+    if (p != NULL) unpoison(p, size + (size == 0));
+}
 void given_back(void *p);
 #else
+INLINE void handed_out(const void *p, size_t size) { (void)p, (void)size; }
 INLINE void given_back(void *p) { (void)p; }
 #endif
 
@@ -226,7 +229,7 @@ INLINE void *heap_alloc_cached(size_t size) {
         block = cache_pop_medium(heap, class_of(size));
         __asm__("" : "+r"(block)); /* or the compiler shares the code of both, which costs the first an instruction */
     }
-    if (LIKELY(block != NULL)) handed_out(block, size);
+    handed_out(block, size);
     return block;
 }
 

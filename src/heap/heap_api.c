@@ -20,7 +20,7 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     bool zeroed = false, is_large = bytes > MEDIUM_MAX && !load_rlx(&heaps.checks);
     void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
     if (p == NULL) p = is_large ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
-    if (p != NULL) handed_out(p, bytes);
+    handed_out(p, bytes);
     if (p != NULL && !zeroed) memset(p, 0, bytes);
     return p;
 }

@@ -75,7 +75,7 @@ void *weft_arena_alloc(weft_arena *owner, size_t size) {
     unsigned kind = class_of(size);
     void *block = cache_pop(heap, kind);
     if (UNLIKELY(block == NULL)) block = heap_alloc_refilled(heap, kind);
-    if (block != NULL) handed_out(block, size);
+    handed_out(block, size);
     return block;
 }
 

@@ -72,7 +72,7 @@
  *                                                     the group before, and a wait runs a stranger's task
  *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
  *   G30 sums_are_equal: load used        acquire  G29 see G29
- *   G32 groups_are_finished: load completed acquire G1 what the task has submitted may be missing from the sum: destroy ends the
+ *   G32 records_are_finished: load completed acquire G1 what the task has submitted may be missing from the sum: destroy ends the
  *                                                     pool before that has run
  *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two that sleep one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
@@ -248,18 +248,19 @@ bool record_is_finished(const struct record *record) {
     return sums_are_equal(record, &sums);
 }
 
-/* One record after the other would not do: a task of a group still to be looked at may submit to one that was found finished,
- * and end. So completions are summed first here, too, and over all counters: those only rise, whatever the groups. */
-bool groups_are_finished(const struct groups *groups) {
+/* One record after the other does not tell that all are: a task of one still to be looked at may submit to one that was found
+ * finished, and end. So completions are summed first here, too, and over all counters: those only rise, whatever the groups,
+ * and whoever opens one. */
+bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t to) {
     uint64_t open = 0;
-    uint32_t made = load_rlx(&groups->records.made);
-    for (uint32_t i = 1; i < made; i++) {
+    uint32_t end = (uint32_t)min_u64(load_rlx(&groups->records.made), to);
+    for (uint32_t i = from; i < end; i++) {
         const struct record *record = record_at(groups, i);
         for (uint32_t k = 0; record != NULL && k < groups->counters; k++)
             open -= load_acq(G32, &record->counter[k].completed);
     }
-    made = load_rlx(&groups->records.made);
-    for (uint32_t i = 1; i < made; i++) {
+    end = (uint32_t)min_u64(load_rlx(&groups->records.made), to);
+    for (uint32_t i = from; i < end; i++) {
         const struct record *record = record_at(groups, i);
         for (uint32_t k = 0; record != NULL && k < groups->counters; k++) open += load_rlx(&record->counter[k].submitted);
     }

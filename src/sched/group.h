@@ -162,8 +162,8 @@ void counter_complete(struct group_counter *counter, bool is_shared, uint64_t ta
 /* Has every task counted so far run? true: what they wrote is visible. */
 bool record_is_finished(const struct record *record);
 
-/* Has every task of all groups run that was counted so far? */
-bool groups_are_finished(const struct groups *groups);
+/* The same of all groups together that the records of these indices, `to` left out, serve and ever served. */
+bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t to);
 
 /* A wait of that seat is about to sleep; a full fence follows. */
 void record_note_sleeper(struct record *record, uint32_t seat);

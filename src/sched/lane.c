@@ -80,7 +80,6 @@ static void lane_enter(struct lane *lane, struct segment *segment, uint32_t stri
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     struct segment *segment = segment_get(segments);
     if (segment == NULL) return false;
-    position -= position % SEGMENT_CELLS;
     segment_reset(segment);
     store_rlx(&segment->done[0], 1);
     store_rlx(&segment->shape, shape_make(1, SEGMENT_CELLS));

@@ -81,7 +81,7 @@ struct piece {
     uint32_t stride; /* slots from task to task */
 };
 
-/* Starts the positions at `position` (a test's choice; 0 otherwise). false: no memory. */
+/* Starts the positions at `position` (a test's choice, a multiple of SEGMENT_CELLS; 0 otherwise). false: no memory. */
 bool lane_init(struct lane *lane, struct pile *segments, uint64_t position);
 
 /* Owner: is there room for a task of `cells` cells in the current segment, and need nobody be told (`up_to` last), or at all
