@@ -16,6 +16,7 @@
 #define HEAD_BYTES (WEFT_CHUNKS_LABEL_MAX + 512u)
 #define LINE_BYTES 24u /* of a cut */
 #define LEASE_MS 30000u
+#define LINE_SAID 200u /* bytes of a line that are said */
 
 static size_t count_of(const weft_chunks_plan *plan) {
     if (plan->chunk == 0) return plan->cut_count + 1;
@@ -109,6 +110,14 @@ static int file_read(int directory, char **text, size_t *length) {
     return error;
 }
 
+/* The first line of `text` that `other` has otherwise, as far as it can be said. */
+static void line_that_differs(const char *text, const char *other, char line[LINE_SAID]) {
+    size_t at = 0;
+    while (text[at] != 0 && text[at] == other[at]) at++;
+    while (at > 0 && text[at - 1] != '\n') at--;
+    snprintf(line, LINE_SAID, "%.*s", (int)strcspn(text + at, "\n"), text + at);
+}
+
 /* There is a queue: is it this one? */
 static int file_compare(int directory, const char *text, size_t length) {
     char *there = NULL;
@@ -117,10 +126,14 @@ static int file_compare(int directory, const char *text, size_t length) {
     if (error != WEFT_OK || there == NULL) return error;
     if (there_length != length || memcmp(there, text, length) != 0) {
         struct plan plan;
+        char has[LINE_SAID], asked[LINE_SAID];
         error = plan_read(directory, &plan); /* damaged? */
         if (error == WEFT_OK) {
-            error = why(WEFT_CHUNKS_OTHER, "the directory holds another queue: %zu to %zu in %zu chunks%s%s",
-                        plan.given.begin, plan.given.end, plan.count, plan.label[0] == 0 ? "" : ", ", plan.label);
+            line_that_differs(there, text, has);
+            line_that_differs(text, there, asked);
+            error = why(WEFT_CHUNKS_OTHER,
+                        "the directory holds another queue, with \"%s\", not \"%s\": %zu to %zu in %zu chunks%s%s", has,
+                        asked, plan.given.begin, plan.given.end, plan.count, plan.label[0] == 0 ? "" : ", ", plan.label);
             plan_end(&plan);
         }
     }
@@ -128,16 +141,11 @@ static int file_compare(int directory, const char *text, size_t length) {
     return error;
 }
 
-int plan_write(int directory, const weft_chunks_plan *plan) {
-    size_t length;
+/* Written, and given its name if nobody has been quicker. */
+static int file_make(int directory, const char *text, size_t length) {
     uint64_t random;
     char name[NAME_BYTES];
-    char *text = plan_text(plan, &length);
-    if (text == NULL) return why(WEFT_ENOMEM, "no memory for the plan");
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        free(text);
-        return why_system("no random numbers");
-    }
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) return why_system("no random numbers");
     snprintf(name, sizeof name, "queue.%016" PRIx64, random);
     int error = file_write(directory, name, text, length);
     if (error == WEFT_OK && linkat(directory, name, directory, "queue", 0) != 0) {
@@ -150,6 +158,16 @@ int plan_write(int directory, const weft_chunks_plan *plan) {
         }
     }
     unlinkat(directory, name, 0);
+    return error;
+}
+
+/* Who joins a queue writes nothing, so that it may be full, or only be read. */
+int plan_write(int directory, const weft_chunks_plan *plan) {
+    size_t length;
+    char *text = plan_text(plan, &length);
+    if (text == NULL) return why(WEFT_ENOMEM, "no memory for the plan");
+    bool is_there = faccessat(directory, "queue", F_OK, 0) == 0;
+    int error = is_there ? file_compare(directory, text, length) : file_make(directory, text, length);
     if (error == WEFT_OK && fsync(directory) != 0) error = why_system("the directory cannot be synced");
     free(text);
     return error;

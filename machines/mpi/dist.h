@@ -22,6 +22,7 @@
 #define RANK_WORDS 3
 #define WORD_OF(rank) (1 + RANK_WORDS * (MPI_Aint)(rank))
 #define NO_MORE (UINT64_C(1) << 62) /* added to the number of the next chunk: there is none */
+#define LOOK_NS UINT64_C(20000000)  /* between two looks of a rank that nobody needs */
 #define KEY_NONE UINT64_MAX         /* nothing has failed */
 #define KEY_CANCELLED (UINT64_MAX - 1)
 
@@ -55,9 +56,10 @@ struct weft_dist {
     atomic_bool cancelled;
     atomic_bool is_inside; /* a collective call */
     weft_dist_counts counts;
-    double fetch_ns; /* what fetching a chunk takes, the last times most */
-    uint64_t call;   /* number of the collective call */
-    uint64_t held;   /* as watch_hold; unused where memory is shared */
+    double fetch_ns;  /* what fetching a chunk takes, the last times most */
+    uint64_t call;    /* number of the collective call */
+    uint64_t held;    /* as watch_hold; unused where memory is shared */
+    uint64_t held_ns; /* since when */
     uint64_t beat;
     uint64_t said_ns;
     uint64_t awake_ns;         /* when this rank last looked around */
@@ -71,6 +73,8 @@ struct weft_dist {
     MPI_Request looking;
     uint64_t looked_ns;
 };
+
+static inline uint64_t poll_ns(const weft_dist *dist) { return (uint64_t)dist->config.poll_us * 1000; }
 
 /* ---- wait.c ---- */
 

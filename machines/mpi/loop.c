@@ -16,7 +16,6 @@
 
 #define FLIGHTS 2u
 #define GRAINS_PER_WORKER 64u
-#define LOOK_NS UINT64_C(20000000) /* between two looks whether the call was cancelled */
 
 struct flight {
     const struct loop *loop;
@@ -187,6 +186,13 @@ static bool may_fetch(const struct course *course) {
     return course->count == 0 || (course->count < FLIGHTS && ahead_in_ns(course) == 0);
 }
 
+/* Until a fetch is asked after again, while a chunk runs: half of what fetches take, then a quarter of what this one has taken. */
+static uint64_t fetch_wait_ns(const struct course *course) {
+    uint64_t least = poll_ns(course->dist), half = (uint64_t)course->dist->fetch_ns / 2;
+    uint64_t taken = now_ns() - course->asked_ns, step = taken < half ? half - taken : taken / 4;
+    return step > least ? step : least;
+}
+
 /* One step: something fetched, something finished, or some time slept. False: this rank has nothing left. */
 static bool course_step(struct course *course, unsigned *turn) {
     weft_dist *dist = course->dist;
@@ -202,7 +208,7 @@ static bool course_step(struct course *course, unsigned *turn) {
     }
     if (course->count == 0 && is_fetching) dist_nap(dist, turn);
     if (course->count == 0) return is_fetching || !course->is_over;
-    uint64_t wait_ns = is_fetching ? (uint64_t)dist->config.poll_us * 1000 : LOOK_NS;
+    uint64_t wait_ns = is_fetching ? fetch_wait_ns(course) : LOOK_NS;
     uint64_t ahead_ns = course->count == 1 && !course->is_over ? ahead_in_ns(course) : UINT64_MAX;
     if (ahead_ns > 0 && ahead_ns < wait_ns) wait_ns = ahead_ns;
     if (dist_await_group(dist, &flight_at(course, 0)->group, wait_ns) != WEFT_ETIMEDOUT) land(course);

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IDLE_NS UINT64_C(20000000) /* a wait for the pool, where nobody needs this rank's help */
 #define POLL_NS_MAX UINT64_C(1000000)
 #define TURNS_AWAKE 16u /* tests before a wait sleeps in between */
 
@@ -49,7 +48,7 @@ void dist_nap(weft_dist *dist, unsigned *turn) {
         sched_yield();
         return;
     }
-    long ns = (long)dist->config.poll_us * 1000;
+    long ns = (long)poll_ns(dist);
     const struct timespec time = {ns / 1000000000, ns % 1000000000};
     nanosleep(&time, NULL);
 }
@@ -62,8 +61,8 @@ void dist_await(weft_dist *dist, const char *what) {
 /* How long a wait for the pool may sleep. Others need rank 0 alone; another rank needs MPI while something of its own is on its
  * way. What has run for long may be asked less often: others ask for work no more often than this rank does. */
 static uint64_t sleep_ns(const weft_dist *dist, uint64_t waited_ns) {
-    if (dist->is_near || (dist->rank != 0 && dist->saying == MPI_REQUEST_NULL)) return IDLE_NS;
-    uint64_t least = (uint64_t)dist->config.poll_us * 1000, step = waited_ns / 16;
+    if (dist->is_near || (dist->rank != 0 && dist->saying == MPI_REQUEST_NULL)) return LOOK_NS;
+    uint64_t least = poll_ns(dist), step = waited_ns / 16;
     if (step > POLL_NS_MAX) step = POLL_NS_MAX;
     return step > least ? step : least;
 }

@@ -1,4 +1,5 @@
-/* watch.c: each rank says about once a second what it holds, and that it lives; rank 0 looks. A rank that is silent inside a call
+/* watch.c: each rank says about once a second what it holds, and that it lives; where memory is not shared also what it has held for
+ * LOOK_NS, for a message to each chunk would be as many as the fetches. Rank 0 looks. A rank that is silent inside a call
  * is dead or cut off, and the job is aborted: it could not end. A rank that has not come to the call is named, for it may be busy
  * with something else. The other ranks look whether rank 0 answers: what they say is confirmed to them. */
 #include "dist.h"
@@ -36,7 +37,12 @@ void watch_hold(weft_dist *dist, uint64_t held) {
         return;
     }
     dist->held = held;
-    watch_say(dist, true);
+    dist->held_ns = now_ns();
+}
+
+/* It has been long since this rank has said something, or has had a chunk that it has not told of. */
+static bool say_is_due(const weft_dist *dist, uint64_t now) {
+    return now - dist->said_ns >= beat_ns(dist) || (dist->held != dist->said[1] && now - dist->held_ns >= LOOK_NS);
 }
 
 /* Time since the last look, but no more than this rank can have been awake: one that was stopped does not accuse others. */
@@ -58,7 +64,7 @@ static void say(weft_dist *dist) {
               "rank 0 cannot be told");
 }
 
-/* `now`: or when the last time is long ago. What is still on its way is not overtaken. */
+/* `now`: or when it is due. What is still on its way is not overtaken. */
 void watch_say(weft_dist *dist, bool now) {
     uint64_t time = now_ns();
     if (!dist_test(dist, &dist->saying, "rank 0 cannot be told")) {
@@ -67,7 +73,7 @@ void watch_say(weft_dist *dist, bool now) {
     }
     dist->awake_ns = time;
     dist->unheard_ns = 0;
-    if (!now && time - dist->said_ns < beat_ns(dist)) return;
+    if (!now && !say_is_due(dist, time)) return;
     const uint64_t words[RANK_WORDS] = {dist->call, dist->held, ++dist->beat};
     dist->said_ns = time;
     memcpy(dist->said, words, sizeof words);

@@ -100,12 +100,16 @@ def test_wrong_arguments():
         (["run", "--end", 5, "--chunk", 1, "--", "true"], "--dir is required", 2),
         (["run", "--dir", "g", "--end", 5, "--chunk", 1, "-j", 0, "--", "true"], "range", 2),
         (["run", "--dir", "g", "--end", 5, "--", "true"], "either a chunk's size or cuts", 1),
+        (["run", "--dir", "g", "--end", 0, "--chunk", 1, "--", "true"], "the range 0 to 0 is empty", 1),
+        (["run", "--dir", "g", "--chunk", 1, "--", "true"], "--chunk requires --end", 2),
+        (["run", "--dir", "a", "--lease", 9, "--", "true"], "--lease requires --end", 2),
+        (["create", "--dir", "g", "--chunk", 1], "--end is required", 2),
         (["run", "--dir", "g", "--end", -5, "--chunk", 1, "--", "true"], "", 2),
         (["run", "--dir", "g", "--end", 10**7, "--chunk", 1, "--", "true"], "more than 1000000 chunks", 1),
         (["run", "--dir", "g", "--", "true"], "no directory g", 1),
         (["run", "--dir", "/dev/null", "--end", 1, "--chunk", 1, "--", "true"], "Not a directory", 1),
         (["run", "--dir", "g", "--end", 5, "--chunk", 1, "-o", "same", "--", "true"], "one file for all chunks", 2),
-        (["run", "--dir", "a", "--end", 5, "--chunk", 1, "--", "true"], "another queue: 5 to 25", 1),
+        (["run", "--dir", "a", "--end", 5, "--chunk", 1, "--", "true"], 'another queue, with "begin 5", not "begin 0": 5 to 25 in 7 chunks', 1),
         (["status", "--dir", "nowhere"], "no directory", 1), ([], "subcommand", 2), (["walk"], "", 2)):
         status, output = run(*words)
         check(status == expected and said in output, f"{words}: {status}", output)
@@ -199,11 +203,20 @@ def test_read_only():
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
         status, output = run("status", "--dir", "readonly/q")
         check(status == 0 and "0 done, 0 held, 5 free" in output, "status of a read-only queue", output)
-        for words in (["run", "--dir", "readonly/q", "--", "true"], ["cancel", "--dir", "readonly/q"]):
+        status, output = run("create", "--dir", "readonly/q", "--end", 5, "--chunk", 1)
+        check(status == 0, "the same queue made again, read-only", output)
+        for words in (["run", "--dir", "readonly/q", "--quiet", "--", "true"], ["cancel", "--dir", "readonly/q"]):
             status, output = run(*words)
-            check(status == 1 and "Read-only file system" in output, f"{words[0]}, read-only", output)
+            check(status == 1 and output.count("Read-only file system") == 1, f"{words[0]}, read-only", output)
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_no_output():
+    """A program that succeeds and writes nothing to {output} has not done its chunk, and is not said to have failed."""
+    status, output = run("run", "--dir", "unwritten", "--end", 2, "--chunk", 1, "-o", "none{chunk}", "--", "true")
+    check(status == 1 and "ended with 0, but there is no {output}, that is .none0." in output and "true failed" not in output, "no output", output)
+    check(not records("unwritten", "done") and records("unwritten", "fail") == {0: 1}, "a chunk without its output")
 
 
 def test_many_workers():

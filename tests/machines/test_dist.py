@@ -258,7 +258,8 @@ def main():
     check("rank 2 has had the chunk from index" in output, "who holds what", output)
     output = passes(launcher, 2, 1, "limits")
     check("has had the chunk" not in output and "silent" not in output, "a watchdog of centuries speaks", output)
-    check("has had the chunk from index 0 for" in passes(launcher, 3, 1, "watchdog"), "the watchdog says nothing")
+    for options in ((), TCP) if launcher.tcp else ((),):
+        check("has had the chunk from index 0 for" in passes(launcher, 3, 1, "watchdog", options=options), "the watchdog says nothing")
     print(f"{kind}: bits {bits[1, 1]} for {' '.join(f'{r}x{w}' for r, w in GRIDS)}")
 
 

@@ -10,6 +10,7 @@
 struct ChunksOptions {
     std::string directory;
     // create, run
+    bool has_plan = false; // --end was given
     uint64_t begin = 0, end = 0, chunk = 0;
     std::string cuts_file; // one index a line: where chunks begin
     double lease_seconds = 30;

@@ -89,18 +89,25 @@ template <typename Action> static int with_queue(const ChunksOptions &options, A
 int chunks_cancel(const ChunksOptions &options) { return with_queue(options, weft_chunks_cancel); }
 int chunks_retry(const ChunksOptions &options) { return with_queue(options, weft_chunks_retry); }
 
-static void plan_options(CLI::App &app, ChunksOptions &options) {
-    app.add_option("--begin", options.begin, "The first index")->check(CLI::Range(0.0, 1e18));
-    app.add_option("--end", options.end, "The index after the last; a new queue needs it")->check(CLI::Range(0.0, 1e18));
-    app.add_option("--chunk", options.chunk, "Indices of each chunk")->check(CLI::Range(0.0, 1e18));
+// They say what a queue is to be, so they come with --end, or not at all. Returns that option.
+static CLI::Option *plan_options(CLI::App &app, ChunksOptions &options) {
+    CLI::Option *end = app.add_option("--end", options.end, "The index after the last; a new queue needs it");
+    end->check(CLI::Range(0.0, 1e18));
+    app.add_option("--begin", options.begin, "The first index")->check(CLI::Range(0.0, 1e18))->needs(end);
+    app.add_option("--chunk", options.chunk, "Indices of each chunk")->check(CLI::Range(0.0, 1e18))->needs(end);
     app.add_option("--cuts", options.cuts_file, "Instead: a file with the index at which each chunk begins, one a line")
         ->check(CLI::ExistingFile)
-        ->excludes("--chunk");
+        ->excludes("--chunk")
+        ->needs(end);
     app.add_option("--lease", options.lease_seconds, "Seconds of silence after which a worker's chunks go to others")
-        ->check(CLI::Range(0.1, 1e6));
+        ->check(CLI::Range(0.1, 1e6))
+        ->needs(end);
     app.add_option("--tries", options.tries, "How often a chunk may fail before the whole has")
-        ->check(CLI::Range(1U, 1000000U));
-    app.add_flag("--keep-going", options.keep_going, "A chunk that failed does not keep those after it from being begun");
+        ->check(CLI::Range(1U, 1000000U))
+        ->needs(end);
+    app.add_flag("--keep-going", options.keep_going, "A chunk that failed does not keep those after it from being begun")
+        ->needs(end);
+    return end;
 }
 
 void chunks_options(CLI::App &chunks, ChunksOptions &options) {
@@ -110,9 +117,9 @@ void chunks_options(CLI::App &chunks, ChunksOptions &options) {
         return app;
     };
     chunks.require_subcommand(1);
-    plan_options(*directory(chunks.add_subcommand("create", "make a queue")), options);
+    plan_options(*directory(chunks.add_subcommand("create", "make a queue")), options)->required();
     CLI::App *run = directory(chunks.add_subcommand("run", "be a worker: run the program for chunks until none is left"));
-    plan_options(*run, options);
+    plan_options(*run, options)->each([&options](const std::string &) { options.has_plan = true; });
     run->add_option(
         "-o,--output", options.output,
         "A file's name with {begin} or {chunk}. The program writes to {output}, a name of this worker's own; when it has "

@@ -75,6 +75,11 @@ bool sync_path(const std::string &path, int flags) {
 // What the program has written gets its name, on disk.
 bool output_place(const Child &child) {
     if (child.output.empty()) return true;
+    if (access(child.written.c_str(), F_OK) != 0 && errno == ENOENT) {
+        fprintf(stderr, "\nweft chunks: chunk %zu: the program ended with 0, but there is no {output}, that is %s\n",
+                child.chunk.index, child.written.c_str());
+        return false;
+    }
     size_t slash = child.output.rfind('/');
     std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : child.output.substr(0, slash);
     if (sync_path(child.written, 0) && rename(child.written.c_str(), child.output.c_str()) == 0 &&
@@ -209,6 +214,7 @@ void Worker::end_children(int number) {
 // The program has ended.
 void Worker::finish(Child &child, int status) {
     int error = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    bool has_failed = error != 0;
     bool is_given_back = signal_number != 0 && error != 0;
     if (error == 0 && !child.is_lost && !output_place(child)) error = 1;
     if (error != 0 && !child.written.empty()) unlink(child.written.c_str());
@@ -216,7 +222,7 @@ void Worker::finish(Child &child, int status) {
         fprintf(stderr, "\nweft chunks: chunk %zu went to another worker meanwhile\n", child.chunk.index);
         return;
     }
-    if (error != 0 && !is_given_back)
+    if (has_failed && !is_given_back)
         fprintf(stderr, "\nweft chunks: chunk %zu: %s %s %d\n", child.chunk.index, options.program[0].c_str(),
                 child.is_over_limit   ? "was ended, over the limit,"
                 : WIFSIGNALED(status) ? "was killed by signal"
@@ -314,8 +320,8 @@ int Worker::run() {
         return 128 + signal_number;
     }
     bool is_over = ending == WEFT_CHUNKS_END || ending == WEFT_ECANCELED;
-    int result = is_over ? weft_chunks_result(queue) : ending;
-    if (result == WEFT_OK) return 0;
+    if (!is_over) return 1; // that was said when it happened
+    if (weft_chunks_result(queue) == WEFT_OK) return 0;
     fprintf(stderr, "weft chunks: %s\n", weft_chunks_why());
     return 1;
 }
@@ -329,7 +335,7 @@ int chunks_run(const ChunksOptions &options) {
                 options.output.c_str());
         return 2;
     }
-    if (options.end > 0) {
+    if (options.has_plan) {
         int status = chunks_create(options);
         if (status != 0) return status;
     }
