@@ -15,7 +15,7 @@ struct publisher {
 /* If the configuration asks for it. WEFT_OK; WEFT_EINVAL: the directory takes no file; WEFT_ENOMEM. */
 int publish_start(weft_pool *pool);
 /* Writes it anew. What it cannot write it tells, and ends. */
-void publish(weft_pool *pool, struct publisher *publisher);
+void publish(weft_pool *pool, struct publisher *own);
 void publish_end(weft_pool *pool);
 
 #endif
