@@ -28,7 +28,8 @@ enum entrant_flag {
     ENTRANT_NESTED = 8,      /* a job may submit jobs */
     ENTRANT_SPINS = 16,      /* idle workers keep a CPU busy */
     ENTRANT_FORK_JOIN = 32,  /* a batch must end inside the call that started it */
-    ENTRANT_OURS = 64        /* weft itself: not a peer */
+    ENTRANT_OURS = 64,       /* weft itself: not a peer */
+    ENTRANT_GROUPS = 128     /* its loops are cut by halves down to the grain: of the workload loop-groups alone */
 };
 
 struct entrant_config {

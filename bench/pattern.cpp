@@ -176,7 +176,8 @@ class AxpyLoop : public Loop {
     job_axpy_context vectors;
 
   public:
-    AxpyLoop() : Loop(size, 4096, job_range_axpy, &vectors), x(size), y(size), vectors{x.data(), y.data()} {
+    explicit AxpyLoop(size_t grain)
+        : Loop(size, grain, job_range_axpy, &vectors), x(size), y(size), vectors{x.data(), y.data()} {
         for (size_t i = 0; i < size; i++) x[i] = static_cast<double>(i % 7);
     }
     void reset(uint64_t tasks) override {
@@ -293,7 +294,8 @@ std::unique_ptr<Pattern> pattern_make(const WorkloadConfig &config) {
     if (workload == "uts") return std::make_unique<Uts>(name == "binomial");
     if (workload == "loop-empty64") return std::make_unique<Loop>(64, 1, job_range_empty, nullptr);
     if (workload == "loop-spin64") return std::make_unique<SpinLoop>(per_us);
-    if (workload == "loop-axpy") return std::make_unique<AxpyLoop>();
+    if (workload == "loop-axpy") return std::make_unique<AxpyLoop>(4096);
+    if (workload == "loop-groups") return std::make_unique<AxpyLoop>(std::stoul(name));
     if (workload == "loop-cold") return std::make_unique<ColdLoop>(per_us);
     if (workload != "graph") return nullptr;
     bool empty = name.find("empty") != std::string::npos;

@@ -64,6 +64,15 @@ else()
     entrant_missing(boost-asio "package libboost-dev is not installed")
 endif()
 
+# One header, in no package: -DWEFT_BS_INCLUDE=DIRECTORY, or where the compiler looks.
+find_path(WEFT_BS_INCLUDE BS_thread_pool.hpp)
+if(WEFT_BS_INCLUDE)
+    entrant(bs-thread-pool bs.cpp)
+    target_include_directories(${entrant_target} SYSTEM PRIVATE ${WEFT_BS_INCLUDE})
+else()
+    entrant_missing(bs-thread-pool "its header is not there: -DWEFT_BS_INCLUDE=DIRECTORY names where BS_thread_pool.hpp is")
+endif()
+
 # Debian ships it as a source file.
 find_file(WEFT_THPOOL_SOURCE thpool.c PATHS /usr/share/cthreadpool NO_DEFAULT_PATH)
 find_path(WEFT_THPOOL_INCLUDE cthreadpool/thpool.h)

@@ -15,6 +15,8 @@ foreach(objects weft_objects weft_embedded)
     target_compile_definitions(${objects} PUBLIC $<$<BOOL:${WEFT_CHECKED}>:WEFT_CHECKED>)
 endforeach()
 target_compile_definitions(weft_embedded PRIVATE WEFT_STATIC)
+# So that a program that links with --gc-sections gets no more than it uses: the object below is one file.
+target_compile_options(weft_embedded PRIVATE -ffunction-sections -fdata-sections)
 
 add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
 set_target_properties(weft_shared PROPERTIES OUTPUT_NAME ${weft_name} VERSION ${PROJECT_VERSION} SOVERSION ${WEFT_SOVERSION}

@@ -83,7 +83,7 @@ def every_workload():
 
 PATTERNS = {
     "fib": {"forked"}, "nqueens": {"forked"}, "uts": {"geometric", "binomial"}, "loop-empty64": {"hot"},
-    "loop-spin64": {"hot", "stranger"}, "loop-axpy": {"hot"}, "loop-cold": {"p50", "p99"},
+    "loop-spin64": {"hot", "stranger"}, "loop-axpy": {"hot"}, "loop-groups": {"64", "256", "1024", "4096"}, "loop-cold": {"p50", "p99"},
     "graph": {"wavefront", "dag", "wavefront-empty", "dag-empty"},
 }
 

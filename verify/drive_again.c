@@ -15,12 +15,14 @@ static struct {
     struct claim claim;
     struct segment segment;
     struct cell cells[SEGMENT_CELLS];
+    done_count done[SEGMENT_CELLS];
     uint32_t run[SEGMENT_CELLS]; /* the test's own */
 } last;
 
 static void setup_last(void) {
     memset(&last, 0, sizeof last);
     last.segment.cells = last.cells;
+    last.segment.done = last.done;
     store_rlx(&last.segment.shape, shape_make(1, SEGMENT_CELLS));
 }
 static void run_to_last(void) {

@@ -10,6 +10,7 @@ static struct {
     struct claim claim;
     struct segment segment[ROUNDS];
     struct cell cells[ROUNDS][SEGMENT_CELLS];
+    done_count done[ROUNDS][SEGMENT_CELLS];
     uint32_t run[ROUNDS][SEGMENT_CELLS]; /* the test's own */
     uint32_t payload[ROUNDS][SEGMENT_CELLS];
 } world;
@@ -18,6 +19,7 @@ static void claim_setup(void) {
     memset(&world, 0, sizeof world);
     for (int i = 0; i < ROUNDS; i++) {
         world.segment[i].cells = world.cells[i];
+        world.segment[i].done = world.done[i];
         store_rlx(&world.segment[i].shape, shape_make(1, SEGMENT_CELLS));
     }
     if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
@@ -108,7 +110,7 @@ static void check_round(uint32_t round) {
     for (uint32_t slot = 1; slot <= tasks_of(round); slot++) EXPECT(world.run[round][slot] == 1);
     uint32_t slot = 1;
     while (slot <= tasks_of(round)) {
-        uint32_t cells = load_rlx(&world.segment[round].done[slot]);
+        uint32_t cells = load_rlx(&world.done[round][slot]);
         EXPECT(cells > 0);
         slot += cells;
     }

@@ -3,3 +3,5 @@
 
 extern "C" const entrant weft_entrant =
     frame::Table<frame::GlobalRing>::entry("frame-global-ring", "own job system, one ring with an atomic counter");
+extern "C" const patterns weft_patterns =
+    frame::Table<frame::GlobalRing>::loops("frame-global-ring", "own job system, one ring with an atomic counter");

@@ -3,14 +3,18 @@
 #include "heap/segment.h"
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
+/* A chunk's cells, behind them what is done. */
+#define CHUNK_BYTES (CHUNK_CELL_BYTES + (size_t)SEGMENT_CHUNK * SEGMENT_CELLS)
 
 static bool segments_make(const struct pile *segments, void *items, uint32_t count) {
     struct segment *segment = items;
-    struct cell *cells = os_map(CHUNK_CELL_BYTES);
+    struct cell *cells = os_map(CHUNK_BYTES);
     if (cells == NULL) return false;
-    store_lock(segments->store, cells, CHUNK_CELL_BYTES);
+    store_lock(segments->store, cells, CHUNK_BYTES);
+    done_count *done = (done_count *)&cells[(size_t)SEGMENT_CHUNK * SEGMENT_CELLS];
     for (uint32_t i = 0; i < count; i++) {
         segment[i].cells = &cells[(size_t)i * SEGMENT_CELLS];
+        segment[i].done = &done[(size_t)i * SEGMENT_CELLS];
         segment[i].purged = true;
     }
     return true;
@@ -26,8 +30,7 @@ bool segments_init(struct pile *segments, struct store *store) {
 
 void segments_end(struct pile *segments) {
     uint32_t made = load_rlx(&segments->made);
-    for (uint32_t index = 0; index < made; index += SEGMENT_CHUNK)
-        os_unmap(segment_at(segments, index)->cells, CHUNK_CELL_BYTES);
+    for (uint32_t index = 0; index < made; index += SEGMENT_CHUNK) os_unmap(segment_at(segments, index)->cells, CHUNK_BYTES);
     store_rlx(&segments->made, 0);
 }
 

@@ -24,16 +24,19 @@ struct cell {
     unsigned char payload[CELL_PAYLOAD];
 };
 
-/* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header. */
+typedef ATOMIC(uint8_t) done_count;
+
+/* Header of a segment. Apart from its cells, so that these can be purged and a late taker still finds a header; and from
+ * `done`, because all headers of a chunk are written when it is made, but most pools use few of its segments. */
 struct segment {
-    struct pile_item item;
+    ALIGNED(CACHE_LINE) struct pile_item item;
     struct cell *cells;
+    done_count *done;       /* SEGMENT_CELLS of them. At a finished piece's first cell: its number of cells */
     uint32_t older_next;    /* owner: index of the next newer of the lane's segments */
     bool purged;            /* its pages went back to the system; known to whoever holds the segment */
     ATOMIC(uint32_t) next;  /* index of the lane's segment after this one; written once per use, before the tail passes */
     ATOMIC(uint32_t) shape; /* stride: cells from task to task | slot where its tasks end; the stride stays from its first
                                task on, the end is lowered once at most, before the tail passes */
-    ALIGNED(CACHE_LINE) ATOMIC(uint8_t) done[SEGMENT_CELLS]; /* at a finished piece's first cell: its number of cells */
 };
 
 /* Makes an empty pile of segments for one pool. false: no memory. */
@@ -41,7 +44,7 @@ bool segments_init(struct pile *segments, struct store *store);
 /* A segment of the caller's own; NULL: no memory. */
 struct segment *segment_get(struct pile *segments);
 INLINE struct segment *segment_at(const struct pile *segments, uint32_t index) { return pile_at(segments, index); }
-/* After the last user has gone: gives the cells back (headers belong to the store). */
+/* After the last user has gone: gives cells and `done` back (headers belong to the store). */
 void segments_end(struct pile *segments);
 /* Lets the system take the pages of the free segments. Any thread. */
 void segments_purge(struct pile *segments);

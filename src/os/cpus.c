@@ -184,7 +184,7 @@ static bool read_first_line(reader *in, const char *path, char line[TEXT_MAX]) {
 #define PERIOD_US_MAX ((uint64_t)1000000000)
 #define QUOTA_US_MAX (UINT64_MAX / 2000)
 
-/* Allocated, since stacks may be small. */
+/* Pages of its own: stacks may be small, and a program's heap would keep its 28 KiB. */
 typedef struct search {
     reader in;             /* mountinfo */
     reader file;           /* a group's limits */
@@ -369,16 +369,14 @@ static void search_run(search *s, const char *proc_cgroup, const char *mountinfo
 /* false: it is not known. */
 static bool quota_find(const char *proc_cgroup, const char *mountinfo, const char *root, uint64_t *millicpus) {
     int saved = errno;
-    search *s = os_alloc(sizeof *s);
+    size_t bytes = round_up(sizeof(search), os_page_size());
+    search *s = os_map(bytes);
     *millicpus = 0;
     if (s == NULL) return false;
-    s->own[V1][0] = s->own[V2][0] = 0;
-    s->least = 0;
-    s->is_told = false;
     search_run(s, proc_cgroup, mountinfo, root);
     *millicpus = s->least;
     bool is_told = s->is_told;
-    os_free(s);
+    os_unmap(s, bytes);
     errno = saved;
     return is_told;
 }

@@ -55,7 +55,7 @@ static bool segment_is_finished(const struct segment *segment) {
  * have read last: directly after each other, the lines come to this core together. A task's stores would wait for them
  * one by one. */
 static void segment_reset(struct segment *segment) {
-    memset(segment->done, 0, sizeof segment->done);
+    memset(segment->done, 0, SEGMENT_CELLS);
     for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot += CACHE_LINE / CELL_BYTES) {
         plain_write(&segment->cells[slot].meta, sizeof segment->cells[slot].meta);
         segment->cells[slot].meta = 0;

@@ -15,6 +15,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import aom  # noqa: E402
+import box2d  # noqa: E402
 import common  # noqa: E402
 import ffmpeg  # noqa: E402
 import fftw  # noqa: E402
@@ -26,7 +27,7 @@ import webp  # noqa: E402
 import x264  # noqa: E402
 import zstd  # noqa: E402
 
-HOSTS = {module.Host.name: module.Host for module in (x264, thpool, zstd, webp, opencv, fftw, ffmpeg, aom, libvmaf, oai)}
+HOSTS = {module.Host.name: module.Host for module in (x264, thpool, zstd, webp, opencv, fftw, ffmpeg, aom, libvmaf, oai, box2d)}
 # Those that one asks for and that have no place for a pool: docs/hosts/README.md says more.
 WITHOUT = {
     "dav1d": "no place for a pool: its threads choose the next task themselves, by the progress of tiles, under the decoder's own lock",

@@ -104,6 +104,15 @@ const std::vector<CaseSet> &pattern_sets() {
          200,
          1000},
         {"loop-axpy", "y += x, 2^20 doubles", {"hot"}, 4000, 20 * ms, 0, "region", 50, 200},
+        {"loop-groups",
+         "y += x, 2^20 doubles, in groups of so many",
+         {"64", "256", "1024", "4096"},
+         4000,
+         20 * ms,
+         2,
+         "region",
+         20,
+         100},
         {"loop-cold",
          "loop-spin64 after 1 ms asleep: 50th and 99th percentile",
          {"p50"},
@@ -197,6 +206,7 @@ std::string unfit(const Entrant &entrant, const Heat &heat) {
     if (entrant.is_allocator != alloc_is(heat.workload)) return "-";
     if ((entrant.offers != 0) != (needs != 0) || (entrant.offers & needs) != needs) return "-";
     if (!entrant.workload.empty() && entrant.workload != heat.workload) return "-";
+    if ((entrant.flags & ENTRANT_GROUPS) != 0 && heat.workload != "loop-groups") return "-";
     bool specific = heat.workload == "frame" || heat.workload == "handoff";
     bool ours = (entrant.flags & ENTRANT_OURS) != 0, baseline = entrant.name == "serial";
     if (specific && entrant.workload.empty() && !ours && !baseline) return "-";
