@@ -41,19 +41,27 @@ static void test_nested_without_help(void **state) {
     }
 }
 
-/* In an ordered pool they would have to run tasks out of order: the wait for which no thread is left says so. */
+/* In an ordered pool they run what is next, if it is theirs. Where a stranger's task is, they would have to run tasks out of order:
+ * the wait for which no thread is left says so. */
 typedef struct ordered_wait {
     weft_pool *pool;
     weft_group *group; /* one for each depth */
     int depth;
     atomic_uint *refused;
+    weft_group *stranger; /* or NULL */
 } ordered_wait;
+
+static int stranger_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
 
 static int ordered_wait_task(void *payload, weft_worker *self) {
     (void)self;
     ordered_wait child = *(ordered_wait *)payload;
     if (child.depth-- == 0) return 0;
     weft_group *group = &child.group[child.depth];
+    if (child.stranger != NULL) REQUIRE(weft_submit(child.pool, child.stranger, stranger_task, NULL, 0) == WEFT_OK);
     REQUIRE(weft_submit(child.pool, group, ordered_wait_task, &child, sizeof child) == WEFT_OK);
     int error = weft_group_wait(child.pool, group);
     if (error != WEFT_EAGAIN) return error;
@@ -61,25 +69,32 @@ static int ordered_wait_task(void *payload, weft_worker *self) {
     return 0;
 }
 
+static void nest_in_order(int depth,
+                          bool has_stranger) { /* one worker and one spare: while one waits the other runs its task */
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_ORDERED;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint refused = 0;
+    weft_group groups[8], group = WEFT_GROUP_INIT, stranger = WEFT_GROUP_INIT;
+    for (int i = 0; i < 8; i++) groups[i] = (weft_group)WEFT_GROUP_INIT;
+    ordered_wait root = {pool, groups, depth, &refused, has_stranger ? &stranger : NULL};
+    assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    for (int i = 0; i < 8; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &stranger), WEFT_OK);
+    assert_int_equal(atomic_load(&refused), has_stranger ? depth - 1 : 0);
+    end_pool(pool);
+}
 static void test_nested_in_order(void **state) {
     (void)state;
-    for (int depth = 1; depth <= 2; depth++) { /* one worker and one spare: while one waits the other runs its task */
-        weft_config config = config_of(1);
-        config.flags = WEFT_POOL_ORDERED;
-        weft_pool *pool = make_pool_with(&config);
-        atomic_uint refused = 0;
-        weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT}, group = WEFT_GROUP_INIT;
-        ordered_wait root = {pool, groups, depth, &refused};
-        assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
-        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
-        for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
-        assert_int_equal(atomic_load(&refused), depth - 1);
-        end_pool(pool);
-    }
+    nest_in_order(1, true);
+    nest_in_order(2, true);
+    nest_in_order(1, false);
+    nest_in_order(8, false);
 }
 
-/* Waits of an ordered pool beside a gate that stays shut: with a thread for each and one more they end. With too few the last one
- * is refused once the task in the gate has said that it blocks. */
+/* Waits of an ordered pool beside a gate that stays shut end, with a thread for each or few. Where no waiter has what they wait for,
+ * and threads are too few, the last one is refused once the task in the gate has said that it blocks. */
 enum { GATED_WORKERS = 8, GATED_ROOTS = 7, GATED_LEVELS = 10 };
 typedef struct ordered_level {
     weft_pool *pool;
@@ -116,25 +131,52 @@ static void end_gated(weft_pool *pool, gate *g, weft_group *held) {
     assert_int_equal(weft_group_wait(pool, held), WEFT_OK);
     end_pool(pool);
 }
-static void test_ordered_beside_gate(void **state) {
-    (void)state;
+static void nest_in_order_beside_gate(uint32_t spares) {
     gate g;
-    weft_group held = WEFT_GROUP_INIT, roots = WEFT_GROUP_INIT, groups[GATED_WORKERS];
-    atomic_uint begun = 0, refused = 0;
-    weft_pool *pool = make_gated(&g, &held, gate_task, GATED_ROOTS * GATED_LEVELS);
+    weft_group held = WEFT_GROUP_INIT, roots = WEFT_GROUP_INIT;
+    atomic_uint begun = 0;
+    weft_pool *pool = make_gated(&g, &held, gate_task, spares);
     const ordered_level root = {pool, &begun, GATED_LEVELS - 1};
     for (int i = 0; i < GATED_ROOTS; i++)
         assert_int_equal(weft_submit(pool, &roots, ordered_level_task, &root, sizeof root), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &roots), WEFT_OK);
     assert_int_equal(atomic_load(&begun), GATED_ROOTS * GATED_LEVELS);
     end_gated(pool, &g, &held);
+}
+typedef struct late_wait {
+    weft_pool *pool;
+    weft_group *needed;
+    atomic_uint *refused;
+    sem_t *begins;
+} late_wait;
+static int late_wait_task(void *payload, weft_worker *self) {
+    const late_wait *late = payload;
+    (void)self;
+    await(late->begins);
+    int error = weft_group_wait(late->pool, late->needed);
+    if (error != WEFT_EAGAIN) return error;
+    atomic_fetch_add(late->refused, 1);
+    return 0;
+}
+static void test_ordered_beside_gate(void **state) {
+    (void)state;
+    gate g;
+    weft_group held = WEFT_GROUP_INIT, waits = WEFT_GROUP_INIT, needed = WEFT_GROUP_INIT;
+    atomic_uint refused = 0;
+    sem_t begins;
+    nest_in_order_beside_gate(GATED_ROOTS * GATED_LEVELS);
+    nest_in_order_beside_gate(0); /* as many as workers */
+    nest_in_order_beside_gate(1);
 
-    pool = make_gated(&g, &held, gate_section, 1);
-    for (int i = 0; i < GATED_WORKERS; i++) groups[i] = (weft_group)WEFT_GROUP_INIT;
-    const ordered_wait wait = {pool, groups, GATED_WORKERS, &refused};
-    assert_int_equal(weft_submit(pool, &roots, ordered_wait_task, &wait, sizeof wait), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &roots), WEFT_OK);
-    for (int i = 0; i < GATED_WORKERS; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    weft_pool *pool = make_gated(&g, &held, gate_section, 1);
+    late_wait late = {pool, &needed, &refused, &begins};
+    assert_true(sem_init(&begins, 0, 0) == 0);
+    for (int i = 0; i < GATED_WORKERS; i++)
+        assert_int_equal(weft_submit(pool, &waits, late_wait_task, &late, sizeof late), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &needed, stranger_task, NULL, 0), WEFT_OK); /* behind them, in no waiter's lane */
+    for (int i = 0; i < GATED_WORKERS; i++) sem_post(&begins);
+    assert_int_equal(weft_group_wait(pool, &waits), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &needed), WEFT_OK);
     assert_int_equal(atomic_load(&refused), 1);
     end_gated(pool, &g, &held);
 }

@@ -316,6 +316,32 @@ static void setup_outside_ordered(void) {
 EXPLORE_DRIVER(spare_outside_ordered, .about = "the same in an ordered pool", .setup = setup_outside_ordered,
                .threads = {run_outside, submit_waiter}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
 
+/* A wait without a spare: what is next in its lane is another group's, until the other worker has claimed it, and then its own, which
+ * that worker waits for. */
+static int awaits_needed(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    await(&world.is_done);
+    return 0;
+}
+static int waits_for_next(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    weft_group below = WEFT_GROUP_INIT;
+    submit(&world.needed, awaits_needed);
+    submit(&below, needed);
+    EXPECT(weft_group_wait(world.pool, &below) == WEFT_OK);
+    return 0;
+}
+static void run_next(void) {
+    submit(&world.group, waits_for_next);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void setup_next(void) {
+    create_of(2, 1, false, WEFT_POOL_ORDERED);
+    world.pool->config.spares = world.pool->spare_seats = 0;
+}
+EXPLORE_DRIVER(spare_next, .about = "a wait in an ordered pool runs what is next, once another worker has claimed what was",
+               .setup = setup_next, .threads = {run_next}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- fewer workers ------------------------------------------------------------------------------------------------ */
 
 /* A background task on one of two workers, which ends when another task has run; meanwhile the other worker is to rest. */

@@ -51,8 +51,8 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. Each wait in a task
- * needs a worker or spare of its own, and one more must be left to run tasks: see weft_group_wait_until. */
+/** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
+ * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
 #define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
 /** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
