@@ -1,4 +1,4 @@
-/* test_nested.c: waits inside tasks where waits do not help. */
+/* test_nested.c: waits inside tasks, where waits do not help or only some do. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "sched/worker.h"
@@ -30,7 +30,7 @@ static void test_nested_without_help(void **state) {
             config.flags = flags[i];
             weft_pool *pool = make_pool_with(&config);
             atomic_uint counter = 0;
-            nested_wait root = {pool, flags[i] == 0 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 6, &counter};
+            nested_wait root = {pool, WEFT_HELP_NONE, 6, &counter};
             weft_group group = WEFT_GROUP_INIT;
             assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
             assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
@@ -39,6 +39,28 @@ static void test_nested_without_help(void **state) {
             end_pool(pool);
         }
     }
+}
+
+/* In a NO_HELP pool the worker's waits help, so that it needs neither a spare nor a wake for each; a thread from outside does not. */
+static void test_nested_on_workers(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint counter = 0;
+    nested_wait root = {pool, WEFT_HELP_BELOW, 9, &counter};
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 1023);
+    const weft_stats stats = stats_of(pool);
+    assert_int_equal(stats.spare_started_count, 0);
+    assert_in_range(stats.wake_count, 0, 1);
+    weft_worker_counts outside = {.struct_size = sizeof outside};
+    assert_int_equal(weft_worker_stats(pool, stats.threads - 1, &outside), WEFT_OK);
+    assert_int_equal(outside.kind, WEFT_KIND_OUTSIDE);
+    assert_int_equal(outside.task_run_count, 0);
+    end_pool(pool);
 }
 
 /* In an ordered pool they run what is next, if it is theirs. Where a stranger's task is, they would have to run tasks out of order:
@@ -219,9 +241,16 @@ static void test_guest_asleep(void **state) {
     end_pool(pool);
 }
 
-/* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted. */
+/* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted, and looks at
+ * records. */
 #define DEEP 2000
-static atomic_ullong steps;
+static atomic_ullong steps, looks;
+void *__real_pile_at(const struct pile *pile, uint32_t index);
+void *__wrap_pile_at(const struct pile *pile, uint32_t index);
+void *__wrap_pile_at(const struct pile *pile, uint32_t index) {
+    atomic_fetch_add(&looks, 1);
+    return __real_pile_at(pile, index);
+}
 uint64_t __real_group_parent(const struct groups *groups, uint64_t id);
 uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id);
 uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id) {
@@ -249,15 +278,16 @@ static void test_nested_deep(void **state) {
     assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
     assert_int_equal(atomic_load(&counter), DEEP + 1);
     assert_true(atomic_load(&steps) <= UINT64_C(4) * DEEP);
+    assert_true(atomic_load(&looks) <= UINT64_C(16) * DEEP);
     end_pool(pool);
 }
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nested_without_help), cmocka_unit_test(test_nested_in_order),
-        cmocka_unit_test(test_ordered_beside_gate), cmocka_unit_test(test_guest_asleep),
-        cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_nested_without_help), cmocka_unit_test(test_nested_on_workers),
+        cmocka_unit_test(test_nested_in_order),     cmocka_unit_test(test_ordered_beside_gate),
+        cmocka_unit_test(test_guest_asleep),        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,9 @@ static void submit(weft_group *group, weft_fn fn) {
     EXPECT(weft_submit(world.pool, group, fn, &payload, sizeof payload) == WEFT_OK);
 }
 
+/* In a task: it helps nobody while there are spares. */
+static int wait_idly(weft_group *group) { return weft_group_wait_until(world.pool, group, WEFT_HELP_NONE, 0); }
+
 static int needed(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     world.ran++;
@@ -50,7 +53,7 @@ static uint32_t needs(weft_fork_slot *here, uint32_t number) {
     set(&world.is_begun);
     submit(&world.needed, needed);
     if (!world.is_section) {
-        int error = weft_group_wait(world.pool, &world.needed);
+        int error = wait_idly(&world.needed);
         EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
         if (error == WEFT_EAGAIN) explore_observe(0);
         return number;
@@ -172,13 +175,13 @@ EXPLORE_DRIVER(spare_background, .about = "a background task blocks until anothe
 static int waits_for_needed(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_begun);
-    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+    EXPECT(wait_idly(&world.needed) == WEFT_OK);
     return 0;
 }
 static int is_last(void *payload, weft_worker *self) {
     (void)payload;
     if (!world.is_section) {
-        EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+        EXPECT(wait_idly(&world.group) == WEFT_OK);
         return 0;
     }
     weft_block_begin(self);
@@ -237,14 +240,14 @@ static int waits_outside(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_forked);
     await(&world.is_ready);
-    int error = weft_group_wait(world.pool, &world.needed);
+    int error = wait_idly(&world.needed);
     EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
     return 0;
 }
 static int waits_for_group(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_begun);
-    int error = weft_group_wait(world.pool, &world.group);
+    int error = wait_idly(&world.group);
     EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
     explore_observe(error == WEFT_OK);
     return 0;
@@ -298,7 +301,7 @@ static int forks_for_outside(void *payload, weft_worker *self) {
 static int waits_for_forks(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     submit(&world.group, forks_for_outside);
-    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(wait_idly(&world.group) == WEFT_OK);
     return 0;
 }
 static void run_forks(void) {

@@ -54,7 +54,7 @@ enum weft_full {
 /** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
  * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
+#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: a thread from outside that waits runs none */
 /** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
  * own CPU although another one was free takes that CPU out of its affinity for a while when it sleeps. Tasks always see
  * the whole affinity. */

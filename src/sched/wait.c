@@ -380,6 +380,7 @@ static void learn_outside(const struct wait *wait) {
 /* This thread is in a graph's run, which a task of that group waits for: it cannot end before. */
 static bool wait_is_around(const struct weft_worker *seat, uint64_t id) {
     const struct groups *groups = &seat->pool->groups;
+    if (task_is_deepest(seat, id)) return false;
     for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
         for (uint64_t at = frame->id; at != 0;) {
             const struct record *record = record_at(groups, id_index(at));
@@ -424,6 +425,11 @@ static int wait_seated(struct wait *wait) {
     return result;
 }
 
+/* In a NO_HELP pool its own threads do. */
+static bool wait_may_help(const struct weft_worker *seat) {
+    return seat->pool->helps || (seat->is_worker && !seat->pool->ordered);
+}
+
 /* For wait->group, as it says. */
 static int wait_for(weft_pool *pool, struct wait *wait) {
     int error = WEFT_OK;
@@ -435,7 +441,7 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     const struct lane *lane = wait->seat->lane;
     wait->record = lane->group_id == wait->id ? lane->record : record_at(&pool->groups, id_index(wait->id));
     if (wait->record == NULL) return WEFT_EINVAL;
-    if (!pool->helps) wait->help = WEFT_HELP_NONE;
+    if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
     error = wait_seated(wait);
     guest_leave(wait->seat);
