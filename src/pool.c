@@ -151,7 +151,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     policy_configure(pool);
     slice_configure(pool);
     pool->fork_count = os_fork_count();
-    store_rlx(&pool->extras, config->queue_max != 0 ? EXTRA_BOUNDED : 0);
+    store_rlx(&pool->extras, (config->queue_max != 0 ? EXTRA_BOUNDED : 0) | (pool->ordered ? EXTRA_ORDERED : 0));
 }
 
 #ifndef LINES_OUTSIDE

@@ -1,4 +1,4 @@
-/* test_nested.c: waits inside tasks where waits do not help. */
+/* test_nested.c: waits inside tasks, where waits do not help or only some do. */
 #define _GNU_SOURCE
 #include "pool_help.h"
 #include "sched/worker.h"
@@ -30,7 +30,7 @@ static void test_nested_without_help(void **state) {
             config.flags = flags[i];
             weft_pool *pool = make_pool_with(&config);
             atomic_uint counter = 0;
-            nested_wait root = {pool, flags[i] == 0 ? WEFT_HELP_NONE : WEFT_HELP_BELOW, 6, &counter};
+            nested_wait root = {pool, WEFT_HELP_NONE, 6, &counter};
             weft_group group = WEFT_GROUP_INIT;
             assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
             assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
@@ -41,19 +41,49 @@ static void test_nested_without_help(void **state) {
     }
 }
 
-/* In an ordered pool they would have to run tasks out of order: the wait for which no thread is left says so. */
+/* In a NO_HELP pool the worker's waits help, so that it needs neither a spare nor a wake for each; a thread from outside does not. */
+static void test_nested_on_workers(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint counter = 0;
+    nested_wait root = {pool, WEFT_HELP_BELOW, 9, &counter};
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_submit(pool, &group, nested_wait_task, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    assert_int_equal(atomic_load(&counter), 1023);
+    const weft_stats stats = stats_of(pool);
+    assert_int_equal(stats.spare_started_count, 0);
+    assert_in_range(stats.wake_count, 0, 1);
+    weft_worker_counts outside = {.struct_size = sizeof outside};
+    assert_int_equal(weft_worker_stats(pool, stats.threads - 1, &outside), WEFT_OK);
+    assert_int_equal(outside.kind, WEFT_KIND_OUTSIDE);
+    assert_int_equal(outside.task_run_count, 0);
+    end_pool(pool);
+}
+
+/* In an ordered pool they run what is next, if it is theirs. Where a stranger's task is, they would have to run tasks out of order:
+ * the wait for which no thread is left says so. */
 typedef struct ordered_wait {
     weft_pool *pool;
     weft_group *group; /* one for each depth */
     int depth;
     atomic_uint *refused;
+    weft_group *stranger; /* or NULL */
 } ordered_wait;
+
+static int stranger_task(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 0;
+}
 
 static int ordered_wait_task(void *payload, weft_worker *self) {
     (void)self;
     ordered_wait child = *(ordered_wait *)payload;
     if (child.depth-- == 0) return 0;
     weft_group *group = &child.group[child.depth];
+    if (child.stranger != NULL) REQUIRE(weft_submit(child.pool, child.stranger, stranger_task, NULL, 0) == WEFT_OK);
     REQUIRE(weft_submit(child.pool, group, ordered_wait_task, &child, sizeof child) == WEFT_OK);
     int error = weft_group_wait(child.pool, group);
     if (error != WEFT_EAGAIN) return error;
@@ -61,25 +91,32 @@ static int ordered_wait_task(void *payload, weft_worker *self) {
     return 0;
 }
 
+static void nest_in_order(int depth,
+                          bool has_stranger) { /* one worker and one spare: while one waits the other runs its task */
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_ORDERED;
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint refused = 0;
+    weft_group groups[8], group = WEFT_GROUP_INIT, stranger = WEFT_GROUP_INIT;
+    for (int i = 0; i < 8; i++) groups[i] = (weft_group)WEFT_GROUP_INIT;
+    ordered_wait root = {pool, groups, depth, &refused, has_stranger ? &stranger : NULL};
+    assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    for (int i = 0; i < 8; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &stranger), WEFT_OK);
+    assert_int_equal(atomic_load(&refused), has_stranger ? depth - 1 : 0);
+    end_pool(pool);
+}
 static void test_nested_in_order(void **state) {
     (void)state;
-    for (int depth = 1; depth <= 2; depth++) { /* one worker and one spare: while one waits the other runs its task */
-        weft_config config = config_of(1);
-        config.flags = WEFT_POOL_ORDERED;
-        weft_pool *pool = make_pool_with(&config);
-        atomic_uint refused = 0;
-        weft_group groups[2] = {WEFT_GROUP_INIT, WEFT_GROUP_INIT}, group = WEFT_GROUP_INIT;
-        ordered_wait root = {pool, groups, depth, &refused};
-        assert_int_equal(weft_submit(pool, &group, ordered_wait_task, &root, sizeof root), WEFT_OK);
-        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
-        for (int i = 0; i < 2; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
-        assert_int_equal(atomic_load(&refused), depth - 1);
-        end_pool(pool);
-    }
+    nest_in_order(1, true);
+    nest_in_order(2, true);
+    nest_in_order(1, false);
+    nest_in_order(8, false);
 }
 
-/* Waits of an ordered pool beside a gate that stays shut: with a thread for each and one more they end. With too few the last one
- * is refused once the task in the gate has said that it blocks. */
+/* Waits of an ordered pool beside a gate that stays shut end, with a thread for each or few. Where no waiter has what they wait for,
+ * and threads are too few, the last one is refused once the task in the gate has said that it blocks. */
 enum { GATED_WORKERS = 8, GATED_ROOTS = 7, GATED_LEVELS = 10 };
 typedef struct ordered_level {
     weft_pool *pool;
@@ -116,25 +153,52 @@ static void end_gated(weft_pool *pool, gate *g, weft_group *held) {
     assert_int_equal(weft_group_wait(pool, held), WEFT_OK);
     end_pool(pool);
 }
-static void test_ordered_beside_gate(void **state) {
-    (void)state;
+static void nest_in_order_beside_gate(uint32_t spares) {
     gate g;
-    weft_group held = WEFT_GROUP_INIT, roots = WEFT_GROUP_INIT, groups[GATED_WORKERS];
-    atomic_uint begun = 0, refused = 0;
-    weft_pool *pool = make_gated(&g, &held, gate_task, GATED_ROOTS * GATED_LEVELS);
+    weft_group held = WEFT_GROUP_INIT, roots = WEFT_GROUP_INIT;
+    atomic_uint begun = 0;
+    weft_pool *pool = make_gated(&g, &held, gate_task, spares);
     const ordered_level root = {pool, &begun, GATED_LEVELS - 1};
     for (int i = 0; i < GATED_ROOTS; i++)
         assert_int_equal(weft_submit(pool, &roots, ordered_level_task, &root, sizeof root), WEFT_OK);
     assert_int_equal(weft_group_wait(pool, &roots), WEFT_OK);
     assert_int_equal(atomic_load(&begun), GATED_ROOTS * GATED_LEVELS);
     end_gated(pool, &g, &held);
+}
+typedef struct late_wait {
+    weft_pool *pool;
+    weft_group *needed;
+    atomic_uint *refused;
+    sem_t *begins;
+} late_wait;
+static int late_wait_task(void *payload, weft_worker *self) {
+    const late_wait *late = payload;
+    (void)self;
+    await(late->begins);
+    int error = weft_group_wait(late->pool, late->needed);
+    if (error != WEFT_EAGAIN) return error;
+    atomic_fetch_add(late->refused, 1);
+    return 0;
+}
+static void test_ordered_beside_gate(void **state) {
+    (void)state;
+    gate g;
+    weft_group held = WEFT_GROUP_INIT, waits = WEFT_GROUP_INIT, needed = WEFT_GROUP_INIT;
+    atomic_uint refused = 0;
+    sem_t begins;
+    nest_in_order_beside_gate(GATED_ROOTS * GATED_LEVELS);
+    nest_in_order_beside_gate(0); /* as many as workers */
+    nest_in_order_beside_gate(1);
 
-    pool = make_gated(&g, &held, gate_section, 1);
-    for (int i = 0; i < GATED_WORKERS; i++) groups[i] = (weft_group)WEFT_GROUP_INIT;
-    const ordered_wait wait = {pool, groups, GATED_WORKERS, &refused};
-    assert_int_equal(weft_submit(pool, &roots, ordered_wait_task, &wait, sizeof wait), WEFT_OK);
-    assert_int_equal(weft_group_wait(pool, &roots), WEFT_OK);
-    for (int i = 0; i < GATED_WORKERS; i++) assert_int_equal(weft_group_wait(pool, &groups[i]), WEFT_OK);
+    weft_pool *pool = make_gated(&g, &held, gate_section, 1);
+    late_wait late = {pool, &needed, &refused, &begins};
+    assert_true(sem_init(&begins, 0, 0) == 0);
+    for (int i = 0; i < GATED_WORKERS; i++)
+        assert_int_equal(weft_submit(pool, &waits, late_wait_task, &late, sizeof late), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &needed, stranger_task, NULL, 0), WEFT_OK); /* behind them, in no waiter's lane */
+    for (int i = 0; i < GATED_WORKERS; i++) sem_post(&begins);
+    assert_int_equal(weft_group_wait(pool, &waits), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &needed), WEFT_OK);
     assert_int_equal(atomic_load(&refused), 1);
     end_gated(pool, &g, &held);
 }
@@ -177,9 +241,16 @@ static void test_guest_asleep(void **state) {
     end_pool(pool);
 }
 
-/* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted. */
+/* A recursion through groups as deep as a list is long. The steps from a group to the one above it are counted, and looks at
+ * records. */
 #define DEEP 2000
-static atomic_ullong steps;
+static atomic_ullong steps, looks;
+void *__real_pile_at(const struct pile *pile, uint32_t index);
+void *__wrap_pile_at(const struct pile *pile, uint32_t index);
+void *__wrap_pile_at(const struct pile *pile, uint32_t index) {
+    atomic_fetch_add(&looks, 1);
+    return __real_pile_at(pile, index);
+}
 uint64_t __real_group_parent(const struct groups *groups, uint64_t id);
 uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id);
 uint64_t __wrap_group_parent(const struct groups *groups, uint64_t id) {
@@ -207,15 +278,16 @@ static void test_nested_deep(void **state) {
     assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), 7); /* on the workers' stacks */
     assert_int_equal(atomic_load(&counter), DEEP + 1);
     assert_true(atomic_load(&steps) <= UINT64_C(4) * DEEP);
+    assert_true(atomic_load(&looks) <= UINT64_C(16) * DEEP);
     end_pool(pool);
 }
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nested_without_help), cmocka_unit_test(test_nested_in_order),
-        cmocka_unit_test(test_ordered_beside_gate), cmocka_unit_test(test_guest_asleep),
-        cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_nested_without_help), cmocka_unit_test(test_nested_on_workers),
+        cmocka_unit_test(test_nested_in_order),     cmocka_unit_test(test_ordered_beside_gate),
+        cmocka_unit_test(test_guest_asleep),        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static int wait_in_gate_task(void *payload, weft_worker *self) {
     weft_group below = WEFT_GROUP_INIT;
     weft_pool *pool = weft_worker_pool(self);
     REQUIRE(weft_submit(pool, &below, gate_task, &g, sizeof g) == WEFT_OK);
-    REQUIRE(weft_group_wait(pool, &below) == WEFT_OK);
+    REQUIRE(weft_group_wait_until(pool, &below, WEFT_HELP_NONE, 0) == WEFT_OK);
     return 0;
 }
 

@@ -93,8 +93,9 @@ static int hold_thread(void *payload, weft_worker *self) {
 }
 static int shrink_and_wait(void *payload, weft_worker *self) {
     enum { SPARE = 2 };
-    const uint32_t number = 2, here = weft_worker_index(self);
+    const uint32_t first = 3, number = 2, here = weft_worker_index(self);
     (void)once(payload, self);
+    EXPECT(weft_submit(world.pool, &world.group, once, &first, sizeof first) == WEFT_OK); /* so its own is not next */
     EXPECT(weft_submit(world.pool, &world.below, once, &number, sizeof number) == WEFT_OK);
     resize(1);
     int error = weft_group_wait(world.pool, &world.below);

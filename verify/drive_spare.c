@@ -39,6 +39,9 @@ static void submit(weft_group *group, weft_fn fn) {
     EXPECT(weft_submit(world.pool, group, fn, &payload, sizeof payload) == WEFT_OK);
 }
 
+/* In a task: it helps nobody while there are spares. */
+static int wait_idly(weft_group *group) { return weft_group_wait_until(world.pool, group, WEFT_HELP_NONE, 0); }
+
 static int needed(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     world.ran++;
@@ -50,7 +53,7 @@ static uint32_t needs(weft_fork_slot *here, uint32_t number) {
     set(&world.is_begun);
     submit(&world.needed, needed);
     if (!world.is_section) {
-        int error = weft_group_wait(world.pool, &world.needed);
+        int error = wait_idly(&world.needed);
         EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
         if (error == WEFT_EAGAIN) explore_observe(0);
         return number;
@@ -172,13 +175,13 @@ EXPLORE_DRIVER(spare_background, .about = "a background task blocks until anothe
 static int waits_for_needed(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_begun);
-    EXPECT(weft_group_wait(world.pool, &world.needed) == WEFT_OK);
+    EXPECT(wait_idly(&world.needed) == WEFT_OK);
     return 0;
 }
 static int is_last(void *payload, weft_worker *self) {
     (void)payload;
     if (!world.is_section) {
-        EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+        EXPECT(wait_idly(&world.group) == WEFT_OK);
         return 0;
     }
     weft_block_begin(self);
@@ -237,14 +240,14 @@ static int waits_outside(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_forked);
     await(&world.is_ready);
-    int error = weft_group_wait(world.pool, &world.needed);
+    int error = wait_idly(&world.needed);
     EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
     return 0;
 }
 static int waits_for_group(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     set(&world.is_begun);
-    int error = weft_group_wait(world.pool, &world.group);
+    int error = wait_idly(&world.group);
     EXPECT(error == WEFT_OK || (error == WEFT_EAGAIN && world.pool->ordered));
     explore_observe(error == WEFT_OK);
     return 0;
@@ -298,7 +301,7 @@ static int forks_for_outside(void *payload, weft_worker *self) {
 static int waits_for_forks(void *payload, weft_worker *self) {
     (void)payload, (void)self;
     submit(&world.group, forks_for_outside);
-    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+    EXPECT(wait_idly(&world.group) == WEFT_OK);
     return 0;
 }
 static void run_forks(void) {
@@ -315,6 +318,32 @@ static void setup_outside_ordered(void) {
 }
 EXPLORE_DRIVER(spare_outside_ordered, .about = "the same in an ordered pool", .setup = setup_outside_ordered,
                .threads = {run_outside, submit_waiter}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
+
+/* A wait without a spare: what is next in its lane is another group's, until the other worker has claimed it, and then its own, which
+ * that worker waits for. */
+static int awaits_needed(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    await(&world.is_done);
+    return 0;
+}
+static int waits_for_next(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    weft_group below = WEFT_GROUP_INIT;
+    submit(&world.needed, awaits_needed);
+    submit(&below, needed);
+    EXPECT(weft_group_wait(world.pool, &below) == WEFT_OK);
+    return 0;
+}
+static void run_next(void) {
+    submit(&world.group, waits_for_next);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+static void setup_next(void) {
+    create_of(2, 1, false, WEFT_POOL_ORDERED);
+    world.pool->config.spares = world.pool->spare_seats = 0;
+}
+EXPLORE_DRIVER(spare_next, .about = "a wait in an ordered pool runs what is next, once another worker has claimed what was",
+               .setup = setup_next, .threads = {run_next}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
 
 /* ---- fewer workers ------------------------------------------------------------------------------------------------ */
 

@@ -298,7 +298,7 @@ static bool wait_lets_run(const struct frame *waiter, const struct group *group)
     if (waiter->doing == RUNS_GRAPH)
         return (play.drawn->flags & WEFT_POOL_ORDERED) != 0 || is_below(group, waiter->waits_for);
     if (is_outside && waiter->help == WEFT_HELP_NONE) return false;
-    if (waiter->help == WEFT_HELP_ANY && pool_helps()) return true;
+    if (waiter->help == WEFT_HELP_ANY && (play.drawn->flags & WEFT_POOL_ORDERED) == 0) return true;
     return is_below(group, waiter->waits_for);
 }
 

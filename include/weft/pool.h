@@ -51,10 +51,10 @@ enum weft_full {
 };
 
 /* weft_config.flags */
-/** A submitter's tasks start in the order of submission, whatever their groups; waits do not help. Each wait in a task
- * needs a worker or spare of its own, and one more must be left to run tasks: see weft_group_wait_until. */
+/** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
+ * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: no waiting thread does */
+#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: a thread from outside that waits runs none */
 /** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
  * own CPU although another one was free takes that CPU out of its affinity for a while when it sleeps. Tasks always see
  * the whole affinity. */

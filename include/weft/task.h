@@ -182,7 +182,8 @@ enum weft_help {
 
 /**
  * Waits until every task submitted to the group has finished; what they wrote is then visible. The waiting thread runs
- * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED or WEFT_POOL_NO_HELP. Several threads may wait.
+ * tasks of the group meanwhile, except in a pool with WEFT_POOL_ORDERED; with WEFT_POOL_NO_HELP only the pool's own threads
+ * do, which wait inside their tasks. Several threads may wait.
  * Afterwards the group can be used again. Hold no lock that the group's tasks take: this thread may run them.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
@@ -206,12 +207,13 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * Waits as weft_group_wait does, with a choice of help and a deadline. If this thread has begun a task, or a piece of a
  * loop, it finishes that first, so the call may return after the deadline.
  *
- * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered or NO_HELP pool) is treated as if it were
- * inside weft_block_begin. If no spare is left, it runs tasks of the group after all. In an ordered pool it cannot: each
- * wait in a task keeps its thread, so there must be more workers and spares than such waits at once; otherwise the last
- * wait returns WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were
- * inside weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such waits
- * go on waiting for it.
+ * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered pool) is treated as if it were
+ * inside weft_block_begin. If no spare is left, it runs tasks of the group after all; in an ordered pool it runs only
+ * those that its own thread has submitted, and only while they are the next of that thread's. So an ordered pool whose
+ * tasks each wait for all that they have submitted needs no more threads for that. Otherwise there must be more workers
+ * and spares than waits in tasks at once; if there are not, the last wait returns WEFT_EAGAIN. A task that sleeps in a
+ * call of another pool is also treated in its own pool as if it were inside weft_block_begin. A task that blocks on
+ * anything else without weft_block_begin counts as running, so such waits go on waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
@@ -231,7 +233,7 @@ WEFT_API int weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft
  * have submitted, and does not end the group: weft_group_wait does. Hold no lock that the group's tasks take.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @return 1: one task has run; 0: there is none, or the pool is ordered or NO_HELP; or an error, and nothing has run
+ * @return 1: one task has run; 0: there is none, or the pool is ordered, or NO_HELP and this thread is not its own; or an error, and nothing has run
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before

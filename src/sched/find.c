@@ -243,7 +243,10 @@ bool find_help(struct weft_worker *seat, lane_filter filter, const void *context
         if (owner == NULL) continue;
         seat->help_from = claim_source_of(seat, owner);
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
-            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) return true;
+            if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) {
+                if (seat->pool->ordered) worker_tell_owner(owner);
+                return true;
+            }
     }
     return false;
 }

@@ -204,6 +204,13 @@ uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const v
     }
 }
 
+uint32_t lane_next_record(const struct lane *lane) {
+    struct view view;
+    uint64_t head = load_rlx(&lane->head);
+    if (lane_is_empty(lane) || !lane_view(lane, head, load_rlx(&lane->tail), &view)) return 0;
+    return meta_record(view.piece.segment->cells[view.piece.begin].meta);
+}
+
 void piece_done(const struct piece *piece) {
     store_rel(L4, &piece->segment->done[piece->begin], (uint8_t)(piece->end - piece->begin));
 }

@@ -109,13 +109,17 @@ void lane_trim(struct lane *lane);
 uint64_t lane_backlog(const struct lane *lane);
 INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) == 0; }
 
-/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. Only in
- * pools that are not ordered, whose lanes hold tasks of one group at a time. */
+/* May tasks of the group with this record be taken? Asked perhaps about a group that has ended: must be harmless. In ordered
+ * pools it is that of the task submitted last, for there a lane holds tasks of several. */
 typedef bool (*lane_filter)(const void *context, uint32_t record);
 
 /* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
  * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
 uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
+
+/* Owner: the record of the first unclaimed task's group; 0: there is none. As a filter of lane_claim it is sound: a claim between
+ * the two makes that one fail. */
+uint32_t lane_next_record(const struct lane *lane);
 
 /* The cells from piece->begin to before piece->end have run; they may be written again by the lane's owner at once. */
 void piece_done(const struct piece *piece);

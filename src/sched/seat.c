@@ -288,6 +288,10 @@ uint32_t pool_spares_most(const weft_pool *pool) {
     return (uint32_t)max_u64(pool->config.spares, pool->spares_follow ? load_rlx(&pool->workers) : 0);
 }
 
+bool pool_spare_may_come(const weft_pool *pool) {
+    return pool_spares_wanted(pool) < max_u64(pool_spares_most(pool), load_rlx(&pool->spares_made));
+}
+
 /* Starts spares, as many as are wanted and may be; none when who ends the pool has counted them. How many there are. */
 static uint32_t pool_add_spares(weft_pool *pool) {
     os_lock(&pool->lock);

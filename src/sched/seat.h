@@ -27,6 +27,8 @@ void seat_forget(os_self *self, const weft_pool *pool);
  * what they sleep for may wait in a section, also of a thread from outside, for a task that is queued. */
 uint32_t pool_spares_wanted(const weft_pool *pool);
 uint32_t pool_spares_most(const weft_pool *pool);
+/* Might one more be had for who is about to sleep? */
+bool pool_spare_may_come(const weft_pool *pool);
 /* A worker is not to be had for a while: a spare stands in, started if need be. Whether there are as many as wanted. */
 bool pool_stand_in(weft_pool *pool);
 void pool_stand_down(weft_pool *pool);

@@ -100,14 +100,20 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
-/* Deeper than the groups of all frames, as one is that was opened in this task, it is none of these. The groups above them
- * do not count: a task may submit to a group of its own and end, and then the group above may end before that one. */
+/* As one that was opened in this task is. */
+bool task_is_deepest(const struct weft_worker *seat, uint64_t id) {
+    const struct frame *frame = seat->frame;
+    uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
+    return depth > frame->deepest && depth > record_depth(frame->record);
+}
+
+/* Deeper than the groups of all frames it is none of these. The groups above them do not count: a task may submit to a group of
+ * its own and end, and then the group above may end before that one. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id) {
     const struct frame *frame = seat->frame;
     if (frame == NULL) return false;
     if (frame->id == id) return true;
-    uint32_t depth = record_depth(record_at(&seat->pool->groups, id_index(id)));
-    if (depth > frame->deepest && depth > record_depth(frame->record)) return false;
+    if (task_is_deepest(seat, id)) return false;
     while (frame != NULL && frame->id != id) frame = frame->above;
     return frame != NULL;
 }

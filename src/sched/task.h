@@ -18,6 +18,8 @@ INLINE bool task_is_refused(const struct weft_worker *seat) {
     return UNLIKELY(load_rlx(&seat->pool->closed)) && (seat->frame == NULL || load_rlx(&seat->pool->exits));
 }
 
+/* In a task: is the group deeper than those of all its thread's frames? Then it is none of them, nor above one. */
+bool task_is_deepest(const struct weft_worker *seat, uint64_t id);
 /* Is the seat running a task of that group, or waiting inside one? Then the group cannot end meanwhile. */
 bool task_is_inside(const struct weft_worker *seat, uint64_t id);
 /* The group's id, given one if it has none. 0: *error. */

@@ -9,13 +9,17 @@
  * at the end (G1): with a fence and a look for sleepers, for what the group holds and for destroy (worker_settle); or, if the row
  * was the last, it closes the record, whose fence (G11) stands for that one, and looks after.
  *
+ * In an ordered pool a wait in a task runs nothing while it has a spare. Without one it runs what is next in its own thread's lane,
+ * as long as that is of its group: nothing starts earlier than it would. What else is next there is for the others; who claims
+ * it tells the lane's owner (D14), for then the task after it is next.
+ *
  * Who closes otherwise wakes nobody. The sums of one that sleeps differed for it: by a completion, and who completes last wakes it
  * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (task_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
- *   T17 wait_sleep: fence                sc       G4, R10, T29  the last to complete, or who opens a loop, or closes
- *                                                 a circle, does not see the sleeper, nor the sleeper that
+ *   T17 wait_sleep: fence                sc       G4, R10, T29, D14  the last to complete, or who opens a loop, closes a circle
+ *                                                 or claims from its lane, does not see the sleeper, nor the sleeper that
  *   T29 wait_sleep_soundly: fence        sc       T17 a wait that had looked for circles sleeps on in this one
  *   T22 wait_for: load id                acquire  T11, T25  the record is not open yet; see T25
  *   T25 wait_close: store id             release  T22, V2  who comes after the end does not see what the tasks wrote that
@@ -92,6 +96,21 @@ static struct source_filter wait_filter(const struct wait *wait) {
     return (struct source_filter){wait_accepts, wait, wait->deadline_ns != 0};
 }
 
+/* In an ordered pool: nobody stands in for its thread, nor may a spare come. What is next in that thread's lane is then for
+ * itself, if it is of its group. */
+static bool wait_is_stuck(const struct wait *wait) {
+    const struct weft_worker *seat = wait->seat;
+    if (!seat->pool->ordered || seat->frame == NULL || wait->is_one) return false;
+    return seat->blocking > 0 ? !seat->has_spare : !pool_spare_may_come(seat->pool);
+}
+static bool is_next(const void *context, uint32_t index) {
+    const struct wait *wait = context;
+    const struct lane *lane = load_rlx(&wait->seat->lanes);
+    (void)index; /* the lane's last group */
+    return lane != NULL && lane_next_record(lane) == wait->record->item.index;
+}
+static bool wait_has_next(const struct wait *wait) { return wait_is_stuck(wait) && is_next(wait, 0); }
+
 /* Looks for some there, and asks for it if there is none. */
 static bool wait_ask(const struct wait *wait, bool force, struct source_work *found) {
     const struct source_filter filter = wait_filter(wait);
@@ -114,10 +133,8 @@ static void wait_sleep(struct wait *wait) {
     uint32_t event = load_rlx(&seat->wait_event);
     record_note_sleeper(wait->record, seat->index);
     store_rlx(&seat->wait_id, wait->id);
-    if (helps) {
-        store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
-        add_rlx(&pool->park.word[0].helpers, 1);
-    }
+    if (helps || wait_is_stuck(wait)) store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
+    if (helps) add_rlx(&pool->park.word[0].helpers, 1);
     fence_sc(T17);
     if (helps) {
         worker_unbias(pool);
@@ -125,17 +142,15 @@ static void wait_sleep(struct wait *wait) {
     }
     bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
     ends |= load_rlx(&pool->groups.circles) != wait->circles;
-    if (!recheck(T14, ends || wait_is_stranded(wait), false)) {
+    if (!recheck(T14, ends || wait_is_stranded(wait) || wait_has_next(wait), false)) {
         has_piece = helps && wait_find_any(wait, &piece);
         has_found = helps && !has_piece && sources_find_for(seat, true, &filter, &found);
         wait->slept = !has_piece && !has_found;
         if (wait->slept) pool_sleep(seat, event, wait->deadline_ns);
     }
     store_rlx(&seat->wait_id, 0);
-    if (helps) {
-        store_rlx(&seat->wait_helps, 0);
-        add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
-    }
+    store_rlx(&seat->wait_helps, 0);
+    if (helps) add_rlx(&pool->park.word[0].helpers, UINT32_MAX);
     if (has_piece) worker_run_help(seat, &piece);
     if (has_found) source_run(seat, &found, wait->deadline_ns);
 }
@@ -200,14 +215,18 @@ static bool wait_spin(struct wait *wait) {
     return ends || has_found;
 }
 
+static void wait_unblock(struct wait *wait) {
+    if (wait->blocks) weft_block_end(wait->seat);
+    wait->blocks = false;
+}
+
 /* In an ordered pool a helper could run a task on top of the one that task waits for. So one of the waits gives up when
  * no thread is left, and then its thread is. */
 static bool wait_gives_up(struct wait *wait) {
     weft_pool *pool = wait->seat->pool;
     os_lock(&pool->lock);
     bool gives_up = !pool_has_runner(pool);
-    if (gives_up && wait->blocks) weft_block_end(wait->seat);
-    if (gives_up) wait->blocks = false;
+    if (gives_up) wait_unblock(wait);
     os_unlock(&pool->lock);
     return gives_up;
 }
@@ -216,6 +235,8 @@ static bool wait_gives_up(struct wait *wait) {
  * must not runs in an ordered pool, when nobody is left, whatever is next. */
 static bool wait_turns_to_help(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
+    if (pool->ordered) wait->seat->has_spare = false; /* or nobody comes to run for it */
+    if (wait_has_next(wait)) return true;
     if (pool->ordered && !wait->must_end) return !wait_gives_up(wait);
     if (pool->ordered && pool_has_runner(pool)) return true;
     wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
@@ -242,6 +263,7 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
  * that goes round and round finds its tasks as it finds others'. */
 static struct lane *wait_lane(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
+    if (seat->pool->ordered) return wait_has_next(wait) ? load_rlx(&seat->lanes) : NULL;
     if (wait->help == WEFT_HELP_NONE || (!wait->is_one && counter_is_shared(wait->record, seat->counter))) return NULL;
     return task_lane(seat, wait->id, wait->record);
 }
@@ -249,14 +271,16 @@ static struct lane *wait_lane(const struct wait *wait) {
 /* Runs the group's tasks in that lane, while it is the group's: they may bind it to another. How many. */
 static uint32_t run_own(const struct wait *wait, struct lane *lane) {
     struct weft_worker *seat = wait->seat;
+    bool ordered = seat->pool->ordered; /* its lane holds other groups' tasks, too */
     struct piece piece;
     uint32_t ran = 0;
     do {
-        if (lane_claim(lane, 1, NULL, NULL, &piece) == 0) break;
+        if (lane_claim(lane, 1, ordered ? is_next : NULL, wait, &piece) == 0) break;
         worker_run_cell(seat, &piece.segment->cells[piece.begin]);
         piece_done(&piece);
         ran++;
-    } while (lane->group_id == wait->id && !lane_is_empty(lane) && !wait->is_one && !is_past(wait->deadline_ns));
+    } while ((ordered || lane->group_id == wait->id) && !lane_is_empty(lane) && !wait->is_one &&
+             !is_past(wait->deadline_ns));
     return ran;
 }
 
@@ -266,6 +290,7 @@ static bool wait_run_own(struct wait *wait) {
     struct lane *lane = wait_lane(wait);
     struct frame frame;
     if (lane == NULL || lane_is_empty(lane) || is_past(wait->deadline_ns)) return false;
+    if (seat->pool->ordered) wait_unblock(wait); /* who runs is not asleep */
     frame_push(seat, &frame);
     frame.record = wait->record;
     frame.index = wait->record->item.index;
@@ -355,6 +380,7 @@ static void learn_outside(const struct wait *wait) {
 /* This thread is in a graph's run, which a task of that group waits for: it cannot end before. */
 static bool wait_is_around(const struct weft_worker *seat, uint64_t id) {
     const struct groups *groups = &seat->pool->groups;
+    if (task_is_deepest(seat, id)) return false;
     for (const struct frame *frame = seat->frame; frame != NULL; frame = frame->above)
         for (uint64_t at = frame->id; at != 0;) {
             const struct record *record = record_at(groups, id_index(at));
@@ -399,6 +425,11 @@ static int wait_seated(struct wait *wait) {
     return result;
 }
 
+/* In a NO_HELP pool its own threads do. */
+static bool wait_may_help(const struct weft_worker *seat) {
+    return seat->pool->helps || (seat->is_worker && !seat->pool->ordered);
+}
+
 /* For wait->group, as it says. */
 static int wait_for(weft_pool *pool, struct wait *wait) {
     int error = WEFT_OK;
@@ -410,7 +441,7 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     const struct lane *lane = wait->seat->lane;
     wait->record = lane->group_id == wait->id ? lane->record : record_at(&pool->groups, id_index(wait->id));
     if (wait->record == NULL) return WEFT_EINVAL;
-    if (!pool->helps) wait->help = WEFT_HELP_NONE;
+    if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
     error = wait_seated(wait);
     guest_leave(wait->seat);

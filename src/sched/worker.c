@@ -26,6 +26,7 @@
  *   D11 worker_main: store has_begun        release  P3   create does not see what the start hook wrote
  *   D12 worker_rest: fence                  sc       T17  a wait sleeps on, though nobody is left to run what it waits for
  *   D13 worker_leave_queue: fence           sc       T7   a submitter waits for room that is there
+ *   D14 worker_tell_owner: fence            sc       T17  a wait sleeps on, though the task that it may run is next
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
@@ -165,6 +166,11 @@ NOINLINE void worker_leave_queue(weft_pool *pool) {
     if (load_rlx(&pool->room_wanted) != 0) event_raise(&pool->room);
 }
 
+void worker_tell_owner(struct weft_worker *owner) {
+    fence_rmw_sc(D14);
+    if (load_rlx(&owner->wait_helps) == HELPS_NEXT) event_raise(&owner->wait_event);
+}
+
 /* A task is about to run in a pool that asks for more than that: what to call in its place. */
 static NOINLINE weft_fn begin_extras(struct weft_worker *seat, const struct cell *cell) {
     uint32_t extras = load_rlx(&seat->pool->extras);
@@ -172,6 +178,7 @@ static NOINLINE weft_fn begin_extras(struct weft_worker *seat, const struct cell
     seat->cell = cell;
     if ((extras & EXTRA_BOUNDED) != 0) worker_leave_queue(seat->pool);
     if ((extras & EXTRA_DUE) != 0) priority_before_task(seat);
+    if ((extras & EXTRA_ORDERED) != 0) worker_tell_owner(worker_seat(seat->pool, seat->taken_seat));
     return observe_task(seat->pool, fn);
 }
 
@@ -194,7 +201,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
         ran = 0;
     }
     if (UNLIKELY(meta_kind(meta) == CELL_HEAP)) weft_free(cell_payload(cell, meta));
-    plain_write(cell, CELL_BYTES - CELL_PAYLOAD + meta_bytes(meta));
+    plain_write(cell->payload, meta_bytes(meta));
     frame->unflushed++;
     return ran;
 }
@@ -264,7 +271,7 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
         struct weft_worker *waiter = worker_seat(pool, i);
         if (waiter == NULL) continue;
         uint32_t helps = load_rlx(&waiter->wait_helps);
-        if (helps == 0) continue;
+        if (helps == 0 || helps == HELPS_NEXT) continue;
         if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
             continue;
         event_raise(&waiter->wait_event);
@@ -275,7 +282,9 @@ static void wake_waits(weft_pool *pool, bool stranded) {
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0 || (stranded && load_rlx(&waiter->wait_helps) != 0)) continue;
+        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0) continue;
+        uint32_t helps = load_rlx(&waiter->wait_helps);
+        if (stranded && helps != 0 && helps != HELPS_NEXT) continue;
         event_raise(&waiter->wait_event);
     }
 }

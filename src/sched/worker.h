@@ -12,7 +12,13 @@
 
 #define SEATS_MAX WEFT_THREADS_MAX
 
-enum { EXTRA_BOUNDED = 1, EXTRA_TRACED = 2, EXTRA_WATCHED = 4, EXTRA_DUE = 8 /* groups have deadlines */ };
+enum {
+    EXTRA_BOUNDED = 1,
+    EXTRA_TRACED = 2,
+    EXTRA_WATCHED = 4,
+    EXTRA_DUE = 8 /* groups have deadlines */,
+    EXTRA_ORDERED = 16
+};
 #define TRACE_EVENTS_MAX ((size_t)1 << 24)
 
 /* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's; another's claim. */
@@ -24,6 +30,9 @@ enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
 #define SEAT_OBSERVE_BYTES 64
 #define POOL_PREDICT_BYTES 128
 #define POOL_OBSERVE_BYTES 64
+
+/* wait_helps of a wait in an ordered pool that runs what is next in its own lane (wait.c). */
+#define HELPS_NEXT ((uint32_t)WEFT_HELP_NONE + 1)
 
 struct loop;
 
@@ -94,7 +103,7 @@ struct weft_worker {
 
     /* while it sleeps in a wait, a join or a loop: written by its own thread, except the event, which any thread raises */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
-    ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0 */
+    ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0; HELPS_NEXT */
     os_word wait_event;
     ATOMIC(uint32_t) biased;    /* 1: its submissions make no full fence; a worker that is about to sleep clears it */
     ATOMIC(uint32_t) taken_by;  /* outside seats: 1 while a thread has it; under pool->lock */
@@ -275,6 +284,8 @@ void worker_leave_queue(weft_pool *pool);
 
 /* Wakes sleepers in waits that may help with a task of group `id` (0: not known, then all that help). */
 void worker_wake_helpers(weft_pool *pool, uint64_t id);
+/* Something was claimed from that seat's lane in an ordered pool: wakes its thread if that may run what is next. */
+void worker_tell_owner(struct weft_worker *owner);
 /* Wakes every thread that sleeps in a wait in which it helps nobody. */
 void worker_wake_stranded(weft_pool *pool);
 /* Wakes every thread that sleeps in a wait. */
