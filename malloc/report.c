@@ -185,7 +185,7 @@ static int error_fd(void) {
     return is_there ? wish.error_fd : STDERR_FILENO;
 }
 
-static void say(const char *name, const char *value, const char *what) {
+void report_say(const char *name, const char *value, const char *what) {
     char buffer[256];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = error_fd()};
     text_put(&text, "weft: ");
@@ -201,7 +201,7 @@ static void report_wished(void) {
     int fd = wish.file == NULL ? error_fd() : os_append(wish.file);
     bool is_written = fd >= 0 && report_write(wish.form, fd);
     if (fd >= 0 && wish.file != NULL) os_close(fd);
-    if (!is_written && wish.file != NULL) say("WEFT_HEAP_STATS_FILE", wish.file, " took not all of it\n");
+    if (!is_written && wish.file != NULL) report_say("WEFT_HEAP_STATS_FILE", wish.file, " took not all of it\n");
     errno = saved;
 }
 
@@ -276,20 +276,54 @@ static bool file_parse(const char *value, weft_heap_config *config) {
     return value[0] != 0;
 }
 
-static bool signal_parse(const char *value, weft_heap_config *config) {
-    (void)config;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+/* Has the handler called when the signal of that name or number comes. */
+static bool signal_take(const char *value, void (*handler)(int number)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     int64_t number = is(value, "USR1") ? SIGUSR1 : is(value, "USR2") ? SIGUSR2 : number_of(value);
     return number > 0 && sigaction((int)number, &action, NULL) == 0;
+}
+
+static bool signal_parse(const char *value, weft_heap_config *config) {
+    (void)config;
+    return signal_take(value, on_signal);
+}
+
+static bool profile_parse(const char *value, weft_heap_config *config) {
+    (void)config;
+    return profile_path_parse(value);
+}
+
+static bool form_parse(const char *value, weft_heap_config *config) {
+    (void)config;
+    return profile_form_parse(value);
+}
+
+static bool interval_parse(const char *value, weft_heap_config *config) {
+    (void)config;
+    return profile_interval_parse(number_of(value));
+}
+
+static bool profile_signal_parse(const char *value, weft_heap_config *config) {
+    (void)config;
+    return signal_take(value, profile_on_signal);
 }
 
 static const struct {
     const char *name;
     bool (*parse)(const char *value, weft_heap_config *config);
 } variables[] = {
-    {"WEFT_HEAP_POOL", pool_parse},       {"WEFT_HEAP_REMOTE", remote_parse},       {"WEFT_HEAP_DECAY_MS", decay_parse},
-    {"WEFT_HEAP_CHECK", check_parse},     {"WEFT_HEAP_PURGE_THREAD", purge_parse},  {"WEFT_HEAP_STATS", stats_parse},
-    {"WEFT_HEAP_STATS_FILE", file_parse}, {"WEFT_HEAP_STATS_SIGNAL", signal_parse},
+    {"WEFT_HEAP_POOL", pool_parse},
+    {"WEFT_HEAP_REMOTE", remote_parse},
+    {"WEFT_HEAP_DECAY_MS", decay_parse},
+    {"WEFT_HEAP_CHECK", check_parse},
+    {"WEFT_HEAP_PURGE_THREAD", purge_parse},
+    {"WEFT_HEAP_STATS", stats_parse},
+    {"WEFT_HEAP_STATS_FILE", file_parse},
+    {"WEFT_HEAP_STATS_SIGNAL", signal_parse},
+    {"WEFT_HEAP_PROFILE", profile_parse},
+    {"WEFT_HEAP_PROFILE_FORM", form_parse},
+    {"WEFT_HEAP_PROFILE_INTERVAL", interval_parse},
+    {"WEFT_HEAP_PROFILE_SIGNAL", profile_signal_parse},
 };
 
 __attribute__((constructor)) static void environment_read(void) {
@@ -301,12 +335,14 @@ __attribute__((constructor)) static void environment_read(void) {
         if (variables[i].parse(value, &trial) && weft_heap_configure(&trial) == WEFT_OK)
             config = trial;
         else
-            say(variables[i].name, value, " is not understood and has no effect\n");
+            report_say(variables[i].name, value, " is not understood and has no effect\n");
     }
-    int fd = wish.at_exit ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
+    bool is_profiled = profile_begin();
+    int fd = wish.at_exit || is_profiled ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
     if (fd >= 0 && fstat(fd, &wish.error_file) == 0) wish.error_fd = fd;
 }
 
 __attribute__((destructor)) static void report_at_exit(void) {
+    profile_at_exit();
     if (wish.at_exit) report_wished();
 }

@@ -167,6 +167,24 @@ static void seen_of_heap(void) {
     REQUIRE(weft_heap_walk(count_area, &areas) == 0);
 }
 
+static int written(int error);
+
+/* Where it cannot begin there is none to write. */
+static void profiled(void) {
+    weft_heap_profile_config config = {.struct_size = sizeof config, .interval_bytes = 64, .seed = 1};
+    bool is_begun = OUGHT(weft_heap_profile_start(&config), CODE(WEFT_ENOMEM)) == WEFT_OK; /* it wants to know of forks */
+    shared_blocks();
+    grown_block();
+    int file = memfd_create("profile", 0);
+    REQUIRE(file >= 0);
+    for (uint32_t form = WEFT_HEAP_PROFILE_PPROF; is_begun && form <= WEFT_HEAP_PROFILE_FOLDED_ALLOCATED; form += 2) {
+        int error = weft_heap_profile_write(file, form);
+        REQUIRE(error == WEFT_ENOMEM ? !scene_now.is_strict : written(error) == error);
+    }
+    REQUIRE((close)(file) == 0);
+    if (is_begun) REQUIRE(weft_heap_profile_stop() == WEFT_OK);
+}
+
 void scene_heap(void) {
     unsigned others = scene_now.is_left ? CODE(WEFT_EBUSY) : 0;
     int error;
@@ -176,6 +194,7 @@ void scene_heap(void) {
     grown_block();
     private_heap();
     seen_of_heap();
+    profiled();
     config = (weft_heap_config){.struct_size = sizeof config, .remote = WEFT_HEAP_REMOTE_HOME};
     error = OUGHT(weft_heap_configure(&config), others);
     REQUIRE(error == WEFT_OK || error == WEFT_EBUSY); /* it needs nothing */

@@ -273,6 +273,58 @@ typedef struct weft_heap_area {
  */
 WEFT_API int weft_heap_walk(int (*visit)(const weft_heap_area *area, void *context), void *context);
 
+/* ---- who holds it -------------------------------------------------------------------------------------------------
+ *
+ * A profile of the heap by samples: which calls allocated what lives, and what was allocated altogether. Of each interval_bytes that
+ * are allocated one byte is looked at on average, by chance, and the block that has it is a sample: where it was allocated is
+ * noted. The sums are estimates without bias; docs/howto/heap-profile.md says how far off they may be. Blocks of private heaps are
+ * no samples, but for those over 256 KiB. */
+
+/** How samples are taken. A field that is zero has its default. */
+typedef struct weft_heap_profile_config {
+    size_t struct_size;      /**< sizeof(weft_heap_profile_config), as in weft_config */
+    uint64_t interval_bytes; /**< allocated between samples on average; 0: 524288 */
+    uint64_t seed;           /**< of the chance, for runs that are to be alike; 0: another one each time */
+} weft_heap_profile_config;
+
+/** What a profile is written as. */
+enum weft_heap_profile_form {
+    WEFT_HEAP_PROFILE_PPROF = 0,  /**< pprof's protocol buffer, not compressed: live and allocated blocks and bytes */
+    WEFT_HEAP_PROFILE_FOLDED = 1, /**< a line for each stack that holds live bytes: names and bytes */
+    WEFT_HEAP_PROFILE_FOLDED_ALLOCATED = 2 /**< a line for each stack that allocated: names and bytes */
+};
+
+/**
+ * Samples allocations of the whole process from now on, or changes how. Not with `checks`.
+ * @param config how; NULL: by the defaults
+ * @retval WEFT_OK it does
+ * @retval WEFT_EINVAL a number is out of range, or a field that this version does not know is not zero
+ * @retval WEFT_EBUSY every block is checked; checks cannot begin any more either once this has returned WEFT_OK
+ * @retval WEFT_ENOMEM no memory
+ * @threads Any thread.
+ */
+WEFT_API int weft_heap_profile_start(const weft_heap_profile_config *config);
+
+/**
+ * Takes no more samples. The profile stays, and goes on to follow which of its samples are freed.
+ * @retval WEFT_OK done
+ * @retval WEFT_EINVAL no profile was ever started
+ * @threads Any thread.
+ */
+WEFT_API int weft_heap_profile_stop(void);
+
+/**
+ * Writes the profile of all samples so far. Neither allocates nor locks. Names of functions are read from the files of
+ * program and libraries, which takes some ms each; pprof finds them itself.
+ * @param fd a file descriptor to write to
+ * @param form enum weft_heap_profile_form
+ * @retval WEFT_OK written
+ * @retval WEFT_EINVAL there is no such form, no profile was ever started, or the descriptor takes not all of it
+ * @retval WEFT_ENOMEM no memory to put it in order
+ * @threads Any thread, signal handlers too.
+ */
+WEFT_API int weft_heap_profile_write(int fd, uint32_t form);
+
 #ifdef __cplusplus
 }
 #endif

@@ -119,6 +119,7 @@ static struct heap_segment *segment_make(void) {
     segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL && kept_purge(true) != 0) segment = os_map_aligned(SEGMENT_BYTES, SEGMENT_BYTES);
     if (segment == NULL) return NULL;
+    PROBE(map, segment, SEGMENT_BYTES);
     if (!heads_add(segment)) {
         os_unmap(segment, SEGMENT_BYTES);
         return NULL;
@@ -515,5 +516,6 @@ size_t depot_purge(bool all) {
     size_t bytes = 0;
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         bytes += segment_purge(segment, all);
+    PROBE(purge, bytes, all);
     return bytes;
 }

@@ -373,6 +373,7 @@ static uint32_t refill(struct heap *heap, unsigned kind) {
     store_rlx(&heap->top[kind], heap->base[kind] + got);
     cache_grow(heap, kind);
     count_in(bin, COUNT_MISSES, 1);
+    PROBE(refill, class_info[kind].size, got);
     return got;
 }
 
@@ -407,7 +408,10 @@ static NOINLINE void *alloc_uncached(size_t size) {
 
 void *heap_alloc_slow(size_t size) {
     void *block = size > MEDIUM_MAX && size <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(size)) : NULL;
-    if (block == NULL) return alloc_uncached(size);
+    if (block == NULL) {
+        if (LIKELY(load_rlx(&heaps.sampler) == NULL)) return alloc_uncached(size);
+        return heap_hooks.sampling_alloc(size, NULL, __builtin_return_address(0));
+    }
     handed_out(block, size);
     return block;
 }
@@ -598,6 +602,8 @@ void heap_free_slow(void *p) {
     bool is_lent = false;
     if (kind < CACHED) tag_put(p, tag_of(p, kind));
     struct heap *heap = kind < CACHED ? heap_borrow(&is_lent) : NULL;
+    bool is_sampled = heap != NULL && heap->samples != NULL;
+    if (UNLIKELY(is_sampled)) heap_hooks.sampling_lift(heap, kind);
     if (heap == NULL && kind < CLASSES)
         slab_send(slab_of(p), &p, 1);
     else if (heap == NULL)
@@ -606,6 +612,7 @@ void heap_free_slow(void *p) {
         heap_free_small(heap, p, kind);
     else
         free_run(heap, p, kind);
+    if (UNLIKELY(is_sampled)) heap_hooks.sampling_lower(heap, kind);
     heap_return(is_lent);
 }
 
@@ -634,6 +641,7 @@ void heap_overflow_drop(struct heap *heap, unsigned kind) {
 /* ---- for heap_life.c ---------------------------------------------------------------------------------------------- */
 
 void heap_kind_tidy(struct heap *heap, unsigned kind) {
+    if (UNLIKELY(heap->samples != NULL)) heap_hooks.sampling_lift(heap, kind);
     uint32_t count = cache_count(heap, kind), n = 0;
     if (kind >= CLASSES) {
         runs_drop(heap, kind, count);

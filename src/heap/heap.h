@@ -113,6 +113,7 @@ struct heap {
     struct trial trial;                      /* of writing into blocks that go home */
     struct overflow *overflow;               /* NULL: nothing is kept */
     struct quarantine *quarantine;           /* heap_check.c; NULL: none yet */
+    struct samples *samples;                 /* sampling.c; NULL: none yet */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     struct heap *visited;                    /* while owing: in the list of who looks after it */
@@ -322,7 +323,8 @@ struct heaps {
     ATOMIC(int32_t) pool_prefill;
     ATOMIC(uint32_t) remote;
     ATOMIC(int64_t) decay_ms;
-    ATOMIC(bool) checks; /* checked mode: no block is cached, each has a mark */
+    ATOMIC(bool) checks;                    /* checked mode: no block is cached, each has a mark */
+    ATOMIC(const struct sampler *) sampler; /* sampling.c; NULL: nobody has asked for samples */
 };
 extern struct heaps heaps;
 
@@ -358,6 +360,12 @@ void heap_watch_none(struct heap *heap);
 void heap_watch_begin(struct heap *heap);
 /* So many frees of the kind were counted: whether to look at the clock. */
 bool heap_watch_counted(struct heap *heap, unsigned kind);
+/* The next `step` frees of the kind, at most 255, are counted without coming there. */
+void heap_count_from(struct heap *heap, unsigned kind, uint32_t step);
+/* How many they will be. */
+INLINE uint32_t heap_until_counted(const struct heap *heap, unsigned kind) {
+    return 256 - (uint8_t)load_rlx(&heap->frees[kind]);
+}
 /* A look at the clock found that the one before was not just now. */
 void heap_watch_calm(struct heap *heap);
 /* Its caches rest, before what that empties. */
@@ -421,6 +429,23 @@ void misuse_sized(const void *p, size_t size);
 void misuse_found(const void *p);
 /* A block that was kept leads to p, where no block of the kind is that was freed. Does not return. */
 void misuse_link(const void *p);
+
+/* ---- samples: sampling.c, where there is a sampler ------------------------------------------------------------------ */
+
+/* heap_alloc_slow's way. *zeroed, where not NULL: as large_alloc. from: in whose call. */
+void *sampling_alloc(size_t size, bool *zeroed, const void *from);
+/* A block that large_alloc has made. */
+void sampling_large(void *p, size_t size, const void *from);
+/* Before the long ways look into the cache of the kind, and after. */
+void sampling_lift(struct heap *heap, unsigned kind);
+void sampling_lower(struct heap *heap, unsigned kind);
+/* Whether the slab's blocks are samples, whose frees are sampling_free. */
+bool sampling_has(const struct slab *slab);
+void sampling_free(void *p);
+/* A block over MEDIUM_MAX is about to live no more: it may be a sample. */
+void sampling_end(const void *p);
+/* A block that may be a sample stays, with that size. */
+void sampling_resize(const void *p, size_t size);
 
 /* ---- private heaps: heap_private.c -------------------------------------------------------------------------------- */
 

@@ -19,7 +19,10 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
     bool zeroed = false, is_large = bytes > MEDIUM_MAX && !load_rlx(&heaps.checks);
     void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
-    if (p == NULL) p = is_large ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
+    if (p == NULL && is_large && load_rlx(&heaps.sampler) != NULL)
+        p = sampling_alloc(bytes, &zeroed, __builtin_return_address(0));
+    else if (p == NULL)
+        p = is_large ? large_alloc(bytes, BLOCK_MIN, &zeroed) : heap_alloc(bytes);
     handed_out(p, bytes);
     if (p != NULL && !zeroed) memset(p, 0, bytes);
     return p;
@@ -81,6 +84,26 @@ static unsigned small_class(const os_self *self, const void *p) {
 
 static bool stays(size_t usable, size_t size) { return size <= usable && (size > usable / 2 || usable == BLOCK_MIN); }
 
+/* One of a private heap. A sample stays where one of its class, which is no sample, would: else more would stand behind it. */
+static void *realloc_private(void *p, size_t size) {
+    size_t usable = heap_usable(p);
+    bool is_sample = sampling_has(slab_of(p));
+    if (is_sample ? !stays(usable, size) : usable < size) return realloc_copy(p, usable, size);
+    if (is_sample) sampling_resize(p, size);
+    return p;
+}
+
+/* As large_resize. What grows, or has a mapping, is a sample with the chance of its new size, as if it were copied; first it
+ * is none, for its address may be another block's as soon as it has moved. */
+static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) {
+    bool is_anew = kind == KIND_DIRECT || size > usable;
+    if (is_anew) sampling_end(p);
+    void *resized = large_resize(p, kind, size);
+    if (resized != NULL && is_anew) sampling_large(resized, size, __builtin_return_address(0));
+    if (resized != NULL && !is_anew) sampling_resize(resized, size);
+    return resized;
+}
+
 static void *realloc_any(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
@@ -88,10 +111,11 @@ static void *realloc_any(void *p, size_t size) {
     heap_hooks.misuse_look(p, "realloc");
     unsigned kind = kind_of(p);
     unpoison(p, heap_usable(p));
-    if (UNLIKELY(kind == KIND_PRIVATE)) return heap_usable(p) >= size ? p : realloc_copy(p, heap_usable(p), size);
+    if (UNLIKELY(kind == KIND_PRIVATE)) return realloc_private(p, size);
     if (kind >= CLASSES) {
         size_t usable = large_size(p, kind);
-        void *resized = large_resize(p, kind, size);
+        void *resized =
+            load_rlx(&heaps.sampler) == NULL ? large_resize(p, kind, size) : resize_sampled(p, kind, size, usable);
         return resized != NULL ? resized : realloc_copy(p, usable, size);
     }
     size_t usable = class_info[kind].size;

@@ -319,7 +319,7 @@ int check_begin(void) {
     struct heap *heap = heap_get();
     if (load_rlx(&heaps.checks)) return WEFT_OK;
     if (heap == NULL) return WEFT_ENOMEM;
-    if (!is_only_heap(heap)) return WEFT_EBUSY;
+    if (!is_only_heap(heap) || load_rlx(&heaps.sampler) != NULL) return WEFT_EBUSY;
     heap_tidy(heap);
     heap_lru_drop(heap);
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))

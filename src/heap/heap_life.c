@@ -300,4 +300,5 @@ NOINLINE void heap_counted_free(const void *p) { heap_counted(heap_mine(), kind_
 
 NOINLINE void heap_counted(struct heap *heap, unsigned kind) {
     if (heap_watch_counted(heap, kind)) heap_decay(heap);
+    if (UNLIKELY(load_rlx(&heaps.sampler) != NULL)) heap_hooks.sampling_lower(heap, kind);
 }

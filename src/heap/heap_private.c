@@ -80,6 +80,10 @@ void *weft_arena_alloc(weft_arena *owner, size_t size) {
 }
 
 void private_free(void *p) {
+    if (UNLIKELY(heap_hooks.sampling_has(slab_of(p)))) {
+        heap_hooks.sampling_free(p);
+        return;
+    }
     unsigned kind = load_rlx(&slab_of(p)->private_kind);
     if (kind < CLASSES) {
         tag_put(p, tag_of(p, kind));

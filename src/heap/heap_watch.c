@@ -12,13 +12,12 @@
 #endif
 #define WATCH_RESTS 3u /* after a slab emptied or a large block was freed */
 
-/* The next `step` frees of the kind are counted without coming here. */
-static void count_from(struct heap *heap, unsigned kind, uint32_t step) {
+void heap_count_from(struct heap *heap, unsigned kind, uint32_t step) {
     store_rlx(&heap->frees[kind], (heap_frees(heap, kind) + step) << 8 | (256 - step));
 }
 
 static void look_soon(struct heap *heap) {
-    for (unsigned i = 0; i < CACHED; i++) count_from(heap, i, 1);
+    for (unsigned i = 0; i < CACHED; i++) heap_count_from(heap, i, 1);
 }
 
 static bool is_void(const struct heap *heap) {
@@ -26,7 +25,7 @@ static bool is_void(const struct heap *heap) {
 }
 
 void heap_watch_none(struct heap *heap) {
-    for (unsigned i = 0; i < CACHED; i++) count_from(heap, i, WATCH_STEP);
+    for (unsigned i = 0; i < CACHED; i++) heap_count_from(heap, i, WATCH_STEP);
 }
 
 void heap_watch_begin(struct heap *heap) {
@@ -44,7 +43,7 @@ void heap_watch_rest(struct heap *heap) {
 }
 
 bool heap_watch_counted(struct heap *heap, unsigned kind) {
-    count_from(heap, kind, WATCH_STEP);
+    heap_count_from(heap, kind, WATCH_STEP);
     if (heap->watches != 0 && is_void(heap)) heap->watches = 0;
     return heap->watches != 0;
 }

@@ -17,4 +17,12 @@ const struct heap_hooks heap_hooks = {
     .misuse_sized = misuse_sized,
     .misuse_found = misuse_found,
     .misuse_link = misuse_link,
+    .sampling_alloc = sampling_alloc,
+    .sampling_large = sampling_large,
+    .sampling_lift = sampling_lift,
+    .sampling_lower = sampling_lower,
+    .sampling_has = sampling_has,
+    .sampling_free = sampling_free,
+    .sampling_end = sampling_end,
+    .sampling_resize = sampling_resize,
 };

@@ -1,5 +1,5 @@
 /* hooks.h: what hangs on the heap's core: what gives memory back before more is asked for, large blocks, private heaps,
- * checked mode, what is told without it. The core calls none of them by name, nor do they call upwards: checked mode knows
+ * checked mode, what is told without it, samples. The core calls none of them by name, nor do they call upwards: checked mode knows
  * private heaps and large blocks, private heaps know large blocks. hooks.c binds them. Their contracts are in heap.h. */
 #ifndef WEFT_HEAP_HOOKS_H
 #define WEFT_HEAP_HOOKS_H
@@ -23,6 +23,14 @@ struct heap_hooks {
     void (*misuse_sized)(const void *p, size_t size);
     void (*misuse_found)(const void *p);
     void (*misuse_link)(const void *p);
+    void *(*sampling_alloc)(size_t size, bool *zeroed, const void *from);
+    void (*sampling_large)(void *p, size_t size, const void *from);
+    void (*sampling_lift)(struct heap *heap, unsigned kind);
+    void (*sampling_lower)(struct heap *heap, unsigned kind);
+    bool (*sampling_has)(const struct slab *slab);
+    void (*sampling_free)(void *p);
+    void (*sampling_end)(const void *p);
+    void (*sampling_resize)(const void *p, size_t size);
 };
 extern const struct heap_hooks heap_hooks;
 

@@ -95,7 +95,9 @@ size_t large_live_bytes(void) { return load_rlx(&mapped_bytes); }
 static char *map_fresh(size_t bytes, size_t alignment) {
     char *start = os_map_aligned(bytes, alignment);
     if (start == NULL && kept_purge(true) != 0) start = os_map_aligned(bytes, alignment);
-    return start != NULL || depot_hollow() == 0 ? start : os_map_aligned(bytes, alignment);
+    if (start == NULL && depot_hollow() != 0) start = os_map_aligned(bytes, alignment);
+    PROBE(map, start, bytes);
+    return start;
 }
 
 /* What was kept: of what is behind the `needed` bytes so much may be in memory. */
@@ -346,6 +348,7 @@ void *large_alloc(size_t size, size_t alignment, bool *zeroed) {
     }
     count_in(large_size(p, is_run ? KIND_RUN : KIND_DIRECT));
     if (used) count_large(LARGE_REUSED, 1);
+    if (UNLIKELY(load_rlx(&heaps.sampler) != NULL)) heap_hooks.sampling_large(p, size, __builtin_return_address(0));
     return p;
 }
 
@@ -356,6 +359,7 @@ size_t large_size(const void *p, unsigned kind) {
 
 void large_free(void *p, unsigned kind) {
     ASSERT(kind >= CLASSES && kind <= KIND_DIRECT);
+    if (UNLIKELY(load_rlx(&heaps.sampler) != NULL) && kind >= KIND_RUN) heap_hooks.sampling_end(p);
     count_out(large_size(p, kind));
     if (kind <= KIND_RUN)
         run_free(p);

@@ -10,6 +10,7 @@
 #define WEFT_MEMORY_H
 
 #include "heap/heap_rest.h"
+#include "heap/sampling.h"
 #include "heap/segment.h"
 #include "heap/store.h"
 

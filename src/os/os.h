@@ -76,6 +76,32 @@ void os_die(const char *what) __attribute__((noreturn));
 /* What the code at that address is called (symbol.c): its symbol, also a static function's; else file+0x12 with the
  * offset in the file; else 0x12. Cut to size - 1 characters. Safe in signal handlers. */
 void os_symbol(uintptr_t address, char *name, size_t size);
+/* The same of the code at that offset of a file, which need not be mapped any more. */
+void os_symbol_in(const char *path, uint64_t offset, char *name, size_t size);
+
+/* ---- who called (frames.c) ---------------------------------------------------------------------------------------- */
+
+/* Makes os_frames work, which allocates. 0; ENOSYS: the C library has no backtrace that may be asked for anywhere. */
+int os_frames_begin(void);
+/* The return addresses of the calls that led here, the innermost first; how many, at most OS_FRAMES_MAX. Neither allocates
+ * nor takes a lock. */
+int os_frames(uintptr_t *frames, int most);
+/* A part of a file that is mapped as code. */
+struct os_module {
+    uintptr_t start, end;
+    uint64_t offset;         /* in the file, of its start */
+    bool is_program;         /* the one that the process began with */
+    unsigned build_id_bytes; /* 0: none is known */
+    uint8_t build_id[32];
+    char path[512];
+};
+/* The one that the dynamic linker has at that address. false: none, or it cannot be asked here. Neither allocates nor takes a
+ * lock. */
+bool os_module_loaded(uintptr_t address, struct os_module *module);
+/* The same as the kernel tells (symbol.c): reads a file. */
+bool os_module_mapped(uintptr_t address, struct os_module *module);
+/* Calls these before each fork of the process, and after it in both. 0, or a positive errno value. */
+int os_fork_watch(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 

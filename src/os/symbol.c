@@ -10,11 +10,7 @@
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
-#define PATH_BYTES 512
-struct mapping {
-    uint64_t offset; /* of the address in the file */
-    char path[PATH_BYTES];
-};
+#define PATH_BYTES sizeof((struct os_module){0}.path)
 
 /* A line of /proc/self/maps: start-end permissions offset device inode path. */
 struct maps_line {
@@ -42,11 +38,11 @@ static void line_add(struct maps_line *line, char c) {
     }
 }
 
-/* The file that is mapped there. */
-static bool mapping_of(uint64_t address, struct mapping *mapping) {
+/* The line of the address. false: none, or it is no file's. */
+static bool line_of(uint64_t address, struct maps_line *line) {
     int fd = os_open("/proc/self/maps");
     if (fd < 0) return false;
-    struct maps_line line = {0};
+    *line = (struct maps_line){0};
     char buffer[512];
     bool found = false;
     for (;;) {
@@ -54,19 +50,24 @@ static bool mapping_of(uint64_t address, struct mapping *mapping) {
         if (got == 0) break;
         for (size_t i = 0; i < got && !found; i++) {
             if (buffer[i] != '\n') {
-                line_add(&line, buffer[i]);
+                line_add(line, buffer[i]);
                 continue;
             }
-            found = address >= line.start && address < line.end && line.path_length > 0;
-            if (!found) line = (struct maps_line){0};
+            found = address >= line->start && address < line->end && line->path_length > 0;
+            if (!found) *line = (struct maps_line){0};
         }
         if (found) break;
     }
     os_close(fd);
-    if (!found) return false;
-    mapping->offset = address - line.start + line.offset;
-    memcpy(mapping->path, line.path, line.path_length);
-    mapping->path[line.path_length] = 0;
+    line->path[line->path_length] = 0;
+    return found;
+}
+
+bool os_module_mapped(uintptr_t address, struct os_module *module) {
+    struct maps_line line;
+    if (!line_of(address, &line)) return false;
+    *module = (struct os_module){.start = line.start, .end = line.end, .offset = line.offset};
+    memcpy(module->path, line.path, line.path_length + 1);
     return true;
 }
 
@@ -138,23 +139,28 @@ static bool find_in_file(int fd, uint64_t offset, char *name, size_t size) {
 }
 
 /* file+0x12, or 0x12 where no file is mapped. */
-static void put_offset(const struct mapping *mapping, uint64_t address, char *name, size_t size) {
+static void put_offset(const char *path, uint64_t offset, char *name, size_t size) {
     struct text text = {.size = size, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    if (mapping != NULL) {
-        const char *slash = strrchr(mapping->path, '/');
-        text_put(&text, slash == NULL ? mapping->path : slash + 1);
+    if (path != NULL) {
+        const char *slash = strrchr(path, '/');
+        text_put(&text, slash == NULL ? path : slash + 1);
         text_put(&text, "+");
     }
-    text_put_hex(&text, mapping == NULL ? address : mapping->offset);
+    text_put_hex(&text, offset);
     text_end(&text);
 }
 
-void os_symbol(uintptr_t address, char *name, size_t size) {
-    struct mapping mapping;
-    bool is_mapped = mapping_of(address, &mapping);
-    int fd = is_mapped ? os_open(mapping.path) : -1;
-    if (fd < 0 || !find_in_file(fd, mapping.offset, name, size))
-        put_offset(is_mapped ? &mapping : NULL, address, name, size);
+void os_symbol_in(const char *path, uint64_t offset, char *name, size_t size) {
+    int fd = os_open(path);
+    if (fd < 0 || !find_in_file(fd, offset, name, size)) put_offset(path, offset, name, size);
     if (fd >= 0) os_close(fd);
+}
+
+void os_symbol(uintptr_t address, char *name, size_t size) {
+    struct maps_line line;
+    if (line_of(address, &line))
+        os_symbol_in(line.path, address - line.start + line.offset, name, size);
+    else
+        put_offset(NULL, address, name, size);
 }
