@@ -229,7 +229,10 @@ bool sampling_has(const struct slab *slab) {
     return arena != NULL && slab_owner(slab) == arena;
 }
 
-void sampling_free(void *p) { load_rlx(&heaps.sampler)->put(p); }
+void sampling_free(void *p) {
+    unpoison(p, class_info[load_rlx(&slab_of(p)->private_kind)].size); /* its private heap takes it back as any block */
+    load_rlx(&heaps.sampler)->put(p);
+}
 
 void sampling_end(const void *p) { load_rlx(&heaps.sampler)->end(p); }
 
