@@ -1,5 +1,5 @@
 /* fuzz_heap_settings.c: the WEFT_HEAP variables of libweft-malloc.so, as its constructor reads them. CMakeLists.txt puts
- * malloc/report.c before it, most of whose functions are its own. */
+ * malloc/report.c before it, most of whose functions are its own, and links malloc/profile.c. */
 #include <fcntl.h>
 
 #include "fuzz.h"
@@ -45,4 +45,5 @@ void fuzz_one(struct fuzz *input) {
     dup2(saved, STDERR_FILENO);
     close(saved);
     check_configuration();
+    profile_path_parse("/dev/null/none"); /* at the process's end its profile goes to no file */
 }
