@@ -165,8 +165,8 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
             predict_let_ahead(seat);
         }
-        const struct lane_want want = {claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool,
-                                       &seat->taken_left};
+        uint32_t most = claim_size(seat->pool, find->lane); /* more than one: it has just looked at the head */
+        struct lane_want want = {most, priority_is_prompt, seat->pool, most == 1 ? &seat->taken_left : NULL};
         find->tasks = lane_claim_want(find->lane, &want, &find->piece);
         if (find->tasks > 0) return true;
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);

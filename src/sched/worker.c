@@ -347,8 +347,9 @@ void worker_unbias(weft_pool *pool) {
 
 /* Tasks in the lane that it took one from, beyond one for each searcher: for these nobody is on the way. Tiny ones are soon
  * gone. */
-static uint64_t tasks_left(const struct find *find, const struct park_view *view) {
+static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
     if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
+    if (workers_awake(pool) >= load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
     uint64_t left = lane_backlog(find->lane) / find->piece.stride;
     return left - min_u64(left, view->searchers);
 }
@@ -361,7 +362,7 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
-    uint64_t left = tasks_left(find, &view);
+    uint64_t left = tasks_left(pool, find, &view);
     bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
     if ((view.searchers > 0 && left == 0) || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
