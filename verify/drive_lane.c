@@ -61,10 +61,11 @@ static void run_task(uint32_t l, const struct cell *cell) {
     EXPECT(meta_record(cell->meta) == l);
 }
 
-/* Claims and runs up to `max` tasks; how many it found. With a filter, of that group alone. */
-static uint32_t claim_and_run(uint32_t l, uint32_t max, lane_filter filter) {
+/* Claims and runs up to `max` tasks; how many it found. With a filter, of that group alone. `left`: of this thread. */
+static uint32_t claim_on(uint32_t l, uint32_t max, lane_filter filter, struct lane_left *left) {
+    const struct lane_want want = {max, filter, NULL, left};
     struct piece piece;
-    uint32_t tasks = lane_claim(&world.lane[l], max, filter, NULL, &piece);
+    uint32_t tasks = lane_claim_want(&world.lane[l], &want, &piece);
     EXPECT(tasks <= max);
     if (tasks == 0) return 0;
     EXPECT(piece.end - piece.begin == tasks * piece.stride && piece.end <= SEGMENT_CELLS);
@@ -76,6 +77,8 @@ static uint32_t claim_and_run(uint32_t l, uint32_t max, lane_filter filter) {
     piece_done(&piece);
     return tasks;
 }
+
+static uint32_t claim_and_run(uint32_t l, uint32_t max, lane_filter filter) { return claim_on(l, max, filter, NULL); }
 
 static void all_run(void) {
     for (uint32_t l = 0; l < LANES; l++)
@@ -91,7 +94,8 @@ static void all_run(void) {
 }
 
 static void taker_of_one(void) {
-    for (int i = 0; i < 4; i++) claim_and_run(0, 1, NULL);
+    struct lane_left left = {0};
+    for (int i = 0; i < 4; i++) claim_on(0, 1, NULL, &left);
 }
 static void taker_of_three(void) {
     for (int i = 0; i < 3; i++) claim_and_run(0, 3, NULL);
@@ -178,6 +182,46 @@ EXPLORE_DRIVER(lane_reuse, .about = "finished segments are written again under l
 EXPLORE_DRIVER(lane_two, .about = "segments go from one lane to another", .setup = lane_setup,
                .threads = {owner_reuses, owner_of_second, taker_of_both}, .check = all_run);
 
+/* Tasks of one cell and of three: who comes back with an old head sees the segment in another use. */
+static void owner_turns(void) {
+    for (uint32_t i = 0; i < 4; i++) {
+        push(0, 1);
+        claim_and_run(0, 1, NULL);
+        push(0, 3);
+        if (i % 2 == 1) claim_and_run(0, 1, NULL);
+    }
+}
+static void taker_left(void) {
+    struct lane_left left = {0};
+    for (int i = 0; i < 5; i++) claim_on(0, 2, NULL, &left);
+}
+EXPLORE_DRIVER(lane_left, .about = "claims from a head that was left long ago", .setup = lane_setup,
+               .threads = {owner_turns, taker_left}, .check = all_run);
+EXPLORE_DRIVER(lane_left_two, .about = "the same, of two takers", .setup = lane_setup,
+               .threads = {owner_turns, taker_left, taker_of_one}, .check = all_run);
+
+/* The head left was this lane's 2^40 cells ago, at positions that come again now. */
+static void taker_ages(void) {
+    struct lane *lane = &world.lane[0];
+    uint64_t at = load_rlx(&lane->tail) + explore_pick(3);
+    struct lane_left left = {at - LANE_POSITION_MASK - 1, 1 + explore_pick(2)};
+    for (int i = 0; i < 2; i++) claim_on(0, 1, NULL, &left);
+}
+static void ages_setup(void) {
+    memset(&world, 0, sizeof world);
+    EXPECT(segments_init(&world.segments, &world.store));
+    for (int i = 0; i < LANES; i++) EXPECT(lane_init(&world.lane[i], &world.segments, 2 * (LANE_POSITION_MASK + 1)));
+}
+static void owner_ages(void) {
+    push(0, 1);
+    struct lane_left left = {load_rlx(&world.lane[0].tail) - LANE_POSITION_MASK - 1, 1};
+    EXPECT(claim_on(0, 1, NULL, &left) == 1);
+}
+EXPLORE_DRIVER(lane_left_empty, .about = "one where the tail has come again", .setup = ages_setup, .threads = {owner_ages},
+               .check = all_run);
+EXPLORE_DRIVER(lane_left_aged, .about = "a head left before all positions passed", .setup = ages_setup,
+               .threads = {owner_turns, taker_ages}, .check = all_run);
+
 static void purger(void) {
     segments_purge(&world.segments);
     segments_purge(&world.segments);
@@ -197,8 +241,9 @@ static void owner_of_groups(void) {
     }
 }
 static void taker_of_second(void) {
+    struct lane_left left = {0};
     for (int i = 0; i < 4; i++)
-        if (claim_and_run(0, 1, is_second) > 0) explore_observe(0);
+        if (claim_on(0, 1, is_second, &left) > 0) explore_observe(0);
 }
 EXPLORE_DRIVER(lane_filtered, .about = "a taker of one group's tasks", .setup = lane_setup,
                .threads = {owner_of_groups, taker_of_second, taker_of_one}, .check = all_run, .must_see = 1);

@@ -75,7 +75,8 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
         uint32_t most = filter == priority_is_background ? 1 : claim_size(seat->pool, lane);
-        find->tasks = lane_claim(lane, most, filter, seat->pool, &find->piece);
+        seat->taken_left.segment = PILE_NONE; /* it is of another lane */
+        find->tasks = lane_claim_want(lane, &(struct lane_want){most, filter, seat->pool, &seat->taken_left}, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = lane;
         find_note(seat, owner, lane);
@@ -138,6 +139,7 @@ static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
         uint32_t record;
         find->lane = due_first(seat->pool, &owner, &record);
         if (find->lane == NULL) return false;
+        seat->taken_left.segment = PILE_NONE;
         find->tasks = lane_claim(find->lane, 1, priority_is_record, &record, &find->piece);
         if (find->tasks == 0) continue;
         find_note(seat, owner, find->lane);
@@ -163,8 +165,9 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
             predict_let_ahead(seat);
         }
-        find->tasks =
-            lane_claim(find->lane, claim_size(seat->pool, find->lane), priority_is_prompt, seat->pool, &find->piece);
+        uint32_t most = claim_size(seat->pool, find->lane); /* more than one: it has just looked at the head */
+        struct lane_want want = {most, priority_is_prompt, seat->pool, most == 1 ? &seat->taken_left : NULL};
+        find->tasks = lane_claim_want(find->lane, &want, &find->piece);
         if (find->tasks > 0) return true;
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
         if (find_in_lanes(seat, owner, load_rlx(&seat->taken->next), priority_is_prompt, find)) return true;

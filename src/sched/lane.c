@@ -13,7 +13,11 @@
  *   tail  owner: position after the last published task.
  *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
  *         cells would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
- *         loaded was still in force: shape and `next` of the segments, the group.
+ *         loaded was still in force: shape and `next` of the segments, the group. Where many claim, the head's line passes
+ *         from one to the next, and who loads it first waits for it twice. So a taker tries with the head that its last
+ *         claim left there, if any: it was the lane's then, and all of 2^40 positions have not passed since. A CAS that
+ *         fails has the line, and the head: where that is among the tasks just seen, the next try begins there at once.
+ *         They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
  * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
@@ -27,9 +31,9 @@
  *   done                       yes     yes
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   L1  lane_claim: load head        acquire  L3  tail may look older than head: cells nobody published are claimed
- *   L2  lane_claim: load tail        acquire  L6  the task, its segment's shape and link are not there yet
- *   L3  lane_claim: CAS head         release  L1  see L1; not atomic: a task runs twice
+ *   L1  lane_claim_want: load head   acquire  L3  tail may look older than head: cells nobody published are claimed
+ *   L2  lane_claim_want: load tail   acquire  L6  the task, its segment's shape and link are not there yet
+ *   L3  view_claim: CAS head         release  L1  see L1; not atomic: a task runs twice
  *   L4  piece_done: store done       release  L5  the owner overwrites a task that still reads its payload
  *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may look as if it had not come here
  *   L6  lane_publish: store tail     release  L2  see L2
@@ -168,7 +172,7 @@ struct view {
     uint64_t base;      /* position of that segment's slot 0 */
 };
 
-/* false: what it read was no longer the lane's. */
+/* From a head that was the lane's once. false: what it read was no longer the lane's. */
 static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, struct view *view) {
     uint64_t position = head_position(head);
     uint32_t slot = (uint32_t)position % SEGMENT_CELLS;
@@ -182,25 +186,56 @@ static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, str
         if (segment == NULL) return false;
         shape = load_rlx(&segment->shape);
     }
-    uint32_t end = (uint32_t)min_u64((tail - view->base) & LANE_POSITION_MASK, shape_end(shape));
+    uint64_t published = (tail - view->base) & LANE_POSITION_MASK;
+    uint32_t end = (uint32_t)min_u64(published, shape_end(shape));
     view->piece = (struct piece){segment, slot, end, shape_stride(shape)};
-    return slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
+    return published <= LANE_POSITION_MASK / 2 && slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
 }
 
-uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
-    for (;;) {
-        uint64_t head = load_acq(L1, &lane->head);
+/* The head is another, which a CAS found. true: it is among the tasks of the view. They are of one group, for the lane has
+ * not been empty since they were published. */
+static bool view_follow(struct view *view, uint64_t head) {
+    uint64_t slot = (head_position(head) - view->base) & LANE_POSITION_MASK;
+    if (head_index(head) != view->piece.segment->item.index || slot >= view->piece.end) return false;
+    view->piece.begin = (uint32_t)slot;
+    return true;
+}
+
+/* Claims the first tasks of a view of that head. Who comes late has the head's line by its first try, so its second is
+ * seldom late. 0: the head is not in the view any more. */
+static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
+    struct piece *piece = &view->piece;
+    uint32_t end = piece->end;
+    do {
+        uint32_t tasks = want->max == 1 ? 1 : (uint32_t)min_u64(want->max, (end - piece->begin) / piece->stride);
+        piece->end = piece->begin + tasks * piece->stride;
+        uint64_t moved = (view->base + piece->end) & LANE_POSITION_MASK;
+        if (tasks == 0) return 0;
+        if (cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
+        piece->end = end;
+    } while (view_follow(view, head));
+    return 0;
+}
+
+uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece) {
+    struct lane_left *left = want->left;
+    bool is_left = left != NULL && left->segment != PILE_NONE;
+    for (;; is_left = false) {
+        uint64_t head = is_left ? head_make(left->position & LANE_POSITION_MASK, left->segment) : load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
         struct view view;
+        if (is_left && tail - left->position > LANE_POSITION_MASK) continue; /* that position may have come again */
         if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
-        if (filter != NULL && !filter(context, load_rlx(&lane->group))) return 0;
+        if (want->filter != NULL && !want->filter(want->context, load_rlx(&lane->group))) return 0;
+        uint32_t tasks = view_claim(lane, &view, head, want);
+        if (tasks == 0) continue;
         *piece = view.piece;
-        uint32_t tasks = max == 1 ? 1 : (uint32_t)min_u64(max, (piece->end - piece->begin) / piece->stride);
-        piece->end = piece->begin + tasks * piece->stride;
         if (tasks > 1) piece_prefetch(piece);
-        uint64_t moved = (view.base + piece->end) & LANE_POSITION_MASK;
-        if (tasks > 0 && cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
+        if (left != NULL)
+            *left = (struct lane_left){tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK),
+                                       piece->segment->item.index};
+        return tasks;
     }
 }
 

@@ -46,25 +46,27 @@ struct lane {
     uint64_t group_id;       /* whose tasks it takes now; LANE_NO_GROUP when nobody's */
     void *record;            /* and that group's record and line (task.c's) */
     void *counter;
-    uint64_t first;         /* the line's count before that group's first task */
-    uint64_t meta;          /* meta word of a task of that group, without size and sequence number */
-    struct lane *newer;     /* the seat's next newer one, or NULL */
-    uint32_t number;        /* how many are older */
-    uint32_t seat;          /* whose it is; written before it is published */
-    struct lane *next_idle; /* in the seat's list of idle lanes */
-    struct lane *next_long; /* in its list of long ones */
-    bool is_long;           /* it is in that */
+    uint64_t first; /* the line's count before that group's first task */
+    uint64_t meta;  /* meta word of a task of that group, without size and sequence number */
+
+    /* written rarely, so that takers keep what they read of it */
+    ALIGNED(CACHE_LINE) struct lane *newer; /* the seat's next newer one, or NULL */
+    ATOMIC(struct lane *) next;             /* the seat's next older one; written before the lane is published */
+    struct pile *segments;                  /* set by lane_init */
+    ATOMIC(uint32_t) tiny;                  /* nonzero: its tasks were seen to be tiny (worker.c); by takers */
+    uint32_t number;                        /* how many are older */
+    uint32_t seat;                          /* whose it is; written before it is published */
+    struct lane *next_idle;                 /* in the seat's list of idle lanes */
+    struct lane *next_long;                 /* in its list of long ones */
+    bool is_long;                           /* it is in that */
 
     /* published by the owner */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) tail; /* position after the last published task, not cut to 40 bits */
     ATOMIC(uint32_t) group;                    /* index of the record of the group it is bound to; written before the tail */
-
-    /* the takers' */
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
     ATOMIC(uint64_t) head_seen;                /* the poller's: the head when it last looked */
-    ATOMIC(uint32_t) tiny;                     /* nonzero: its tasks were seen to be tiny (worker.c) */
-    struct pile *segments;                     /* set by lane_init */
-    ATOMIC(struct lane *) next;                /* the seat's next older one; written before the lane is published */
+
+    /* the takers'; alone, for a line of many takers costs each its way */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) head; /* position (40 bits) | segment index of the first unclaimed task */
 };
 
 #define LANE_NO_GROUP UINT64_MAX
@@ -113,9 +115,26 @@ INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) =
  * pools it is that of the task submitted last, for there a lane holds tasks of several. */
 typedef bool (*lane_filter)(const void *context, uint32_t record);
 
+/* The head as a claim left it: the same thread's next claim there begins with that, for where many claim, to look at the
+ * head costs as much as to claim. */
+struct lane_left {
+    uint64_t position; /* not cut to 40 bits */
+    uint32_t segment;  /* its index; PILE_NONE: not known */
+};
+
+struct lane_want {
+    uint32_t max; /* tasks */
+    lane_filter filter;
+    const void *context;
+    struct lane_left *left; /* or NULL */
+};
+
 /* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
  * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
-uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece);
+uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece);
+INLINE uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
+    return lane_claim_want(lane, &(struct lane_want){max, filter, context, NULL}, piece);
+}
 
 /* Owner: the record of the first unclaimed task's group; 0: there is none. As a filter of lane_claim it is sound: a claim between
  * the two makes that one fail. */

@@ -354,14 +354,26 @@ void worker_unbias(weft_pool *pool) {
 
 /* ---- a worker's life ---------------------------------------------------------------------------------------------- */
 
-/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. */
-static void leave_searcher(struct weft_worker *seat) {
+/* Tasks in the lane that it took one from, beyond one for each searcher: for these nobody is on the way. Tiny ones are soon
+ * gone. */
+static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
+    if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
+    if (workers_awake(pool) >= load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
+    uint64_t left = lane_backlog(find->lane) / find->piece.stride;
+    return left - min_u64(left, view->searchers);
+}
+
+/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. Where more is left than one
+ * can take, two are woken, who each do the same: a chain of wakes would be as long as the tasks are many. `find`: what it
+ * has, or NULL. */
+static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
+    uint64_t left = tasks_left(pool, find, &view);
     bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
-    if (view.searchers > 0 || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    if ((view.searchers > 0 && left == 0) || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
@@ -370,6 +382,7 @@ static void leave_searcher(struct weft_worker *seat) {
         worker_wake(seat);
     else
         worker_wake_helpers(pool, 0);
+    if (left > 1 && view.parked > 1) worker_wake(seat);
 }
 
 uint32_t workers_awake(const weft_pool *pool) {
@@ -565,7 +578,7 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     lanes_hide(seat);
     store_rlx(&seat->running, 0);
     if (is_searcher)
-        leave_searcher(seat);
+        leave_searcher(seat, NULL);
     else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
     add_rlx(&seat->pool->awake, UINT32_MAX);
@@ -589,7 +602,7 @@ static void worker_loop(struct weft_worker *seat) {
             continue;
         }
         if (find_work(seat, force, &find)) {
-            if (is_searcher) leave_searcher(seat);
+            if (is_searcher) leave_searcher(seat, &find);
             is_searcher = false;
             force = 0;
             worker_run(seat, &find);
@@ -599,7 +612,7 @@ static void worker_loop(struct weft_worker *seat) {
         lanes_hide(seat);
         store_rlx(&seat->running, 0);
         if (UNLIKELY(!spare_is_wanted(seat))) {
-            if (is_searcher) leave_searcher(seat);
+            if (is_searcher) leave_searcher(seat, NULL);
             is_searcher = false;
             force = 0;
             rest(seat);

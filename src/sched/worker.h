@@ -62,6 +62,7 @@ struct weft_worker {
     uint32_t idle_looks;          /* how many lanes it binds before it looks at all again */
     struct lane *long_lanes;      /* that had more than LANE_KEEP segments in use; linked by next_long */
     struct lane *taken;           /* the lane it claimed from last, or NULL */
+    struct lane_left taken_left;  /* the head there, as it left it */
     uint32_t taken_seat;          /* whose that is */
     uint32_t claims;              /* count, for choosing which to time */
     enum claim_source taken_from; /* what it claimed last */
