@@ -19,6 +19,7 @@ HARMLESS = {
     "pthread_attr_destroy pthread_attr_getstack pthread_attr_getstacksize pthread_attr_setstacksize": "of attributes made before",
     "pthread_setname_np": "a thread without its name is all",
     "getpid getuid": "cannot fail",
+    "getrlimit": "of a limit that there is",
     "sigaction backtrace": "of a signal that can be handled; a stack that is not known is short",
     "__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable": "of the compiler's, when loaded",
 }

@@ -24,7 +24,7 @@ void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
 
 /* ---- one class, by count ------------------------------------------------------------------------------------------ */
 
-enum { SIZE = 64, CACHE = CACHE_BLOCKS(SIZE), HALF = CACHE / 2, MANY = 2000 };
+enum { SIZE = 64, CACHE = CACHE_BLOCKS(SIZE), HALF = CACHE / 2, KEPT = 7 * HALF, MANY = 4000 };
 
 static weft_heap_counts counts_now(void) {
     weft_heap_counts counts = {.struct_size = sizeof counts};
@@ -151,15 +151,15 @@ static void test_larger_takes_none(void **state) {
     REQUIRE(heap_mine()->overflow == NULL);
 }
 
-/* Three halves; the next ones go to their slabs. Each of the blocks comes back once. */
+/* Seven halves; the next ones go to their slabs. Each of the blocks comes back once. */
 static void test_bounded(void **state) {
     (void)state;
     weft_trim();
     make(MANY);
     uint64_t before = counts_now().flush_count;
     end_of_busy(MANY, 16);
-    assert_int_equal(kept(), 3 * HALF);
-    assert_true(counts_now().flush_count - before > 5);
+    assert_int_equal(kept(), KEPT);
+    assert_true(counts_now().flush_count - before > KEPT / HALF + 2);
     make(MANY);
     qsort(blocks, MANY, sizeof *blocks, by_address);
     for (int i = 1; i < MANY; i++) assert_ptr_not_equal(blocks[i - 1], blocks[i]);
@@ -197,19 +197,46 @@ static void test_trim(void **state) {
     clean();
 }
 
-/* It is of no use to a thread that only frees. */
+static void make_and_end_apart(void) {
+    enum { SLABS = 40, BLOCKS = (int)(SLOT_BYTES / SIZE) };
+    static void *of_all[SLABS * BLOCKS];
+    for (int i = 0; i < SLABS * BLOCKS; i++) REQUIRE((of_all[i] = weft_alloc(SIZE)) != NULL);
+    for (int i = 0; i < BLOCKS; i++)
+        for (int slab = 0; slab < SLABS; slab++) weft_free(of_all[slab * BLOCKS + i]);
+}
+
+/* A thread that only frees, one block of each slab after another: what it kept would keep them all. */
 static void test_only_frees(void **state) {
     (void)state;
     weft_trim();
     make(MANY);
     end_of_busy(MANY / 2, 16);
-    assert_int_equal(kept(), 3 * HALF);
-    end(MANY / 2, MANY / 2);
+    assert_int_equal(kept(), KEPT);
+    make_and_end_apart();
     assert_int_equal(kept(), 0);
+    end(MANY / 2, MANY / 2);
     weft_trim();
     assert_null(heap_mine()->overflow);
-    make(MANY);
-    end(0, MANY);
+    make_and_end_apart();
+    assert_null(heap_mine()->overflow);
+}
+
+/* One that makes a burst of fewer blocks than a slab has and then frees them in order has all of the next one from what it kept, and none from slabs. */
+static void test_bursts(void **state) {
+    enum { ROUNDS = 40, BURST = SLOT_BYTES / SIZE - HALF };
+    (void)state;
+    weft_heap_counts before = counts_now(), after;
+    weft_trim();
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i == ROUNDS / 2) before = counts_now();
+        make(BURST);
+        end(0, BURST);
+    }
+    after = counts_now();
+    assert_int_equal(slabs_taken(&after), slabs_taken(&before));
+    assert_true(after.from_overflow_count - before.from_overflow_count >= ROUNDS / 2 * (BURST - CACHE) / HALF);
+    weft_trim();
+    assert_int_equal(kept(), 0);
     assert_null(heap_mine()->overflow);
 }
 
@@ -400,12 +427,19 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children), /* first: checked mode wants a process of one heap */
-        cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_larger_takes_none),
-        cmocka_unit_test(test_bounded),       cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_trim),          cmocka_unit_test(test_only_frees),
-        cmocka_unit_test(test_rest),          cmocka_unit_test(test_use),
-        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
-        cmocka_unit_test(test_private),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_taken_back),
+        cmocka_unit_test(test_larger_takes_none),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_only_frees),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_use),
+        cmocka_unit_test(test_others_blocks),
+        cmocka_unit_test(test_other_policies),
+        cmocka_unit_test(test_private),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_thread_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

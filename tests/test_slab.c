@@ -42,7 +42,8 @@ static void put_some(struct slab *slab, uint32_t *random) {
     uint32_t blocks = class_info[slab->kind].blocks, step = 1 + next_random(random) % 5;
     for (uint32_t i = next_random(random) % step; i < blocks; i += step) {
         if (!taken[i]) continue;
-        slab_put(slab, first + (size_t)i * class_info[slab->kind].size);
+        void *block = first + (size_t)i * class_info[slab->kind].size;
+        assert_int_equal(slab_put(slab, &block, 1), 1);
         taken[i] = false;
     }
 }
@@ -124,7 +125,7 @@ static void begin_with_bits(struct slab *slab, unsigned kind) {
     void *block;
     slab_init(slab, kind, NULL, 0);
     assert_int_equal(slab_carve(slab, &block, 1), 1);
-    slab_put(slab, block);
+    assert_int_equal(slab_put(slab, &block, 1), 1);
     assert_true(slab->free[0] == 1);
 }
 
@@ -358,7 +359,7 @@ static void test_bits_near(void **unused) {
         struct slab *slab = slab_taken();
         slab_init(slab, kind, NULL, 0);
         assert_int_equal(slab_carve(slab, &block, 1), 1);
-        assert_true(slab_put(slab, block));
+        assert_int_equal(slab_put(slab, &block, 1), 1);
         assert_int_equal(slab->free == slab->topology_free, class_info[kind].blocks <= 64 * FREE_NEAR);
         slab_bits_drop(slab);
         depot_put(segment_of(slab), UINT64_C(1) << slab_slot(slab));

@@ -160,7 +160,7 @@ static void many_collect(void) { collect_all(&world.of[0].heap.inbox); }
 static void many_begin(void) {
     second = slab_taken_of(0, &world.of[1].heap);
     EXPECT(slab_carve(second, second_blocks, 2) == 2);
-    for (int i = 0; i < 2; i++) slab_put(second, second_blocks[i]);
+    EXPECT(slab_put(second, second_blocks, 2) == 2);
 }
 static void many_check(void) {
     many_collect();
@@ -182,7 +182,7 @@ static void bits_live(struct slab *slab) {
     void *blocks[2];
     for (int life = 0; life < 2; life++) {
         EXPECT(slab_carve(slab, blocks, 2) == 2 && slab->free == NULL);
-        for (int i = 0; i < 2; i++) slab_put(slab, blocks[i]);
+        EXPECT(slab_put(slab, blocks, 2) == 2);
         explore_observe(slab->free != segment_of(slab)->far_free);
         EXPECT(slab->free[0] == 3);
         slab_bits_drop(slab);

@@ -40,6 +40,7 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
     return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, alignment);
 }
 void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
+bool os_space_is_limited(void) { return false; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     return block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
 }

@@ -17,6 +17,8 @@
  *
  * If address space is short, a segment whose slots are all free becomes hollow: everything except its head is unmapped, and nobody
  * owns the slots. Before a new segment is made, a hollow one is filled again, if nothing else was mapped in its place.
+ * In a process whose address space has a limit (RLIMIT_AS) this happens as soon as all slots are free, while enough others are:
+ * if the program's own mappings, such as stacks of threads, are refused, the heap is not asked.
  *
  * A slot is dirty once it has been used. Purging takes slots like any other user, so no other thread touches them meanwhile.
  *
@@ -54,6 +56,8 @@
 #define RUN_LOOKS_FAR 64u
 /* Runs of fewer slots do not move to a mapping: each is one of the mappings that the system lets a process have. */
 #define MOVED_SLOTS 16
+/* If address space has a limit: bytes of free slots that stay mapped in any case. */
+#define TIGHT_SPARE ((size_t)8 << 20)
 /* For slots of the sort that is wanted. */
 #define SORT_LOOKS 16
 
@@ -97,6 +101,11 @@ void *tagged_pop(struct tagged *stack, size_t link_at) {
 #define STACK_LINK offsetof(struct heap_segment, stack_link)
 
 #define HEAD_BYTES (HEAD_SLOTS * SLOT_BYTES)
+
+#if !defined(WEFT_EXPLORE)
+/* When the library is loaded: a sandbox that the program enters later may forbid the call. */
+__attribute__((constructor)) static void tight_begin(void) { store_rlx(&depot.is_tight, os_space_is_limited()); }
+#endif
 
 /* A hollow segment's slots are mapped again, where nothing else is there by now. NULL: none. */
 static struct heap_segment *segment_fill(void) {
@@ -346,12 +355,35 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     return got;
 }
 
+/* Or the kernel would bring to memory again what is given back. */
+static void huge_end(struct heap_segment *segment) {
+    if (!load_rlx(&segment->huge)) return;
+    store_rlx(&segment->huge, false);
+    os_huge(segment, SEGMENT_BYTES, false);
+}
+
+static size_t segment_hollow(struct heap_segment *segment) {
+    struct slots got;
+    if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
+    huge_end(segment);
+    os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
+    and_rlx(&segment->dirty, ~SLOTS_ALL);
+    and_rlx(&segment->part, ~SLOTS_ALL);
+    count_slots(-__builtin_popcountll(SLOTS_ALL), 0);
+    add_rlx(&depot.hollows, 1);
+    store_rel(A16, &segment->hollow, true);
+    return SEGMENT_BYTES - HEAD_BYTES;
+}
+
 void depot_put(struct heap_segment *segment, uint64_t bits) {
     if (bits == 0) return;
     for (uint64_t left = bits; left != 0; left &= left - 1)
         poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
     count_slots(-__builtin_popcountll(bits), __builtin_popcountll(load_rlx(&segment->dirty) & bits));
-    if ((or_rel(A4, &segment->free, bits | LISTED) & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
+    uint64_t before = or_rel(A4, &segment->free, bits | LISTED);
+    if ((before & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
+    bool is_empty = ((before | bits) & SLOTS_ALL) == SLOTS_ALL;
+    if (UNLIKELY(is_empty) && load_rlx(&depot.is_tight) && depot_spare_bytes() > TIGHT_SPARE) segment_hollow(segment);
 }
 
 void depot_put_part(struct heap_segment *segment, uint64_t bit) {
@@ -366,13 +398,6 @@ void depot_soil(struct slots got) {
 }
 
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
-
-/* Or the kernel would bring to memory again what is given back. */
-static void huge_end(struct heap_segment *segment) {
-    if (!load_rlx(&segment->huge)) return;
-    store_rlx(&segment->huge, false);
-    os_huge(segment, SEGMENT_BYTES, false);
-}
 
 void depot_purge_inside(void *from, size_t bytes) {
     huge_end(segment_of(from));
@@ -482,19 +507,6 @@ static size_t segment_purge(struct heap_segment *segment, bool all) {
     size_t bytes = segment_purge_of(segment, all ? dirty : load_rlx(&segment->old) & dirty, SEGMENT_SLOTS);
     store_rlx(&segment->old, load_rlx(&segment->free) & load_rlx(&segment->dirty) & ~LISTED);
     return bytes;
-}
-
-static size_t segment_hollow(struct heap_segment *segment) {
-    struct slots got;
-    if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
-    huge_end(segment);
-    os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
-    and_rlx(&segment->dirty, ~SLOTS_ALL);
-    and_rlx(&segment->part, ~SLOTS_ALL);
-    count_slots(-__builtin_popcountll(SLOTS_ALL), 0);
-    add_rlx(&depot.hollows, 1);
-    store_rel(A16, &segment->hollow, true);
-    return SEGMENT_BYTES - HEAD_BYTES;
 }
 
 size_t depot_hollow(void) {

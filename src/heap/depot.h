@@ -170,6 +170,7 @@ struct depot {
     ATOMIC(uint64_t) segments;
     ATOMIC(uint64_t) heaps;   /* each has a slab of each class that it uses, mostly used in part */
     ATOMIC(uint64_t) hollows; /* segments */
+    ATOMIC(bool) is_tight;    /* address space had a limit when the library was loaded */
     ATOMIC(uint64_t) purges;
     ATOMIC(uint64_t) slots; /* those that are taken, times 2^32, and dirty ones that are free */
 };

@@ -457,17 +457,9 @@ static void send_slab(struct heap *heap, struct bin *bin, void **blocks, uint32_
 }
 
 static void put_own(struct heap *heap, struct slab *slab, void *const *blocks, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (UNLIKELY(!slab_put(slab, blocks[i]))) heap_hooks.misuse_found(blocks[i]);
-        if (slab->room == class_info[slab->kind].hot || load_rlx(&slab->used) == 0) slab_settle(heap, slab);
-    }
-}
-
-/* How many blocks from the first on are of its slab. */
-static uint32_t run_length(void *const *blocks, uint32_t count) {
-    uint32_t n = 1;
-    while (n < count && ((uintptr_t)blocks[n] ^ (uintptr_t)blocks[0]) < SLOT_BYTES) n++;
-    return n;
+    uint32_t put = slab_put(slab, blocks, count);
+    if (UNLIKELY(put < count)) heap_hooks.misuse_found(blocks[put]);
+    slab_settle(heap, slab);
 }
 
 /* Own blocks go to their slabs, others' home; `blocks` is used up. */
@@ -476,7 +468,7 @@ static void release(struct heap *heap, struct bin *bin, void **blocks, uint32_t 
     for (uint32_t i = 0, n; i < count; i += n) {
         struct slab *slab = slab_of(blocks[i]);
         prefetch_write(&slab->state); /* who only reads the line first waits for it twice */
-        n = run_length(blocks + i, count - i);
+        n = slab_run(blocks + i, count - i);
         if (slab_owner(slab) == heap)
             put_own(heap, slab, blocks + i, n);
         else if (n >= RUN_SENT)
@@ -528,8 +520,9 @@ static void free_home(struct heap *heap, unsigned kind, void *p) {
     push(heap, kind, p);
 }
 
-/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees is then of
- * no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache. */
+/* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees of others is then
+ * of no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache; of its own blocks,
+ * freed in any order, each may be one that keeps a slab. */
 static bool only_frees(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint64_t before = bin->allocs_when_full;
@@ -549,7 +542,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
         return;
     }
     if (cache_push(heap, kind, p)) return;
-    if (only_frees(heap, kind)) {
+    if (only_frees(heap, kind) && !heap_overflow_is_dense(heap, kind)) {
         heap_room_set(heap, kind, freed_room(kind));
         heap_overflow_drop(heap, kind);
         flush(heap, kind, cache_count(heap, kind));

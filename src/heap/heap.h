@@ -375,6 +375,8 @@ void heap_watch_rest(struct heap *heap);
 /* Keeps blocks that the cache has no room for. false: it does not take them, or has no room; the caller still owns them.
  * */
 bool heap_overflow_put(struct heap *heap, unsigned kind, void *const *blocks, uint32_t count);
+/* Whether the class's blocks in the full cache are few in bytes, with what is kept, and of few slabs of the heap's. */
+bool heap_overflow_is_dense(const struct heap *heap, unsigned kind);
 /* At most `count` of them, those kept last, into slots; returns how many. */
 uint32_t heap_overflow_take(struct heap *heap, unsigned kind, void **slots, uint32_t count);
 /* All of them, *count, where they lie: nothing is kept any more, and the caller releases them. */

@@ -231,6 +231,27 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     return count;
 }
 
+/* What changes with each block is in registers until the last one: a block's turn would else wait for the stores of the one
+ * before. */
+uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
+    if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);
+    const unsigned kind = slab->kind;
+    const uint32_t carved = slab->carved;
+    uint64_t *free = slab->free;
+    uint32_t lowest = slab->first_word, i = 0;
+    for (; i < count; i++) {
+        uint32_t index = index_in(kind, blocks[i]), word = index / 64;
+        uint64_t bit = UINT64_C(1) << index % 64;
+        if (UNLIKELY(index >= carved || (free[word] & bit) != 0 || !is_start(kind, blocks[i]))) break;
+        free[word] |= bit;
+        lowest = word < lowest ? word : lowest;
+    }
+    slab->first_word = (uint16_t)lowest;
+    slab->room += i;
+    store_rlx(&slab->used, load_rlx(&slab->used) - i);
+    return i;
+}
+
 /* ---- remote frees ------------------------------------------------------------------------------------------------- */
 
 /* Writes into a block's first lines, before it goes home. A line that one processor wrote and another only read is in both's

@@ -127,18 +127,16 @@ INLINE bool is_start(unsigned kind, const void *block) {
     return info->margins == 0 || slot_offset(block) == slab_margin(kind, block) + index_in(kind, block) * info->size;
 }
 
-/* Frees one block. false: nothing happened; none begins there that was handed out and is not free. Owner. */
-INLINE bool slab_put(struct slab *slab, const void *block) {
-    uint32_t index = index_in(slab->kind, block);
-    uint64_t bit = UINT64_C(1) << (index & 63u);
-    if (UNLIKELY(slab->free == NULL)) slab_bits_take(slab);
-    if (UNLIKELY(index >= slab->carved || (slab->free[index / 64] & bit) != 0 || !is_start(slab->kind, block))) return false;
-    slab->free[index / 64] |= bit;
-    if (index / 64 < slab->first_word) slab->first_word = (uint16_t)(index / 64);
-    slab->room++;
-    store_rlx(&slab->used, load_rlx(&slab->used) - 1);
-    return true;
+/* How many of the blocks, from the first on, are of its slab: at least one. */
+INLINE uint32_t slab_run(void *const *blocks, uint32_t count) {
+    uint32_t n = 1;
+    while (n < count && ((uintptr_t)blocks[n] ^ (uintptr_t)blocks[0]) < SLOT_BYTES) n++;
+    return n;
 }
+
+/* Frees blocks of the slab, in turn. Returns how many: all, or those before one that is misuse: none begins there that was
+ * handed out and is not free. Owner. */
+uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count);
 
 /* Whether it pays to write into blocks that go home: on one processor it halves the time that a block takes, on another it
  * adds a third. So each thread tries, both ways in turns for some phases of so many blocks, and goes on with the quicker one

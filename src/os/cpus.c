@@ -1,5 +1,5 @@
-/* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups; which of them share what. Layer 1; the
- * contracts are in os.h.
+/* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups; which of them share what; the limit of address
+ * space. Layer 1; the contracts are in os.h.
  *
  * The quota of a process is the least over its own group and all groups above it. /proc/self/cgroup names the own group, one
  * line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a
@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #if defined(__GLIBC__) && defined(__has_include) /* another C library may find glibc's header */
 #if __has_include(<sys/rseq.h>)
@@ -496,4 +497,14 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
     os_free(in);
     errno = saved;
     return true;
+}
+
+/* ---- address space ------------------------------------------------------------------------------------------------ */
+
+bool os_space_is_limited(void) {
+    struct rlimit limit;
+    int saved = errno;
+    bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    errno = saved;
+    return is_limited;
 }

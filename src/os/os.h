@@ -28,6 +28,8 @@ size_t os_page_size(void);
 void *os_map_aligned(size_t bytes, size_t alignment);
 /* Asks for huge pages in a range, or (false) for small ones. A wish. */
 void os_huge(void *memory, size_t bytes, bool wanted);
+/* Whether the process's address space has a limit (RLIMIT_AS). */
+bool os_space_is_limited(void);
 /* Makes a mapping longer where it stands, with zeros. */
 enum os_grow { OS_GREW, OS_NO_ROOM, OS_UNEVEN };
 /* OS_NO_ROOM: there is something behind it, or no memory; os_move can move it. OS_UNEVEN: it cannot, for someone changed

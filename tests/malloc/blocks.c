@@ -3,14 +3,16 @@
  *     malloc_blocks SERVER random LOW HIGH LIVE COUNT whole|pages   blocks of random sizes take each other's place
  *     malloc_blocks SERVER phases COUNT                             80 MB of 600 bytes, all freed, then of 4 MiB, and again
  *     malloc_blocks SERVER threads COUNT BLOCKS                     live all at once, each with so many blocks, and end
+ *     malloc_blocks SERVER space                                    small blocks fill 300 MiB of address space, and are freed
  *
- * Prints what it cost. The phases fail where the process held over 1.25 of what lived, if the server, part of its file's name,
- * is libweft-malloc; "any" may be anything. */
+ * Prints what it cost. Where the server, part of its file's name, is libweft-malloc, the phases fail if the process held over 1.25 of
+ * what lived, and what was filled if the program itself can have less than half of it then; "any" may be anything. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -132,6 +134,40 @@ static void threads(unsigned count, size_t blocks) {
     printf("MiB with %u threads %.0f, ended %.0f, two seconds later %.0f\n", count, alive, ended, resident_mib());
 }
 
+enum { SPACE = 300 << 20, PIECE = 1 << 20, PIECES = SPACE / PIECE };
+
+/* In this process the limit is there from its beginning. */
+static int fill_space(int is_bound) {
+    static char *blocks[SPACE / 600], *pieces[PIECES];
+    size_t count = 0, own = 0;
+    while (count < SPACE / 600 && (blocks[count] = malloc(600)) != NULL) blocks[count++][0] = 1;
+    size_t filled = count * 600 / PIECE;
+    while (count > 0) free(blocks[--count]);
+    for (; own < PIECES; own++) {
+        pieces[own] = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pieces[own] == MAP_FAILED) break;
+    }
+    for (size_t i = 0; i < own; i++) munmap(pieces[i], PIECE);
+    for (int round = 0; round < 2; round++) { /* what was given back comes again */
+        while (count < SPACE / 600 && (blocks[count] = malloc(600)) != NULL) blocks[count++][0] = 1;
+        REQUIRE(count * 600 / PIECE > filled / 5 * 4);
+        while (count > 0) free(blocks[--count]);
+    }
+    printf("%zu MiB of small blocks, freed: %zu MiB for the program itself\n", filled, own * PIECE >> 20);
+    return is_bound && own < filled / 2;
+}
+
+static int space(char **argv, int is_bound) {
+    struct rlimit limit;
+    REQUIRE(getrlimit(RLIMIT_AS, &limit) == 0);
+    if (limit.rlim_cur == SPACE) return fill_space(is_bound);
+    limit.rlim_cur = SPACE;
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    execv("/proc/self/exe", argv);
+    REQUIRE(!"started again");
+    return 1;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     require_server(strcmp(argv[1], "any") == 0 ? NULL : argv[1]);
@@ -140,6 +176,8 @@ int main(int argc, char **argv) {
                      strtoul(argv[6], NULL, 10), strcmp(argv[7], "whole") == 0);
     else if (argc == 4 && strcmp(argv[2], "phases") == 0)
         return phases(strtoul(argv[3], NULL, 10), strcmp(argv[1], "libweft-malloc") == 0);
+    else if (argc == 3 && strcmp(argv[2], "space") == 0)
+        return space(argv, strcmp(argv[1], "libweft-malloc") == 0);
     else if (argc == 5 && strcmp(argv[2], "threads") == 0)
         threads((unsigned)strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
     else

@@ -39,6 +39,7 @@ void os_purge(void *memory, size_t bytes) {
     if (start < end) memory_purge((void *)start, end - start);
 }
 void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
+bool os_space_is_limited(void) { return false; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     (void)memory, (void)bytes, (void)wanted;
     return OS_NO_ROOM;
