@@ -358,7 +358,7 @@ void worker_unbias(weft_pool *pool) {
  * gone. */
 static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
     if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
-    if (workers_awake(pool) >= load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
+    if (load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
     uint64_t left = lane_backlog(find->lane) / find->piece.stride;
     return left - min_u64(left, view->searchers);
 }
