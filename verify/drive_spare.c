@@ -345,6 +345,29 @@ static void setup_next(void) {
 EXPLORE_DRIVER(spare_next, .about = "a wait in an ordered pool runs what is next, once another worker has claimed what was",
                .setup = setup_next, .threads = {run_next}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
 
+/* The same, but its own group's task is next, and then another group's, which ends only after the waiter. Whoever claims the first
+ * one while the wait does: the wait never runs the second. */
+static int awaits_waiter(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    await(&world.is_ready);
+    return 0;
+}
+static int waits_before_other(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    weft_group below = WEFT_GROUP_INIT;
+    submit(&below, needed);
+    submit(&world.needed, awaits_waiter);
+    EXPECT(weft_group_wait(world.pool, &below) == WEFT_OK);
+    set(&world.is_ready);
+    return 0;
+}
+static void run_before_other(void) {
+    submit(&world.group, waits_before_other);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+EXPLORE_DRIVER(spare_next_alone, .about = "a wait in an ordered pool runs its own group's next task, and not the one behind",
+               .setup = setup_next, .threads = {run_before_other}, .check = end_outside, .flags = EXPLORE_NO_RESCUE);
+
 /* ---- fewer workers ------------------------------------------------------------------------------------------------ */
 
 /* A background task on one of two workers, which ends when another task has run; meanwhile the other worker is to rest. */

@@ -80,7 +80,8 @@ def typedefs(text):
     names = set(re.findall(r"\btypedef\b[^;{]*?\(\*(\w+)\)\s*\(", text))
     names |= set(re.findall(r"\btypedef\b[^;{}()]*?\b(\w+)\s*;", text))
     names |= set(re.findall(r"\btypedef\b[^;{}()]*?\b(\w+)\(", text))
-    return names | set(re.findall(r"^}\s*(\w+);", text, re.M)) | set(re.findall(r"\btypedef\s+ATOMIC\([^;]*\)\s*(\w+);", text))
+    names |= set(re.findall(r"\btypedef\s+(?:struct|union|enum)\b[^;{}]*{(?:[^{}]|{[^{}]*})*}\s*(\w+);", text))
+    return names | set(re.findall(r"\btypedef\s+ATOMIC\([^;]*\)\s*(\w+);", text))
 
 
 class Reader:

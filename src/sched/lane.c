@@ -192,13 +192,18 @@ static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, str
     return published <= LANE_POSITION_MASK / 2 && slot < end && end <= SEGMENT_CELLS && shape_stride(shape) > 0;
 }
 
-/* The head is another, which a CAS found. true: it is among the tasks of the view. They are of one group, for the lane has
- * not been empty since they were published. */
-static bool view_follow(struct view *view, uint64_t head) {
+static bool lane_accepts(const struct lane *lane, const struct lane_want *want) {
+    return want->filter == NULL || want->filter(want->context, load_rlx(&lane->group));
+}
+
+/* The head is another, which a CAS found. true: it is among the tasks of the view, and the filter accepts them still. A
+ * lane that holds one group's tasks at a time holds that group's yet, for it has not been empty since they were published; in
+ * an ordered pool the task that is next now may be another group's. */
+static bool view_follow(const struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
     uint64_t slot = (head_position(head) - view->base) & LANE_POSITION_MASK;
     if (head_index(head) != view->piece.segment->item.index || slot >= view->piece.end) return false;
     view->piece.begin = (uint32_t)slot;
-    return true;
+    return lane_accepts(lane, want);
 }
 
 /* Claims the first tasks of a view of that head. Who comes late has the head's line by its first try, so its second is
@@ -213,7 +218,7 @@ static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, 
         if (tasks == 0) return 0;
         if (cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
         piece->end = end;
-    } while (view_follow(view, head));
+    } while (view_follow(lane, view, head, want));
     return 0;
 }
 
@@ -227,7 +232,7 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
         if (is_left && tail - left->position > LANE_POSITION_MASK) continue; /* that position may have come again */
         if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
-        if (want->filter != NULL && !want->filter(want->context, load_rlx(&lane->group))) return 0;
+        if (!lane_accepts(lane, want)) return 0;
         uint32_t tasks = view_claim(lane, &view, head, want);
         if (tasks == 0) continue;
         *piece = view.piece;

@@ -101,6 +101,7 @@ static struct source_filter wait_filter(const struct wait *wait) {
 static bool wait_is_stuck(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
     if (!seat->pool->ordered || seat->frame == NULL || wait->is_one) return false;
+    if ((seat->pool->config.flags & WEFT_POOL_NO_HELP) != 0 && !seat->is_worker) return false;
     return seat->blocking > 0 ? !seat->has_spare : !pool_spare_may_come(seat->pool);
 }
 static bool is_next(const void *context, uint32_t index) {
@@ -225,7 +226,7 @@ static void wait_unblock(struct wait *wait) {
 static bool wait_gives_up(struct wait *wait) {
     weft_pool *pool = wait->seat->pool;
     os_lock(&pool->lock);
-    bool gives_up = !pool_has_runner(pool);
+    bool gives_up = !pool_has_runner(pool) && !wait_has_next(wait);
     if (gives_up) wait_unblock(wait);
     os_unlock(&pool->lock);
     return gives_up;

@@ -373,7 +373,7 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     struct park_view view = park_look(&pool->park);
     uint64_t left = tasks_left(pool, find, &view);
     bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
-    if ((view.searchers > 0 && left == 0) || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    if ((view.searchers > 0 && (left == 0 || view.parked == 0)) || (is_watched && load_rlx(&pool->offers) == 0)) return;
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
