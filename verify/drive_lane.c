@@ -94,7 +94,7 @@ static void all_run(void) {
 }
 
 static void taker_of_one(void) {
-    struct lane_left left = {0};
+    struct lane_left left = {.are_many = true};
     for (int i = 0; i < 4; i++) claim_on(0, 1, NULL, &left);
 }
 static void taker_of_three(void) {
@@ -192,7 +192,7 @@ static void owner_turns(void) {
     }
 }
 static void taker_left(void) {
-    struct lane_left left = {0};
+    struct lane_left left = {.are_many = true};
     for (int i = 0; i < 5; i++) claim_on(0, 2, NULL, &left);
 }
 EXPLORE_DRIVER(lane_left, .about = "claims from a head that was left long ago", .setup = lane_setup,
@@ -204,7 +204,7 @@ EXPLORE_DRIVER(lane_left_two, .about = "the same, of two takers", .setup = lane_
 static void taker_ages(void) {
     struct lane *lane = &world.lane[0];
     uint64_t at = load_rlx(&lane->tail) + explore_pick(3);
-    struct lane_left left = {at - LANE_POSITION_MASK - 1, 1 + explore_pick(2)};
+    struct lane_left left = {at - LANE_POSITION_MASK - 1, 1 + explore_pick(2), true};
     for (int i = 0; i < 2; i++) claim_on(0, 1, NULL, &left);
 }
 static void ages_setup(void) {
@@ -214,7 +214,7 @@ static void ages_setup(void) {
 }
 static void owner_ages(void) {
     push(0, 1);
-    struct lane_left left = {load_rlx(&world.lane[0].tail) - LANE_POSITION_MASK - 1, 1};
+    struct lane_left left = {load_rlx(&world.lane[0].tail) - LANE_POSITION_MASK - 1, 1, true};
     EXPECT(claim_on(0, 1, NULL, &left) == 1);
 }
 EXPLORE_DRIVER(lane_left_empty, .about = "one where the tail has come again", .setup = ages_setup, .threads = {owner_ages},
@@ -241,7 +241,7 @@ static void owner_of_groups(void) {
     }
 }
 static void taker_of_second(void) {
-    struct lane_left left = {0};
+    struct lane_left left = {.are_many = true};
     for (int i = 0; i < 4; i++)
         if (claim_on(0, 1, is_second, &left) > 0) explore_observe(0);
 }

@@ -14,10 +14,10 @@
  *   head  takers: {position, segment index} of the first unclaimed task, moved by CAS alone. A position never comes back (2^40
  *         cells would have to pass during one claim), so a CAS that succeeds proves that everything read since `head` was
  *         loaded was still in force: shape and `next` of the segments, the group. Where many claim, the head's line passes
- *         from one to the next, and who loads it first waits for it twice. So a taker tries with the head that its last
- *         claim left there, if any: it was the lane's then, and all of 2^40 positions have not passed since. A CAS that
- *         fails has the line, and the head: where that is among the tasks just seen, the next try begins there at once.
- *         They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
+ *         from one to the next, and who loads it first waits for it twice. So where others claim much, a taker tries with
+ *         the head that its last claim left there: it was the lane's then, and not all of 2^40 positions have passed since.
+ *         A CAS that fails has the line, and the head: where that is among the tasks just seen, the next try begins there at
+ *         once. They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
  * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
@@ -222,9 +222,17 @@ static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, 
     return 0;
 }
 
+/* After a claim of that piece, which ended at that position. */
+static void left_note(struct lane_left *left, uint64_t position, const struct piece *piece) {
+    uint64_t begin = position - (piece->end - piece->begin);
+    left->are_many = left->segment != PILE_NONE && begin - left->position >= (uint64_t)LEFT_OTHERS * piece->stride;
+    left->position = position;
+    left->segment = piece->segment->item.index;
+}
+
 uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece) {
     struct lane_left *left = want->left;
-    bool is_left = left != NULL && left->segment != PILE_NONE;
+    bool is_left = left != NULL && left->segment != PILE_NONE && left->are_many;
     for (;; is_left = false) {
         uint64_t head = is_left ? head_make(left->position & LANE_POSITION_MASK, left->segment) : load_acq(L1, &lane->head);
         uint64_t tail = load_acq(L2, &lane->tail);
@@ -237,9 +245,7 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
         if (tasks == 0) continue;
         *piece = view.piece;
         if (tasks > 1) piece_prefetch(piece);
-        if (left != NULL)
-            *left = (struct lane_left){tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK),
-                                       piece->segment->item.index};
+        if (left != NULL) left_note(left, tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK), piece);
         return tasks;
     }
 }

@@ -115,11 +115,16 @@ INLINE bool lane_is_empty(const struct lane *lane) { return lane_backlog(lane) =
  * pools it is that of the task submitted last, for there a lane holds tasks of several. */
 typedef bool (*lane_filter)(const void *context, uint32_t record);
 
-/* The head as a claim left it: the same thread's next claim there begins with that, for where many claim, to look at the
- * head costs as much as to claim. */
+/* The head as a claim left it. Where many claim, to look at the head costs as much as to claim: if others have claimed so
+ * many tasks between a thread's last two claims there, its next one begins with what it left. Else a look is cheaper than a
+ * CAS that fails. */
+#ifndef LEFT_OTHERS
+#define LEFT_OTHERS 4u /* tasks */
+#endif
 struct lane_left {
     uint64_t position; /* not cut to 40 bits */
     uint32_t segment;  /* its index; PILE_NONE: not known */
+    bool are_many;     /* others claimed so many before the last claim */
 };
 
 struct lane_want {
