@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static char wished_path[PATH_MAX]; /* a copy: programs write their titles over the environment */
+
 static struct {
     const char *path; /* NULL: none is wished */
     uint32_t form;
@@ -19,9 +21,11 @@ static struct {
 } wish = {.config = {.struct_size = sizeof wish.config}};
 
 bool profile_path_parse(const char *value) {
-    bool is_short = strlen(value) < PATH_MAX - 64;
-    if (is_short) wish.path = value;
-    return is_short;
+    size_t length = strlen(value);
+    if (length >= sizeof wished_path - 64) return false;
+    memcpy(wished_path, value, length + 1);
+    wish.path = wished_path;
+    return true;
 }
 
 bool profile_form_parse(const char *value) {

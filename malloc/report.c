@@ -272,8 +272,12 @@ static bool stats_parse(const char *value, weft_heap_config *config) {
 static bool file_parse(const char *value, weft_heap_config *config) {
     (void)config;
     bool is_default = strcmp(value, "/dev/stderr") == 0; /* which error_fd has also where the program closes it */
-    if (value[0] != 0 && !is_default) wish.file = value;
-    return value[0] != 0;
+    static char copy[4096];                              /* programs write their titles over the environment */
+    size_t length = strlen(value);
+    if (length == 0 || length >= sizeof copy) return false;
+    memcpy(copy, value, length + 1);
+    if (!is_default) wish.file = copy;
+    return true;
 }
 
 /* Has the handler called when the signal of that name or number comes. */

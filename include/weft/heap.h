@@ -301,6 +301,7 @@ enum weft_heap_profile_form {
  * @retval WEFT_EINVAL a number is out of range, or a field that this version does not know is not zero
  * @retval WEFT_EBUSY every block is checked; checks cannot begin any more either once this has returned WEFT_OK
  * @retval WEFT_ENOMEM no memory
+ * @retval WEFT_EFORK a thread was changing the profile when this child of fork was made: it has none
  * @threads Any thread.
  */
 WEFT_API int weft_heap_profile_start(const weft_heap_profile_config *config);

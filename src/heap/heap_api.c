@@ -96,11 +96,11 @@ static void *realloc_private(void *p, size_t size) {
 /* As large_resize. What grows, or has a mapping, is a sample with the chance of its new size, as if it were copied; first it
  * is none, for its address may be another block's as soon as it has moved. */
 static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) {
-    bool is_anew = kind == KIND_DIRECT || size > usable;
-    if (is_anew) sampling_end(p);
+    bool is_anew = kind == KIND_DIRECT || size > usable, may_be_one = kind >= CACHED;
+    if (is_anew && may_be_one) sampling_end(p);
     void *resized = large_resize(p, kind, size);
     if (resized != NULL && is_anew) sampling_large(resized, size, __builtin_return_address(0));
-    if (resized != NULL && !is_anew) sampling_resize(resized, size);
+    if (resized != NULL && !is_anew && may_be_one) sampling_resize(resized, size);
     return resized;
 }
 

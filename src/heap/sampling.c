@@ -185,12 +185,11 @@ static void *alloc_cached(struct heap *heap, size_t size, bool *zeroed, const vo
     bool is_due = samples != NULL && samples->interval != 0 && heap_allocs(heap, kind) >= samples->due[kind];
     ASSERT(!is_due || heap_allocs(heap, kind) == samples->due[kind]); /* none came unseen */
     void *p = is_due ? take_sample(heap, kind, size, zeroed) : NULL;
-    if (p != NULL) {
+    if (is_due) draw_class(heap, samples, kind); /* first: what `begin` calls may allocate */
+    if (p != NULL)
         load_rlx(&heaps.sampler)->begin(p, size, sampling_chance(class_info[kind].size, samples->interval), from);
-        draw_class(heap, samples, kind);
-    } else {
+    else
         p = take_other(heap, samples, kind, size, zeroed);
-    }
     if (samples != NULL) lower(heap, samples, kind);
     return p;
 }

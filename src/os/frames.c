@@ -25,13 +25,18 @@ int os_fork_watch(void (*before)(void), void (*in_parent)(void), void (*in_child
 }
 
 #if defined(FRAMES)
+static ATOMIC(bool) has_unwinder;
+
 int os_frames_begin(void) {
     void *frame[2];
-    return backtrace(frame, 2) > 0 ? 0 : ENOSYS; /* the first call loads a library */
+    bool has = backtrace(frame, 2) > 0; /* the first call loads a library; without that each would try to */
+    store_rlx(&has_unwinder, has);
+    return has ? 0 : ENOSYS;
 }
 
 int os_frames(uintptr_t *frames, int most) {
     void *found[OS_FRAMES_MAX];
+    if (!load_rlx(&has_unwinder)) return 0;
     int count = backtrace(found, most < OS_FRAMES_MAX ? most : OS_FRAMES_MAX);
     for (int i = 0; i < count; i++) frames[i] = (uintptr_t)found[i];
     return count;

@@ -85,8 +85,8 @@ void os_symbol_in(const char *path, uint64_t offset, char *name, size_t size);
 
 /* Makes os_frames work, which allocates. 0; ENOSYS: the C library has no backtrace that may be asked for anywhere. */
 int os_frames_begin(void);
-/* The return addresses of the calls that led here, the innermost first; how many, at most OS_FRAMES_MAX. Neither allocates
- * nor takes a lock. */
+/* The return addresses of the calls that led here, the innermost first; how many, at most OS_FRAMES_MAX; 0 unless os_frames_begin
+ * returned 0. Neither allocates nor takes a lock, but where a program has registered frames with the compiler's library. */
 int os_frames(uintptr_t *frames, int most);
 /* A part of a file that is mapped as code. */
 struct os_module {
@@ -102,7 +102,7 @@ struct os_module {
 bool os_module_loaded(uintptr_t address, struct os_module *module);
 /* The same as the kernel tells (symbol.c): reads a file. */
 bool os_module_mapped(uintptr_t address, struct os_module *module);
-/* Calls these before each fork of the process, and after it in both. 0, or a positive errno value. */
+/* Calls these, but for those that are NULL, before each fork of the process, and after it in both. 0, or a positive errno value. */
 int os_fork_watch(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */

@@ -6,8 +6,8 @@
  * Stacks and modules are written, then published by the head of their list, and never changed but for the totals: who writes a profile
  * takes no lock, since it may have interrupted who holds it. Memory for them comes from the system in chunks and stays.
  *
- * Fork. The thread that forks holds the locks meanwhile, so that the child finds the tables whole. What it allocates itself between (in
- * other libraries' handlers) goes past the locks: it alone is in here.
+ * Fork. The thread that forks takes none of the locks. A child that finds one of them held has tables that another thread was changing:
+ * they are torn, and it has no profile from then on. Else they are whole.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   X1  stack_add: store stacks     release  X2  a stack is read before its frames are written
@@ -41,7 +41,7 @@ struct live_table {
 
 static PROCESS_STATE struct {
     os_mutex beginning, making, lock;
-    ATOMIC(uint32_t) forking; /* the thread that forks; 0: none */
+    ATOMIC(bool) is_torn; /* by a fork: nothing here may be used any more */
     weft_arena *arena;
     ATOMIC(struct stack *) stacks;
     ATOMIC(struct module *) modules;
@@ -56,28 +56,14 @@ static PROCESS_STATE struct {
     uintptr_t own_start, own_end;
 } all;
 
-static void lock_take(os_mutex *mutex) {
-    if (LIKELY(load_rlx(&all.forking) == 0) || load_rlx(&all.forking) != os_thread_id()) os_lock(mutex);
-}
-static void lock_drop(os_mutex *mutex) {
-    if (LIKELY(load_rlx(&all.forking) == 0) || load_rlx(&all.forking) != os_thread_id()) os_unlock(mutex);
-}
-
-static void fork_begins(void) {
-    os_lock(&all.beginning);
-    os_lock(&all.making);
-    os_lock(&all.lock);
-    store_rlx(&all.forking, os_thread_id());
-}
-static void fork_ends(void) {
-    store_rlx(&all.forking, 0);
-    os_unlock(&all.lock);
-    os_unlock(&all.making);
-    os_unlock(&all.beginning);
-}
+/* A lock that fork took would stand still with the C library's: fork has those then, and who has one of them may free. */
 static void child_begins(void) {
-    store_rlx(&all.forking, 0);
-    all.lock = all.making = all.beginning = (os_mutex){0};
+    os_mutex *const locks[] = {&all.beginning, &all.making, &all.lock};
+    for (int i = 0; i < 3; i++) {
+        if (load_rlx(&locks[i]->word) != 0) store_rlx(&all.is_torn, true);
+        *locks[i] = (os_mutex){0};
+    }
+    if (load_rlx(&all.is_torn)) (void)samples_stop();
 }
 
 /* ---- memory, the lock held ---------------------------------------------------------------------------------------- */
@@ -96,9 +82,10 @@ static void *chunk_take(size_t bytes) {
 }
 
 static void *memory_take(size_t bytes) {
-    lock_take(&all.lock);
+    if (UNLIKELY(load_rlx(&all.is_torn))) return NULL;
+    os_lock(&all.lock);
     void *memory = chunk_take(bytes);
-    lock_drop(&all.lock);
+    os_unlock(&all.lock);
     return memory;
 }
 
@@ -261,49 +248,55 @@ static int frames_take(uintptr_t *frames, const void *from) {
 }
 
 static void sample_begin(void *p, size_t size, double chance, const void *from) {
+    if (UNLIKELY(load_rlx(&all.is_torn))) return;
     uintptr_t frames[OS_FRAMES_MAX];
     int count = frames_take(frames, from);
     struct live live = {.block = (uintptr_t)p, .size = size, .weight = 1 / chance};
-    lock_take(&all.lock);
+    os_lock(&all.lock);
     bool is_added = sample_add(live, frames, (size_t)count);
-    lock_drop(&all.lock);
+    os_unlock(&all.lock);
     if (!is_added) add_rlx(&all.lost, 1);
 }
 
 static void sample_end(const void *p) {
-    lock_take(&all.lock);
+    if (UNLIKELY(load_rlx(&all.is_torn))) return;
+    os_lock(&all.lock);
     struct live *live = live_find(&all.live, (uintptr_t)p);
     if (live->block != 0) {
         total_add(live->stack, LIVE_PARTS, -parts_of(live));
         total_add(live->stack, LIVE_BYTES, -bytes_of(live));
         live_remove(live);
     }
-    lock_drop(&all.lock);
+    os_unlock(&all.lock);
 }
 
 static void sample_resize(const void *p, size_t size) {
-    lock_take(&all.lock);
+    if (UNLIKELY(load_rlx(&all.is_torn))) return;
+    os_lock(&all.lock);
     struct live *live = live_find(&all.live, (uintptr_t)p);
     if (live->block != 0) {
         uint64_t before = bytes_of(live);
         live->size = size;
         total_add(live->stack, LIVE_BYTES, bytes_of(live) - before);
     }
-    lock_drop(&all.lock);
+    os_unlock(&all.lock);
 }
 
 static void *block_take(size_t size) {
-    lock_take(&all.making);
+    if (UNLIKELY(load_rlx(&all.is_torn))) return NULL;
+    os_lock(&all.making);
     void *p = weft_arena_alloc(all.arena, size);
-    lock_drop(&all.making);
+    os_unlock(&all.making);
     return p;
 }
 
+/* Torn: the child keeps the block. */
 static void block_put(void *p) {
+    if (UNLIKELY(load_rlx(&all.is_torn))) return;
     sample_end(p);
-    lock_take(&all.making);
+    os_lock(&all.making);
     (void)weft_arena_free(all.arena, p);
-    lock_drop(&all.making);
+    os_unlock(&all.making);
 }
 
 static const struct sampler sampler = {block_take, block_put, sample_begin, sample_end, sample_resize, memory_take};
@@ -326,7 +319,7 @@ static int all_make(void) {
     if (all.lists == NULL) all.lists = os_map(STACK_LISTS * sizeof *all.lists);
     if (all.live.entries == NULL) table_make(&all.live, LIVE_MIN);
     if (all.lists == NULL || all.live.entries == NULL) return WEFT_ENOMEM;
-    if (!all.is_watching && os_fork_watch(fork_begins, fork_ends, child_begins) != 0) return WEFT_ENOMEM;
+    if (!all.is_watching && os_fork_watch(NULL, NULL, child_begins) != 0) return WEFT_ENOMEM;
     all.is_watching = true;
     if (all.arena == NULL && weft_arena_create(&all.arena) != WEFT_OK) return WEFT_ENOMEM;
     sampling_arena_set(all.arena);
@@ -336,7 +329,9 @@ static int all_make(void) {
 
 int samples_start(uint64_t interval_bytes, uint64_t seed) {
     int error = WEFT_OK;
+    os_init();               /* so that a child's threads have their own numbers */
     (void)os_frames_begin(); /* without it a stack is one frame */
+    if (load_rlx(&all.is_torn)) return WEFT_EFORK;
     os_lock(&all.beginning);
     if (!all.is_made) {
         os_lock(&all.making);
