@@ -210,6 +210,44 @@ static void child_of_crowd(void) {
     _exit(0);
 }
 
+/* fork takes the C library's locks of streams. Who has one of those may free, so fork holds nothing that a free waits for. */
+static ssize_t cookie_write(void *cookie, const char *text, size_t bytes) {
+    (void)cookie, (void)text;
+    void *block = weft_alloc(300000); /* over 256 KiB: its free asks whether it is a sample */
+    weft_free(block);
+    return (ssize_t)bytes;
+}
+static void *flusher(void *stream) {
+    while (atomic_load(&runs)) {
+        fputc('x', stream);
+        fflush(NULL);
+    }
+    return NULL;
+}
+static void test_fork_beside_streams(void **state) {
+    (void)state;
+    begin(1024, 1);
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = cookie_write});
+    pthread_t thread;
+    REQUIRE(stream != NULL);
+    atomic_store(&runs, true);
+    REQUIRE(pthread_create(&thread, NULL, flusher, stream) == 0);
+    for (int i = 0; i < 1000; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            for (int n = 0; n < 10; n++) weft_free(weft_alloc(300000));
+            _exit(0);
+        }
+        int status = 0;
+        REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    atomic_store(&runs, false);
+    pthread_join(thread, NULL);
+    fclose(stream);
+    weft_heap_profile_stop();
+}
+
 /* Threads sample, the process forks, and a signal has the profile written in the middle of it. */
 static atomic_uint written;
 static void write_profile(int number) {
@@ -365,9 +403,16 @@ static void test_not_begun(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_begun), cmocka_unit_test(test_sums),      cmocka_unit_test(test_turns_alike),
-        cmocka_unit_test(test_resized),   cmocka_unit_test(test_names),     cmocka_unit_test(test_unloaded),
-        cmocka_unit_test(test_no_room),   cmocka_unit_test(test_arguments), cmocka_unit_test(test_threads_forks_signals),
+        cmocka_unit_test(test_not_begun),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_turns_alike),
+        cmocka_unit_test(test_resized),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_unloaded),
+        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_threads_forks_signals),
+        cmocka_unit_test(test_fork_beside_streams),
         cmocka_unit_test(test_shortage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,10 +186,12 @@ static void *alloc_cached(struct heap *heap, size_t size, bool *zeroed, const vo
     ASSERT(!is_due || heap_allocs(heap, kind) == samples->due[kind]); /* none came unseen */
     void *p = is_due ? take_sample(heap, kind, size, zeroed) : NULL;
     if (is_due) draw_class(heap, samples, kind); /* first: what `begin` calls may allocate */
-    if (p != NULL)
+    if (p != NULL) {
         load_rlx(&heaps.sampler)->begin(p, size, sampling_chance(class_info[kind].size, samples->interval), from);
-    else
+    } else {
+        if (is_due) samples->due[kind]++; /* the one that comes now is none, for want of memory */
         p = take_other(heap, samples, kind, size, zeroed);
+    }
     if (samples != NULL) lower(heap, samples, kind);
     return p;
 }

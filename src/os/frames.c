@@ -61,8 +61,10 @@ static void take_build_id(struct os_module *module, const char *notes, size_t by
 static bool take_parts(struct os_module *module, const char *first_page, uintptr_t base, uintptr_t address) {
     const ElfW(Ehdr) *head = (const void *)first_page;
     if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(ElfW(Phdr))) return false;
-    const ElfW(Phdr) *parts = (const void *)(first_page + head->e_phoff);
     size_t page = os_page_size();
+    if (head->e_phoff > page || head->e_phnum * sizeof(ElfW(Phdr)) > page - head->e_phoff)
+        return false; /* a tool has moved them */
+    const ElfW(Phdr) *parts = (const void *)(first_page + head->e_phoff);
     bool is_found = false;
     for (unsigned i = 0; i < head->e_phnum; i++) {
         uintptr_t start = base + parts[i].p_vaddr, end = start + parts[i].p_memsz;

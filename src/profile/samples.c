@@ -1,7 +1,8 @@
 /* samples.c: see samples.h. Layer 3.
  *
- * Three locks. `beginning` is for who starts it. `making` is that of the private heap which blocks of samples come from; what the heap does meanwhile may end other
- * samples, so that one is taken first. `lock` is that of the tables: stacks by their frames, live samples by their address, modules.
+ * Three locks. `beginning` is for who starts it. `making` is that of the private heap which blocks of samples come from; what the
+ * heap does meanwhile may end other samples, so that one is taken first. `lock` is that of the tables: stacks by their frames, live
+ * samples by their address, modules.
  *
  * Stacks and modules are written, then published by the head of their list, and never changed but for the totals: who writes a profile
  * takes no lock, since it may have interrupted who holds it. Memory for them comes from the system in chunks and stays.
@@ -218,11 +219,20 @@ static void total_add(struct stack *stack, enum total total, uint64_t n) {
     store_rlx(&stack->total[total], load_rlx(&stack->total[total]) + n);
 }
 
+static void live_drop(struct live *live) {
+    total_add(live->stack, LIVE_PARTS, -parts_of(live));
+    total_add(live->stack, LIVE_BYTES, -bytes_of(live));
+    live_remove(live);
+}
+
 static bool sample_add(struct live live, const uintptr_t *frames, size_t count) {
     live.stack = stack_find(frames, count);
     if (live.stack == NULL || !table_grow()) return false;
     struct live *entry = live_find(&all.live, live.block);
-    ASSERT(entry->block == 0);
+    if (entry->block != 0) { /* a run that got a mapping for want of memory has begun there */
+        live_drop(entry);
+        entry = live_find(&all.live, live.block);
+    }
     *entry = live;
     all.live.count++;
     total_add(live.stack, ALLOCATED_PARTS, parts_of(&live));
@@ -262,11 +272,7 @@ static void sample_end(const void *p) {
     if (UNLIKELY(load_rlx(&all.is_torn))) return;
     os_lock(&all.lock);
     struct live *live = live_find(&all.live, (uintptr_t)p);
-    if (live->block != 0) {
-        total_add(live->stack, LIVE_PARTS, -parts_of(live));
-        total_add(live->stack, LIVE_BYTES, -bytes_of(live));
-        live_remove(live);
-    }
+    if (live->block != 0) live_drop(live);
     os_unlock(&all.lock);
 }
 
