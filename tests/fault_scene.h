@@ -14,6 +14,7 @@ extern const char *const seen_names[SEEN_CALLS];
 struct scene {
     bool is_strict;    /* nothing is refused: every call must do what it is for */
     bool may_be_late;  /* the clock leaps */
+    bool is_forked;    /* a child of fork, made while other threads ran: they may have been changing the heap's profile */
     bool is_left;      /* another thread may have called exit: the library ends its purge thread meanwhile */
     size_t stack_size; /* of workers; 0: 64 KiB */
 };

@@ -172,7 +172,8 @@ static int written(int error);
 /* Where it cannot begin there is none to write. */
 static void profiled(void) {
     weft_heap_profile_config config = {.struct_size = sizeof config, .interval_bytes = 64, .seed = 1};
-    bool is_begun = OUGHT(weft_heap_profile_start(&config), CODE(WEFT_ENOMEM)) == WEFT_OK; /* it wants to know of forks */
+    unsigned others = CODE(WEFT_ENOMEM) /* it wants to know of forks */ | (scene_now.is_forked ? CODE(WEFT_EFORK) : 0);
+    bool is_begun = OUGHT(weft_heap_profile_start(&config), others) == WEFT_OK;
     shared_blocks();
     grown_block();
     int file = memfd_create("profile", 0);

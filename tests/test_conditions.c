@@ -287,7 +287,7 @@ static void in_forked_child(weft_worker *self, unsigned way) {
     REQUIRE(block != NULL);
     weft_free(block);
     scene_forget();
-    if (way % 4 < 2) scene_run(&(struct scene){.is_strict = true});
+    if (way % 4 < 2) scene_run(&(struct scene){.is_strict = true, .is_forked = true});
     _exit(0);
 }
 

@@ -33,17 +33,42 @@ int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, 
     return atomic_load(&no_threads) ? EAGAIN : __real_os_thread_start(thread, options, entry, argument);
 }
 
-static weft_pool *pool_of(unsigned now, unsigned most) {
+/* Where each thread is, as the system tells: every wake seems to come from there, so that sleepers keep off that CPU. 0: the truth. */
+static atomic_uint everybody_on;
+uint32_t __real_os_cpu(void);
+uint32_t __wrap_os_cpu(void);
+uint32_t __wrap_os_cpu(void) { return atomic_load(&everybody_on) != 0 ? atomic_load(&everybody_on) - 1 : __real_os_cpu(); }
+
+/* How often a thread took from itself the CPU where everybody seems to be, and how often no worker of the pool had said so. */
+static weft_pool *_Atomic watched;
+static atomic_uint narrowed, untold;
+bool __real_os_cpuset_apply(const os_cpuset *set);
+bool __wrap_os_cpuset_apply(const os_cpuset *set);
+bool __wrap_os_cpuset_apply(const os_cpuset *set) {
+    weft_pool *pool = atomic_load(&watched);
+    if (pool == NULL || os_cpuset_has(set, atomic_load(&everybody_on) - 1)) return __real_os_cpuset_apply(set);
+    bool is_told = false;
+    for (uint32_t i = 0; i < weft_pool_workers(pool); i++)
+        is_told |= (uint32_t)load_rlx(&load_rlx(&pool->seats[i])->kept_off) == atomic_load(&everybody_on);
+    atomic_fetch_add(&untold, !is_told);
+    atomic_fetch_add(&narrowed, 1);
+    return __real_os_cpuset_apply(set);
+}
+
+static weft_pool *pool_with(unsigned now, unsigned most, int expect_percent) {
     atomic_store(&cpus, now);
     online = most;
     weft_config config;
     REQUIRE(weft_config_init(&config) == WEFT_OK);
     config.flags = WEFT_POOL_NO_HELP;
+    config.expect_percent = expect_percent;
     weft_pool *pool = make_pool_with(&config);
     if (pool->is_fitted) pool->fit_ticks = 20 * pool->ticks_per_us; /* a thousand changes are to take seconds */
     if (pool->is_fitted) store_rlx(&pool->fit_due, 0);
     return pool;
 }
+
+static weft_pool *pool_of(unsigned now, unsigned most) { return pool_with(now, most, 0); }
 
 /* Does no worker run tasks that is to rest? */
 static bool others_rest(const weft_pool *pool) {
@@ -308,9 +333,10 @@ static void test_affinity(void **state) {
     end_pool(pool);
 }
 
+static void pin(const cpu_set_t *set) { REQUIRE(sched_setaffinity(0, sizeof *set, set) == 0); }
 static int pin_task(void *payload, weft_worker *self) {
     (void)self;
-    REQUIRE(sched_setaffinity(0, sizeof(cpu_set_t), *(cpu_set_t **)payload) == 0);
+    pin(*(cpu_set_t **)payload);
     return 0;
 }
 static int short_task(void *payload, weft_worker *self) {
@@ -318,25 +344,95 @@ static int short_task(void *payload, weft_worker *self) {
     return 0;
 }
 
+static void workers_stay(weft_pool *pool, weft_group *group, unsigned count) {
+    for (int i = 0; i < 3000; i++) { /* a look each 20 us */
+        assert_int_equal(weft_submit(pool, group, short_task, NULL, 0), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, group), WEFT_OK);
+        assert_int_equal(weft_pool_workers(pool), count);
+    }
+}
+
+static void first_and_last(cpu_set_t *all, size_t *first, cpu_set_t *last) {
+    REQUIRE(sched_getaffinity(0, sizeof *all, all) == 0);
+    size_t highest = CPU_SETSIZE;
+    for (*first = 0; !CPU_ISSET(*first, all); ++*first) {}
+    while (!CPU_ISSET(--highest, all)) {}
+    CPU_ZERO(last);
+    CPU_SET(highest, last);
+}
+
 /* A task that keeps its thread to a CPU says nothing of the pool's. */
 static void test_one_worker_is_pinned(void **state) {
     (void)state;
-    cpu_set_t all, one, *payload = &one;
-    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    cpu_set_t all, last, *payload = &last;
+    size_t first;
     unsigned most = __real_os_cpu_count();
     if (most < 2) SKIP("it takes two CPUs");
-    CPU_ZERO(&one);
-    for (size_t i = 0; CPU_COUNT(&one) == 0; i++)
-        if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    first_and_last(&all, &first, &last);
     weft_pool *pool = pool_of(0, 0);
     weft_group group = WEFT_GROUP_INIT;
     assert_int_equal(weft_submit(pool, &group, pin_task, &payload, sizeof(void *)), WEFT_OK);
-    for (int i = 0; i < 3000; i++) { /* a look each 20 us */
-        assert_int_equal(weft_submit(pool, &group, short_task, NULL, 0), WEFT_OK);
-        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
-        assert_int_equal(weft_pool_workers(pool), most);
-    }
+    workers_stay(pool, &group, most);
     end_pool(pool);
+}
+
+/* Worker by worker: all but the last are pinned, as by a user; that one lacks the first CPU, as in a sleep that keeps off it. */
+static struct {
+    atomic_uint arrived, open;
+    size_t first;
+    cpu_set_t all, last;
+} meeting;
+static int meeting_task(void *payload, weft_worker *self) {
+    (void)payload;
+    unsigned place = atomic_fetch_add(&meeting.arrived, 1), most = weft_pool_workers(weft_worker_pool(self));
+    while (atomic_load(&meeting.arrived) < most) usleep(100);
+    pin(&meeting.last);
+    if (place + 1 < most) return 0;
+    cpu_set_t but_first = meeting.all;
+    CPU_CLR(meeting.first, &but_first);
+    fit_keep_off(self, (uint32_t)meeting.first);
+    pin(&but_first);
+    while (!atomic_load(&meeting.open)) usleep(100);
+    pin(&meeting.all);
+    fit_keep_off(self, OS_NO_CPU);
+    return 0;
+}
+
+static void test_sleeper_keeps_off(void **state) {
+    (void)state;
+    unsigned most = __real_os_cpu_count();
+    if (most < 2) SKIP("it takes two CPUs");
+    first_and_last(&meeting.all, &meeting.first, &meeting.last);
+    weft_pool *pool = pool_of(0, 0);
+    weft_group group = WEFT_GROUP_INIT, shorts = WEFT_GROUP_INIT;
+    for (unsigned i = 0; i < most; i++) assert_int_equal(weft_submit(pool, &group, meeting_task, NULL, 0), WEFT_OK);
+    workers_stay(pool, &shorts, most);
+    atomic_store(&meeting.open, 1);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
+/* Whoever narrows its affinity has told. */
+static void test_keeping_off_is_told(void **state) {
+    (void)state;
+    if (__real_os_cpu_count() < 2) SKIP("it takes two CPUs");
+    cpu_set_t all, last;
+    size_t first;
+    first_and_last(&all, &first, &last);
+    atomic_store(&everybody_on, (unsigned)first + 1);
+    weft_pool *pool = pool_with(0, 0, WEFT_EXPECT_NONE); /* no sleep ends by the clock */
+    atomic_store(&watched, pool);
+    weft_group group = WEFT_GROUP_INIT;
+    for (int i = 0; i < 10000 && atomic_load(&narrowed) < 100; i++) {
+        assert_int_equal(weft_submit(pool, &group, short_task, NULL, 0), WEFT_OK);
+        usleep(300); /* they sleep; this thread did not wait when it woke them */
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    }
+    atomic_store(&watched, NULL);
+    end_pool(pool);
+    atomic_store(&everybody_on, 0);
+    assert_true(atomic_load(&narrowed) > 0);
+    assert_int_equal(atomic_load(&untold), 0);
 }
 
 static bool write_text(const char *folder, const char *name, const char *text) {
@@ -402,6 +498,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_one_worker_is_pinned),
+        cmocka_unit_test(test_sleeper_keeps_off),
+        cmocka_unit_test(test_keeping_off_is_told),
         cmocka_unit_test(test_quota),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

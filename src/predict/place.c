@@ -21,9 +21,11 @@ void place_before_park(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     mine->is_placed = is_placed(seat);
     if (!mine->is_placed) return;
-    if (!mine->by_clock) /* which wakes threads where they fell asleep */
-        affinity_before_sleep(&mine->affinity,
-                              is_first(seat) && workers_awake(pool) < load_rlx(&pool->cpus_allowed)); /* itself among them */
+    if (mine->by_clock || mine->affinity.turns == 0) return; /* the clock wakes threads where they fell asleep */
+    fit_keep_off(seat, mine->affinity.cpu);
+    affinity_before_sleep(&mine->affinity,
+                          is_first(seat) && workers_awake(pool) < load_rlx(&pool->cpus_allowed)); /* itself among them */
+    if (!mine->affinity.is_narrowed) fit_keep_off(seat, OS_NO_CPU);
 }
 
 void place_after_park(struct weft_worker *seat, bool was_woken) {
@@ -31,8 +33,13 @@ void place_after_park(struct weft_worker *seat, bool was_woken) {
     struct predict_seat *mine = predict_of(seat);
     if (!mine->is_placed) return;
     bool has_room = is_first(seat) && workers_leave_room(pool);
+    bool was_kept_off = mine->affinity.is_narrowed;
     bool is_there = affinity_after_sleep(&mine->affinity, has_room, wakers_cpu(seat, was_woken));
+    if (was_kept_off) fit_keep_off(seat, OS_NO_CPU);
     mine->by_clock = !was_woken && mine->plan.wake != 0;
     /* the clock woke it for an arrival, and who submits then gets up on that CPU: there it would keep off the very arrival */
-    if (is_there && mine->by_clock) affinity_leave(&mine->affinity);
+    if (!is_there || !mine->by_clock) return;
+    fit_keep_off(seat, mine->affinity.cpu);
+    affinity_leave(&mine->affinity);
+    fit_keep_off(seat, OS_NO_CPU);
 }

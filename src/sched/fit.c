@@ -9,11 +9,17 @@
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
  * never rests. So the proof in park.c, that all busy workers look again before they sleep, holds without the resting ones.
  *
+ * Prediction keeps a sleeper's thread off one CPU (predict/place.c). That CPU counts all the same: `kept_off` names it from before the
+ * system call that takes it until after the one that gives it back. Who looks reads the word, asks the system, and reads the
+ * word again. The same word twice means that one state held meanwhile, since each change has a number of its own; else it asks again.
+ *
  * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
  * and destroy passes through the lock before it joins them.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   U1  set_workers: fence  sc  D10, P14  a worker that is to run again rests on the new event; a spare does not come
+ *   U2  fit_keep_off: store kept_off     release  U3  the CPU counts as given back while the thread still lacks it
+ *   U3  cpus_of: load kept_off           acquire  U2  see U2
  */
 #include "sched/fit.h"
 
@@ -23,6 +29,23 @@
 #define SPIN_NS_DEFAULT 50000
 #define EXPECT_PERCENT_DEFAULT 12
 
+void fit_keep_off(struct weft_worker *seat, uint32_t cpu) {
+    uint64_t changes = (load_rlx(&seat->kept_off) >> 32) + 1;
+    store_rel(U2, &seat->kept_off, changes << 32 | (uint32_t)(cpu + 1));
+}
+
+/* The CPUs that the worker may be on, as if no sleep kept it off one. false: the system does not tell. */
+static bool cpus_of(const struct weft_worker *seat, os_cpuset *set) {
+    uint64_t kept_off;
+    do {
+        kept_off = load_acq(U3, &seat->kept_off);
+        if (!os_thread_cpuset(seat->thread, set)) return false;
+    } while (load_rlx(&seat->kept_off) != kept_off);
+    uint32_t cpu = (uint32_t)kept_off - 1;
+    if (cpu != OS_NO_CPU) set->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
+    return true;
+}
+
 /* The CPUs that any worker may be on: of one that keeps itself to some, as its task or start hook may, the others tell. Before
  * there are workers, those of the calling thread. */
 static uint32_t cpus_of_workers(weft_pool *pool) {
@@ -30,7 +53,7 @@ static uint32_t cpus_of_workers(weft_pool *pool) {
     bool is_known = os_cpuset_current(&all);
     os_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->workers_made; i++) {
-        if (!os_thread_cpuset(load_rlx(&pool->seats[i])->thread, &one)) continue;
+        if (!cpus_of(load_rlx(&pool->seats[i]), &one)) continue;
         for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all.bits[word] |= one.bits[word];
     }
     os_unlock(&pool->lock);

@@ -20,6 +20,9 @@ void fit_look_slow(weft_pool *pool);
 INLINE void fit_look(weft_pool *pool) {
     if (UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due))) fit_look_slow(pool);
 }
+/* By the seat's own thread: before its affinity is made to lack `cpu` for a while, and, with OS_NO_CPU, when it has that back. It
+ * is still counted among those that the thread may use. */
+void fit_keep_off(struct weft_worker *seat, uint32_t cpu);
 /* Is the seat a worker's that is to rest, while fewer run? */
 INLINE bool fit_is_over(const struct weft_worker *seat) {
     return UNLIKELY(seat->index >= load_rlx(&seat->pool->workers)) && seat->index < seat->pool->workers_max;

@@ -85,6 +85,7 @@ struct weft_worker {
     ATOMIC(uint64_t) task_ticks;    /* about how long its tasks take (predict/tasks.c) */
     ATOMIC(uint32_t) runs_on; /* of a worker: the CPU that it woke on last, + 1 (predict/topology.c); 0: not known; a hint */
     ATOMIC(uint32_t) in_background; /* it runs a task in a slot (priority.c) */
+    ATOMIC(uint64_t) kept_off;      /* fit.c: a CPU that its thread is kept off for now, + 1, or 0; above, a count */
     ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
     /* counters of all rooms; counters.c says what each counts */
