@@ -165,7 +165,7 @@ typedef struct weft_heap_config {
 enum weft_heap_remote {
     WEFT_HEAP_REMOTE_HYBRID = 0, /**< kept in its cache and used again; what the cache cannot hold goes home by slab */
     WEFT_HEAP_REMOTE_HOME = 1,   /**< sent home as soon as a few have gathered, never used again by this thread */
-    WEFT_HEAP_REMOTE_KEEP = 2    /**< kept, the cache growing as it must: nothing goes home before the thread ends */
+    WEFT_HEAP_REMOTE_KEEP = 2    /**< the same as WEFT_HEAP_REMOTE_HYBRID; for programs that ask for it */
 };
 
 /**

@@ -341,8 +341,8 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
     struct bin *bin = &heap->bins[kind];
     bool times_finds = load_rlx(&bin->count[COUNT_MISSES]) % TIMED_REFILLS == TIMED_REFILLS / 2;
     void **slots = heap->base[kind] + 1;
-    uint32_t got = bin->hoard == NULL ? 0 : heap_hoard_take(bin, kind, slots, want);
-    if (got == 0 && (got = heap_overflow_take(heap, kind, slots, want)) > 0) {
+    uint32_t got = heap_overflow_take(heap, kind, slots, want);
+    if (got > 0) {
         count_in(bin, COUNT_FROM_OVERFLOW, 1);
         want = got;
     }
@@ -487,10 +487,7 @@ static void flush(struct heap *heap, unsigned kind, uint32_t count) {
     uint32_t left = cache_count(heap, kind) - count;
     count_in(bin, COUNT_FLUSHES, 1);
     count_in(bin, COUNT_FLUSHED, count);
-    if (UNLIKELY(load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_KEEP))
-        heap_hoard_put(bin, kind, oldest, count);
-    else if (left == 0 || !heap_overflow_put(heap, kind, oldest, count))
-        release(heap, bin, oldest, count);
+    if (left == 0 || !heap_overflow_put(heap, kind, oldest, count)) release(heap, bin, oldest, count);
     memmove(oldest, oldest + count, left * sizeof *oldest);
     store_rlx(&heap->top[kind], heap->base[kind] + left);
 }
@@ -648,7 +645,6 @@ void heap_kind_tidy(struct heap *heap, unsigned kind) {
     while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
     release(heap, bin, gathered, n);
     memset(gathered, 0, n * sizeof *gathered);
-    while ((count = heap_hoard_take(bin, kind, lowest, class_info[kind].cache_max)) != 0) release(heap, bin, lowest, count);
     heap_overflow_drop(heap, kind);
 }
 

@@ -59,7 +59,6 @@ struct bin {
     uint32_t grown,
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
-    void *hoard; /* WEFT_HEAP_REMOTE_KEEP: blocks that the cache had no room for, linked through their second word */
     ATOMIC(uint64_t) count[HEAP_COUNTS];
 };
 
@@ -179,12 +178,10 @@ INLINE uint64_t first_word(const void *p) {
 INLINE void first_word_set(void *p, uint64_t word) { __builtin_memcpy(p, &word, sizeof word); }
 #if defined(WEFT_POISONS)
 INLINE bool is_tagged(const void *p, uint64_t tag) { return p == NULL && tag == 0; }
-INLINE bool may_be_freed(const void *p, unsigned kind) { return p != NULL && kind < CACHED; }
 INLINE void tag_put(void *p, uint64_t tag) { (void)p, (void)tag; }
 INLINE void tag_clear(void *p) { (void)p; }
 #else
 INLINE bool is_tagged(const void *p, uint64_t tag) { return first_word(p) == tag; }
-INLINE bool may_be_freed(const void *p, unsigned kind) { return is_tagged(p, tag_of(p, kind)); }
 INLINE void tag_put(void *p, uint64_t tag) { first_word_set(p, tag); }
 INLINE void tag_clear(void *p) { first_word_set(p, 0); }
 #endif
@@ -386,10 +383,6 @@ bool heap_overflow_is_idle(struct heap *heap, unsigned kind);
 /* Gives the memory back, if nothing is kept. */
 void heap_overflow_end(struct heap *heap);
 
-/* What a cache has no room for under WEFT_HEAP_REMOTE_KEEP; at most `count` of it, and how many those are. */
-void heap_hoard_put(struct bin *bin, unsigned kind, void **blocks, uint32_t count);
-uint32_t heap_hoard_take(struct bin *bin, unsigned kind, void **slots, uint32_t count);
-
 /* heap_purge.c: starts or stops it, after also(), where not NULL, has returned WEFT_OK; a new thread has no heap before.
  * WEFT_OK, also where nothing is to do; WEFT_EAGAIN: no thread; WEFT_EBUSY: another thread changes it just now; also()'s
  * error. Nothing changed then. */
@@ -429,8 +422,6 @@ void misuse_look(const void *p, const char *call);
 void misuse_sized(const void *p, size_t size);
 /* A block that was freed goes to its slab, where none begins at p or it is free already. Does not return. */
 void misuse_found(const void *p);
-/* A block that was kept leads to p, where no block of the kind is that was freed. Does not return. */
-void misuse_link(const void *p);
 
 /* ---- samples: sampling.c, where there is a sampler ------------------------------------------------------------------ */
 
@@ -475,7 +466,7 @@ void heap_config_set(struct heap *heap);
 void heap_room_set(struct heap *heap, unsigned kind, uint32_t blocks);
 uint32_t heap_room_start(unsigned kind);
 void heap_collect(struct heap *heap);
-/* All blocks of the cache, of the overflow, of the hoard and of what gathers leave. */
+/* All blocks of the cache, of the overflow and of what gathers leave. */
 void heap_kind_tidy(struct heap *heap, unsigned kind);
 void heap_overflow_drop(struct heap *heap, unsigned kind);
 uint32_t heap_adopt(struct heap *heap, unsigned kind);

@@ -20,7 +20,6 @@
  * writes them. */
 #include <string.h>
 
-#include "heap/heads.h"
 #include "heap/heap.h"
 #include "heap/hooks.h"
 
@@ -121,41 +120,4 @@ void heap_overflow_end(struct heap *heap) {
         if (overflow->count[i] != 0) return;
     heap->overflow = NULL;
     depot_put(segment_of(overflow), ((UINT64_C(1) << OVERFLOW_SLOTS) - 1) << slot_of(overflow));
-}
-
-/* ---- under WEFT_HEAP_REMOTE_KEEP ---------------------------------------------------------------------------------- */
-
-/* Where a hoarded block, freed, has the next one's address. A program may have written there: what it leads to is asked first
- * whether it is one. */
-static char *hoard_link(void *block) { return (char *)block + BLOCK_MIN / 2; }
-
-static bool is_hoarded(unsigned kind, const void *block) {
-    const struct heap_segment *head = head_of(block);
-    if (!heads_has(head) || slab_kind_of(&head->slabs[slot_of(block)], slot_kind(head, slot_of(block))) != kind)
-        return false;
-    return (slot_offset(block) * class_info[kind].divisor <= UINT16_MAX) && is_start(kind, block) &&
-           may_be_freed(block, kind);
-}
-
-uint32_t heap_hoard_take(struct bin *bin, unsigned kind, void **slots, uint32_t count) {
-    uint32_t got = 0;
-    for (; bin->hoard != NULL && got < count; got++) {
-        void *block = bin->hoard;
-        if (UNLIKELY(!is_hoarded(kind, block))) heap_hooks.misuse_link(block);
-        unpoison(block, BLOCK_MIN);
-        memcpy(&bin->hoard, hoard_link(block), sizeof bin->hoard);
-        poison(block, BLOCK_MIN);
-        slots[got] = block;
-    }
-    return got;
-}
-
-void heap_hoard_put(struct bin *bin, unsigned kind, void **blocks, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        unpoison(blocks[i], BLOCK_MIN);
-        tag_put(blocks[i], tag_of(blocks[i], kind)); /* it may have come from its slab, and to no user */
-        memcpy(hoard_link(blocks[i]), &bin->hoard, sizeof bin->hoard);
-        poison(blocks[i], BLOCK_MIN);
-        bin->hoard = blocks[i];
-    }
 }

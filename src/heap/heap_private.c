@@ -131,7 +131,6 @@ static void raze(struct heap *heap, unsigned kind) {
         }
         bin->tier[tier] = (struct slab_list){NULL, 0};
     }
-    bin->hoard = NULL;
     bin->grown = 0;
     store_rlx(&heap->frees[kind], load_rlx(&heap->frees[kind]) + (heap_taken(heap, kind) << 8));
     store_rlx(&bin->count[COUNT_FLUSHED], load_rlx(&bin->count[COUNT_CARVED]));

@@ -16,7 +16,6 @@ const struct heap_hooks heap_hooks = {
     .misuse_look = misuse_look,
     .misuse_sized = misuse_sized,
     .misuse_found = misuse_found,
-    .misuse_link = misuse_link,
     .sampling_alloc = sampling_alloc,
     .sampling_large = sampling_large,
     .sampling_lift = sampling_lift,

@@ -22,7 +22,6 @@ struct heap_hooks {
     void (*misuse_look)(const void *p, const char *call);
     void (*misuse_sized)(const void *p, size_t size);
     void (*misuse_found)(const void *p);
-    void (*misuse_link)(const void *p);
     void *(*sampling_alloc)(size_t size, bool *zeroed, const void *from);
     void (*sampling_large)(void *p, size_t size, const void *from);
     void (*sampling_lift)(struct heap *heap, unsigned kind);

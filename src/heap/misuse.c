@@ -12,8 +12,7 @@
  *                  address, it was freed by mistake, some time ago. That tells a second free also where the first word was written
  *                  in between.
  *
- * Nothing of a freed block is used as an address, but for the links of those hoarded under WEFT_HEAP_REMOTE_KEEP: what one leads
- * to must be a freed block.
+ * Nothing of a freed block is used as an address.
  *
  * The long way knows where heads stand (heads.h), and asks no memory that is not the heap's. Every kind without
  * a cache takes it: large blocks, private ones. */
@@ -80,9 +79,4 @@ void misuse_sized(const void *p, size_t size) {
 void misuse_found(const void *p) {
     struct block block = find(p, "free");
     tell("free", p, "was freed twice, some time ago", &block);
-}
-
-void misuse_link(const void *p) {
-    struct block none = {0};
-    tell("link", p, "no freed block has that address: one that was kept has been written since it was freed", &none);
 }
