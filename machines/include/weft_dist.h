@@ -7,20 +7,20 @@
  *     weft_dist_close(&dist);
  *     MPI_Finalize();
  *
- * Who runs what. The range is cut into a row of chunks that every rank computes for itself: the first ones large, each a share
- * of what is left, none below two grains for each of a rank's workers. A rank's first chunk is that of its number. A counter in
- * a window of rank 0 says which is next; a rank fetches it by an atomic operation of passive-target RMA, without the other ranks'
- * doing (A. Eleliemy, F. Ciorba, "Dynamic loop scheduling using MPI passive-target remote memory access", PDP 2019,
- * doi:10.1109/EMPDP.2019.8671559), and its pool runs the chunk as a loop, with stealing. Where ranks do not share memory one has the
- * next chunk queued before the last has ended, until few are left.
+ * Who runs what. The range is cut into a row of chunks that every rank computes for itself: the first ones large, each a share of
+ * what is left, none below two grains for each of a rank's workers; one rank alone has one chunk. A rank's first chunk is that of
+ * its number. A counter in a window of rank 0 says which is next; a rank fetches it by an atomic operation of passive-target RMA,
+ * without the other ranks' doing (A. Eleliemy, F. Ciorba, "Dynamic loop scheduling using MPI passive-target remote memory access",
+ * PDP 2019, doi:10.1109/EMPDP.2019.8671559), and its pool runs the chunk as a loop, with stealing. Where ranks do not share memory
+ * one has the next chunk queued before the last has ended, until few are left.
  *
  * Balance. When the first rank finds nothing left, every other one has at most the chunk that it runs; where ranks do not share
  * memory, one more if that chunk takes far longer than its last.
  *
  * Progress. Only the calling thread calls MPI, so MPI_THREAD_FUNNELED is enough. It does not run chunks: it sleeps while the
  * pool does and, where ranks do not share memory, gets up every poll_us to let MPI work: on rank 0, and on another one while it
- * has asked for something. So rank 0 answers the others over TCP while its bodies compute. No wait here spins, whatever the MPI
- * does in its own.
+ * has asked for something. So rank 0 answers the others over TCP while its bodies compute. Where ranks share memory they meet in it,
+ * by a futex, and few values of a reduction travel through it. No wait here spins, whatever the MPI does in its own.
  *
  * Same bits. weft_dist_reduce cuts the range into the leaves of weft_reduce and combines them by the same tree: a rank computes
  * whole subtrees, and the tree above them is done on every rank in the same order. So the result has the bits of weft_reduce, for

@@ -52,10 +52,11 @@ static bool window_share(weft_dist *dist, MPI_Aint bytes, int unit) {
 }
 
 static void window_make(weft_dist *dist) {
-    size_t words = dist->rank == 0 ? 1 + RANK_WORDS * (size_t)dist->ranks : 0;
-    MPI_Aint bytes = (MPI_Aint)(words * sizeof(uint64_t));
     int unit = (int)sizeof(uint64_t);
-    dist->is_near = window_share(dist, bytes, unit);
+    size_t words = dist->rank == 0 ? near_words(dist->ranks) : 0;
+    dist->is_near = window_share(dist, (MPI_Aint)(words * sizeof(uint64_t)), unit);
+    if (!dist->is_near && dist->rank == 0) words = (size_t)WORD_OF(dist->ranks);
+    MPI_Aint bytes = (MPI_Aint)(words * sizeof(uint64_t));
     if (!dist->is_near)
         dist_must(dist, MPI_Win_allocate(bytes, unit, MPI_INFO_NULL, dist->comm, &dist->words, &dist->window), "no window");
     dist_must(dist, MPI_Win_set_errhandler(dist->window, MPI_ERRORS_RETURN), "no window");
@@ -67,7 +68,7 @@ static void window_make(weft_dist *dist) {
 static weft_dist *dist_make(weft_pool *pool, MPI_Comm comm, int rank, int ranks) {
     weft_dist *dist = weft_alloc_zeroed(1, sizeof *dist);
     struct seen *seen = weft_alloc_zeroed(rank == 0 ? (size_t)ranks : 1, sizeof *seen);
-    uint64_t *look = weft_alloc_zeroed(rank == 0 ? RANK_WORDS * (size_t)ranks : 1, sizeof *look);
+    uint64_t *look = weft_alloc_zeroed(RANK_WORDS * (rank == 0 ? (size_t)ranks : 1), sizeof *look);
     struct outcome *outcomes = weft_alloc_zeroed((size_t)ranks, sizeof *outcomes);
     if (dist == NULL || seen == NULL || look == NULL || outcomes == NULL) {
         weft_free(outcomes);

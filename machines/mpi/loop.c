@@ -105,7 +105,7 @@ static void stop(struct course *course) {
 
 /* Flights above the chunk that failed need not begin; those below have to end. */
 static void fail(struct course *course, uint64_t key, int error) {
-    if (key < course->outcome.key) course->outcome = (struct outcome){key, error};
+    if (key < course->outcome.key) course->outcome = (struct outcome){key, error, 0};
     for (unsigned i = 0; i < course->count; i++) {
         struct flight *flight = flight_at(course, i);
         if (key == KEY_CANCELLED || flight->range.begin > key) weft_group_cancel(course->dist->pool, &flight->group);
@@ -261,14 +261,15 @@ static void far_run(struct course *course) {
 
 struct outcome loop_run(weft_dist *dist, const struct loop *loop) {
     size_t indices = loop->range.end - loop->range.begin, grain = loop->range.grain;
-    struct course course = {.dist = dist, .loop = loop, .fetching = MPI_REQUEST_NULL, .outcome = {KEY_NONE, WEFT_OK}};
+    struct course course = {.dist = dist, .loop = loop, .fetching = MPI_REQUEST_NULL, .outcome = {KEY_NONE, WEFT_OK, 0}};
+    /* One rank alone has nobody to leave anything to: the pool balances what it has. */
     course.row = (struct row){indices / grain + (indices % grain != 0), 2 * (size_t)dist->workers_most,
-                              2 * (size_t)dist->ranks, 0, 0};
+                              dist->ranks == 1 ? 1 : 2 * (size_t)dist->ranks, 0, 0};
     dist->counts = (weft_dist_counts){.struct_size = sizeof dist->counts};
     (dist->is_near ? near_run : far_run)(&course);
     /* Also when nothing was left that it kept from running. */
     if (is_cancelled(dist) && course.outcome.key == KEY_NONE)
-        course.outcome = (struct outcome){KEY_CANCELLED, WEFT_ECANCELED};
+        course.outcome = (struct outcome){KEY_CANCELLED, WEFT_ECANCELED, 0};
     dist->counts.busy_ns = course.end_ns - course.begin_ns;
     return course.outcome;
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define LEAVES_MAX 256u /* where weft chooses the grain: as weft_reduce does */
-#define BLOCKS_PER_WORKER 32u
+#define BLOCKS_PER_WORKER                                                                                                   \
+    256u /* as many as weft_reduce has: a chunk at the end of the row is two for each of a rank's workers */
 #define VALUES_BYTES ((size_t)64 << 20) /* of all blocks, if that leaves four for each worker */
 #define NOT_HERE UINT8_MAX
 
@@ -78,7 +79,7 @@ static int blocks_body(size_t begin, size_t end, void *context, weft_worker *sel
 /* ---- above blocks -------------------------------------------------------------------------------------------------- */
 
 /* Puts together every two halves that are both here. For dist_run. */
-static int tree_unite(void *payload) {
+static int halves_unite(void *payload) {
     const struct tree *tree = payload;
     for (unsigned level = 0; (tree->blocks - 1) >> level > 0; level++) {
         size_t step = (size_t)1 << level;
@@ -96,47 +97,67 @@ static int tree_unite(void *payload) {
     return WEFT_OK;
 }
 
-static size_t nodes_pack(const struct tree *tree) {
+static uint64_t nodes_count(const struct tree *tree) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < tree->blocks; i++) count += tree->level[i] != NOT_HERE;
+    return count;
+}
+
+static void nodes_pack(const struct tree *tree, unsigned char *letters) {
     size_t count = 0;
     for (size_t i = 0; i < tree->blocks; i++) {
         if (tree->level[i] == NOT_HERE) continue;
         const struct head head = {i, tree->level[i]};
-        unsigned char *letter = tree->own + count++ * tree->letter;
+        unsigned char *letter = letters + count++ * tree->letter;
         memcpy(letter, &head, sizeof head);
         memcpy(letter + sizeof head, slot(tree, i), tree->how->size);
     }
-    return count;
 }
 
-static void nodes_unpack(const struct tree *tree, size_t count) {
+static void nodes_unpack(const struct tree *tree, const unsigned char *letters, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct head head;
-        const unsigned char *letter = tree->mail + i * tree->letter;
+        const unsigned char *letter = letters + i * tree->letter;
         memcpy(&head, letter, sizeof head);
         memcpy(slot(tree, head.slot), letter + sizeof head, tree->how->size);
         tree->level[head.slot] = (uint8_t)head.level;
     }
 }
 
-/* Every rank's nodes to every rank. `counts` and `places` have one for each. */
+/* Where memory is shared few nodes are put there before the ranks agree. */
+static bool nodes_are_few(const weft_dist *dist, const struct tree *tree, uint64_t count) {
+    return dist->is_near && count <= MAIL_BYTES / tree->letter;
+}
+
+/* False: some rank has too many for that. */
+static bool nodes_fetch(const weft_dist *dist, const struct tree *tree) {
+    for (int rank = 0; rank < dist->ranks; rank++)
+        if (!nodes_are_few(dist, tree, dist->outcomes[rank].brings)) return false;
+    for (int rank = 0; rank < dist->ranks; rank++)
+        if (rank != dist->rank) nodes_unpack(tree, near_mail(dist, rank), (size_t)dist->outcomes[rank].brings);
+    return true;
+}
+
+/* Every rank's nodes to every rank; how many each has, all know. `counts` and `places` have one for each. */
 static void nodes_exchange(weft_dist *dist, const struct tree *tree, int *counts, int *places) {
     const char *what = "the values cannot be exchanged";
-    int count = (int)nodes_pack(tree), all = 0;
+    int all = 0;
     MPI_Datatype letter;
-    dist_must(dist, MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, dist->comm, &dist->request), what);
-    dist_await(dist, what);
     for (int rank = 0; rank < dist->ranks; rank++) {
+        counts[rank] = (int)dist->outcomes[rank].brings;
         places[rank] = all;
         all += counts[rank];
     }
+    nodes_pack(tree, tree->own);
     dist_must(dist, MPI_Type_contiguous((int)tree->letter, MPI_BYTE, &letter), what);
     dist_must(dist, MPI_Type_commit(&letter), what);
     dist_must(dist,
-              MPI_Iallgatherv(tree->own, count, letter, tree->mail, counts, places, letter, dist->comm, &dist->request),
+              MPI_Iallgatherv(tree->own, counts[dist->rank], letter, tree->mail, counts, places, letter, dist->comm,
+                              &dist->request),
               what);
     dist_await(dist, what);
     dist_must(dist, MPI_Type_free(&letter), what);
-    nodes_unpack(tree, (size_t)all);
+    nodes_unpack(tree, tree->mail, (size_t)all);
 }
 
 /* ---- the call ------------------------------------------------------------------------------------------------------ */
@@ -184,19 +205,25 @@ static void tree_end(struct tree *tree) {
     weft_free(tree->own);
 }
 
-static struct outcome outcome_of(const weft_dist *dist, int error) {
-    return (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error};
+/* In the pool, for combining may take long; where a task is refused, here. */
+static void tree_unite(weft_dist *dist, struct tree *tree) {
+    if (dist_run(dist, halves_unite, tree) != WEFT_OK) halves_unite(tree);
 }
 
-/* The memory is there on all ranks. */
+/* The memory is there on all ranks. Nothing fails any more once all have run their blocks, so nothing else is agreed on. */
 static int tree_run(weft_dist *dist, struct tree *tree, int *counts) {
     const struct loop loop = {{0, tree->blocks, 1}, blocks_body, tree};
-    int error = loop_end(dist, loop_run(dist, &loop));
-    if (error != WEFT_OK) return error;
-    struct outcome united = outcome_of(dist, dist_run(dist, tree_unite, tree));
-    nodes_exchange(dist, tree, counts, counts + dist->ranks);
-    if (united.key == KEY_NONE) united = outcome_of(dist, dist_run(dist, tree_unite, tree));
-    return dist_agree(dist, united);
+    struct outcome outcome = loop_run(dist, &loop);
+    if (outcome.key == KEY_NONE) {
+        tree_unite(dist, tree);
+        outcome.brings = nodes_count(tree);
+        if (nodes_are_few(dist, tree, outcome.brings)) nodes_pack(tree, near_mail(dist, dist->rank));
+    }
+    int error = loop_end(dist, outcome);
+    if (error != WEFT_OK || dist->ranks == 1) return error;
+    if (!nodes_fetch(dist, tree)) nodes_exchange(dist, tree, counts, counts + dist->ranks);
+    tree_unite(dist, tree);
+    return WEFT_OK;
 }
 
 static int reduce_all(weft_dist *dist, weft_range range, const weft_reduction *how, void *result) {

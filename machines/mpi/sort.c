@@ -42,7 +42,7 @@ static int sort_part(void *payload) {
 }
 
 static int agree(weft_dist *dist, int error) {
-    return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error});
+    return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error, 0});
 }
 
 static int *numbers(const struct sort *sort, int which) { return sort->numbers + (ptrdiff_t)which * sort->dist->ranks; }

@@ -41,6 +41,11 @@ bool dist_test(weft_dist *dist, MPI_Request *request, const char *what) {
     return done != 0;
 }
 
+void dist_progress(weft_dist *dist) {
+    int flag;
+    dist_must(dist, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, dist->comm, &flag, MPI_STATUS_IGNORE), "MPI cannot work");
+}
+
 void dist_nap(weft_dist *dist, unsigned *turn) {
     watch_say(dist, false);
     watch_look(dist);
@@ -74,10 +79,7 @@ int dist_await_group(weft_dist *dist, weft_group *group, uint64_t wait_ns) {
         if (until > end) until = end;
         int error = weft_group_wait_until(dist->pool, group, WEFT_HELP_NONE, until);
         if (error != WEFT_ETIMEDOUT) return error;
-        int flag;
-        if (!dist->is_near)
-            dist_must(dist, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, dist->comm, &flag, MPI_STATUS_IGNORE),
-                      "MPI cannot work");
+        if (!dist->is_near) dist_progress(dist);
         watch_say(dist, false);
         watch_look(dist);
         if (now_ns() >= end) return error;
@@ -115,12 +117,24 @@ int dist_leave(weft_dist *dist, int error) {
 
 /* ---- agreeing ------------------------------------------------------------------------------------------------------ */
 
-int dist_agree(weft_dist *dist, struct outcome outcome) {
-    struct outcome lowest = outcome;
+static void outcomes_gather(weft_dist *dist, const struct outcome *mine) {
     const char *what = "the ranks cannot agree";
-    dist_must(dist, MPI_Iallgather(&outcome, 2, MPI_UINT64_T, dist->outcomes, 2, MPI_UINT64_T, dist->comm, &dist->request),
+    uint64_t words[OUTCOME_WORDS];
+    memcpy(words, mine, sizeof words);
+    if (dist->is_near) {
+        near_meet(dist, words);
+        return;
+    }
+    dist_must(dist,
+              MPI_Iallgather(words, OUTCOME_WORDS, MPI_UINT64_T, dist->outcomes, OUTCOME_WORDS, MPI_UINT64_T, dist->comm,
+                             &dist->request),
               what);
     dist_await(dist, what);
+}
+
+int dist_agree(weft_dist *dist, struct outcome outcome) {
+    struct outcome lowest = outcome;
+    outcomes_gather(dist, &outcome);
     for (int rank = 0; rank < dist->ranks; rank++)
         if (dist->outcomes[rank].key < lowest.key) lowest = dist->outcomes[rank];
     return lowest.key == KEY_NONE ? WEFT_OK : (int)lowest.error;
@@ -140,18 +154,34 @@ static void counter_reset(weft_dist *dist) {
     dist_must(dist, MPI_Win_flush(0, dist->window), what);
 }
 
+/* The least of each word, of all ranks. */
+static void least_find(weft_dist *dist, const uint64_t mine[OUTCOME_WORDS], uint64_t least[OUTCOME_WORDS]) {
+    const char *what = "the ranks cannot meet";
+    if (!dist->is_near) {
+        dist_must(dist, MPI_Iallreduce(mine, least, OUTCOME_WORDS, MPI_UINT64_T, MPI_MIN, dist->comm, &dist->request), what);
+        dist_await(dist, what);
+        return;
+    }
+    near_meet(dist, mine);
+    memcpy(least, mine, sizeof(struct outcome));
+    for (int rank = 0; rank < dist->ranks; rank++) {
+        uint64_t words[OUTCOME_WORDS];
+        memcpy(words, &dist->outcomes[rank], sizeof words);
+        for (int i = 0; i < OUTCOME_WORDS; i++)
+            if (words[i] < least[i]) least[i] = words[i];
+    }
+}
+
 int dist_begin(weft_dist *dist, uint64_t sum, int error) {
     sum = sum_add(sum, dist->call + 1);
-    const uint64_t mine[3] = {sum, ~sum, error == WEFT_OK ? 1 : 0};
-    uint64_t least[3];
+    const uint64_t mine[OUTCOME_WORDS] = {sum, ~sum, error == WEFT_OK ? 1 : 0};
+    uint64_t least[OUTCOME_WORDS];
     counter_reset(dist); /* nobody fetches: all have ended the call before */
     watch_enter(dist);
-    dist_must(dist, MPI_Iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, dist->comm, &dist->request),
-              "the ranks cannot meet");
-    dist_await(dist, "the ranks cannot meet");
+    least_find(dist, mine, least);
     dist->has_met = true;
     dist->unheard_ns = 0;
     if (least[0] != ~least[1]) return WEFT_EINVAL;
     if (least[2] == 1) return WEFT_OK;
-    return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error});
+    return dist_agree(dist, (struct outcome){error == WEFT_OK ? KEY_NONE : (uint64_t)dist->rank, error, 0});
 }

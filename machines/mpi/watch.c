@@ -1,7 +1,8 @@
 /* watch.c: each rank says about once a second what it holds, and that it lives; where memory is not shared also what it has held for
  * LOOK_NS, for a message to each chunk would be as many as the fetches. Rank 0 looks. A rank that is silent inside a call
  * is dead or cut off, and the job is aborted: it could not end. A rank that has not come to the call is named, for it may be busy
- * with something else. The other ranks look whether rank 0 answers: what they say is confirmed to them. */
+ * with something else. The other ranks look whether rank 0 answers: what they say is confirmed to them; where memory is shared, they
+ * read whether it lives. */
 #include "dist.h"
 
 #include <inttypes.h>
@@ -21,7 +22,8 @@ void watch_enter(weft_dist *dist) {
     uint64_t now = now_ns();
     dist->call++;
     dist->has_met = false; /* rank 0 may be elsewhere still, and answer nobody */
-    for (int rank = 0; dist->rank == 0 && rank < dist->ranks; rank++) {
+    int watched = dist->rank == 0 ? dist->ranks : 1;
+    for (int rank = 0; rank < watched; rank++) {
         dist->seen[rank].since_ns = now;
         dist->seen[rank].silent_ns = dist->seen[rank].named_ns = 0;
     }
@@ -112,16 +114,18 @@ static void rank_look(weft_dist *dist, int rank, uint64_t now) {
         seen->named_ns = 0;
     }
     memcpy(seen->words, words, sizeof seen->words);
-    name_rank(dist, rank, now);
-    if (rank == 0 || words[0] != dist->call || seen->silent_ns <= silence_ns(dist)) return;
+    if (dist->rank == 0) name_rank(dist, rank, now);
+    if (rank == dist->rank || words[0] != dist->call || seen->silent_ns <= silence_ns(dist)) return;
     char what[160];
     snprintf(what, sizeof what, "rank %d has been silent for %.1f s%s", rank, (double)seen->silent_ns / 1e9,
              words[1] == 0 ? "" : ", holding a chunk");
     dist_abort(dist, what, MPI_SUCCESS);
 }
 
+/* On rank 0 all of them; elsewhere rank 0. */
 static void ranks_look(weft_dist *dist, uint64_t now) {
-    for (int rank = 0; rank < dist->ranks; rank++) rank_look(dist, rank, now);
+    int count = dist->rank == 0 ? dist->ranks : 1;
+    for (int rank = 0; rank < count; rank++) rank_look(dist, rank, now);
     dist->looked_ns = now;
 }
 
@@ -132,9 +136,9 @@ static uint64_t look_step(const weft_dist *dist) {
 
 void watch_look(weft_dist *dist) {
     const char *what = "the ranks' words cannot be read";
-    if (dist->rank != 0) return;
+    if (dist->rank != 0 && !dist->is_near) return;
     uint64_t now = now_ns();
-    int count = RANK_WORDS * dist->ranks;
+    int count = dist->rank == 0 ? RANK_WORDS * dist->ranks : RANK_WORDS;
     if (dist->looking != MPI_REQUEST_NULL) {
         if (dist_test(dist, &dist->looking, what)) ranks_look(dist, now);
         return;

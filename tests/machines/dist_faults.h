@@ -14,7 +14,7 @@
 
 static const char *faults; /* of this rank; NULL: none */
 
-/* A rank that has nothing left of a loop says so by MPI_Iallgather: who counts that puts a counter here. */
+/* Where memory is not shared a rank that has nothing left of a loop says so by MPI_Iallgather: who counts that puts a counter here. */
 static atomic_uint *outs;
 
 static int strikes(const char *name, unsigned long *calls) {

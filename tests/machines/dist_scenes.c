@@ -12,6 +12,7 @@
 #include <time.h>
 #include <weft_dist.h>
 
+#include "dist.h"
 #include "row.h"
 
 static weft_dist *dist;
@@ -143,6 +144,16 @@ static struct {
     uint64_t chunks; /* begun here by then, that one among them; 0: it runs elsewhere */
 } balance;
 
+/* Ranks that have nothing left: where memory is shared each has fetched one number more than there are chunks. */
+static uint64_t ranks_out(void) {
+    struct row row = balance.row;
+    struct piece piece;
+    uint64_t count = 0, next = dist->is_near ? word_load(dist, WORD_NEXT) : 0;
+    if (!dist->is_near) return atomic_load(outs);
+    while (row_find(&row, count, &piece)) count++;
+    return next > count ? next - count : 0;
+}
+
 /* The chunks of which this rank has begun anything. */
 static uint64_t chunks_begun(void) {
     uint64_t count = 0;
@@ -164,7 +175,7 @@ static int slow_body(size_t begin, size_t end, void *context, weft_worker *self)
         balance.begun[i] = true;
         if (i != balance.slow) continue;
         balance.chunks = chunks_begun();
-        while (atomic_load(outs) < (unsigned)ranks - 1) nanosleep(&moment, NULL);
+        while (ranks_out() < (uint64_t)ranks - 1) nanosleep(&moment, NULL);
     }
     return 0;
 }
@@ -438,26 +449,33 @@ static void scene_misuse(void) {
 
 /* ---- ranks that die, hang and are silent --------------------------------------------------------------------------- */
 
+static int victim;
+
 static int dying_body(size_t begin, size_t end, void *context, weft_worker *self) {
     (void)end;
     (void)self;
     const struct timespec moment = {0, 3000000};
     nanosleep(&moment, NULL);
-    if (*(int *)context != 0 && rank == ranks - 1 && begin > 20) raise(*(int *)context);
+    if (*(int *)context != 0 && rank == victim && begin > 20) raise(*(int *)context);
     return 0;
 }
 
 static void scene_die(void) {
     int killed = SIGKILL;
+    victim = ranks - 1;
     weft_dist_for(dist, (weft_range){0, 100000, 1}, dying_body, &killed);
     puts("a result"); /* that must not count */
 }
 
-static void scene_silent(void) {
+static void silence(int of) {
     int stopped = SIGSTOP;
+    victim = of;
     weft_dist_for(dist, (weft_range){0, 100000, 1}, dying_body, &stopped);
     puts("a result");
 }
+
+static void scene_silent(void) { silence(ranks - 1); }
+static void scene_silent_first(void) { silence(0); }
 
 /* One index takes until another rank's watchdog has spoken: the test looks for its words. */
 static int long_body(size_t begin, size_t end, void *context, weft_worker *self) {
@@ -487,11 +505,21 @@ static const struct scene {
     void (*run)(void);
     bool alone; /* only when asked for */
 } scenes[] = {
-    {"misuse", scene_misuse, false}, {"loop", scene_loop, false},       {"far", scene_far, false},
-    {"two", scene_two, false},       {"limits", scene_limits, true},    {"reduce", scene_reduce, false},
-    {"sort", scene_sort, false},     {"failure", scene_failure, false}, {"cancel", scene_cancel, false},
-    {"die", scene_die, true},        {"silent", scene_silent, true},    {"watchdog", scene_watchdog, true},
-    {"cut", scene_cut, true},        {"balance", scene_balance, true},
+    {"misuse", scene_misuse, false},
+    {"loop", scene_loop, false},
+    {"far", scene_far, false},
+    {"two", scene_two, false},
+    {"limits", scene_limits, true},
+    {"reduce", scene_reduce, false},
+    {"sort", scene_sort, false},
+    {"failure", scene_failure, false},
+    {"cancel", scene_cancel, false},
+    {"die", scene_die, true},
+    {"silent", scene_silent, true},
+    {"watchdog", scene_watchdog, true},
+    {"silent_first", scene_silent_first, true},
+    {"cut", scene_cut, true},
+    {"balance", scene_balance, true},
 };
 
 int main(int argc, char **argv) {
@@ -505,7 +533,7 @@ int main(int argc, char **argv) {
     weft_dist_config how = {.struct_size = sizeof how};
     faults_choose();
     if (argc > 2) how.watchdog_ms = 500;
-    if (argc > 2 && (strcmp(argv[2], "silent") == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
+    if (argc > 2 && (strncmp(argv[2], "silent", 6) == 0 || strcmp(argv[2], "cut") == 0)) how.silence_ms = 2000;
     REQUIRE(weft_dist_open(&dist, pool, MPI_COMM_WORLD, &how) == WEFT_OK);
     rank = weft_dist_rank(dist);
     ranks = weft_dist_ranks(dist);

@@ -256,6 +256,9 @@ def main():
     output = fails(launcher, 3, 1, "silent")
     check("rank 2 has been silent" in output and "holding a chunk" in output, "who was silent", output)
     check("rank 2 has had the chunk from index" in output, "who holds what", output)
+    for options in ((), TCP) if launcher.tcp else ((),):
+        output = fails(launcher, 3, 1, "silent_first", options=options)
+        check("rank 0 does not answer" in output or "rank 0 has been silent" in output, "who was silent", output)
     output = passes(launcher, 2, 1, "limits")
     check("has had the chunk" not in output and "silent" not in output, "a watchdog of centuries speaks", output)
     for options in ((), TCP) if launcher.tcp else ((),):
