@@ -21,74 +21,74 @@ enum {
 };
 #define TRACE_EVENTS_MAX ((size_t)1 << 24)
 
-/* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's; another's claim. */
+/* Where a claim's tasks came from: the claimer's own lanes or an outside thread's; another worker's lanes; another's claim. */
 enum claim_source { CLAIM_LANE, CLAIM_STOLEN, CLAIM_REVOKED, CLAIM_SOURCES };
 
-/* Bytes of a seat and of a pool for what the rooms above keep of them, each in its own state.h: not for sched. */
+/* Bytes that a seat and a pool reserve for the rooms above. Each room lays them out in its own state.h; sched does not use them. */
 #define SEAT_PATTERNS_BYTES 1408
 #define SEAT_PREDICT_BYTES 1344
 #define SEAT_OBSERVE_BYTES 64
 #define POOL_PREDICT_BYTES 128
 #define POOL_OBSERVE_BYTES 64
 
-/* wait_helps of a wait in an ordered pool that runs what is next in its own lane (wait.c). */
+/* The value of wait_helps for a wait in an ordered pool that runs what is next in its own lane (wait.c). */
 #define HELPS_NEXT ((uint32_t)WEFT_HELP_NONE + 1)
 
 struct loop;
 
-/* What a thread has in one pool. Only the seat's own thread touches a field, unless it says otherwise. */
+/* A thread's state in one pool. Only the seat's own thread reads and writes a field, unless the field's comment says otherwise. */
 struct weft_worker {
-    struct weft_forker forker; /* first: spans point to it. Its `slow`: patterns/chunk.c, with the first span */
-    weft_pool *pool;           /* these two: seat_make; read by all */
+    struct weft_forker forker; /* first: fork slots point to it. patterns/chunk.c sets its `slow` with the first chunk */
+    weft_pool *pool;           /* these two: written by seat_make; read by all */
     uint32_t index;
-    uint32_t counter;             /* the number of its counter in each group record */
-    bool is_worker;               /* a worker or a spare, not a thread from outside; by who starts its thread */
+    uint32_t counter;             /* index of its counter in each group record */
+    bool is_worker;               /* a worker or a spare, not an outside thread; written by who starts its thread */
     os_word has_begun;            /* 1: its thread has run its start hook */
-    bool hands_over;              /* it submits a loop or a graph of its own: a full queue takes that, too */
-    uint32_t claims_left;         /* until it looks at other lanes first */
+    bool hands_over;              /* it submits for its own loop or graph; a full queue accepts that too */
+    uint32_t claims_left;         /* claims from this lane before it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
-    bool offers;                  /* its claim is offered meanwhile */
-    bool has_spare;               /* a spare stands in meanwhile */
-    uint32_t fenced;              /* submissions since it was last biased */
-    ATOMIC(uint32_t) inside;      /* its thread is in a submission; this and the next: pool_drain reads them */
-    ATOMIC(uint32_t) guest_calls; /* calls that may sleep, in tasks of calls, too */
+    bool offers;                  /* while it blocks, its claim is offered */
+    bool has_spare;               /* while it blocks, a spare stands in */
+    uint32_t fenced;              /* submissions with a full fence since it was last biased */
+    ATOMIC(uint32_t) inside;      /* its thread is in a submission; pool_await_leavers reads this and the next */
+    ATOMIC(uint32_t) guest_calls; /* depth of calls that may sleep, also inside tasks that such calls run */
     void *data;
-    struct frame *frame;          /* innermost, or NULL */
-    struct lane *lane_bound;      /* the lane it bound to a group last, or NULL */
-    struct record *kept;          /* a free record for the next group it opens, or NULL */
-    struct lane *lane;            /* the lane it submitted to last, or the pool's blank lane, which is no group's */
-    struct lane *idle_lanes;      /* that were empty when it looked at all, the oldest first; linked by next_idle */
-    struct lane *lane_unmade;     /* one that got no segment, for the next try */
-    uint32_t idle_looks;          /* how many lanes it binds before it looks at all again */
-    struct lane *long_lanes;      /* that had more than LANE_KEEP segments in use; linked by next_long */
-    struct lane *taken;           /* the lane it claimed from last, or NULL */
-    struct lane_left taken_left;  /* the head there, as it left it */
-    uint32_t taken_seat;          /* whose that is */
-    uint32_t claims;              /* count, for choosing which to time */
-    enum claim_source taken_from; /* what it claimed last */
-    enum claim_source help_from;  /* where worker_help found its last */
+    struct frame *frame;      /* of the innermost task or wait, or NULL */
+    struct lane *lane_bound;  /* the lane that it last bound to a group, or NULL */
+    struct record *kept;      /* a free record for the next group it opens, or NULL */
+    struct lane *lane;        /* the lane that it last submitted to, or the pool's blank lane, which is no group's */
+    struct lane *idle_lanes;  /* its lanes that were empty when it last looked at all, oldest first; linked by next_idle */
+    struct lane *lane_unmade; /* a lane that got no segment, kept for the next try */
+    uint32_t idle_looks;      /* lanes that it may bind before it looks at all again */
+    struct lane *long_lanes;  /* its lanes that had more than LANE_KEEP segments in use; linked by next_long */
+    struct lane *taken;       /* the lane that it last claimed from, or NULL */
+    struct lane_left taken_left;  /* that lane's head, as it left it */
+    uint32_t taken_seat;          /* index of that lane's seat */
+    uint32_t claims;              /* claims made; every so many is timed */
+    enum claim_source taken_from; /* source of its last claim */
+    enum claim_source help_from;  /* source of the last task that it helped with */
     os_thread thread;
-    struct loop *in_loop;    /* whose body it calls now, or NULL */
-    bool has_worked;         /* since predict/ cleared it at its last sleep */
-    uint64_t searcher_ticks; /* how long it looks for work now, as a searcher, before it sleeps; predict/ learns it */
-    uint16_t *nearest;       /* the workers, nearest first (predict/topology.c); NULL: in the order of seats */
-    uint64_t spin_window;    /* ticks: since when it counts what it may spin, and spin_ticks then (realtime.c) */
-    uint64_t spin_before;
-    uint64_t slice_ns;       /* the time slice it has; 0: left alone (slice.c) */
-    uint64_t slice_ticks;    /* task_ticks when it was last chosen */
-    const struct cell *cell; /* of the task about to run, where `extras` ask for more than that */
+    struct loop *in_loop;    /* the loop whose body it calls now, or NULL */
+    bool has_worked;         /* it ran a task since its last sleep, at which predict/ cleared this */
+    uint64_t searcher_ticks; /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
+    uint16_t *nearest;       /* workers' seats, nearest first (predict/topology.c); NULL: in the order of seats */
+    uint64_t spin_window;    /* ticks: when the window began in which its spinning is bounded (realtime.c) */
+    uint64_t spin_before;    /* spin_ticks then */
+    uint64_t slice_ns;       /* its time slice; 0: the system's, unchanged (slice.c) */
+    uint64_t slice_ticks;    /* task_ticks when that slice was chosen */
+    const struct cell *cell; /* the task about to run, if `extras` need it */
 
-    /* read by all, written by its own thread */
+    /* read by all, written by the seat's own thread */
     ALIGNED(CACHE_LINE)
-    ATOMIC(uintptr_t) running;      /* the function of the task, forked call or loop, or 0; of a worker that is awake */
+    ATOMIC(uintptr_t) running; /* address of the function of its task, forked call or loop; 0: none. Of an awake worker */
     ATOMIC(uint64_t) running_since; /* ticks; 0: not noted */
-    ATOMIC(uint64_t) task_ticks;    /* about how long its tasks take (predict/tasks.c) */
-    ATOMIC(uint32_t) runs_on; /* of a worker: the CPU that it woke on last, + 1 (predict/topology.c); 0: not known; a hint */
-    ATOMIC(uint32_t) in_background; /* it runs a task in a slot (priority.c) */
-    ATOMIC(uint64_t) kept_off;      /* fit.c: a CPU that its thread is kept off for now, + 1, or 0; above, a count */
-    ATOMIC(struct lane *) lanes;    /* newest first, linked by lane->next; without newer ones that are hidden (lanes.c) */
+    ATOMIC(uint64_t) task_ticks;    /* an estimate of how long its tasks take (predict/tasks.c) */
+    ATOMIC(uint32_t) runs_on; /* of a worker: CPU that it last woke on, + 1; 0: not known; a hint (predict/topology.c) */
+    ATOMIC(uint32_t) in_background; /* it runs a background task in a slot (priority.c) */
+    ATOMIC(uint64_t) kept_off;   /* low half: a CPU that its thread is kept off now, + 1, or 0; high half: changes (fit.c) */
+    ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; newer ones may be hidden (lanes.c) */
     ALIGNED(CACHE_LINE) ATOMIC(uint32_t) lanes_made;
-    /* counters of all rooms; counters.c says what each counts */
+    /* counters of all rooms; observe/counters.c says what each counts */
     ATOMIC(uint64_t) tasks_run;
     ATOMIC(uint64_t) tasks_dropped;
     ATOMIC(uint64_t) claims_made[CLAIM_SOURCES];
@@ -97,21 +97,21 @@ struct weft_worker {
     ATOMIC(uint64_t) loops_helped;
     ATOMIC(uint64_t) parks;
     ATOMIC(uint64_t) wakes;
-    ATOMIC(uint64_t) spin_ticks; /* ticks spent awake, looking for work or waiting */
+    ATOMIC(uint64_t) spin_ticks; /* ticks spent awake without a task: looking for work or waiting */
     ATOMIC(uint64_t) expect_hits;
     ATOMIC(uint64_t) expect_misses;
     ATOMIC(uint64_t) heap_payloads;
     ATOMIC(uint64_t) tasks_late;
 
-    /* while it sleeps in a wait, a join or a loop: written by its own thread, except the event, which any thread raises */
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* the group waited for, or 0 */
-    ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 when it could help, else 0; HELPS_NEXT */
+    /* for sleeping in a wait, a join or a loop: written by its own thread, but any thread raises the event */
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) wait_id; /* id of the group waited for, or 0 */
+    ATOMIC(uint32_t) wait_helps;                  /* enum weft_help + 1 if it could help, else 0; or HELPS_NEXT */
     os_word wait_event;
-    ATOMIC(uint32_t) biased;    /* 1: its submissions make no full fence; a worker that is about to sleep clears it */
-    ATOMIC(uint32_t) taken_by;  /* outside seats: 1 while a thread has it; under pool->lock */
-    ATOMIC(uint32_t) thread_id; /* the system's number of the thread that has or had it; that thread; a hint */
+    ATOMIC(uint32_t) biased;    /* 1: its submissions make no full fence; a worker about to sleep clears it */
+    ATOMIC(uint32_t) taken_by;  /* of an outside seat: 1 while a thread has it; written under pool->lock */
+    ATOMIC(uint32_t) thread_id; /* the system's number of the thread that has or had the seat, which writes it; a hint */
 
-    struct claim claim;                              /* its own thread and thieves, as claim.c says */
+    struct claim claim;                              /* its own thread and thieves write it, as claim.c says */
     ATOMIC(uint64_t) wakes_timed[WEFT_WAKE_BUCKETS]; /* read by all, written by its own thread */
 
     ALIGNED(CACHE_LINE) unsigned char patterns[SEAT_PATTERNS_BYTES];
@@ -119,101 +119,99 @@ struct weft_worker {
     ALIGNED(CACHE_LINE) unsigned char observe[SEAT_OBSERVE_BYTES];
 };
 
-/* What is not ATOMIC is written while the pool is made, or where it says, and read by all. */
+/* All threads read a field. One that is not ATOMIC is written while the pool is made, unless its comment says otherwise. */
 struct weft_pool {
     /* read often, written rarely */
-    uint64_t id;                   /* unique in the process; 0 never */
-    uint64_t fork_count;           /* os_fork_count when it was made */
-    uint32_t references;           /* to the process's own pool, under its lock (pool.c) */
-    bool is_own;                   /* it is the process's own; pool.c, when it is made */
-    ATOMIC(uint32_t) workers;      /* worker threads that run tasks: those of the first seats; fit.c, under the lock */
-    uint32_t workers_made;         /* worker threads started, some of which may rest; under the lock */
-    ATOMIC(uint32_t) awake;        /* of these, that do not rest: each itself (worker.c), and who starts it */
-    uint32_t workers_max;          /* seats for workers: the spares' come after */
-    ATOMIC(uint32_t) cpu_count;    /* CPUs for them; these two: fit.c */
-    ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
-    ATOMIC(uint64_t) fit_due;      /* ticks: when to look again how many CPUs there are; UINT64_MAX: never; under the lock */
-    uint64_t fit_ticks;            /* so often */
-    bool is_fitted;                /* it may look: nobody has said how many workers it is to have */
-    bool follows;                  /* it does; under the lock */
+    uint64_t id;                /* unique in the process; 0 never */
+    uint64_t fork_count;        /* os_fork_count when it was made */
+    uint32_t references;        /* to the process's own pool; under the lock of that pool's place (pool.c) */
+    bool is_own;                /* it is the process's own pool; written by pool.c */
+    ATOMIC(uint32_t) workers;   /* worker threads that may run tasks, on the first seats; written by fit.c under the lock */
+    uint32_t workers_made;      /* worker threads started; some may rest; under the lock */
+    ATOMIC(uint32_t) awake;     /* of these, those that do not rest; written by each (worker.c) and by who starts it */
+    uint32_t workers_max;       /* seats for workers; the spares' seats come after them */
+    ATOMIC(uint32_t) cpu_count; /* CPUs for the workers; this and the next are written by fit.c */
+    ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
+    ATOMIC(uint64_t) fit_due;      /* ticks: when to count the CPUs again; UINT64_MAX: never; under the lock */
+    uint64_t fit_ticks;            /* ticks between two counts */
+    bool is_fitted;                /* it may count CPUs, because nobody set the number of workers */
+    bool follows;                  /* it does so now; under the lock */
     bool ordered;
     bool helps;                             /* waits may help */
     bool placing;                           /* sleepers keep off their waker's CPU */
     uint32_t spare_seats;                   /* seats for spares */
-    bool spares_follow, background_follows; /* their numbers, that of the workers */
-    ATOMIC(uint32_t) background_max;        /* background tasks that may run at once; under the lock */
+    bool spares_follow, background_follows; /* these numbers follow that of the workers */
+    ATOMIC(uint32_t) background_max;        /* background tasks that may run at once; written under the lock */
     uint32_t claim_max;                     /* tasks in one claim */
-    ATOMIC(uint64_t) spin_ticks;            /* how long threads look, before they sleep, at most; policy.c */
-    int64_t spin_wish_ns;                   /* weft_config.spin_ns and expect_percent as asked for */
+    ATOMIC(uint64_t) spin_ticks; /* how long threads look for work before they sleep, at most; written by policy.c */
+    int64_t spin_wish_ns;        /* weft_config.spin_ns and expect_percent as asked for */
     int32_t expect_wish;
-    bool spin_adapts;          /* and less where a wake costs less */
-    ATOMIC(uint64_t) spin_now; /* ticks: how long they do; a hint of predict/'s, at first spin_ticks */
+    bool spin_adapts;          /* the time is shorter if wakes cost less */
+    ATOMIC(uint64_t) spin_now; /* ticks: how long they look now; a hint written by predict/, at first spin_ticks */
     uint64_t ticks_per_us;
-    ATOMIC(uint32_t) expect_percent; /* of its time that a worker may be awake ahead of work; 0: never */
-    uint64_t patience_ticks;         /* how long it asks for what a source holds back before it takes it unasked */
+    ATOMIC(uint32_t) expect_percent; /* share of its time that a worker may be awake ahead of work; 0: never */
+    uint64_t patience_ticks;         /* how long a worker asks for what a source holds back before it takes it unasked */
     uint64_t tiny_ticks;             /* tasks shorter than this are claimed several at a time */
     uint64_t short_ticks;            /* tasks shorter than this are short */
-    ATOMIC(uint32_t) purged; /* free segments' pages went back since a worker last woke; the last to park, and who wakes */
-    ATOMIC(uint32_t) tiny;   /* tasks seen lately were tiny: a poll is short enough a delay for them; predict/tasks.c */
-    ATOMIC(uint32_t)
-    tasks_are_short;         /* they were so short that more workers than CPUs would only delay them; predict/tasks.c */
-    ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside; who destroys, so the next */
-    ATOMIC(uint32_t) exits;  /* nothing is left: workers end */
-    /* apart from `closed`, which submissions read: `offers` changes with each wait inside a task */
+    ATOMIC(uint32_t) purged; /* free pages went back since a worker woke; the last to park writes it, and who wakes */
+    ATOMIC(uint32_t) tiny;   /* recent tasks were tiny, so polling is soon enough; written by predict/tasks.c */
+    ATOMIC(uint32_t) tasks_are_short; /* recent tasks were too short for more workers than CPUs; predict/tasks.c */
+    ATOMIC(uint32_t) closed; /* destroy has begun: no submissions from outside; who destroys writes this and the next */
+    ATOMIC(uint32_t) exits;  /* no task is left; workers end */
+    /* on another line than `closed`, which submissions read, because `offers` changes with each wait inside a task */
     ALIGNED(CACHE_LINE)
-    ATOMIC(uint32_t) biased; /* seats that are biased: who becomes so (task.c), and who ends it (worker_unbias) */
-    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered; who offers (wait.c) */
-    ATOMIC(uint32_t) extras; /* EXTRA_*: what a task's start is asked for beside; bits by observe/ and weft_group_deadline */
+    ATOMIC(uint32_t) biased; /* biased seats; written by who becomes so (task.c) and who ends it (worker_unbias) */
+    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered; written by who offers (seat.c) */
+    ATOMIC(uint32_t) extras; /* EXTRA_*: what else a task's start must do; bits set by observe/ and weft_group_deadline */
     struct lane blank;       /* no group's */
     struct park park;
     struct groups groups;
     struct pile segments;
     struct store store;
-    weft_group group; /* the one for tasks submitted without a group */
+    weft_group group; /* of tasks submitted without a group */
 
     ATOMIC(struct weft_worker *) *seats; /* SEATS_MAX of them */
-    ATOMIC(uint32_t) seat_count;         /* made; this and the next three: under the lock */
-    ATOMIC(uint32_t) seats_used;         /* from here on all are left by their threads and empty: seat.c */
-    uint32_t seats_taken;                /* outside seats before this one are taken */
-    uint32_t counters_given;             /* counters of workers, then of other seats in the order of making */
-    ATOMIC(uint32_t) background_runs;    /* slots taken, priority.c */
-    ATOMIC(uint32_t) background_busy;    /* tasks that run in slots, in no section; as `blocked` */
-    ATOMIC(uint32_t) blocked;            /* sections open; these four: any thread of a task (wait.c, seat.c) */
-    ATOMIC(uint32_t) blocked_outside;    /* of these, by threads from outside */
+    ATOMIC(uint32_t) seat_count;         /* seats made; this and the next three are written under the lock */
+    ATOMIC(uint32_t) seats_used;         /* all seats from here on are empty and left by their threads (seat.c) */
+    uint32_t seats_taken;                /* all outside seats before this one are taken */
+    uint32_t counters_given; /* counters given: to workers, then to other seats in the order in which they are made */
+    ATOMIC(uint32_t) background_runs; /* background slots taken (priority.c) */
+    ATOMIC(uint32_t) background_busy; /* tasks that run in slots and are in no blocking section; written as `blocked` is */
+    ATOMIC(uint32_t) blocked; /* open blocking sections; any thread that runs a task writes these four (wait.c, seat.c) */
+    ATOMIC(uint32_t) blocked_outside; /* of these, sections of outside threads */
     ATOMIC(uint32_t) blocked_peak;
-    ATOMIC(uint32_t) held_up;     /* workers and spares asleep inside a task, in no section */
-    ATOMIC(uint32_t) spares_made; /* spare threads started; under the lock */
-    ATOMIC(uint64_t) queued;      /* tasks waiting to start, counted only in a bounded pool; any thread, so the next two */
+    ATOMIC(uint32_t) held_up;     /* workers and spares asleep inside a task, in no blocking section */
+    ATOMIC(uint32_t) spares_made; /* spare threads started; written under the lock */
+    ATOMIC(uint64_t) queued;      /* tasks waiting to start, in a bounded pool; any thread writes this and the next two */
     os_word room;                 /* changes when a bounded pool has room again */
     ATOMIC(uint32_t) room_wanted; /* threads that wait for it */
-    /* written by threads from outside at each burst: on a counter that nobody who looks for work reads */
+    /* outside threads write these at each burst, so they are on a line that nobody who looks for work reads */
     ALIGNED(CACHE_LINE)
     ATOMIC(uint32_t) guests_asleep;      /* outside threads in a wait, a join or a loop */
-    ATOMIC(uint32_t) outside_runs;       /* an outside thread ran tasks in its last wait; a hint */
-    ATOMIC(uint32_t) outside_sleeps;     /* it helped nobody in that, and slept; a hint */
-    ATOMIC(uint32_t) from_cpu;           /* the CPU that one last submitted on while somebody was idle; a hint */
-    ATOMIC(uint64_t) outside_ticks;      /* and when; a hint */
+    ATOMIC(uint32_t) outside_runs;       /* the last outside thread to wait ran tasks in its wait; a hint */
+    ATOMIC(uint32_t) outside_sleeps;     /* it might help nobody in its wait, and slept; a hint */
+    ATOMIC(uint32_t) from_cpu;           /* CPU on which one last submitted while somebody was idle; a hint */
+    ATOMIC(uint64_t) outside_ticks;      /* when that was; a hint */
     ALIGNED(CACHE_LINE) os_word drained; /* changes when a closed pool may have run out of tasks */
-    os_mutex lock;                       /* seats, spares */
+    os_mutex lock;                       /* of seats, spares and what says so above */
     weft_config config;
     struct {
         weft_clean_fn fn;
         void *context;
-    } abort_clean; /* in place of config.clean; who aborts, before `aborted` */
+    } abort_clean; /* replaces config.clean; written by who aborts, before `aborted` */
     ATOMIC(uint32_t) aborted;
-    weft_pool *registry_next; /* seat.c, under the registry's lock */
+    weft_pool *registry_next; /* written by seat.c under the registry's lock */
     struct {
-        ATOMIC(uint64_t) window_ticks,
-            share_ticks; /* a thread spins for the second at most in each of the first; 0: no bound */
+        ATOMIC(uint64_t) window_ticks, share_ticks; /* in each window a thread spins for the share at most; 0: no bound */
         ATOMIC(uint32_t) policy_refused, bind_refused;
         ATOMIC(int) policy_error, bind_error;
         char refused[160];
-    } realtime; /* policy.c; what was refused: each worker, realtime.c */
+    } realtime; /* written by policy.c; refusals by each worker (realtime.c) */
     struct {
-        uint64_t own_ns; /* the maker's; 0: left alone */
+        uint64_t own_ns; /* the maker's own slice; 0: unchanged */
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
-    } slices; /* slice.c; what was refused: each worker */
+    } slices; /* written by slice.c; refusals by each worker */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];
