@@ -79,6 +79,8 @@ static int chunk_run(weft_chunks *queue, const weft_chunks_work *work, const wef
     const weft_range range = {chunk->begin, chunk->end, work->grain};
     int error = weft_for(work->pool, range, work->body, work->context);
     int noted = error < 0 ? weft_chunks_release(queue, chunk) : weft_chunks_finish(queue, chunk, error);
+    /* What could not be noted is no claim that anybody goes on with: the next call claims it anew. */
+    if (noted != WEFT_OK) queue->marks[chunk->index].is_mine = false;
     if (error < 0) return why(error, "chunk %zu: %s; it was given back", chunk->index, weft_chunks_strerror(error));
     return noted == WEFT_CHUNKS_LOST ? WEFT_OK : noted; /* whoever has it now finishes it */
 }

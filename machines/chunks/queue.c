@@ -61,7 +61,10 @@ static int queue_fill(weft_chunks *queue, const char *directory) {
     if (queue->marks == NULL) return why(WEFT_ENOMEM, "no memory for %zu chunks", queue->plan.count);
     queue->limit = queue->plan.count;
     error = marks_scan(queue);
-    return error == WEFT_OK ? worker_make(queue) : error;
+    if (error != WEFT_OK) return error;
+    error = worker_make(queue);
+    if (error != WEFT_OK) worker_remove(queue); /* half written */
+    return error;
 }
 
 int weft_chunks_open(weft_chunks **queue, const char *directory) {

@@ -64,7 +64,8 @@ typedef struct weft_dist_config {
  * any rank), WEFT_ENOMEM. */
 WEFT_API int weft_dist_open(weft_dist **dist, weft_pool *pool, MPI_Comm comm, const weft_dist_config *config);
 
-/* Ends it on all ranks and sets *dist NULL; before MPI_Finalize. WEFT_OK; WEFT_EINVAL (NULL or an already NULL *dist). */
+/* Ends it on all ranks and sets *dist NULL; before MPI_Finalize. WEFT_OK; WEFT_EINVAL (NULL or an already NULL *dist; or another
+ * rank makes another call: nothing was ended). */
 WEFT_API int weft_dist_close(weft_dist **dist);
 
 WEFT_API int weft_dist_rank(const weft_dist *dist);         /* this rank, from 0; -1 for NULL */

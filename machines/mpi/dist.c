@@ -126,7 +126,8 @@ int weft_dist_close(weft_dist **dist) {
     if (dist == NULL || *dist == NULL) return WEFT_EINVAL;
     weft_dist *one = *dist;
     if (!dist_enter(one)) return WEFT_EDEADLK;
-    dist_begin(one, 0, WEFT_OK); /* no rank needs another's answer any more */
+    int error = dist_begin(one, 0, WEFT_OK); /* no rank needs another's answer any more */
+    if (error != WEFT_OK) return dist_leave(one, error);
     watch_end(one);
     dist_must(one, MPI_Ibarrier(one->comm, &one->request), "the ranks cannot part");
     dist_await(one, "the ranks cannot part");

@@ -435,6 +435,10 @@ static void scene_misuse(void) {
     if (ranks > 1) { /* different ones, or one of them wrong */
         REQUIRE(weft_dist_for(dist, (weft_range){0, 10 + (size_t)rank, 1}, count_body, NULL) == WEFT_EINVAL);
         REQUIRE(weft_dist_for(dist, (weft_range){0, 10, 1}, rank == 1 ? NULL : count_body, NULL) == WEFT_EINVAL);
+        weft_dist *same = dist;
+        REQUIRE((rank == 0 ? weft_dist_close(&same) : weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL)) ==
+                WEFT_EINVAL);
+        REQUIRE(same == dist);
         REQUIRE((rank == 0 ? weft_dist_for(dist, (weft_range){0, 1, 1}, count_body, NULL)
                            : weft_dist_reduce(dist, (weft_range){0, 1, 1}, &how, &value)) == WEFT_EINVAL);
     }

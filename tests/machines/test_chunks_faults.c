@@ -246,6 +246,56 @@ static void test_faults(void **state) {
     end_pool(pool);
 }
 
+/* The disk is full when a chunk is to be noted as done, and then there is room: the same worker goes on with the same call. */
+static void test_for_again(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    const weft_chunks_work work = {.pool = pool, .body = body};
+    for (unsigned skip = 1; skip < 2 * CHUNKS; skip += 2) { /* a claim, an end, ... */
+        base_make(base);
+        snprintf(place, sizeof place, "%s/q", base);
+        for (int i = 0; i < CHUNKS; i++) runs[i] = 0;
+        weft_chunks_plan plan = plan_of(CHUNKS, 1);
+        REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+        weft_chunks *queue = open_queue(place);
+        fault.number = ENOSPC;
+        fault.skip = skip;
+        fault.for_ever = false;
+        fault.call = C_symlinkat;
+        assert_int_equal(weft_chunks_for(queue, &work), WEFT_CHUNKS_SYSTEM);
+        assert_non_null(strstr(weft_chunks_why(), strerror(ENOSPC)));
+        assert_int_equal(weft_chunks_for(queue, &work), WEFT_OK);
+        for (size_t i = 0; i < CHUNKS; i++) {
+            assert_int_equal(records_of(place, i, "done"), 1);
+            assert_int_equal(runs[i], i == skip / 2 ? 2 : 1);
+        }
+        close_queue(queue);
+        tree_remove(base);
+    }
+    end_pool(pool);
+}
+
+/* Whoever cannot be opened leaves no file of a worker. */
+static void test_open_fails(void **state) {
+    (void)state;
+    char workers[PATH_BYTES + 32];
+    base_make(base);
+    snprintf(place, sizeof place, "%s/q", base);
+    snprintf(workers, sizeof workers, "%s/workers", place);
+    weft_chunks_plan plan = plan_of(1, 1);
+    weft_chunks *queue;
+    REQUIRE(weft_chunks_create(place, &plan) == WEFT_OK);
+    fault.number = EIO;
+    fault.skip = 0;
+    fault.for_ever = false;
+    fault.call = C_pwrite;
+    assert_int_equal(weft_chunks_open(&queue, place), WEFT_CHUNKS_SYSTEM);
+    assert_null(queue);
+    assert_non_null(strstr(weft_chunks_why(), strerror(EIO)));
+    assert_int_equal(rmdir(workers), 0); /* it is empty */
+    tree_remove(base);
+}
+
 /* A claim whose record was written, but could not be read back: nobody knows that it was made. The worker that made it can claim again. */
 static void test_unknown_claim(void **state) {
     (void)state;
@@ -361,8 +411,9 @@ static void test_read_only(void **state) {
 
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults), cmocka_unit_test(test_unknown_claim),
-                                       cmocka_unit_test(test_lease), cmocka_unit_test(test_claim_taken_over),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults),     cmocka_unit_test(test_for_again),
+                                       cmocka_unit_test(test_open_fails), cmocka_unit_test(test_unknown_claim),
+                                       cmocka_unit_test(test_lease),      cmocka_unit_test(test_claim_taken_over),
                                        cmocka_unit_test(test_read_only)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
