@@ -56,6 +56,12 @@ void registry_remove(weft_pool *pool) {
     os_unlock(&registry.lock);
 }
 
+void registry_each(void (*call)(weft_pool *pool)) {
+    os_lock(&registry.lock);
+    for (weft_pool *pool = registry.pools; pool != NULL; pool = pool->registry_next) call(pool);
+    os_unlock(&registry.lock);
+}
+
 static bool registry_has(const weft_pool *pool, uint64_t id) {
     for (const weft_pool *each = registry.pools; each != NULL; each = each->registry_next)
         if (each == pool && each->id == id) return true;

@@ -134,6 +134,8 @@ struct weft_pool {
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may be on: more, where there is a quota */
     ATOMIC(uint64_t) fit_due;      /* ticks: when to look again how many CPUs there are; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* so often */
+    uint64_t fit_seen;             /* when they were last looked at; under the lock */
+    ATOMIC(uint32_t) wish;         /* worker threads that are to run, tokens allowing; as `workers` */
     bool is_fitted;                /* it may look: nobody has said how many workers it is to have */
     bool follows;                  /* it does; under the lock */
     bool ordered;
@@ -214,6 +216,14 @@ struct weft_pool {
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
     } slices; /* slice.c; what was refused: each worker */
+    struct {
+        int fd, error;            /* fd below 0: no tokens are needed; why not, where they were asked for */
+        ATOMIC(uint32_t) held;    /* of them that many of `bytes`; this and the rest under the lock */
+        bool has_ended;           /* all are given back */
+        bool next_sleeps;         /* the next worker to run sleeps until somebody looks */
+        uint64_t due, look_ticks; /* ticks: when to look next whether one is wanted; and so long after that */
+        unsigned char bytes[WEFT_WORKERS_MAX];
+    } tokens; /* tokens.c */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];

@@ -99,6 +99,19 @@ void os_thread_join(os_thread thread) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+int os_jobserver_open(const char *flags, int *fd) {
+    (void)flags;
+    *fd = -1;
+    return ENOENT;
+}
+bool os_jobserver_take(int fd, unsigned char *token) {
+    (void)fd, (void)token;
+    return false;
+}
+bool os_jobserver_give(int fd, unsigned char token) {
+    (void)fd, (void)token;
+    return false;
+}
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;

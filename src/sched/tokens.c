@@ -1,0 +1,145 @@
+/* tokens.c: a number of threads that several programs share.
+ *
+ * `make -j N` keeps N - 1 bytes in a pipe, the tokens. Each program that it starts may run one thread. Whoever wants to run one more
+ * takes a byte out first and puts it back later. A pool with WEFT_POOL_JOBSERVER does so for its workers.
+ *
+ * Actors: the first worker, which needs no token; the others; make, and other programs at the pipe. A worker beyond the first is
+ *   resting   no token; it sleeps in rest (worker.c)
+ *   awake     it has a token: it runs a task, looks for one or is parked
+ *   over      the pool has lowered `workers`; it still has its token, and rests after its task
+ * Tokens belong to the pool, not to one worker. `workers` is 1 + `held` at most, so fit.c is all that starts workers and lets them
+ * rest. What holds under the pool's lock: 1 + held >= workers, and 1 + held >= awake but for threads that are on their way to rest for
+ * the first time. tokens_give_surplus keeps `max(workers, awake) - 1`, so a worker that is over keeps its token until it rests.
+ *
+ * Resting to awake: somebody has seen work that no worker that may run is free for, and has taken a token. That is
+ *   - a worker between two tasks, at most once in LOOK_NS after a look in vain, and at once after one that was not;
+ *   - the next to run, the resting worker of the lowest number, every ASK_NS while others are awake: it sees a loop, forked calls or a
+ *     claim of a worker that does not come to its next task. While all sleep, it sleeps without a limit: `next_sleeps`, and the first
+ *     look after that wakes it.
+ * Nobody waits for the pipe: who finds it empty goes on without. So make, which does wait, mostly gets a token first, and starts a job.
+ *
+ * Awake to over: a worker has been parked for IDLE_NS. Then `workers` becomes the number of those that are not asleep, one at least.
+ *
+ * The end: tokens_end gives back what a pool holds. If the process ends by exit first, a destructor does, for all its pools; a
+ * running task is then alone with its thread. Nothing gives back the tokens of a process that ends by a signal or _exit, or that execs another
+ * program: the kernel keeps no record of them. make runs its other jobs with fewer, and says at its end that they are missing. A forked
+ * child has no token: the registry of its pools is empty, and a pool of its parent is only unmapped.
+ *
+ * No lost wake-up: a worker that rests is none of those that park.c counts, as with weft_pool_resize (fit.c). The first worker never
+ * rests, so all that is here may come late or never, and every task runs. */
+#include "sched/tokens.h"
+
+#include "sched/find.h"
+#include "sched/fit.h"
+#include "sched/seat.h"
+#include "sched/source.h"
+
+#define LOOK_NS UINT64_C(1000000)
+#define ASK_NS UINT64_C(8000000)
+#define IDLE_NS UINT64_C(1000000)
+
+void tokens_configure(weft_pool *pool, const char *makeflags) {
+    if ((pool->config.flags & WEFT_POOL_JOBSERVER) == 0) return;
+    pool->tokens.error = os_jobserver_open(makeflags, &pool->tokens.fd);
+    if (!tokens_are_used(pool)) return;
+    pool->config.flags |= WEFT_POOL_NO_HELP; /* a thread that waits would be one more that runs */
+    pool->tokens.look_ticks = LOOK_NS / 1000 * os_ticks_per_us();
+    store_rlx(&pool->workers, 1);
+    store_rlx(&pool->fit_due, 0);
+}
+
+/* Under the lock. */
+static void give_down_to(weft_pool *pool, uint32_t keeps) {
+    uint32_t held = load_rlx(&pool->tokens.held);
+    while (held > keeps && os_jobserver_give(pool->tokens.fd, pool->tokens.bytes[held - 1])) held--;
+    store_rlx(&pool->tokens.held, held);
+}
+
+void tokens_give_surplus(weft_pool *pool) {
+    if (!tokens_are_used(pool)) return;
+    os_lock(&pool->lock);
+    give_down_to(pool, (uint32_t)max_u64(max_u64(load_rlx(&pool->workers), load_rlx(&pool->awake)), 1) - 1);
+    os_unlock(&pool->lock);
+}
+
+void tokens_end(weft_pool *pool) {
+    if (!tokens_are_used(pool)) return;
+    os_lock(&pool->lock);
+    pool->tokens.has_ended = true;
+    give_down_to(pool, 0);
+    os_unlock(&pool->lock);
+}
+
+#if !defined(WEFT_EXPLORE)
+__attribute__((destructor)) static void process_ends(void) { registry_each(tokens_end); }
+#endif
+
+/* ---- more --------------------------------------------------------------------------------------------------------- */
+
+/* Is everybody busy who may run, and work left? `firmly`: also what a thread has claimed, or has not published. */
+static bool tokens_lack(const weft_pool *pool, bool firmly) {
+    uint32_t workers = load_rlx(&pool->workers);
+    if (workers >= load_rlx(&pool->wish) || load_rlx(&pool->exits)) return false;
+    if (workers_awake(pool) < workers || park_look(&pool->park).searchers > 0) return false;
+    if (firmly) sources_ask(pool, NULL, false);
+    return find_sees(pool, firmly, NULL) || (firmly && sources_hold_back(pool));
+}
+
+static bool tokens_take(weft_pool *pool) {
+    os_lock(&pool->lock);
+    uint32_t held = load_rlx(&pool->tokens.held);
+    bool may = !pool->tokens.has_ended && held + 1 < load_rlx(&pool->wish);
+    bool has_one = may && os_jobserver_take(pool->tokens.fd, &pool->tokens.bytes[held]);
+    if (has_one) store_rlx(&pool->tokens.held, held + 1);
+    if (has_one) pool->tokens.due = 0; /* there may be more, and more work */
+    os_unlock(&pool->lock);
+    return has_one;
+}
+
+static bool tokens_ask(weft_pool *pool, bool firmly) {
+    if (!tokens_lack(pool, firmly) || !tokens_take(pool)) return false;
+    fit_to_tokens(pool, WEFT_WORKERS_MAX);
+    tokens_give_surplus(pool); /* the system may have refused a thread */
+    return true;
+}
+
+void tokens_look(weft_pool *pool) {
+    if (!tokens_are_used(pool)) return;
+    os_lock(&pool->lock);
+    uint64_t now = os_ticks();
+    bool is_due = pool->tokens.due <= now;
+    bool wakes = is_due && pool->tokens.next_sleeps;
+    if (is_due) pool->tokens.due = now + pool->tokens.look_ticks;
+    if (is_due) pool->tokens.next_sleeps = false;
+    os_unlock(&pool->lock);
+    if (is_due && !tokens_ask(pool, false) && wakes) fit_wake_next(pool);
+}
+
+/* It sleeps until a worker looks; the next one that runs a task does. */
+static uint64_t sleep_soundly(weft_pool *pool) {
+    os_lock(&pool->lock);
+    pool->tokens.next_sleeps = true;
+    pool->tokens.due = 0;
+    store_rlx(&pool->fit_due, 0);
+    os_unlock(&pool->lock);
+    return workers_awake(pool) == 0 ? 0 : os_now_ns() + ASK_NS;
+}
+
+uint64_t tokens_rest(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    uint32_t next = load_rlx(&pool->workers);
+    if (!tokens_are_used(pool) || seat->index != next || next >= load_rlx(&pool->wish)) return 0;
+    if (tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
+    return workers_awake(pool) == 0 ? sleep_soundly(pool) : os_now_ns() + ASK_NS;
+}
+
+/* ---- fewer -------------------------------------------------------------------------------------------------------- */
+
+uint64_t tokens_patience(const weft_pool *pool) {
+    return tokens_are_used(pool) && load_rlx(&pool->tokens.held) > 0 ? os_now_ns() + IDLE_NS : 0;
+}
+
+void tokens_are_idle(weft_pool *pool) {
+    uint32_t awake = (uint32_t)max_u64(workers_awake(pool), 1);
+    if (awake < load_rlx(&pool->workers)) fit_to_tokens(pool, awake);
+}
