@@ -90,8 +90,11 @@ static bool tokens_take(weft_pool *pool) {
     uint32_t held = load_rlx(&pool->tokens.held);
     bool may = !pool->tokens.has_ended && held + 1 < load_rlx(&pool->wish);
     bool has_one = may && os_jobserver_take(pool->tokens.fd, &pool->tokens.bytes[held]);
-    if (has_one) store_rlx(&pool->tokens.held, held + 1);
-    if (has_one) pool->tokens.due = 0; /* there may be more, and more work */
+    if (has_one) {
+        store_rlx(&pool->tokens.held, held + 1);
+        store_rlx(&pool->tokens.taken, os_ticks());
+        pool->tokens.due = 0; /* there may be more, and more work: the new worker looks before its first task */
+    }
     os_unlock(&pool->lock);
     return has_one;
 }
@@ -129,8 +132,10 @@ uint64_t tokens_rest(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint32_t next = load_rlx(&pool->workers);
     if (!tokens_are_used(pool) || seat->index != next || next >= load_rlx(&pool->wish)) return 0;
-    if (tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
-    return workers_awake(pool) == 0 ? sleep_soundly(pool) : os_now_ns() + ASK_NS;
+    if (workers_awake(pool) == 0) return sleep_soundly(pool);
+    bool is_early = os_ticks() - load_rlx(&pool->tokens.taken) < pool->tokens.look_ticks; /* its worker is on its way */
+    if (!is_early && tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
+    return os_now_ns() + (is_early ? LOOK_NS : ASK_NS);
 }
 
 /* ---- fewer -------------------------------------------------------------------------------------------------------- */

@@ -221,6 +221,7 @@ struct weft_pool {
         ATOMIC(uint32_t) held;    /* of them that many of `bytes`; this and the rest under the lock */
         bool has_ended;           /* all are given back */
         bool next_sleeps;         /* the next worker to run sleeps until somebody looks */
+        ATOMIC(uint64_t) taken;   /* ticks: when the last one was; a hint */
         uint64_t due, look_ticks; /* ticks: when to look next whether one is wanted; and so long after that */
         unsigned char bytes[WEFT_WORKERS_MAX];
     } tokens; /* tokens.c */
