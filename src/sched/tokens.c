@@ -13,9 +13,9 @@
  *
  * Resting to awake: somebody has seen work that no worker that may run is free for, and has taken a token. That is
  *   - a worker between two tasks, at most once in LOOK_NS after a look in vain, and at once after one that was not;
- *   - the next to run, the resting worker of the lowest number, every ASK_NS while others are awake: it sees a loop, forked calls or a
- *     claim of a worker that does not come to its next task. While all sleep, it sleeps without a limit: `next_sleeps`, and the first
- *     look after that wakes it.
+ *   - the next to run, the resting worker of the lowest number, every ASK_NS, later four times that, while others run tasks: it sees a loop, forked calls or
+ *     a claim of a worker that does not come to its next task. While none runs, it sleeps without a limit: `next_sleeps`, and the first
+ *     look after that, by whoever has a task again, wakes it.
  * Nobody waits for the pipe: who finds it empty goes on without. So make, which does wait, mostly gets a token first, and starts a job.
  *
  * Awake to over: a worker has been parked for IDLE_NS. Then `workers` becomes the number of those that are not asleep, one at least.
@@ -36,6 +36,10 @@
 
 #define LOOK_NS UINT64_C(1000000)
 #define ASK_NS UINT64_C(8000000)
+#define ASK_DOUBLES 2u
+#ifndef ASKS_MAX
+#define ASKS_MAX UINT32_MAX /* looks in vain; the explorer has a few, for there time is what passes between two of them */
+#endif
 #define IDLE_NS UINT64_C(1000000)
 
 void tokens_configure(weft_pool *pool, const char *makeflags) {
@@ -93,6 +97,7 @@ static bool tokens_take(weft_pool *pool) {
     if (has_one) {
         store_rlx(&pool->tokens.held, held + 1);
         store_rlx(&pool->tokens.taken, os_ticks());
+        store_rlx(&pool->tokens.asks, 0);
         pool->tokens.due = 0; /* there may be more, and more work: the new worker looks before its first task */
     }
     os_unlock(&pool->lock);
@@ -118,6 +123,15 @@ void tokens_look(weft_pool *pool) {
     if (is_due && !tokens_ask(pool, false) && wakes) fit_wake_next(pool);
 }
 
+static bool somebody_runs(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seats_used);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = worker_seat(pool, i);
+        if (seat != NULL && load_rlx(&seat->running) != 0) return true;
+    }
+    return false;
+}
+
 /* It sleeps until a worker looks; the next one that runs a task does. */
 static uint64_t sleep_soundly(weft_pool *pool) {
     os_lock(&pool->lock);
@@ -125,23 +139,27 @@ static uint64_t sleep_soundly(weft_pool *pool) {
     pool->tokens.due = 0;
     store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
-    return workers_awake(pool) == 0 ? 0 : os_now_ns() + ASK_NS;
+    store_rlx(&pool->tokens.asks, 0);
+    return somebody_runs(pool) && ASKS_MAX == UINT32_MAX ? os_now_ns() + ASK_NS : 0;
 }
 
 uint64_t tokens_rest(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint32_t next = load_rlx(&pool->workers);
     if (!tokens_are_used(pool) || seat->index != next || next >= load_rlx(&pool->wish)) return 0;
-    if (workers_awake(pool) == 0) return sleep_soundly(pool);
+    uint32_t asks = load_rlx(&pool->tokens.asks);
+    if (!somebody_runs(pool) || asks >= ASKS_MAX) return sleep_soundly(pool);
+    store_rlx(&pool->tokens.asks, asks + 1);
     bool is_early = os_ticks() - load_rlx(&pool->tokens.taken) < pool->tokens.look_ticks; /* its worker is on its way */
-    if (!is_early && tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
-    return os_now_ns() + (is_early ? LOOK_NS : ASK_NS);
+    if (is_early) return os_now_ns() + LOOK_NS;
+    if (tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
+    return os_now_ns() + (ASK_NS << min_u64(asks, ASK_DOUBLES));
 }
 
 /* ---- fewer -------------------------------------------------------------------------------------------------------- */
 
 uint64_t tokens_patience(const weft_pool *pool) {
-    return tokens_are_used(pool) && load_rlx(&pool->tokens.held) > 0 ? os_now_ns() + IDLE_NS : 0;
+    return tokens_are_used(pool) && load_rlx(&pool->workers) > 1 ? os_now_ns() + IDLE_NS : 0;
 }
 
 void tokens_are_idle(weft_pool *pool) {
