@@ -187,7 +187,7 @@ static bool pool_furnish(weft_pool *pool) {
 }
 
 static void pool_free(weft_pool *pool) {
-    if (tokens_are_used(pool)) os_close(pool->tokens.fd);
+    os_jobserver_close(&pool->tokens.server);
     segments_end(&pool->segments);
     store_end(&pool->store);
     os_unmap(pool, round_up(sizeof *pool, os_page_size()));

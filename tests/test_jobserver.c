@@ -289,6 +289,7 @@ static void random_run(void) {
         }
         REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     }
+    if (roll(2) == 0) server_until(server.tokens); /* idle pools keep none */
     for (unsigned i = 0; i < count; i++) end_pool(pools[i]);
 }
 
@@ -432,7 +433,45 @@ static void test_no_server(void **state) {
     snprintf(text, sizeof text, "--jobserver-auth=%d,%d --jobserver-auth=-2,-2", ends[0], ends[1]);
     expect_refused(text, EBADF, "EBADF"); /* the last one counts */
     for (unsigned i = 0; i < 2; i++) close(ends[i]), close(others[i]);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0); /* of this program's own: it was not started with that */
+    snprintf(text, sizeof text, "--jobserver-auth=%d,%d", ends[0], ends[1]);
+    expect_refused(text, EBADF, "EBADF");
+    for (unsigned i = 0; i < 2; i++) close(ends[i]);
     close(file);
+}
+
+/* A program that closes all it does not know, and opens a file of its own: no token comes from there or gets there. */
+static void test_descriptor_is_gone(void **state) {
+    (void)state;
+    server_begin(2, "fifo");
+    weft_group group = WEFT_GROUP_INIT;
+    weft_pool *pool = holding_pool(&group);
+    int fd = pool->tokens.server.fd;
+    FILE *own = tmpfile();
+    assert_non_null(own);
+    assert_int_equal(fwrite("own", 1, 3, own), 3);
+    assert_int_equal(fflush(own), 0);
+    assert_int_equal(dup2(fileno(own), fd), fd);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    for (unsigned i = 0; i < 3; i++) gate_open(&held[i]);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    tally_begin();
+    for (unsigned i = 0; i < 20; i++) {
+        submit_counted(pool, &group, 50, 100);
+        assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+        nap();
+    }
+    end_pool(pool);
+    assert_int_equal(atomic_load(&tally->done), 1000);
+    tally_end();
+    struct stat found;
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    assert_int_equal(fstat(fd, &found), 0); /* it is still open */
+    assert_int_equal(found.st_size, 3);
+    fclose(own);
+    close(fd);
+    assert_int_equal(write(server.to, "ab", 2), 2); /* those were lost */
+    server_end();
 }
 
 /* ---- the real make ------------------------------------------------------------------------------------------------ */
@@ -539,12 +578,19 @@ int main(int argc, char **argv) {
     ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
     REQUIRE(length > 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fifo),          cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_old_pipe),      cmocka_unit_test(test_no_more_than_tokens),
-        cmocka_unit_test(test_no_token),      cmocka_unit_test(test_resize),
-        cmocka_unit_test(test_conserved),     cmocka_unit_test(test_child_has_none),
-        cmocka_unit_test(test_exit_and_kill), cmocka_unit_test(test_no_server),
-        cmocka_unit_test(test_make),          cmocka_unit_test(test_make_misses_tokens),
+        cmocka_unit_test(test_fifo),
+        cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_old_pipe),
+        cmocka_unit_test(test_no_more_than_tokens),
+        cmocka_unit_test(test_no_token),
+        cmocka_unit_test(test_resize),
+        cmocka_unit_test(test_conserved),
+        cmocka_unit_test(test_child_has_none),
+        cmocka_unit_test(test_exit_and_kill),
+        cmocka_unit_test(test_no_server),
+        cmocka_unit_test(test_descriptor_is_gone),
+        cmocka_unit_test(test_make),
+        cmocka_unit_test(test_make_misses_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,27 +45,47 @@ static int parse_fd(const char **text, const char *ends) {
     return fd;
 }
 
-static int open_both_ways(const char *path, int *fd) {
-    struct stat found;
-    *fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
-    if (*fd < 0) return errno;
-    if (fstat(*fd, &found) == 0 && S_ISFIFO(found.st_mode)) return 0;
-    os_close(*fd);
-    *fd = -1;
-    return EINVAL;
+/* The standard streams' numbers stay free, whoever has closed those: what is printed is no token. */
+static int beyond_standard(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int error = errno;
+    os_close(fd);
+    errno = error;
+    return moved;
 }
 
-/* Both are ends of one pipe. A program that make did not start as one of its own kind finds them closed, or something else there. */
+static int open_both_ways(const char *path, os_jobserver *server) {
+    struct stat found;
+    int fd = beyond_standard((int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0));
+    if (fd < 0) return errno;
+    if (fstat(fd, &found) != 0 || !S_ISFIFO(found.st_mode)) {
+        os_close(fd);
+        return EINVAL;
+    }
+    *server = (os_jobserver){fd, found.st_dev, found.st_ino};
+    return 0;
+}
+
+static bool is_open(const os_jobserver *server) {
+    struct stat found;
+    return server->fd >= 0 && fstat(server->fd, &found) == 0 && found.st_dev == server->device &&
+           found.st_ino == server->inode;
+}
+
+/* Both are ends of one pipe, which this program was started with: such a descriptor is not closed at exec. A program that make did not
+ * start as one of its own kind finds them closed, or something else there. */
 static bool is_pipe(int from, int to) {
     struct stat reads, writes;
     int from_flags = fcntl(from, F_GETFL);
     int to_flags = fcntl(to, F_GETFL);
     if (from_flags < 0 || to_flags < 0 || fstat(from, &reads) != 0 || fstat(to, &writes) != 0) return false;
     return S_ISFIFO(reads.st_mode) && reads.st_dev == writes.st_dev && reads.st_ino == writes.st_ino &&
-           (from_flags & O_ACCMODE) != O_WRONLY && (to_flags & O_ACCMODE) != O_RDONLY;
+           (from_flags & O_ACCMODE) != O_WRONLY && (to_flags & O_ACCMODE) != O_RDONLY && fcntl(from, F_GETFD) == 0 &&
+           fcntl(to, F_GETFD) == 0;
 }
 
-static int open_pipe(const char *text, int *fd) {
+static int open_pipe(const char *text, os_jobserver *server) {
     if (text[0] == '-') return EBADF; /* make tells so that they are not for this program */
     int from = parse_fd(&text, ",");
     int to = from < 0 ? -1 : parse_fd(&text, " \t");
@@ -77,42 +97,47 @@ static int open_pipe(const char *text, int *fd) {
     while (from / scale >= 10) scale *= 10;
     for (; scale > 0; scale /= 10) path[length++] = (char)('0' + from / scale % 10);
     path[length] = 0;
-    return open_both_ways(path, fd);
+    return open_both_ways(path, server);
 }
 
-static int open_fifo(const char *text, int *fd) {
+static int open_fifo(const char *text, os_jobserver *server) {
     char path[PATH_BYTES];
     size_t length = strcspn(text, " \t");
     if (length == 0 || length >= sizeof path) return EINVAL;
     memcpy(path, text, length);
     path[length] = 0;
-    return open_both_ways(path, fd);
+    return open_both_ways(path, server);
 }
 
-int os_jobserver_open(const char *flags, int *fd) {
+int os_jobserver_open(const char *flags, os_jobserver *server) {
     int saved = errno;
     const char *text = flags == NULL ? NULL : option_in(flags);
-    *fd = -1;
+    *server = (os_jobserver){-1, 0, 0};
     int error = ENOENT;
-    if (text != NULL) error = strncmp(text, "fifo:", 5) == 0 ? open_fifo(text + 5, fd) : open_pipe(text, fd);
+    if (text != NULL) error = strncmp(text, "fifo:", 5) == 0 ? open_fifo(text + 5, server) : open_pipe(text, server);
     errno = saved;
     return error;
 }
 
-bool os_jobserver_take(int fd, unsigned char *token) {
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
     int saved = errno;
-    long got;
-    do got = syscall(SYS_read, fd, token, 1);
-    while (got < 0 && errno == EINTR);
+    long got = is_open(server) ? syscall(SYS_read, server->fd, token, 1) : 0;
+    while (got < 0 && errno == EINTR) got = syscall(SYS_read, server->fd, token, 1);
     errno = saved;
     return got == 1;
 }
 
-bool os_jobserver_give(int fd, unsigned char token) {
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
     int saved = errno;
-    long put;
-    do put = syscall(SYS_write, fd, &token, 1);
-    while (put < 0 && errno == EINTR);
+    long put = is_open(server) ? syscall(SYS_write, server->fd, &token, 1) : 0;
+    while (put < 0 && errno == EINTR) put = syscall(SYS_write, server->fd, &token, 1);
     errno = saved;
     return put == 1;
+}
+
+void os_jobserver_close(os_jobserver *server) {
+    int saved = errno;
+    if (is_open(server)) os_close(server->fd);
+    server->fd = -1;
+    errno = saved;
 }

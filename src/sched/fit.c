@@ -84,7 +84,7 @@ static void set_due(weft_pool *pool) {
 void fit_configure(weft_pool *pool) {
     weft_config *config = &pool->config;
     uint32_t count = os_cpu_count();
-    pool->tokens.fd = -1; /* until tokens_configure */
+    pool->tokens.server.fd = -1; /* until tokens_configure */
     store_rlx(&pool->cpu_count, count);
     count_cpus(pool, count, cpus_of_workers(pool));
     bool is_chosen = config->workers == 0;
@@ -189,6 +189,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     while (now < before && park_wake(&pool->park)) {}
     /* those that will rest stood in for others that sleep; each of them tells again when it does */
     if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
+    if (now < before) tokens_give_surplus(pool); /* of one that was to run, and has not begun to */
     return now == most;
 }
 

@@ -13,12 +13,13 @@
  *
  * Resting to awake: somebody has seen work that no worker that may run is free for, and has taken a token. That is
  *   - a worker between two tasks, at most once in LOOK_NS after a look in vain, and at once after one that was not;
- *   - the next to run, the resting worker of the lowest number, every ASK_NS, later four times that, while others run tasks: it sees a loop, forked calls or
- *     a claim of a worker that does not come to its next task. While none runs, it sleeps without a limit: `next_sleeps`, and the first
- *     look after that, by whoever has a task again, wakes it.
+ *   - the next to run, the resting worker of the lowest number, every ASK_NS, later four times that, while others run tasks: it sees
+ *     a loop, forked calls or a claim of a worker that does not come to its next task. While none runs, it sleeps without a limit:
+ *     `next_sleeps`, and the first look after that, by whoever has a task again, wakes it.
  * Nobody waits for the pipe: who finds it empty goes on without. So make, which does wait, mostly gets a token first, and starts a job.
  *
- * Awake to over: a worker has been parked for IDLE_NS. Then `workers` becomes the number of those that are not asleep, one at least.
+ * Awake to over: a worker has been parked for IDLE_NS; with tokens none polls. Then `workers` becomes the number of those that are not
+ * asleep, one at least.
  *
  * The end: tokens_end gives back what a pool holds. If the process ends by exit first, a destructor does, for all its pools; a
  * running task is then alone with its thread. Nothing gives back the tokens of a process that ends by a signal or _exit, or that execs another
@@ -42,10 +43,13 @@
 #endif
 #define IDLE_NS UINT64_C(1000000)
 
+static PROCESS_STATE ATOMIC(bool) ever_used; /* else the end of the process takes no lock */
+
 void tokens_configure(weft_pool *pool, const char *makeflags) {
     if ((pool->config.flags & WEFT_POOL_JOBSERVER) == 0) return;
-    pool->tokens.error = os_jobserver_open(makeflags, &pool->tokens.fd);
+    pool->tokens.error = os_jobserver_open(makeflags, &pool->tokens.server);
     if (!tokens_are_used(pool)) return;
+    store_rlx(&ever_used, true);
     pool->config.flags |= WEFT_POOL_NO_HELP; /* a thread that waits would be one more that runs */
     pool->tokens.look_ticks = LOOK_NS / 1000 * os_ticks_per_us();
     store_rlx(&pool->workers, 1);
@@ -55,7 +59,7 @@ void tokens_configure(weft_pool *pool, const char *makeflags) {
 /* Under the lock. */
 static void give_down_to(weft_pool *pool, uint32_t keeps) {
     uint32_t held = load_rlx(&pool->tokens.held);
-    while (held > keeps && os_jobserver_give(pool->tokens.fd, pool->tokens.bytes[held - 1])) held--;
+    while (held > keeps && os_jobserver_give(&pool->tokens.server, pool->tokens.bytes[held - 1])) held--;
     store_rlx(&pool->tokens.held, held);
 }
 
@@ -75,7 +79,9 @@ void tokens_end(weft_pool *pool) {
 }
 
 #if !defined(WEFT_EXPLORE)
-__attribute__((destructor)) static void process_ends(void) { registry_each(tokens_end); }
+__attribute__((destructor)) static void process_ends(void) {
+    if (load_rlx(&ever_used)) registry_each(tokens_end);
+}
 #endif
 
 /* ---- more --------------------------------------------------------------------------------------------------------- */
@@ -93,21 +99,31 @@ static bool tokens_take(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t held = load_rlx(&pool->tokens.held);
     bool may = !pool->tokens.has_ended && held + 1 < load_rlx(&pool->wish);
-    bool has_one = may && os_jobserver_take(pool->tokens.fd, &pool->tokens.bytes[held]);
+    bool has_one = may && os_jobserver_take(&pool->tokens.server, &pool->tokens.bytes[held]);
     if (has_one) {
         store_rlx(&pool->tokens.held, held + 1);
         store_rlx(&pool->tokens.taken, os_ticks());
         store_rlx(&pool->tokens.asks, 0);
-        pool->tokens.due = 0; /* there may be more, and more work: the new worker looks before its first task */
     }
     os_unlock(&pool->lock);
     return has_one;
 }
 
+static void look_soon(weft_pool *pool) {
+    os_lock(&pool->lock);
+    pool->tokens.due = 0;
+    store_rlx(&pool->fit_due, 0);
+    os_unlock(&pool->lock);
+}
+
 static bool tokens_ask(weft_pool *pool, bool firmly) {
+    uint32_t before = load_rlx(&pool->workers);
     if (!tokens_lack(pool, firmly) || !tokens_take(pool)) return false;
     fit_to_tokens(pool, WEFT_WORKERS_MAX);
-    tokens_give_surplus(pool); /* the system may have refused a thread */
+    if (load_rlx(&pool->workers) > before)
+        look_soon(pool); /* there may be more, and more work: the new worker looks before its first task */
+    else
+        tokens_give_surplus(pool); /* the system has refused a thread */
     return true;
 }
 
@@ -136,9 +152,8 @@ static bool somebody_runs(const weft_pool *pool) {
 static uint64_t sleep_soundly(weft_pool *pool) {
     os_lock(&pool->lock);
     pool->tokens.next_sleeps = true;
-    pool->tokens.due = 0;
-    store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
+    look_soon(pool);
     store_rlx(&pool->tokens.asks, 0);
     return somebody_runs(pool) && ASKS_MAX == UINT32_MAX ? os_now_ns() + ASK_NS : 0;
 }

@@ -9,7 +9,7 @@ void tokens_configure(weft_pool *pool, const char *makeflags);
 /* By who ends it, when no thread runs any more: gives all back. */
 void tokens_end(weft_pool *pool);
 
-INLINE bool tokens_are_used(const weft_pool *pool) { return pool->tokens.fd >= 0; }
+INLINE bool tokens_are_used(const weft_pool *pool) { return pool->tokens.server.fd >= 0; }
 /* Under the lock: so many workers may run. */
 INLINE uint32_t tokens_limit(const weft_pool *pool) {
     return tokens_are_used(pool) ? load_rlx(&pool->tokens.held) + 1 : WEFT_WORKERS_MAX;

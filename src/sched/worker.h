@@ -217,7 +217,8 @@ struct weft_pool {
         ATOMIC(int) error;
     } slices; /* slice.c; what was refused: each worker */
     struct {
-        int fd, error;            /* fd below 0: no tokens are needed; why not, where they were asked for */
+        os_jobserver server;      /* fd below 0: no tokens are needed */
+        int error;                /* why not, where they were asked for */
         ATOMIC(uint32_t) held;    /* of them that many of `bytes`; this and the rest under the lock */
         bool has_ended;           /* all are given back */
         bool next_sleeps;         /* the next worker to run sleeps until somebody looks */
