@@ -97,24 +97,25 @@ void explore_jobserver(uint32_t tokens) {
     O.tokens = tokens;
 }
 uint32_t explore_tokens(void) { return O.tokens; }
-int os_jobserver_open(const char *flags, int *fd) {
+int os_jobserver_open(const char *flags, os_jobserver *server) {
     (void)flags; /* the explorer may run under make itself */
-    *fd = O.has_jobserver ? 0 : -1;
+    *server = (os_jobserver){O.has_jobserver ? 0 : -1, 0, 0};
     return O.has_jobserver ? 0 : ENOENT;
 }
-bool os_jobserver_take(int fd, unsigned char *token) {
-    (void)fd;
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
+    (void)server;
     step_point();
     if (O.tokens == 0) return false;
     *token = (unsigned char)O.tokens--;
     return true;
 }
-bool os_jobserver_give(int fd, unsigned char token) {
-    (void)fd;
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
+    (void)server;
     step_point();
     O.tokens++;
     return token != 0;
 }
+void os_jobserver_close(os_jobserver *server) { server->fd = -1; }
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;

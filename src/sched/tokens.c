@@ -102,7 +102,7 @@ static bool tokens_take(weft_pool *pool) {
     bool has_one = may && os_jobserver_take(&pool->tokens.server, &pool->tokens.bytes[held]);
     if (has_one) {
         store_rlx(&pool->tokens.held, held + 1);
-        store_rlx(&pool->tokens.taken, os_ticks());
+        store_rlx(&pool->tokens.moved, os_ticks());
         store_rlx(&pool->tokens.asks, 0);
     }
     os_unlock(&pool->lock);
@@ -136,7 +136,9 @@ void tokens_look(weft_pool *pool) {
     if (is_due) pool->tokens.due = now + pool->tokens.look_ticks;
     if (is_due) pool->tokens.next_sleeps = false;
     os_unlock(&pool->lock);
-    if (is_due && !tokens_ask(pool, false) && wakes) fit_wake_next(pool);
+    if (!is_due || tokens_ask(pool, false) || !wakes) return;
+    store_rlx(&pool->tokens.moved, now); /* this worker does not run its task yet */
+    fit_wake_next(pool);
 }
 
 static bool somebody_runs(const weft_pool *pool) {
@@ -148,25 +150,27 @@ static bool somebody_runs(const weft_pool *pool) {
     return false;
 }
 
-/* It sleeps until a worker looks; the next one that runs a task does. */
+/* Nobody runs: who has a task next looks first, and wakes it. One may have begun just before that was asked of it, so it looks once more
+ * before it sleeps without a limit. */
 static uint64_t sleep_soundly(weft_pool *pool) {
     os_lock(&pool->lock);
+    bool is_sure = pool->tokens.next_sleeps;
     pool->tokens.next_sleeps = true;
     os_unlock(&pool->lock);
+    if (is_sure) return 0;
     look_soon(pool);
     store_rlx(&pool->tokens.asks, 0);
-    return somebody_runs(pool) && ASKS_MAX == UINT32_MAX ? os_now_ns() + ASK_NS : 0;
+    return os_now_ns() + ASK_NS;
 }
 
 uint64_t tokens_rest(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint32_t next = load_rlx(&pool->workers);
     if (!tokens_are_used(pool) || seat->index != next || next >= load_rlx(&pool->wish)) return 0;
+    if (os_ticks() - load_rlx(&pool->tokens.moved) < pool->tokens.look_ticks) return os_now_ns() + LOOK_NS;
     uint32_t asks = load_rlx(&pool->tokens.asks);
     if (!somebody_runs(pool) || asks >= ASKS_MAX) return sleep_soundly(pool);
     store_rlx(&pool->tokens.asks, asks + 1);
-    bool is_early = os_ticks() - load_rlx(&pool->tokens.taken) < pool->tokens.look_ticks; /* its worker is on its way */
-    if (is_early) return os_now_ns() + LOOK_NS;
     if (tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
     return os_now_ns() + (ASK_NS << min_u64(asks, ASK_DOUBLES));
 }
