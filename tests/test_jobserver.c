@@ -317,6 +317,11 @@ static int status_of(pid_t child) {
     return status;
 }
 
+/* Asked by LeakSanitizer before it looks: it does not see what the memory of a pool points to that is left as it is. */
+static bool is_left;
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return is_left; }
+
 /* A pool of three that holds two tokens. */
 static gate held[3];
 static weft_pool *holding_pool(weft_group *group) {
@@ -337,6 +342,7 @@ static void test_child_has_none(void **state) {
         assert_true(child >= 0);
         if (child == 0) {
             if (way == 1) REQUIRE(weft_pool_destroy(&pool) == WEFT_EFORK);
+            is_left = true;
             exit(0);
         }
         assert_int_equal(status_of(child), 0);
@@ -364,6 +370,7 @@ static void test_exit_and_kill(void **state) {
             (void)holding_pool(&group);
             REQUIRE(server_has() == 0);
             if (way == 1) raise(SIGKILL);
+            is_left = true;
             exit(0);
         }
         int status = status_of(child);
@@ -575,6 +582,9 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "scene") == 0) return scene(argv[2], argv[3]);
     choose_cases(argc, argv);
     unsetenv("MAKEFLAGS");
+#if defined(__SANITIZE_ADDRESS__)
+    printf("skipped, leaks of processes that leave a pool: LeakSanitizer does not see what its memory points to\n");
+#endif
     ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
     REQUIRE(length > 0);
     const struct CMUnitTest tests[] = {

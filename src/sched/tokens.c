@@ -8,26 +8,33 @@
  *   awake     it has a token: it runs a task, looks for one or is parked
  *   over      the pool has lowered `workers`; it still has its token, and rests after its task
  * Tokens belong to the pool, not to one worker. `workers` is 1 + `held` at most, so fit.c is all that starts workers and lets them
- * rest. What holds under the pool's lock: 1 + held >= workers, and 1 + held >= awake but for threads that are on their way to rest for
- * the first time. tokens_give_surplus keeps `max(workers, awake) - 1`, so a worker that is over keeps its token until it rests.
+ * rest. Under the pool's lock, 1 + held >= workers always, and 1 + held >= awake but for threads that have just been started and are
+ * about to rest. tokens_give_surplus keeps max(workers, awake) - 1, so a worker that is over keeps its token until it rests. One
+ * that rises counts as awake under the lock (fit_rise), or finds there that its token is gone.
  *
  * Resting to awake: somebody has seen work that no worker that may run is free for, and has taken a token. That is
- *   - a worker between two tasks, at most once in LOOK_NS after a look in vain, and at once after one that was not;
- *   - the next to run, the resting worker of the lowest number, every ASK_NS, later four times that, while others run tasks: it sees
- *     a loop, forked calls or a claim of a worker that does not come to its next task. While none runs, it sleeps without a limit:
- *     `next_sleeps`, and the first look after that, by whoever has a task again, wakes it.
- * Nobody waits for the pipe: who finds it empty goes on without. So make, which does wait, mostly gets a token first, and starts a job.
+ *   - a worker between two tasks: at most once in LOOK_NS after a look in vain, at once after one that was not;
+ *   - the next to run, the resting worker of the lowest number, while others are awake: every ASK_NS, later four times that. It sees
+ *     a loop, forked calls or a claim of a worker that does not come to its next task. While all sleep, it sleeps without a
+ *     limit (`next_sleeps`), and whoever has a task again and looks wakes it.
+ * Nobody waits for the pipe: who finds it empty goes on without. So make, which does wait, mostly gets a token first, and starts a
+ * job.
  *
- * Awake to over: a worker has been parked for IDLE_NS; with tokens none polls. Then `workers` becomes the number of those that are not
- * asleep, one at least.
+ * Awake to over: a worker has been parked for IDLE_NS; with tokens none polls. Then `workers` becomes the
+ * number of those that are not asleep, at least one.
  *
- * The end: tokens_end gives back what a pool holds. If the process ends by exit first, a destructor does, for all its pools; a
- * running task is then alone with its thread. Nothing gives back the tokens of a process that ends by a signal or _exit, or that execs another
- * program: the kernel keeps no record of them. make runs its other jobs with fewer, and says at its end that they are missing. A forked
- * child has no token: the registry of its pools is empty, and a pool of its parent is only unmapped.
+ * The end: tokens_end gives back what a pool holds. If the process ends by exit first, a destructor does, for all its pools, whose
+ * workers may then run on for a moment. Nothing gives back the tokens of a process that ends by a signal or _exit, or that runs
+ * another program by exec: the kernel keeps no record of them. make goes on with fewer, and says at its end that they are missing. A
+ * forked child has no token: its registry of pools is empty, and a pool of its parent is only unmapped.
  *
  * No lost wake-up: a worker that rests is none of those that park.c counts, as with weft_pool_resize (fit.c). The first worker never
- * rests, so all that is here may come late or never, and every task runs. */
+ * rests, so all that is here may come late or never, and every task runs.
+ *
+ * Ordering table (tag, site, order, pairs with, what breaks without it)
+ *   U4  sleep_soundly: fence  sc  K10  a worker woken meanwhile does not see that it is to look, and the next one sleeps until its next
+ *                                      task; the task that it is in may be long
+ */
 #include "sched/tokens.h"
 
 #include "sched/find.h"
@@ -102,7 +109,7 @@ static bool tokens_take(weft_pool *pool) {
     bool has_one = may && os_jobserver_take(&pool->tokens.server, &pool->tokens.bytes[held]);
     if (has_one) {
         store_rlx(&pool->tokens.held, held + 1);
-        store_rlx(&pool->tokens.moved, os_ticks());
+        store_rlx(&pool->tokens.taken, os_ticks());
         store_rlx(&pool->tokens.asks, 0);
     }
     os_unlock(&pool->lock);
@@ -136,41 +143,41 @@ void tokens_look(weft_pool *pool) {
     if (is_due) pool->tokens.due = now + pool->tokens.look_ticks;
     if (is_due) pool->tokens.next_sleeps = false;
     os_unlock(&pool->lock);
-    if (!is_due || tokens_ask(pool, false) || !wakes) return;
-    store_rlx(&pool->tokens.moved, now); /* this worker does not run its task yet */
-    fit_wake_next(pool);
+    if (is_due && !tokens_ask(pool, false) && wakes) fit_wake_next(pool);
 }
 
-static bool somebody_runs(const weft_pool *pool) {
+/* Does every worker sleep that may run, and no thread run anything? One that was woken is awake before it runs. */
+static bool all_sleep(const weft_pool *pool) {
+    if (workers_awake(pool) > 0) return false;
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = worker_seat(pool, i);
-        if (seat != NULL && load_rlx(&seat->running) != 0) return true;
+        if (seat != NULL && load_rlx(&seat->running) != 0) return false;
     }
-    return false;
+    return true;
 }
 
-/* Nobody runs: who has a task next looks first, and wakes it. One may have begun just before that was asked of it, so it looks once more
- * before it sleeps without a limit. */
+/* It sleeps until a worker looks; the next one that runs a task does. */
 static uint64_t sleep_soundly(weft_pool *pool) {
     os_lock(&pool->lock);
-    bool is_sure = pool->tokens.next_sleeps;
     pool->tokens.next_sleeps = true;
+    pool->tokens.due = 0;
+    store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
-    if (is_sure) return 0;
-    look_soon(pool);
     store_rlx(&pool->tokens.asks, 0);
-    return os_now_ns() + ASK_NS;
+    fence_sc(U4);
+    return !all_sleep(pool) && ASKS_MAX == UINT32_MAX ? os_now_ns() + ASK_NS : 0;
 }
 
 uint64_t tokens_rest(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
     uint32_t next = load_rlx(&pool->workers);
     if (!tokens_are_used(pool) || seat->index != next || next >= load_rlx(&pool->wish)) return 0;
-    if (os_ticks() - load_rlx(&pool->tokens.moved) < pool->tokens.look_ticks) return os_now_ns() + LOOK_NS;
     uint32_t asks = load_rlx(&pool->tokens.asks);
-    if (!somebody_runs(pool) || asks >= ASKS_MAX) return sleep_soundly(pool);
+    if (all_sleep(pool) || asks >= ASKS_MAX) return sleep_soundly(pool);
     store_rlx(&pool->tokens.asks, asks + 1);
+    bool is_early = os_ticks() - load_rlx(&pool->tokens.taken) < pool->tokens.look_ticks; /* its worker is on its way */
+    if (is_early) return os_now_ns() + LOOK_NS;
     if (tokens_ask(pool, true)) return 1; /* long ago: it looks again whether it is to run */
     return os_now_ns() + (ASK_NS << min_u64(asks, ASK_DOUBLES));
 }

@@ -223,7 +223,7 @@ struct weft_pool {
         bool has_ended;        /* all are given back */
         bool next_sleeps;      /* the next worker to run sleeps until somebody looks */
         ATOMIC(uint64_t)
-            moved; /* ticks: when a worker last got one, or began after all had slept: it is on its way; a hint */
+        moved; /* ticks: when a worker last got one, or began after all had slept: it is on its way; a hint */
         ATOMIC(uint32_t) asks;    /* looks in vain of the next one to run; a hint */
         uint64_t due, look_ticks; /* ticks: when to look next whether one is wanted; and so long after that */
         unsigned char bytes[WEFT_WORKERS_MAX];
