@@ -217,13 +217,12 @@ struct weft_pool {
         ATOMIC(int) error;
     } slices; /* slice.c; what was refused: each worker */
     struct {
-        os_jobserver server;   /* fd below 0: no tokens are needed */
-        int error;             /* why not, where they were asked for */
-        ATOMIC(uint32_t) held; /* of them that many of `bytes`; this and the rest under the lock */
-        bool has_ended;        /* all are given back */
-        bool next_sleeps;      /* the next worker to run sleeps until somebody looks */
-        ATOMIC(uint64_t)
-        moved; /* ticks: when a worker last got one, or began after all had slept: it is on its way; a hint */
+        os_jobserver server;      /* fd below 0: no tokens are needed */
+        int error;                /* why not, where they were asked for */
+        ATOMIC(uint32_t) held;    /* of them that many of `bytes`; this and the rest under the lock */
+        bool has_ended;           /* all are given back */
+        bool next_sleeps;         /* the next worker to run sleeps until somebody looks */
+        ATOMIC(uint64_t) taken;   /* ticks: when the last one was; a hint */
         ATOMIC(uint32_t) asks;    /* looks in vain of the next one to run; a hint */
         uint64_t due, look_ticks; /* ticks: when to look next whether one is wanted; and so long after that */
         unsigned char bytes[WEFT_WORKERS_MAX];
