@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "heap/depot.h"
 #include "weft.h"
 
 static weft_heap_counts counts_now(void) {
@@ -48,6 +49,30 @@ static void test_runs_kept(void **state) {
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_true(weft_trim() >= 65536);
     assert_int_equal(counts_now().live_bytes, before.live_bytes);
+    decay_after(0);
+}
+
+static char *slots_make(size_t slots) {
+    char *block = weft_alloc(slots * SLOT_BYTES);
+    REQUIRE(block != NULL);
+    return block;
+}
+
+/* A block has the narrowest of the gaps that are wide enough, so that the wide ones stay for others. */
+static void test_runs_fit(void **state) {
+    (void)state;
+    const size_t wide = 40, between = 8, narrow = 10, all = SEGMENT_SLOTS - HEAD_SLOTS;
+    decay_after(-1);
+    weft_trim();
+    weft_free(slots_make(all)); /* a segment of which all is free and in memory, as none of others is */
+    char *first = slots_make(wide), *second = slots_make(between), *third = slots_make(narrow);
+    char *fourth = slots_make(all - wide - between - narrow);
+    REQUIRE(second == first + wide * SLOT_BYTES && third == second + between * SLOT_BYTES);
+    REQUIRE(fourth == third + narrow * SLOT_BYTES);
+    weft_free(first), weft_free(third);
+    assert_ptr_equal(slots_make(narrow), third);
+    assert_ptr_equal(slots_make(wide), first);
+    weft_free(first), weft_free(second), weft_free(third), weft_free(fourth);
     decay_after(0);
 }
 
@@ -437,6 +462,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_kept),
+        cmocka_unit_test(test_runs_fit),
         cmocka_unit_test(test_large_after_small),
         cmocka_unit_test(test_aligned_without_room),
         cmocka_unit_test(test_phases),
