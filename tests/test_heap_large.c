@@ -401,6 +401,25 @@ static void test_frames_zeroed(void **state) {
     }
 }
 
+/* The head of a block of whole segments takes address space of one more, which is not kept; their pages serve the next one. */
+static void test_frames_of_whole_segments(void **state) {
+    (void)state;
+    enum { FRAMES = 4 };
+    void *frames[FRAMES];
+    weft_trim();
+    decay_after(-1);
+    for (int i = 0; i < FRAMES; i++) frames[i] = frame_make(SEGMENT_BYTES);
+    for (int i = 0; i < FRAMES; i++) weft_free(frames[i]);
+    assert_int_equal(counts_now().kept_bytes, FRAMES * SEGMENT_BYTES);
+    uint64_t reused = counts_now().reuse_count, faults = 0;
+    for (int i = 0; i < FRAMES; i++) faults += faults_of(SEGMENT_BYTES, &frames[i]);
+    assert_int_equal(counts_now().reuse_count, reused + FRAMES);
+    if (!SANITIZED && can_move_pages()) assert_true(faults < PAGES_OF_MIB);
+    for (int i = 0; i < FRAMES; i++) weft_free(frames[i]);
+    decay_after(0);
+    weft_trim();
+}
+
 /* At most 64 MiB are kept, and a block that is larger is not. */
 static void test_frames_bounded(void **state) {
     (void)state;
@@ -474,6 +493,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_of_many_sizes),
         cmocka_unit_test(test_frames_decay),
         cmocka_unit_test(test_frames_zeroed),
+        cmocka_unit_test(test_frames_of_whole_segments),
         cmocka_unit_test(test_frames_bounded),
         cmocka_unit_test(test_frames_of_threads),
     };
