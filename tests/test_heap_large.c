@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "heap/depot.h"
 #include "weft.h"
 
 static weft_heap_counts counts_now(void) {
@@ -48,6 +49,30 @@ static void test_runs_kept(void **state) {
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_true(weft_trim() >= 65536);
     assert_int_equal(counts_now().live_bytes, before.live_bytes);
+    decay_after(0);
+}
+
+static char *slots_make(size_t slots) {
+    char *block = weft_alloc(slots * SLOT_BYTES);
+    REQUIRE(block != NULL);
+    return block;
+}
+
+/* A block has the narrowest of the gaps that are wide enough, so that the wide ones stay for others. */
+static void test_runs_fit(void **state) {
+    (void)state;
+    const size_t wide = 40, between = 8, narrow = 10, all = SEGMENT_SLOTS - HEAD_SLOTS;
+    decay_after(-1);
+    weft_trim();
+    weft_free(slots_make(all)); /* a segment of which all is free and in memory, as none of others is */
+    char *first = slots_make(wide), *second = slots_make(between), *third = slots_make(narrow);
+    char *fourth = slots_make(all - wide - between - narrow);
+    REQUIRE(second == first + wide * SLOT_BYTES && third == second + between * SLOT_BYTES);
+    REQUIRE(fourth == third + narrow * SLOT_BYTES);
+    weft_free(first), weft_free(third);
+    assert_ptr_equal(slots_make(narrow), third);
+    assert_ptr_equal(slots_make(wide), first);
+    weft_free(first), weft_free(second), weft_free(third), weft_free(fourth);
     decay_after(0);
 }
 
@@ -376,6 +401,25 @@ static void test_frames_zeroed(void **state) {
     }
 }
 
+/* The head of a block of whole segments takes address space of one more, which is not kept; their pages serve the next one. */
+static void test_frames_of_whole_segments(void **state) {
+    (void)state;
+    enum { FRAMES = 4 };
+    void *frames[FRAMES];
+    weft_trim();
+    decay_after(-1);
+    for (int i = 0; i < FRAMES; i++) frames[i] = frame_make(SEGMENT_BYTES);
+    for (int i = 0; i < FRAMES; i++) weft_free(frames[i]);
+    assert_int_equal(counts_now().kept_bytes, FRAMES * SEGMENT_BYTES);
+    uint64_t reused = counts_now().reuse_count, faults = 0;
+    for (int i = 0; i < FRAMES; i++) faults += faults_of(SEGMENT_BYTES, &frames[i]);
+    assert_int_equal(counts_now().reuse_count, reused + FRAMES);
+    if (!SANITIZED && can_move_pages()) assert_true(faults < PAGES_OF_MIB);
+    for (int i = 0; i < FRAMES; i++) weft_free(frames[i]);
+    decay_after(0);
+    weft_trim();
+}
+
 /* At most 64 MiB are kept, and a block that is larger is not. */
 static void test_frames_bounded(void **state) {
     (void)state;
@@ -437,6 +481,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_kept),
+        cmocka_unit_test(test_runs_fit),
         cmocka_unit_test(test_large_after_small),
         cmocka_unit_test(test_aligned_without_room),
         cmocka_unit_test(test_phases),
@@ -448,6 +493,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_frames_of_many_sizes),
         cmocka_unit_test(test_frames_decay),
         cmocka_unit_test(test_frames_zeroed),
+        cmocka_unit_test(test_frames_of_whole_segments),
         cmocka_unit_test(test_frames_bounded),
         cmocka_unit_test(test_frames_of_threads),
     };

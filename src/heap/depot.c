@@ -252,22 +252,39 @@ uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
     return run << __builtin_ctzll(starts);
 }
 
-/* A run in one segment, and how many of its slots are clean. */
+/* The lowest row of adjacent bits, which leave *bits. */
+static uint64_t bits_row(uint64_t *bits) {
+    uint64_t row = *bits & ~(*bits + (*bits & -*bits));
+    *bits &= ~row;
+    return row;
+}
+
+/* A run in one segment, how many of its slots are clean, and how many more are free beside it. */
 struct run {
     struct heap_segment *segment; /* NULL: none */
     uint64_t found;
     uint64_t bits;
-    unsigned clean;
+    unsigned clean, beside;
 };
 
-/* *best becomes a run in the segment if that has fewer clean slots. false: there is none better than it is now. */
+static bool run_is_better(const struct run *run, const struct run *best) {
+    return best->segment == NULL || run->clean < best->clean || (run->clean == best->clean && run->beside < best->beside);
+}
+
+/* *best becomes a run in the segment if that has fewer clean slots, or as many and leaves less beside it. false: there is none
+ * better than it is now. */
 static bool run_look(struct run *best, struct heap_segment *segment, unsigned count, unsigned align) {
-    uint64_t found = load_rlx(&segment->free), dirty = found & load_rlx(&segment->dirty) & ~LISTED;
-    uint64_t bits = bits_find(dirty, count, align);
-    if (bits == 0) bits = bits_find(found & ~LISTED, count, align);
-    unsigned clean = (unsigned)__builtin_popcountll(bits & ~dirty);
-    if (bits != 0 && (best->segment == NULL || clean < best->clean)) *best = (struct run){segment, found, bits, clean};
-    return best->segment == NULL || best->clean > 0;
+    struct run run = {segment, load_rlx(&segment->free), 0, 0, 0};
+    uint64_t free = run.found & ~LISTED, dirty = free & load_rlx(&segment->dirty);
+    while (free != 0) {
+        uint64_t row = bits_row(&free);
+        run.bits = bits_find(row & dirty, count, align);
+        if (run.bits == 0) run.bits = bits_find(row, count, align);
+        run.clean = (unsigned)__builtin_popcountll(run.bits & ~dirty);
+        run.beside = (unsigned)__builtin_popcountll(row) - count;
+        if (run.bits != 0 && run_is_better(&run, best)) *best = run;
+    }
+    return best->segment == NULL || best->clean > 0 || best->beside > 0;
 }
 
 bool depot_take_at(struct slots *got, struct heap_segment *segment, uint64_t bits) {
@@ -313,10 +330,10 @@ struct slots depot_take_part(void) {
 }
 
 /* Segments with too little for any run may lie on top of the stack for good. So the search goes on among all, round and
- * round, each time from where the last one ended: a segment that has a run is come upon, and for each new one so many
- * were seen to have none. */
+ * round, each time from where the last one ended or found the best: a segment that has a run is come upon, and for each new
+ * one so many were seen to have none. */
 static void run_look_far(struct run *best, unsigned count, unsigned align, uint64_t looks) {
-    struct heap_segment *segment = load_acq(A15, &depot.run_at);
+    struct heap_segment *segment = load_acq(A15, &depot.run_at), *before = best->segment;
     bool goes_on = true;
     for (; looks > 0 && goes_on; looks--) {
         if (segment == NULL) segment = depot_all();
@@ -324,12 +341,12 @@ static void run_look_far(struct run *best, unsigned count, unsigned align, uint6
         goes_on = run_look(best, segment, count, align);
         if (goes_on) segment = load_rlx(&segment->older);
     }
-    store_rel(A14, &depot.run_at, segment);
+    store_rel(A14, &depot.run_at, best->segment == before ? segment : best->segment);
 }
 
 /* Of what is looked at, the run of which the most is in memory. */
 static struct run run_best(unsigned count, unsigned align) {
-    struct run best = {NULL, 0, 0, 0};
+    struct run best = {NULL, 0, 0, 0, 0};
     bool goes_on = true;
     struct heap_segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL && goes_on; i++, segment = segment_below(segment))
@@ -349,7 +366,7 @@ struct slots depot_take_run(unsigned count, unsigned align) {
     got = take_new(lowest);
     if (got.segment != NULL) return got;
     do {
-        run = (struct run){NULL, 0, 0, 0};
+        run = (struct run){NULL, 0, 0, 0, 0};
         run_look_far(&run, count, align, load_rlx(&depot.segments));
     } while (run.segment != NULL && !slots_claim(&got, run.segment, &run.found, run.bits));
     return got;
@@ -437,9 +454,8 @@ static size_t segment_purge_of(struct heap_segment *segment, uint64_t which, uin
 static uint64_t bits_longest(uint64_t bits) {
     uint64_t best = 0;
     while (bits != 0) {
-        uint64_t one = bits & ~(bits + (bits & -bits));
+        uint64_t one = bits_row(&bits);
         if (__builtin_popcountll(one) > __builtin_popcountll(best)) best = one;
-        bits &= ~one;
     }
     return best;
 }

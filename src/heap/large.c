@@ -198,12 +198,22 @@ static size_t record_end(const void *p) {
     return add_rlx(&mapped_bytes, -gone) - gone;
 }
 
+/* A block of whole segments needs one more for its head. What of its mapping is behind them goes at once: a range that was kept with it
+ * would count as so much more than it has in memory. */
+static size_t cut_end(char *start, size_t bytes, size_t used) {
+    size_t whole = used & ~SEGMENT_MASK;
+    if (bytes % SEGMENT_BYTES != 0 || whole == 0 || used - whole > PAGE) return bytes;
+    if (whole != bytes) os_unmap(start + whole, bytes - whole);
+    return whole;
+}
+
 static void unmap_block(const void *p) {
     struct heap_segment *head = head_of(p);
     char *start = head->map_start;
-    size_t bytes = head->map_bytes, live = record_end(p);
+    size_t bytes = head->map_bytes, had = load_rlx(&head->mapping->bytes), live = record_end(p);
     head->mapping = NULL;
     unpoison(start, bytes);
+    bytes = cut_end(start, bytes, (size_t)((const char *)p - start) + had);
     if (bytes % SEGMENT_BYTES != 0 || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
 }
 

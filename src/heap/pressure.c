@@ -3,7 +3,7 @@
  * Memory freed in one size often cannot serve another: slots left by small blocks are no range for a large one, and the ranges left
  * by large ones have no slots. Decay gives them back, but takes time, during which the process holds both. A cgroup with a memory
  * limit may kill the process meanwhile. So before a thread uses memory that is not present yet, it gives back as much free memory.
- * It does so only while the free memory that cannot serve it exceeds an eighth of the live memory, or all free memory exceeds half of
+ * It does so only while the free memory that cannot serve it exceeds a fifth of the live memory, or all free memory exceeds half of
  * it, because between blocks of many sizes some memory is always free. So the process does not hold more than before. That costs a
  * page fault and part of a system call for each page; the first use of a new page costs a fault as well.
  *
@@ -16,7 +16,7 @@
 #ifndef PRESSURE_MIN
 #define PRESSURE_MIN ((size_t)8 << 20) /* free memory that is left to decay in any case */
 #endif
-#define OTHERS_PART 8 /* of what lives: as much may be free for the other side, */
+#define OTHERS_PART 5 /* of what lives: as much may be free for the other side, */
 #define OWN_PART 2    /* and as much altogether */
 #define BATCH ((size_t)1 << 20)
 
