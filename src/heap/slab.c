@@ -231,6 +231,28 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     return count;
 }
 
+/* All that was never handed out becomes free by its bit. */
+static void carve_rest(struct slab *slab) {
+    uint32_t blocks = class_info[slab->kind].blocks;
+    if (slab->carved == blocks) return;
+    if (slab->free == NULL) slab_bits_take(slab);
+    for (uint32_t i = slab->carved; i < blocks; i++) slab->free[i / 64] |= UINT64_C(1) << i % 64;
+    slab->first_word = (uint16_t)min_u64(slab->first_word, slab->carved / 64);
+    slab->carved = (uint16_t)blocks;
+}
+
+void *slab_carve_any(struct slab *slab, uint64_t *drawn) {
+    carve_rest(slab);
+    uint32_t words = words_of(slab->kind), word = mode_random_below(drawn, words);
+    while (slab->free[word] == 0) word = word + 1 == words ? 0 : word + 1;
+    unsigned bit = mode_random_bit(drawn, slab->free[word]);
+    slab->free[word] &= ~(UINT64_C(1) << bit);
+    slab->room--;
+    store_rlx(&slab->used, load_rlx(&slab->used) + 1);
+    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
+    return start + (word * 64 + bit) * (size_t)class_info[slab->kind].size;
+}
+
 /* What changes with each block is in registers until the last one: a block's turn would else wait for the stores of the one
  * before. */
 uint32_t slab_put(struct slab *slab, void *const *blocks, uint32_t count) {
