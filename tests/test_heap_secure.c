@@ -89,7 +89,7 @@ static void write_beside(void) {
     begin();
     char *p = (char *)weft_alloc(size_now) - 1;
     change(p);
-    for (int i = 0; i < MANY; i++) blocks[i] = weft_alloc(size_now);
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = weft_alloc(size_now)) != NULL);
 }
 static void write_freed(void) {
     begin();
@@ -304,7 +304,7 @@ static void *churn(void *start) {
             break;
         default: weft_free(blocks[at]); blocks[at] = weft_alloc(size);
         }
-        REQUIRE(blocks[at] != NULL && weft_usable_size(blocks[at]) == size);
+        REQUIRE(blocks[at] != NULL && weft_usable_size(blocks[at]) == size + (size == 0));
         memset(blocks[at], (int)size, sizes[at] = size);
     }
     for (int i = 0; i < LIVE; i++) weft_free(blocks[i]);

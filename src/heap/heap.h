@@ -402,6 +402,8 @@ void heap_begin(struct heap *heap);
 void *check_alloc(size_t size, size_t alignment);
 void check_free(void *p, size_t size);
 size_t check_usable(const void *p);
+/* Secure mode: whether the block is of that size now, in place. */
+bool check_resize(void *p, size_t size);
 /* The same for a private heap. false: the block is not of that heap; nothing happened. */
 void *check_alloc_in(struct heap *heap, size_t size);
 bool check_free_in(struct heap *heap, void *p);

@@ -107,7 +107,7 @@ static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) 
 static void *realloc_any(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
-    if (UNLIKELY(mode_checks())) return realloc_copy(p, check_usable(p), size);
+    if (UNLIKELY(mode_checks())) return check_resize(p, size) ? p : realloc_copy(p, check_usable(p), size);
     heap_hooks.misuse_look(p, "realloc");
     unsigned kind = kind_of(p);
     unpoison(p, heap_usable(p));

@@ -27,7 +27,7 @@
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
- *   M3  check_mark_end: CAS mark  relaxed  -   split: a block freed by two threads at once is freed twice
+ *   M3  mark_change: CAS mark     relaxed  -   split: a block freed by two threads at once is freed twice
  */
 #include <string.h>
 
@@ -270,7 +270,11 @@ static void put(struct heap *heap, const struct block *block) {
         slab_send(slab_of(p), &p, 1);
 }
 
-static void *alloc_in(struct heap *heap, size_t size, size_t alignment) {
+/* What is taken to have been asked for: secure mode's blocks all have a byte, as the C library's do. */
+static size_t asked(size_t size) { return size == 0 && mode_is_secure() ? 1 : size; }
+
+static void *alloc_in(struct heap *heap, size_t wanted, size_t alignment) {
+    size_t size = asked(wanted);
     if (size > PTRDIFF_MAX - CANARY) return NULL;
     size_t bytes = size + canary_least();
     void *p = take(heap, bytes, alignment);
@@ -354,18 +358,20 @@ static void detain(struct heap *heap, const struct block *block) {
     quarantine->bytes += bytes;
 }
 
-bool check_mark_end(block_mark *mark, uint64_t *found) {
+static bool mark_change(block_mark *mark, uint64_t *found, uint64_t to) {
     uint64_t seen = *found;
-    bool is_mine = cas_rlx(M3, mark, &seen, seen | MARK_FREED);
+    bool is_mine = cas_rlx(M3, mark, &seen, to);
     *found = seen;
     return is_mine;
 }
+
+bool check_mark_end(block_mark *mark, uint64_t *found) { return mark_change(mark, found, *found | MARK_FREED); }
 
 /* Of the calls that free the block at p one returns; in the others the process ends. */
 static struct block mark_end(void *p, size_t size) {
     uint64_t mark;
     struct block block = live_at(p, "free", &mark);
-    if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != size)
+    if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != asked(size))
         fault_tell((struct fault){"free", p, "was freed with another size: ", size}, &block, mark);
     while (!check_mark_end(block.mark, &mark)) block = live_at(p, "free", &mark);
     unpoison(block.start, block.usable);
@@ -405,6 +411,21 @@ size_t check_usable(const void *p) {
     poison(block.start, block.usable);
     unpoison(block.start, mark_size(mark));
     return mark_size(mark);
+}
+
+bool check_resize(void *p, size_t wanted) {
+    uint64_t mark;
+    struct block block = live_at(p, "realloc", &mark);
+    size_t size = asked(wanted), bytes = size + SECRET_CANARY;
+    if (!mode_is_secure() || mark_state(mark) != MARK_LIVE || bytes > block.usable || bytes <= block.usable / 2)
+        return false;
+    unpoison(block.start, block.usable);
+    canary_check(&block, "realloc", mark);
+    if (!mark_change(block.mark, &mark, (uint64_t)size << MARK_BITS | MARK_LIVE)) live_at(p, "realloc", &mark);
+    canary_write(&block, size);
+    poison(block.start, block.usable);
+    unpoison(block.start, size);
+    return true;
 }
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
