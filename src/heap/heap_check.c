@@ -43,7 +43,8 @@
 #define SECURE_BLOCKS (QUARANTINE_BLOCKS / 4)
 #define SECURE_BYTES (QUARANTINE_BYTES / 4)
 #define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
-#define GUARDED_BYTES SLOT_BYTES         /* what one that is a guard counts as */
+#define WORDS_AT_ONCE 8u
+#define GUARDED_BYTES SLOT_BYTES /* what one that is a guard counts as */
 
 struct quarantine {
     uint32_t first, count;
@@ -107,10 +108,19 @@ static uint64_t word_from(uint64_t word, const char *at) {
 }
 static char word_byte(uint64_t word, size_t i) { return (char)(word >> 8 * (i & 7)); }
 
+/* Whether all of so many words are that one; without a branch for each, so that the compiler takes several at a time. */
+static bool are_all(const char *bytes, uint64_t word) {
+    uint64_t differ = 0, found[WORDS_AT_ONCE];
+    memcpy(found, bytes, sizeof found);
+    for (size_t i = 0; i < WORDS_AT_ONCE; i++) differ |= found[i] ^ word;
+    return differ == 0;
+}
+
 /* The first byte of them that is not the word's at its address modulo the word's bytes; `count`: none. */
 static size_t first_other(const char *bytes, size_t count, uint64_t word) {
     uint64_t turned = word_from(word, bytes), found;
     size_t i = 0;
+    while (i + WORDS_AT_ONCE * sizeof word <= count && are_all(bytes + i, turned)) i += WORDS_AT_ONCE * sizeof word;
     for (; i + sizeof found <= count; i += sizeof found) {
         memcpy(&found, bytes + i, sizeof found);
         if (found != turned) break;
@@ -185,7 +195,12 @@ static unsigned index_of(const struct block *block) {
     return index_in(block->kind, block->start - slab_margin(block->kind, block->start));
 }
 
-static bool is_whole(const char *bound) { return first_other(bound, SECRET_CANARY, canary_word()) == SECRET_CANARY; }
+/* Blocks begin at multiples of BLOCK_MIN, so the word lies there as it is. */
+static bool is_whole(const char *bound) {
+    uint64_t found;
+    memcpy(&found, bound, sizeof found);
+    return found == heap_mode.secret;
+}
 
 /* The block is about to be handed out. */
 static void bound_begin(const struct block *block, char *bound, bool is_made) {

@@ -12,7 +12,7 @@ void mode_begin(bool secure) {
 }
 
 unsigned mode_random_bit(uint64_t *drawn, uint64_t bits) {
-    uint32_t skip = mode_random_below(drawn, (uint32_t)__builtin_popcountll(bits));
-    while (skip-- > 0) bits &= bits - 1;
-    return (unsigned)__builtin_ctzll(bits);
+    unsigned by = (unsigned)(mode_random(drawn) & 63);
+    uint64_t turned = bits >> by | bits << (-by & 63);
+    return ((unsigned)__builtin_ctzll(turned) + by) & 63;
 }

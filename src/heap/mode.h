@@ -40,7 +40,7 @@ INLINE uint64_t mode_random(uint64_t *drawn) {
 }
 /* Less than n, which is less than 2^32. */
 INLINE uint32_t mode_random_below(uint64_t *drawn, uint32_t n) { return (uint32_t)((mode_random(drawn) >> 32) * n >> 32); }
-/* The place of one of the bits, of which there is at least one. */
+/* The place of one of the bits, of which there is at least one: of a random place on, the first. */
 unsigned mode_random_bit(uint64_t *drawn, uint64_t bits);
 
 #endif
