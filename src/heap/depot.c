@@ -179,6 +179,7 @@ size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&dep
 /* The caller uses those of the slots that were clean, soon. */
 static struct slots press(struct slots got) {
     uint64_t clean = got.bits & ~got.dirty;
+    if (UNLIKELY(mode_is_secure())) clean &= got.bits >> 1 & got.bits << 1; /* guards take no memory */
     if (clean != 0) heap_hooks.pressure_before((size_t)__builtin_popcountll(clean) * SLOT_BYTES, PRESSURE_SLOTS);
     return got;
 }
@@ -278,21 +279,26 @@ static struct want wanted_run(unsigned count, unsigned align) {
     return (struct want){count + 2 * guards, align, guards};
 }
 
-static uint64_t run_find(uint64_t free, const struct want *want) {
+/* Those of the run that are no guards. */
+static uint64_t inside(uint64_t run, const struct want *want) { return want->guards == 0 ? run : run & run << 1 & run >> 1; }
+
+/* The lowest one. In secure mode any; of one that is dirty inside, if there is one, the guards are mostly clean: a slot that becomes a
+ * guard loses its pages. */
+static uint64_t run_find(uint64_t free, uint64_t dirty, const struct want *want) {
     uint64_t starts = bits_starts(free, want->count, want->align, want->guards);
     if (starts == 0) return 0;
+    if (want->guards == 0) return bits_of_run(want->count) << __builtin_ctzll(starts);
     static PROCESS_STATE ATOMIC(uint64_t) drawn;
-    uint64_t row = want->guards == 0 ? 0 : add_rlx(&drawn, 1);
-    unsigned at = want->guards == 0 ? (unsigned)__builtin_ctzll(starts) : mode_random_bit(&row, starts);
-    return bits_of_run(want->count) << at;
+    uint64_t row = add_rlx(&drawn, 1), kept = starts & dirty >> 1 & ~dirty;
+    return bits_of_run(want->count) << mode_random_bit(&row, kept != 0 ? kept : starts);
 }
 
 /* *best becomes a run in the segment if that has fewer clean slots. false: there is none better than it is now. */
 static bool run_look(struct run *best, struct heap_segment *segment, const struct want *want) {
     uint64_t found = load_rlx(&segment->free), dirty = found & load_rlx(&segment->dirty) & ~LISTED;
-    uint64_t bits = want->guards != 0 ? 0 : run_find(dirty, want);
-    if (bits == 0) bits = run_find(found & ~LISTED, want);
-    unsigned clean = (unsigned)__builtin_popcountll(bits & ~dirty);
+    uint64_t bits = want->guards != 0 ? 0 : run_find(dirty, dirty, want);
+    if (bits == 0) bits = run_find(found & ~LISTED, dirty, want);
+    unsigned clean = (unsigned)__builtin_popcountll(inside(bits, want) & ~dirty);
     if (bits != 0 && (best->segment == NULL || clean < best->clean)) *best = (struct run){segment, found, bits, clean};
     return best->segment == NULL || best->clean > 0;
 }
@@ -369,7 +375,7 @@ static struct run run_best(const struct want *want) {
 
 static struct slots take_run(const struct want *want) {
     struct slots got = {NULL, 0, 0, 0};
-    uint64_t in_new = run_find(SLOTS_ALL, want);
+    uint64_t in_new = run_find(SLOTS_ALL, 0, want);
     if (in_new == 0) return got; /* no segment has room for it beside its head */
     struct run run;
     while ((run = run_best(want)).segment != NULL)

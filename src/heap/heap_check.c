@@ -204,11 +204,11 @@ static bool is_whole(const char *bound) {
 
 /* The block is about to be handed out. */
 static void bound_begin(const struct block *block, char *bound, bool is_made) {
-    if (is_whole(bound)) return;
-    if (!is_made) {
+    if (!is_made) { /* a page that is read before it is written costs two faults */
         write_words(bound, SECRET_CANARY, canary_word());
         return;
     }
+    if (is_whole(bound)) return;
     const char *what = "was written while it was free, from beside it";
     fault_tell((struct fault){"alloc", block->start, what, SIZE_ANY}, block, load_rlx(block->mark));
 }
