@@ -252,8 +252,18 @@ static bool decay_parse(const char *value, weft_heap_config *config) {
 }
 
 static bool check_parse(const char *value, weft_heap_config *config) {
-    config->checks = is(value, "1");
+    if (is(value, "1")) config->checks = WEFT_HEAP_CHECKED;
     return is(value, "0") || is(value, "1");
+}
+
+static bool mode_parse(const char *value, weft_heap_config *config) {
+    static const char *const names[] = {"default", "checked", "secure"}; /* enum weft_heap_checks */
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!is(value, names[i])) continue;
+        config->checks = i;
+        return true;
+    }
+    return false;
 }
 
 static bool purge_parse(const char *value, weft_heap_config *config) {
@@ -319,6 +329,7 @@ static const struct {
     {"WEFT_HEAP_POOL", pool_parse},
     {"WEFT_HEAP_REMOTE", remote_parse},
     {"WEFT_HEAP_DECAY_MS", decay_parse},
+    {"WEFT_HEAP", mode_parse},
     {"WEFT_HEAP_CHECK", check_parse},
     {"WEFT_HEAP_PURGE_THREAD", purge_parse},
     {"WEFT_HEAP_STATS", stats_parse},

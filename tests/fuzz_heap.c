@@ -264,7 +264,7 @@ static void trim(void) { malloc_trim(0); }
 static void count(void) { REQUIRE(mallinfo2().arena > 0); }
 static void others(struct fuzzer *f) { (void)f; }
 #else
-static bool is_checked;
+static uint32_t checks;
 
 static void trim(void) { weft_trim(); }
 
@@ -317,7 +317,7 @@ static void private_heap(struct fuzzer *f) {
 }
 
 static void configure(struct fuzzer *f) {
-    weft_heap_config config = {.struct_size = sizeof config, .checks = is_checked};
+    weft_heap_config config = {.struct_size = sizeof config, .checks = checks};
     config.remote = (uint32_t)below(f, 3);
     config.decay_ms = (int64_t)below(f, 5);
     config.pool_capacity = (int32_t)below(f, 5) - 1;
@@ -384,9 +384,10 @@ static bool begin(const char *how) {
     require_server(how);
     return true;
 #else
-    weft_heap_config config = {.struct_size = sizeof config, .checks = 1};
-    is_checked = strcmp(how, "checked") == 0;
-    return strcmp(how, "plain") == 0 || (is_checked && weft_heap_configure(&config) == WEFT_OK);
+    static const char *const modes[] = {"plain", "checked", "secure"}; /* enum weft_heap_checks */
+    while (checks < 3 && strcmp(how, modes[checks]) != 0) checks++;
+    weft_heap_config config = {.struct_size = sizeof config, .checks = checks};
+    return checks == 0 || weft_heap_configure(&config) == WEFT_OK;
 #endif
 }
 

@@ -214,7 +214,7 @@ static void test_heap_settings(void **state) {
         {.pool_prefill = -1},
         {.pool_prefill = 4097},
         {.remote = WEFT_HEAP_REMOTE_KEEP + 1},
-        {.checks = 2},
+        {.checks = 3},
         {.purge_thread = 2},
         {.purge_thread = 1, .decay_ms = -1},
         {.decay_ms = -2},

@@ -18,12 +18,13 @@ HARMLESS = {
     "pthread_join pthread_key_delete munlock": "of something that is there: no error is left",
     "pthread_attr_destroy pthread_attr_getstack pthread_attr_getstacksize pthread_attr_setstacksize": "of attributes made before",
     "pthread_setname_np": "a thread without its name is all",
-    "getpid getuid": "cannot fail",
+    "getpid getuid getauxval": "cannot fail",
+    "mprotect": "a guard that is refused is memory that nobody has: test_heap_secure.c",
     "getrlimit": "of a limit that there is",
     "sigaction backtrace": "of a signal that can be handled; a stack that is not known is short",
     "__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable": "of the compiler's, when loaded",
 }
-SYSTEM_CALLS = {"SYS_unlinkat": "a file that stays is told as one of a process that is gone", "SYS_rt_tgsigqueueinfo": "who is not there does not answer: test_stacks.c", "SYS_tgkill": "of the calling thread", "SYS_gettid": "cannot fail; test_sandbox.c refuses it", "SYS_getpid": "cannot fail", "SYS_futex": "waits and locks; wakes have no error"}
+SYSTEM_CALLS = {"SYS_unlinkat": "a file that stays is told as one of a process that is gone", "SYS_rt_tgsigqueueinfo": "who is not there does not answer: test_stacks.c", "SYS_tgkill": "of the calling thread", "SYS_gettid": "cannot fail; test_sandbox.c refuses it", "SYS_getpid": "cannot fail", "SYS_getrandom": "the kernel's number for the process stands in", "SYS_mseal": "what is not sealed is read-only", "SYS_futex": "waits and locks; wakes have no error"}
 
 
 def main(library, sources):

@@ -529,7 +529,7 @@ static void test_configure(void **state) {
     assert_int_equal(weft_heap_configure(NULL), WEFT_EINVAL);
     weft_heap_config bad[] = {{.pool_capacity = -2}, {.pool_capacity = 4097},
                               {.pool_prefill = -1},  {.pool_prefill = 4097},
-                              {.remote = 3},         {.checks = 2},
+                              {.remote = 3},         {.checks = 3},
                               {.purge_thread = 2},   {.purge_thread = 1, .decay_ms = -1},
                               {.decay_ms = -2},      {.decay_ms = (int64_t)INT32_MAX + 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -344,7 +344,7 @@ EXPLORE_DRIVER(heap_private_lru, .about = "private heaps end while LRUs are take
 /* Checked mode: threads make the marks of one segment together, and free each other's blocks. */
 static void setup_checked(void) {
     setup();
-    store_rlx(&heaps.checks, true);
+    store_rlx(&heap_mode.checks, true);
 }
 EXPLORE_DRIVER(heap_checked, .about = "checked blocks are freed by another thread", .setup = setup_checked,
                .threads = {hand_over, take_over_and_use}, .check = check, .must_see = 1);

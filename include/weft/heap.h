@@ -147,6 +147,11 @@ WEFT_API int weft_arena_destroy(weft_arena **heap);
  * is seen when the block is freed, resized or asked for its size. A write after the free is seen when the block leaves
  * the quarantine: its thread's last 4096 freed blocks, or 4 MiB of them, without those over 1 MiB and those of private
  * heaps. weft_usable_size is then what was asked for.
+ *
+ * WEFT_HEAP_SECURE finds the same, and is for programs that work with what strangers send. Blocks lie at random places of their
+ * slabs, and slabs of their segments; memory that nobody may touch stands around each slab and each block over 32 KiB; what
+ * follows a block is a secret of the process; of 1024 freed blocks or 1 MiB in each thread's quarantine a random one leaves. A freed
+ * block over 32 KiB may not be touched while it waits there. docs/howto/malloc.md says what it costs.
  */
 typedef struct weft_heap_config {
     size_t struct_size; /**< sizeof(weft_heap_config), as in weft_config */
@@ -156,8 +161,15 @@ typedef struct weft_heap_config {
     uint32_t remote;       /**< enum weft_heap_remote */
     int64_t decay_ms;      /**< empty memory goes back to the system after about this long; 0: 500; -1: only by weft_trim */
     uint32_t purge_thread; /**< 1: a thread gives memory back, also while all others sleep; not with decay_ms -1 */
-    uint32_t checks;       /**< 1: every block is checked from now on, until the process ends; for debugging, slow */
+    uint32_t checks;       /**< enum weft_heap_checks: from now on, until the process ends */
 } weft_heap_config;
+
+/** How blocks are checked. */
+enum weft_heap_checks {
+    WEFT_HEAP_PLAIN = 0,   /**< as far as it costs next to nothing */
+    WEFT_HEAP_CHECKED = 1, /**< every block; for debugging, slow */
+    WEFT_HEAP_SECURE = 2   /**< every block, and the heap is hard to attack */
+};
 
 #define WEFT_HEAP_POOL_NONE (-1) /**< `pool_capacity`: no slabs are kept ready */
 
@@ -177,7 +189,7 @@ enum weft_heap_remote {
  * @retval WEFT_EINVAL config is NULL, a number is out of range, or a field that this version does not know is not zero;
  *     nothing changed, as with the codes below
  * @retval WEFT_EBUSY checks are to begin, and another thread has allocated already or there is a private heap; or they
- *     are to end; or another thread is in this call just now
+ *     are to end or to be others; or another thread is in this call just now
  * @retval WEFT_ENOMEM no memory for the checks
  * @retval WEFT_EAGAIN no purge thread to be had
  * @threads Any thread.

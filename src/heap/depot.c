@@ -60,6 +60,8 @@
 #define TIGHT_SPARE ((size_t)8 << 20)
 /* For slots of the sort that is wanted. */
 #define SORT_LOOKS 16
+/* On either side of what is taken in secure mode. */
+#define GUARD_SLOTS 1u
 
 PROCESS_STATE struct depot depot;
 
@@ -177,6 +179,7 @@ size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&dep
 /* The caller uses those of the slots that were clean, soon. */
 static struct slots press(struct slots got) {
     uint64_t clean = got.bits & ~got.dirty;
+    if (UNLIKELY(mode_is_secure())) clean &= got.bits >> 1 & got.bits << 1; /* guards take no memory */
     if (clean != 0) heap_hooks.pressure_before((size_t)__builtin_popcountll(clean) * SLOT_BYTES, PRESSURE_SLOTS);
     return got;
 }
@@ -235,7 +238,8 @@ static struct candidate best_candidate(struct heap_segment *top) {
     return best;
 }
 
-uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
+/* The bits with which `count` side by side begin, the one `lead` further on at a multiple of `align`. */
+static uint64_t bits_starts(uint64_t free, unsigned count, unsigned align, unsigned lead) {
     uint64_t starts = free;
     for (unsigned have = 1; have < count;) {
         unsigned step = have < count - have ? have : count - have;
@@ -245,11 +249,16 @@ uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
     if (align > 1) {
         uint64_t aligned = 0;
         for (unsigned i = 0; i < 64; i += align) aligned |= UINT64_C(1) << i;
-        starts &= aligned;
+        starts &= aligned >> lead;
     }
-    if (starts == 0) return 0;
-    uint64_t run = count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-    return run << __builtin_ctzll(starts);
+    return starts;
+}
+
+static uint64_t bits_of_run(unsigned count) { return count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1; }
+
+uint64_t bits_find(uint64_t free, unsigned count, unsigned align) {
+    uint64_t starts = bits_starts(free, count, align, 0);
+    return starts == 0 ? 0 : bits_of_run(count) << __builtin_ctzll(starts);
 }
 
 /* The lowest row of adjacent bits, which leave *bits. */
@@ -267,21 +276,53 @@ struct run {
     unsigned clean, beside;
 };
 
+/* So many slots side by side, of which the one `guards` further on is to be at a multiple of `align`. */
+struct want {
+    unsigned count, align, guards; /* of the count, before and behind */
+};
+
+static struct want wanted_run(unsigned count, unsigned align) {
+    unsigned guards = mode_is_secure() ? GUARD_SLOTS : 0;
+    return (struct want){count + 2 * guards, align, guards};
+}
+
+/* Those of the run that are no guards. */
+static uint64_t inside(uint64_t run, const struct want *want) { return want->guards == 0 ? run : run & run << 1 & run >> 1; }
+
+/* The lowest one. In secure mode any; of one that is dirty inside, if there is one, the guards are mostly clean: a slot that becomes a
+ * guard loses its pages. */
+static uint64_t run_find(uint64_t free, uint64_t dirty, const struct want *want) {
+    uint64_t starts = bits_starts(free, want->count, want->align, want->guards);
+    if (starts == 0) return 0;
+    if (want->guards == 0) return bits_of_run(want->count) << __builtin_ctzll(starts);
+    static PROCESS_STATE ATOMIC(uint64_t) drawn;
+    uint64_t row = add_rlx(&drawn, 1), kept = starts & dirty >> 1 & ~dirty;
+    return bits_of_run(want->count) << mode_random_bit(&row, kept != 0 ? kept : starts);
+}
+
+/* All free slots that may form a run together; in secure mode those of the whole segment. Taken out of *free. */
+static uint64_t row_next(uint64_t *free, const struct want *want) {
+    uint64_t row = *free;
+    if (want->guards == 0) return bits_row(free);
+    *free = 0;
+    return row;
+}
+
 static bool run_is_better(const struct run *run, const struct run *best) {
     return best->segment == NULL || run->clean < best->clean || (run->clean == best->clean && run->beside < best->beside);
 }
 
 /* *best becomes a run in the segment if that has fewer clean slots, or as many and leaves less beside it. false: there is none
  * better than it is now. */
-static bool run_look(struct run *best, struct heap_segment *segment, unsigned count, unsigned align) {
+static bool run_look(struct run *best, struct heap_segment *segment, const struct want *want) {
     struct run run = {segment, load_rlx(&segment->free), 0, 0, 0};
     uint64_t free = run.found & ~LISTED, dirty = free & load_rlx(&segment->dirty);
     while (free != 0) {
-        uint64_t row = bits_row(&free);
-        run.bits = bits_find(row & dirty, count, align);
-        if (run.bits == 0) run.bits = bits_find(row, count, align);
-        run.clean = (unsigned)__builtin_popcountll(run.bits & ~dirty);
-        run.beside = (unsigned)__builtin_popcountll(row) - count;
+        uint64_t row = row_next(&free, want);
+        run.bits = want->guards != 0 ? 0 : run_find(row & dirty, dirty, want);
+        if (run.bits == 0) run.bits = run_find(row, dirty, want);
+        run.clean = (unsigned)__builtin_popcountll(inside(run.bits, want) & ~dirty);
+        if (want->guards == 0) run.beside = (unsigned)__builtin_popcountll(row) - want->count;
         if (run.bits != 0 && run_is_better(&run, best)) *best = run;
     }
     return best->segment == NULL || best->clean > 0 || best->beside > 0;
@@ -305,6 +346,7 @@ static struct slots take_new(uint64_t bits) {
 
 struct slots depot_take(unsigned count) {
     struct slots got = {NULL, 0, 0, 0};
+    if (UNLIKELY(mode_is_secure())) return depot_take_run(1, 1);
     for (;;) {
         uint64_t top = load_acq(A9, &depot.stack.top);
         struct heap_segment *segment = item_of(top);
@@ -321,7 +363,7 @@ struct slots depot_take(unsigned count) {
 
 struct slots depot_take_part(void) {
     struct slots got = {NULL, 0, 0, 0};
-    struct heap_segment *segment = segment_top();
+    struct heap_segment *segment = mode_is_secure() ? NULL : segment_top();
     for (int i = 0; i < SORT_LOOKS && segment != NULL; i++, segment = segment_below(segment)) {
         uint64_t found = load_rlx(&segment->free), part = found & load_rlx(&segment->part);
         if (part != 0 && slots_claim(&got, segment, &found, part & -part)) return got;
@@ -332,43 +374,77 @@ struct slots depot_take_part(void) {
 /* Segments with too little for any run may lie on top of the stack for good. So the search goes on among all, round and
  * round, each time from where the last one ended or found the best: a segment that has a run is come upon, and for each new
  * one so many were seen to have none. */
-static void run_look_far(struct run *best, unsigned count, unsigned align, uint64_t looks) {
+static void run_look_far(struct run *best, const struct want *want, uint64_t looks) {
     struct heap_segment *segment = load_acq(A15, &depot.run_at), *before = best->segment;
     bool goes_on = true;
     for (; looks > 0 && goes_on; looks--) {
         if (segment == NULL) segment = depot_all();
         if (segment == NULL) return;
-        goes_on = run_look(best, segment, count, align);
+        goes_on = run_look(best, segment, want);
         if (goes_on) segment = load_rlx(&segment->older);
     }
     store_rel(A14, &depot.run_at, best->segment == before ? segment : best->segment);
 }
 
 /* Of what is looked at, the run of which the most is in memory. */
-static struct run run_best(unsigned count, unsigned align) {
+static struct run run_best(const struct want *want) {
     struct run best = {NULL, 0, 0, 0, 0};
     bool goes_on = true;
     struct heap_segment *segment = segment_top();
     for (int i = 0; i < RUN_LOOKS && segment != NULL && goes_on; i++, segment = segment_below(segment))
-        goes_on = run_look(&best, segment, count, align);
-    if (goes_on && (best.segment == NULL || depot_spare_bytes() >= count * SLOT_BYTES))
-        run_look_far(&best, count, align, min_u64(load_rlx(&depot.segments), RUN_LOOKS_FAR));
+        goes_on = run_look(&best, segment, want);
+    if (goes_on && (best.segment == NULL || depot_spare_bytes() >= want->count * SLOT_BYTES))
+        run_look_far(&best, want, min_u64(load_rlx(&depot.segments), RUN_LOOKS_FAR));
     return best;
 }
 
-struct slots depot_take_run(unsigned count, unsigned align) {
+static struct slots take_run(const struct want *want) {
     struct slots got = {NULL, 0, 0, 0};
-    uint64_t lowest = bits_find(SLOTS_ALL, count, align);
-    if (lowest == 0) return got; /* no segment has room for it beside its head */
+    uint64_t in_new = run_find(SLOTS_ALL, 0, want);
+    if (in_new == 0) return got; /* no segment has room for it beside its head */
     struct run run;
-    while ((run = run_best(count, align)).segment != NULL)
+    while ((run = run_best(want)).segment != NULL)
         if (slots_claim(&got, run.segment, &run.found, run.bits)) return press(got);
-    got = take_new(lowest);
+    got = take_new(in_new);
     if (got.segment != NULL) return got;
     do {
         run = (struct run){NULL, 0, 0, 0, 0};
-        run_look_far(&run, count, align, load_rlx(&depot.segments));
+        run_look_far(&run, want, load_rlx(&depot.segments));
     } while (run.segment != NULL && !slots_claim(&got, run.segment, &run.found, run.bits));
+    return got;
+}
+
+/* Of slots that were taken, the first and the last become guards. Where the system refuses, they are nobody's all the same. */
+static void guards_make(struct slots *got) {
+    uint64_t front = got->bits & -got->bits, rear = got->bits & ~(got->bits >> 1), guards = front | rear;
+    uint64_t clean = 0;
+    for (uint64_t left = guards; left != 0; left &= left - 1)
+        if (os_guard(slot_start(got->segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES)) clean |= left & -left;
+    and_rlx(&got->segment->dirty, ~clean);
+    and_rlx(&got->segment->part, ~clean);
+    or_rlx(&got->segment->fronts, front);
+    or_rlx(&got->segment->rears, rear);
+    count_slots(-2, 0);
+    *got = (struct slots){got->segment, got->bits & ~guards, got->dirty & ~guards, got->part & ~guards};
+}
+
+/* Those of slots that are about to be free are none any more. Returns them. */
+static uint64_t guards_end(struct heap_segment *segment, uint64_t bits) {
+    uint64_t front = bits >> 1 & ~bits & load_rlx(&segment->fronts);
+    uint64_t rear = bits << 1 & ~bits & load_rlx(&segment->rears), guards = front | rear;
+    if (LIKELY(guards == 0)) return 0;
+    for (uint64_t left = guards; left != 0; left &= left - 1)
+        os_unguard(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
+    and_rlx(&segment->fronts, ~front);
+    and_rlx(&segment->rears, ~rear);
+    count_slots(__builtin_popcountll(guards), 0);
+    return guards;
+}
+
+struct slots depot_take_run(unsigned count, unsigned align) {
+    struct want want = wanted_run(count, align);
+    struct slots got = take_run(&want);
+    if (UNLIKELY(want.guards != 0) && got.segment != NULL) guards_make(&got);
     return got;
 }
 
@@ -392,8 +468,9 @@ static size_t segment_hollow(struct heap_segment *segment) {
     return SEGMENT_BYTES - HEAD_BYTES;
 }
 
-void depot_put(struct heap_segment *segment, uint64_t bits) {
-    if (bits == 0) return;
+void depot_put(struct heap_segment *segment, uint64_t slots) {
+    if (slots == 0) return;
+    uint64_t bits = slots | guards_end(segment, slots);
     for (uint64_t left = bits; left != 0; left &= left - 1)
         poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
     count_slots(-__builtin_popcountll(bits), __builtin_popcountll(load_rlx(&segment->dirty) & bits));

@@ -5,11 +5,14 @@
  * each. Segments are never unmapped; only the pages of free slots go back to the system. So a thread that reads a descriptor
  * late still reads a descriptor.
  *
- * A slot is free (its bit in `free` is set), or it belongs to the thread that cleared the bit. */
+ * A slot is free (its bit in `free` is set), or it belongs to the thread that cleared the bit.
+ *
+ * In secure mode (mode.h) whoever takes slots gets them at a random place, with a slot before and one behind that nobody
+ * may touch. These guards are the taker's, too, and go with the slots. */
 #ifndef WEFT_DEPOT_H
 #define WEFT_DEPOT_H
 
-#include "os/os.h"
+#include "heap/mode.h"
 
 #ifndef SLOT_SHIFT
 #define SLOT_SHIFT 16
@@ -124,13 +127,14 @@ struct ALIGNED(CACHE_LINE) heap_segment {
             tagged_link stack_link;              /* in the stack of those with free slots */
             /* bit 0: LISTED, in that stack or about to be; bit i: slot i is free */
             ALIGNED(CACHE_LINE) ATOMIC(uint64_t) free;
-            ATOMIC(uint64_t) dirty;                /* slots used since their pages came from the system */
-            ATOMIC(uint64_t) old;                  /* free slots that were dirty at the last decay */
-            ATOMIC(uint64_t) part;                 /* free slots that are dirty in part: see `touched` of the slab */
-            ATOMIC(bool) huge;                     /* asked for huge pages */
-            ATOMIC(bool) hollow;                   /* its slots are not mapped, and nobody's */
-            ATOMIC(uint32_t) far_used;             /* words handed out of far_remote */
-            ATOMIC(struct marks *) marks;          /* NULL: no block of it was checked */
+            ATOMIC(uint64_t) dirty;         /* slots used since their pages came from the system */
+            ATOMIC(uint64_t) old;           /* free slots that were dirty at the last decay */
+            ATOMIC(uint64_t) part;          /* free slots that are dirty in part: see `touched` of the slab */
+            ATOMIC(bool) huge;              /* asked for huge pages */
+            ATOMIC(bool) hollow;            /* its slots are not mapped, and nobody's */
+            ATOMIC(uint32_t) far_used;      /* words handed out of far_remote */
+            ATOMIC(struct marks *) marks;   /* NULL: no block of it was checked */
+            ATOMIC(uint64_t) fronts, rears; /* slots that are guards, before and behind what is taken: secure mode's */
             ATOMIC(uint64_t) far_lines[FAR_MASKS]; /* lines of far_free that slabs have */
         };
         struct slab slabs[SEGMENT_SLOTS]; /* the first ones would be those of the head's own slots: all that stands above */
@@ -197,8 +201,12 @@ struct slots depot_take_run(unsigned count, unsigned align);
 bool depot_take_at(struct slots *got, struct heap_segment *segment, uint64_t bits);
 /* Notes that the caller is about to write the slots it took. */
 void depot_soil(struct slots got);
+/* Whether guards stand around what the slot is of: it was taken in secure mode. Any thread that has something there. */
+INLINE bool is_guarded(const struct heap_segment *segment, unsigned slot) {
+    return slot > 0 && (load_rlx(&segment->fronts) >> (slot - 1) & 1) != 0;
+}
 /* Frees slots of the caller's. Any thread. */
-void depot_put(struct heap_segment *segment, uint64_t bits);
+void depot_put(struct heap_segment *segment, uint64_t slots);
 /* The same for one that is in memory in part, as its `touched` says. Any thread. */
 void depot_put_part(struct heap_segment *segment, uint64_t bit);
 /* Gives pages of free slots back: those that were free at the last call too, or all. Returns the bytes. Any thread. */

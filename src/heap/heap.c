@@ -180,6 +180,7 @@ uint32_t heap_adopt(struct heap *heap, unsigned kind) {
 
 static void slab_begin(struct heap *heap, struct slab *slab, unsigned kind, uint32_t touched) {
     slab_init(slab, kind, heap, heap_trim_last(heap, slab, kind, touched));
+    if (UNLIKELY(mode_is_secure())) heap_hooks.check_renew(slab);
     if (load_rlx(&heap->privacy) != PRIVACY_NONE) {
         store_rlx(&slab->private_kind, (uint8_t)kind);
         slot_kind_set(segment_of(slab), slab_slot(slab), KIND_PRIVATE);
@@ -317,7 +318,7 @@ void heap_config_set(struct heap *heap) {
         bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
         bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
         while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
-        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME || load_rlx(&heaps.checks))
+        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME || mode_checks())
             heap_room_set(heap, i, 0);
         else if (heap->room[i] == 0)
             heap_room_set(heap, i, heap_room_start(i));
@@ -335,6 +336,14 @@ static void cache_grow(struct heap *heap, unsigned kind) {
 }
 
 /* ---- filling a cache ---------------------------------------------------------------------------------------------- */
+
+/* Blocks of it have just been handed out. */
+static void slab_carved(struct bin *bin, struct slab *slab, bool had_grown) {
+    if (UNLIKELY(!had_grown && slab_has_grown(slab))) bin->grown++;
+    if (slab->room > 0) return;
+    if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
+    tier_set(bin, slab, TIER_DRAINING);
+}
 
 /* Blocks for an empty cache; 0: no memory. */
 static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
@@ -355,10 +364,7 @@ static uint32_t fill(struct heap *heap, unsigned kind, uint32_t want) {
         count_in(bin, COUNT_COLD, slab_cold(slab, want - got));
         bool had_grown = slab_has_grown(slab);
         got += slab_carve(slab, slots + got, want - got);
-        if (UNLIKELY(!had_grown && slab_has_grown(slab))) bin->grown++;
-        if (slab->room > 0) continue;
-        if (slab->tier == TIER_HOT) count_in(bin, COUNT_TIER_DROPS, 1);
-        tier_set(bin, slab, TIER_DRAINING);
+        slab_carved(bin, slab, had_grown);
     }
     count_in(bin, COUNT_CARVED, got);
     return got;
@@ -396,7 +402,7 @@ void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
 }
 
 static NOINLINE void *alloc_uncached(size_t size) {
-    if (UNLIKELY(load_rlx(&heaps.checks))) return heap_hooks.check_alloc(size, BLOCK_MIN);
+    if (UNLIKELY(mode_checks())) return heap_hooks.check_alloc(size, BLOCK_MIN);
     if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
@@ -416,14 +422,26 @@ void *heap_alloc_slow(size_t size) {
     return block;
 }
 
+/* Secure mode's: a block at a random place of a slab. NULL: no memory. */
+static void *take_any(struct heap *heap, unsigned kind) {
+    struct bin *bin = &heap->bins[kind];
+    struct slab *slab = find_slab(heap, kind);
+    if (slab == NULL) return NULL;
+    bool had_grown = slab_has_grown(slab);
+    void *block = slab_carve_any(slab, &heap->drawn);
+    slab_carved(bin, slab, had_grown);
+    count_in(bin, COUNT_CARVED, 1);
+    return block;
+}
+
 void *heap_take_one(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     config_follow(heap);
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
     if (load_rlx(&bin->count[COUNT_MISSES]) % TAKES_TIMED == 0) heap_decay(heap);
-    if (fill(heap, kind, 1) == 0) return NULL;
-    count_in(bin, COUNT_MISSES, 1);
-    return heap->base[kind][1];
+    void *block = mode_is_secure() ? take_any(heap, kind) : fill(heap, kind, 1) == 0 ? NULL : heap->base[kind][1];
+    if (block != NULL) count_in(bin, COUNT_MISSES, 1);
+    return block;
 }
 
 /* ---- flush -------------------------------------------------------------------------------------------------------- */
@@ -579,7 +597,7 @@ static void free_large(void *p, unsigned kind) {
 
 void heap_free_slow(void *p) {
     if (p == NULL) return;
-    if (UNLIKELY(load_rlx(&heaps.checks))) {
+    if (UNLIKELY(mode_checks())) {
         heap_hooks.check_free(p, SIZE_ANY);
         return;
     }
@@ -608,7 +626,7 @@ void heap_free_slow(void *p) {
 
 void heap_free_sized_slow(void *p, size_t size) {
     if (p == NULL) return;
-    if (UNLIKELY(load_rlx(&heaps.checks))) {
+    if (UNLIKELY(mode_checks())) {
         heap_hooks.check_free(p, size);
         return;
     }

@@ -14,6 +14,7 @@
 #define WEFT_HEAP_H
 
 #include "heap/heap_rest.h"
+#include "heap/mode.h"
 #include "heap/slab.h"
 #include "weft.h"
 
@@ -114,6 +115,7 @@ struct heap {
     struct overflow *overflow;               /* NULL: nothing is kept */
     struct quarantine *quarantine;           /* heap_check.c; NULL: none yet */
     struct samples *samples;                 /* sampling.c; NULL: none yet */
+    uint64_t drawn;                          /* secure mode: of mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     ATOMIC(bool) has_no_bins;                /* they are zeros, perhaps not in memory */
@@ -323,7 +325,6 @@ struct heaps {
     ATOMIC(int32_t) pool_prefill;
     ATOMIC(uint32_t) remote;
     ATOMIC(int64_t) decay_ms;
-    ATOMIC(bool) checks;                    /* checked mode: no block is cached, each has a mark */
     ATOMIC(const struct sampler *) sampler; /* sampling.c; NULL: nobody has asked for samples */
 };
 extern struct heaps heaps;
@@ -404,17 +405,22 @@ void heap_begin(struct heap *heap);
 void *check_alloc(size_t size, size_t alignment);
 void check_free(void *p, size_t size);
 size_t check_usable(const void *p);
+/* Secure mode: whether the block is of that size now, in place. */
+bool check_resize(void *p, size_t size);
 /* The same for a private heap. false: the block is not of that heap; nothing happened. */
 void *check_alloc_in(struct heap *heap, size_t size);
 bool check_free_in(struct heap *heap, void *p);
 /* Begins it, or fails: no memory, or other threads have heaps. A WEFT_E* code. */
 int check_begin(void);
+int check_begin_secure(void);
 /* Whether it was the caller who made the mark, which was *found, that of a freed block. */
 bool check_mark_end(block_mark *mark, uint64_t *found);
 /* Blocks in the heap's quarantine are freed. */
 void check_flush(struct heap *heap);
 /* The slab's blocks are nobody's any more. */
 void check_forget(const struct slab *slab);
+/* The slab begins: what its slot was before left marks. */
+void check_renew(const struct slab *slab);
 
 /* ---- what is told without checked mode: misuse.c ------------------------------------------------------------------- */
 

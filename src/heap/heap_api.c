@@ -17,7 +17,7 @@ void weft_free_sized(void *p, size_t size) { heap_free_sized(p, size); }
 void *weft_alloc_zeroed(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
-    bool zeroed = false, is_large = bytes > MEDIUM_MAX && !load_rlx(&heaps.checks);
+    bool zeroed = false, is_large = bytes > MEDIUM_MAX && !mode_checks();
     void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
     if (p == NULL && is_large && load_rlx(&heaps.sampler) != NULL)
         p = sampling_alloc(bytes, &zeroed, __builtin_return_address(0));
@@ -31,7 +31,7 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
 void *weft_alloc_aligned(size_t alignment, size_t size) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
-    if (UNLIKELY(load_rlx(&heaps.checks))) return check_alloc(size, alignment);
+    if (UNLIKELY(mode_checks())) return check_alloc(size, alignment);
     unsigned kind = class_aligned(alignment, size);
     if (kind < CLASSES) return heap_alloc(class_info[kind].size);
     if (size > MEDIUM_MAX && alignment <= SLOT_BYTES) return heap_alloc(size);
@@ -48,7 +48,7 @@ static size_t heap_usable(const void *p) {
 #if defined(WEFT_POISONS)
 /* Read first: of a block that was freed already, AddressSanitizer says so here. */
 void given_back(void *p) {
-    if (p == NULL || load_rlx(&heaps.checks)) return;
+    if (p == NULL || mode_checks()) return;
     (void)load_rlx((ATOMIC(uint8_t) *)p);
     poison(p, heap_usable(p));
 }
@@ -56,7 +56,7 @@ void given_back(void *p) {
 
 size_t weft_usable_size(const void *p) {
     if (p == NULL) return 0;
-    if (UNLIKELY(load_rlx(&heaps.checks))) return check_usable(p);
+    if (UNLIKELY(mode_checks())) return check_usable(p);
     heap_hooks.misuse_look(p, "use");
     size_t usable = heap_usable(p);
     unpoison(p, usable);
@@ -107,7 +107,7 @@ static void *resize_sampled(void *p, unsigned kind, size_t size, size_t usable) 
 static void *realloc_any(void *p, size_t size) {
     if (p == NULL) return heap_alloc(size);
     if (size > PTRDIFF_MAX) return NULL;
-    if (UNLIKELY(load_rlx(&heaps.checks))) return realloc_copy(p, check_usable(p), size);
+    if (UNLIKELY(mode_checks())) return check_resize(p, size) ? p : realloc_copy(p, check_usable(p), size);
     heap_hooks.misuse_look(p, "realloc");
     unsigned kind = kind_of(p);
     unpoison(p, heap_usable(p));
@@ -138,11 +138,12 @@ int weft_heap_configure(const weft_heap_config *config) {
     weft_heap_config c = {0};
     if (config == NULL || !struct_read(&c, sizeof c, config)) return WEFT_EINVAL;
     if (c.pool_capacity < WEFT_HEAP_POOL_NONE || c.pool_capacity > 4096 || c.pool_prefill < 0 || c.pool_prefill > 4096 ||
-        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > 1 || c.purge_thread > 1 || (c.purge_thread && c.decay_ms < 0) ||
-        c.decay_ms < -1 || c.decay_ms > INT32_MAX)
+        c.remote > WEFT_HEAP_REMOTE_KEEP || c.checks > WEFT_HEAP_SECURE || c.purge_thread > 1 ||
+        (c.purge_thread && c.decay_ms < 0) || c.decay_ms < -1 || c.decay_ms > INT32_MAX)
         return WEFT_EINVAL;
-    if (c.checks == 0 && load_rlx(&heaps.checks)) return WEFT_EBUSY;
-    int error = purge_set(c.purge_thread != 0, c.checks != 0 ? check_begin : NULL);
+    if (c.checks == 0 && mode_checks()) return WEFT_EBUSY;
+    static int (*const begin[])(void) = {NULL, check_begin, check_begin_secure}; /* enum weft_heap_checks */
+    int error = purge_set(c.purge_thread != 0, begin[c.checks]);
     if (error != WEFT_OK) return error;
     store_rlx(&heaps.pool_capacity, c.pool_capacity);
     store_rlx(&heaps.pool_prefill, c.pool_prefill);

@@ -1,4 +1,4 @@
-/* heap_check.c: checked mode. Layer 2.
+/* heap_check.c: checked mode and secure mode. Layer 2.
  *
  * Every thread's caches are closed, so that each call takes the long way and ends here; the short ways do not know of it.
  * Each block has a mark beside its slab, made when the segment's first block is checked: how many bytes were asked for,
@@ -13,21 +13,38 @@
  * private heaps do not wait: they would outlive their heap there. What is wrong is said by one write to standard error,
  * and the process aborts.
  *
+ * Secure mode does the same, but for these:
+ *
+ *   places      slab_carve_any and depot.c choose them at random; guards stand around what depot.c gives
+ *   canary      its bytes are a secret of the process, and it has at least SECRET_CANARY bytes
+ *   bounds      the last bytes before each block of a slab, and behind the last one, hold canary from the time that a block
+ *               beside them is handed out first, also while it is free: they are the free block's neighbour's. So a block
+ *               that is freed looks at both its ends. Who writes a bound is the slab's owner, before the first of the two
+ *               blocks beside it is handed out; from then on everybody only reads it
+ *   quarantine  of fewer blocks and bytes; which of them leaves is chosen at random. A block over MEDIUM_MAX that waits there is a
+ *               guard itself, so it takes no memory, and any use of it is stopped
+ *   marks       of a slot become NONE when a slab begins there: bounds are those of its own blocks
+ *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   M1  marks_make: CAS marks     release  M2  marks are looked at before their memory is made; split: one thread's marks are lost
- *   M3  check_mark_end: CAS mark  relaxed  -   split: a block freed by two threads at once is freed twice
+ *   M3  mark_change: CAS mark     relaxed  -   split: a block freed by two threads at once is freed twice
  */
 #include <string.h>
 
 #include "heap/block.h"
 
 #define CANARY ((size_t)16)
+#define SECRET_CANARY sizeof(uint64_t)
 #define CANARY_MAX ((size_t)256) /* bytes of it that are looked at */
-#define CANARY_BYTE 0xC5
-#define FILL_BYTE 0xDB
+#define CANARY_WORD UINT64_C(0xC5C5C5C5C5C5C5C5)
+#define FILL_WORD UINT64_C(0xDBDBDBDBDBDBDBDB)              /* as an address: nobody's */
 #define QUARANTINE_BLOCKS (SLOT_BYTES / sizeof(void *) / 2) /* a power of two */
 #define QUARANTINE_BYTES (SLOT_BYTES * 64)
+#define SECURE_BLOCKS (QUARANTINE_BLOCKS / 4)
+#define SECURE_BYTES (QUARANTINE_BYTES / 4)
 #define WAITS_MAX (QUARANTINE_BYTES / 4) /* bytes of a block that waits there */
+#define WORDS_AT_ONCE 8u
+#define GUARDED_BYTES SLOT_BYTES /* what one that is a guard counts as */
 
 struct quarantine {
     uint32_t first, count;
@@ -66,7 +83,7 @@ static bool marks_make(struct heap_segment *segment) {
 }
 
 void check_forget(const struct slab *slab) {
-    if (!load_rlx(&heaps.checks)) return;
+    if (!mode_checks()) return;
     unsigned blocks = class_info[slab->kind].blocks;
     if (slab->kind == KIND_DIRECT) return; /* its record goes with it */
     for (unsigned i = 0; i < blocks; i++) {
@@ -75,13 +92,60 @@ void check_forget(const struct slab *slab) {
     }
 }
 
+void check_renew(const struct slab *slab) {
+    for (unsigned i = 0; i < class_info[slab->kind].blocks; i++) {
+        block_mark *mark = mark_in(segment_of(slab), slab_slot(slab), i);
+        if (mark != NULL && load_rlx(mark) != 0) store_rlx(mark, 0);
+    }
+}
+
 /* ---- patterns ----------------------------------------------------------------------------------------------------- */
 
-/* The first byte of them that is not `byte`; `count`: none. */
-static size_t first_other(const char *bytes, size_t count, int byte) {
+/* The word as it lies at that address, if each byte of it lies where an address leaves its number (little-endian). */
+static uint64_t word_from(uint64_t word, const char *at) {
+    unsigned by = 8 * ((uintptr_t)at & 7);
+    return by == 0 ? word : word >> by | word << (64 - by);
+}
+static char word_byte(uint64_t word, size_t i) { return (char)(word >> 8 * (i & 7)); }
+
+/* Whether all of so many words are that one; without a branch for each, so that the compiler takes several at a time. */
+static bool are_all(const char *bytes, uint64_t word) {
+    uint64_t differ = 0, found[WORDS_AT_ONCE];
+    memcpy(found, bytes, sizeof found);
+    for (size_t i = 0; i < WORDS_AT_ONCE; i++) differ |= found[i] ^ word;
+    return differ == 0;
+}
+
+/* The first byte of them that is not the word's at its address modulo the word's bytes; `count`: none. */
+static size_t first_other(const char *bytes, size_t count, uint64_t word) {
+    uint64_t turned = word_from(word, bytes), found;
     size_t i = 0;
-    while (i < count && (unsigned char)bytes[i] == (unsigned char)byte) i++;
+    while (i + WORDS_AT_ONCE * sizeof word <= count && are_all(bytes + i, turned)) i += WORDS_AT_ONCE * sizeof word;
+    for (; i + sizeof found <= count; i += sizeof found) {
+        memcpy(&found, bytes + i, sizeof found);
+        if (found != turned) break;
+    }
+    while (i < count && bytes[i] == word_byte(turned, i)) i++;
     return i;
+}
+
+static void write_words(char *bytes, size_t count, uint64_t word) {
+    uint64_t turned = word_from(word, bytes);
+    size_t i = 0;
+    for (; i + sizeof turned <= count; i += sizeof turned) memcpy(bytes + i, &turned, sizeof turned);
+    for (; i < count; i++) bytes[i] = word_byte(turned, i);
+}
+
+static size_t canary_least(void) { return mode_is_secure() ? SECRET_CANARY : CANARY; }
+static uint64_t canary_word(void) { return mode_is_secure() ? heap_mode.secret : CANARY_WORD; }
+
+/* Whether the block's slab has bounds. AddressSanitizer, which tells what is written beside a block, would not let them be read. */
+static bool has_bounds(const struct block *block) {
+#if defined(WEFT_POISONS)
+    return block == NULL;
+#else
+    return mode_is_secure() && block->kind < CLASSES && is_guarded(segment_of(block->start), slot_of(block->start));
+#endif
 }
 
 static size_t canary_size(const struct block *block, size_t size) {
@@ -89,21 +153,23 @@ static size_t canary_size(const struct block *block, size_t size) {
 }
 
 /* Where what is too much of a large block ends, and another may begin. */
-static char *canary_last(const struct block *block) { return block->start + block->usable - CANARY; }
+static char *canary_last(const struct block *block) { return block->start + block->usable - canary_least(); }
 
 static void canary_write(const struct block *block, size_t size) {
-    memset(block->start + size, CANARY_BYTE, canary_size(block, size));
-    memset(canary_last(block), CANARY_BYTE, CANARY);
+    bool is_bounded = has_bounds(block);
+    size_t inside = block->usable - (is_bounded ? SECRET_CANARY : 0) - size;
+    write_words(block->start + size, (size_t)min_u64(inside, CANARY_MAX), canary_word());
+    if (!is_bounded) write_words(canary_last(block), canary_least(), canary_word());
 }
 
 static void canary_check(const struct block *block, const char *call, uint64_t mark) {
     if (mark_state(mark) != MARK_LIVE) return;
-    size_t size = mark_size(mark), bytes = canary_size(block, size),
-           at = first_other(block->start + size, bytes, CANARY_BYTE);
+    size_t size = mark_size(mark), bytes = canary_size(block, size), least = canary_least(),
+           at = first_other(block->start + size, bytes, canary_word());
     if (at == bytes) {
-        at = first_other(canary_last(block), CANARY, CANARY_BYTE);
-        if (at == CANARY) return;
-        at += block->usable - CANARY - size;
+        at = first_other(canary_last(block), least, canary_word());
+        if (at == least) return;
+        at += block->usable - least - size;
     }
     const char *what = "was written past its end, by itself or from before the next one: first at offset ";
     fault_tell((struct fault){call, block->start, what, size + at}, block, mark);
@@ -117,10 +183,68 @@ static void front_check(const struct block *block, uint64_t mark) {
     fault_tell((struct fault){"free", block->start, "was written before its start", SIZE_ANY}, block, mark);
 }
 
-static size_t fill_size(const struct block *block) { return (size_t)min_u64(block->usable, WAITS_MAX); }
+/* ---- bounds ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the block so many on is one of the slab, and was handed out before. */
+static bool is_known(const struct block *block, unsigned index, int on) {
+    unsigned other = index + (unsigned)on; /* -1: more than any */
+    return other < class_info[block->kind].blocks && mark_state(load_rlx(block->mark + on)) != MARK_NONE;
+}
+
+static unsigned index_of(const struct block *block) {
+    return index_in(block->kind, block->start - slab_margin(block->kind, block->start));
+}
+
+/* Blocks begin at multiples of BLOCK_MIN, so the word lies there as it is. */
+static bool is_whole(const char *bound) {
+    uint64_t found;
+    memcpy(&found, bound, sizeof found);
+    return found == heap_mode.secret;
+}
+
+/* The block is about to be handed out. */
+static void bound_begin(const struct block *block, char *bound, bool is_made) {
+    if (!is_made) { /* a page that is read before it is written costs two faults */
+        write_words(bound, SECRET_CANARY, canary_word());
+        return;
+    }
+    if (is_whole(bound)) return;
+    const char *what = "was written while it was free, from beside it";
+    fault_tell((struct fault){"alloc", block->start, what, SIZE_ANY}, block, load_rlx(block->mark));
+}
+
+/* Nothing of the heap's lies between a slab's first block and its guard, where there is no room for a bound. */
+static bool has_front(const struct block *block) {
+    return index_of(block) != 0 || slab_margin(block->kind, block->start) >= SECRET_CANARY;
+}
+
+static void bounds_begin(const struct block *block) {
+    unsigned index = index_of(block);
+    bool was_out = is_known(block, index, 0);
+    if (has_front(block)) bound_begin(block, block->start - SECRET_CANARY, was_out || is_known(block, index, -1));
+    bound_begin(block, canary_last(block), was_out || is_known(block, index, 1));
+}
+
+/* Of a block that is freed: canary_check looks at the other one. */
+static void bounds_check(const struct block *block, uint64_t mark) {
+    if (!has_front(block) || is_whole(block->start - SECRET_CANARY)) return;
+    const char *what = "was written before its start, by itself or from past the end of the one before it";
+    fault_tell((struct fault){"free", block->start, what, SIZE_ANY}, block, mark);
+}
+
+/* ---- what waits --------------------------------------------------------------------------------------------------- */
+
+/* Whether the block, while it waits, is a guard. */
+static bool is_wall(const struct block *block) {
+    return mode_is_secure() && block->kind >= CLASSES && block->kind <= KIND_RUN && !block->is_private;
+}
+
+static size_t fill_size(const struct block *block) {
+    return (size_t)min_u64(block->usable - (has_bounds(block) ? SECRET_CANARY : 0), WAITS_MAX);
+}
 
 static void fill_check(const struct block *block) {
-    size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_BYTE);
+    size_t bytes = fill_size(block), at = first_other(block->start, bytes, FILL_WORD);
     if (at == bytes) return;
     const char *what = "was written after it was freed: first at offset ";
     fault_tell((struct fault){"quarantine", block->start, what, at}, block, load_rlx(block->mark));
@@ -141,6 +265,7 @@ static void *mark_begin(void *p, size_t size) {
     struct block block = block_at(p);
     ASSERT(block.start == p && mark_state(load_rlx(block.mark)) != MARK_LIVE);
     unpoison(p, block.usable);
+    if (has_bounds(&block)) bounds_begin(&block);
     canary_write(&block, size);
     poison(p, block.usable);
     unpoison(p, size);
@@ -160,12 +285,17 @@ static void put(struct heap *heap, const struct block *block) {
         slab_send(slab_of(p), &p, 1);
 }
 
-static void *alloc_in(struct heap *heap, size_t size, size_t alignment) {
+/* What is taken to have been asked for: secure mode's blocks all have a byte, as the C library's do. */
+static size_t asked(size_t size) { return size == 0 && mode_is_secure() ? 1 : size; }
+
+static void *alloc_in(struct heap *heap, size_t wanted, size_t alignment) {
+    size_t size = asked(wanted);
     if (size > PTRDIFF_MAX - CANARY) return NULL;
-    void *p = take(heap, size + CANARY, alignment);
+    size_t bytes = size + canary_least();
+    void *p = take(heap, bytes, alignment);
     if (p == NULL && heap->quarantine != NULL) {
         check_flush(heap);
-        p = take(heap, size + CANARY, alignment);
+        p = take(heap, bytes, alignment);
     }
     if (p == NULL || mark_begin(p, size) != NULL) return p;
     struct block block = block_at(p);
@@ -196,14 +326,29 @@ static struct quarantine *quarantine_of(struct heap *heap) {
     return heap->quarantine = made;
 }
 
+static size_t waiting_bytes(const struct block *block) { return is_wall(block) ? GUARDED_BYTES : block->usable; }
+
+/* Secure mode's choice takes the oldest one's place. */
+static void choose(struct heap *heap, struct quarantine *quarantine) {
+    uint32_t chosen = mode_random_below(&heap->drawn, quarantine->count);
+    void **oldest = &quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS];
+    void **place = &quarantine->blocks[(quarantine->first + chosen) % QUARANTINE_BLOCKS], *block = *place;
+    *place = *oldest;
+    *oldest = block;
+}
+
 /* The oldest block leaves. */
 static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
+    if (mode_is_secure()) choose(heap, quarantine);
     struct block block = block_at(quarantine->blocks[quarantine->first % QUARANTINE_BLOCKS]);
     quarantine->first++;
     quarantine->count--;
-    quarantine->bytes -= block.usable;
+    quarantine->bytes -= waiting_bytes(&block);
     unpoison(block.start, block.usable);
-    fill_check(&block);
+    if (is_wall(&block))
+        os_unguard(block.start, block.usable);
+    else
+        fill_check(&block);
     poison(block.start, block.usable);
     put(heap, &block);
 }
@@ -215,34 +360,40 @@ void check_flush(struct heap *heap) {
 
 static void detain(struct heap *heap, const struct block *block) {
     struct quarantine *quarantine = heap == NULL || block->is_private ? NULL : quarantine_of(heap);
-    if (quarantine == NULL || block->usable > WAITS_MAX) {
+    bool is_secure = mode_is_secure();
+    uint32_t most = is_secure ? SECURE_BLOCKS : QUARANTINE_BLOCKS;
+    size_t bytes = waiting_bytes(block), bytes_most = is_secure ? SECURE_BYTES : QUARANTINE_BYTES;
+    if (quarantine == NULL || bytes > (is_secure ? SECURE_BYTES : WAITS_MAX)) {
         put(heap, block);
         return;
     }
-    while (quarantine->count == QUARANTINE_BLOCKS || quarantine->bytes + block->usable > QUARANTINE_BYTES)
-        release_oldest(heap, quarantine);
+    while (quarantine->count == most || quarantine->bytes + bytes > bytes_most) release_oldest(heap, quarantine);
+    if (is_wall(block)) os_guard(block->start, block->usable);
     quarantine->blocks[(quarantine->first + quarantine->count++) % QUARANTINE_BLOCKS] = block->start;
-    quarantine->bytes += block->usable;
+    quarantine->bytes += bytes;
 }
 
-bool check_mark_end(block_mark *mark, uint64_t *found) {
+static bool mark_change(block_mark *mark, uint64_t *found, uint64_t to) {
     uint64_t seen = *found;
-    bool is_mine = cas_rlx(M3, mark, &seen, seen | MARK_FREED);
+    bool is_mine = cas_rlx(M3, mark, &seen, to);
     *found = seen;
     return is_mine;
 }
+
+bool check_mark_end(block_mark *mark, uint64_t *found) { return mark_change(mark, found, *found | MARK_FREED); }
 
 /* Of the calls that free the block at p one returns; in the others the process ends. */
 static struct block mark_end(void *p, size_t size) {
     uint64_t mark;
     struct block block = live_at(p, "free", &mark);
-    if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != size)
+    if (size != SIZE_ANY && mark_state(mark) == MARK_LIVE && mark_size(mark) != asked(size))
         fault_tell((struct fault){"free", p, "was freed with another size: ", size}, &block, mark);
     while (!check_mark_end(block.mark, &mark)) block = live_at(p, "free", &mark);
     unpoison(block.start, block.usable);
     canary_check(&block, "free", mark);
     front_check(&block, mark);
-    memset(block.start, FILL_BYTE, fill_size(&block));
+    if (has_bounds(&block)) bounds_check(&block, mark);
+    if (!is_wall(&block)) write_words(block.start, fill_size(&block), FILL_WORD);
     poison(block.start, block.usable);
     return block;
 }
@@ -275,6 +426,21 @@ size_t check_usable(const void *p) {
     poison(block.start, block.usable);
     unpoison(block.start, mark_size(mark));
     return mark_size(mark);
+}
+
+bool check_resize(void *p, size_t wanted) {
+    uint64_t mark;
+    struct block block = live_at(p, "realloc", &mark);
+    size_t size = asked(wanted), bytes = size + SECRET_CANARY;
+    if (!mode_is_secure() || mark_state(mark) != MARK_LIVE || bytes > block.usable || bytes <= block.usable / 2)
+        return false;
+    unpoison(block.start, block.usable);
+    canary_check(&block, "realloc", mark);
+    if (!mark_change(block.mark, &mark, (uint64_t)size << MARK_BITS | MARK_LIVE)) live_at(p, "realloc", &mark);
+    canary_write(&block, size);
+    poison(block.start, block.usable);
+    unpoison(block.start, size);
+    return true;
 }
 
 /* ---- beginning ---------------------------------------------------------------------------------------------------- */
@@ -315,9 +481,9 @@ static bool is_only_heap(const struct heap *mine) {
     return true;
 }
 
-int check_begin(void) {
+static int mode_change(bool secure) {
     struct heap *heap = heap_get();
-    if (load_rlx(&heaps.checks)) return WEFT_OK;
+    if (mode_checks()) return mode_is_secure() == secure ? WEFT_OK : WEFT_EBUSY;
     if (heap == NULL) return WEFT_ENOMEM;
     if (!is_only_heap(heap) || load_rlx(&heaps.sampler) != NULL) return WEFT_EBUSY;
     heap_tidy(heap);
@@ -325,8 +491,12 @@ int check_begin(void) {
     for (struct heap_segment *segment = depot_all(); segment != NULL; segment = load_rlx(&segment->older))
         if (!segment_begin(segment)) return WEFT_ENOMEM;
     mappings_begin();
-    store_rlx(&heaps.checks, true);
+    if (secure) mode_secret();
+    mode_begin(secure);
     os_self_get()->heap_mask = 0;
     heap_begin(heap);
     return WEFT_OK;
 }
+
+int check_begin(void) { return mode_change(false); }
+int check_begin_secure(void) { return mode_change(true); }

@@ -42,7 +42,7 @@ struct heap *heaps_all(void) {
 void heap_begin(struct heap *heap) {
     store_rlx(&heap->has_no_bins, false);
     heap->budget = CACHE_BUDGET;
-    bool is_open = !load_rlx(&heaps.checks);
+    bool is_open = !mode_checks();
     for (unsigned i = 0; i < KINDS; i++) {
         heap->divisor[i] = i < CACHED ? class_info[i].divisor : 0;
         if (i < CACHED) heap->room[i] = is_open ? heap_room_start(i) : 0;
@@ -113,7 +113,7 @@ struct heap *heap_get(void) {
     store_rlx(&heap->has_no_bins, false);
     self->heap = heap; /* first: to watch may allocate */
     self->heap_base = (uintptr_t)heap - SLOT_MARK;
-    self->heap_mask = load_rlx(&heaps.checks) ? 0 : ~SEGMENT_MASK;
+    self->heap_mask = mode_checks() ? 0 : ~SEGMENT_MASK;
     if (self->heap_exits < LAST_EXIT && os_self_watch(OS_EXIT_HEAP, heap_exit) != 0) self->heap_exits = LAST_EXIT;
     return heap;
 }

@@ -70,7 +70,7 @@ void private_large_end(struct heap *heap, struct slab *slab) {
 void *weft_arena_alloc(weft_arena *owner, size_t size) {
     if (UNLIKELY(!is_live(owner))) return NULL;
     struct heap *heap = &owner->heap;
-    if (UNLIKELY(load_rlx(&heaps.checks))) return heap_hooks.check_alloc_in(heap, size);
+    if (UNLIKELY(mode_checks())) return heap_hooks.check_alloc_in(heap, size);
     if (UNLIKELY(size > MEDIUM_MAX)) return private_large(heap, size); /* fresh from the depot: open to all */
     unsigned kind = class_of(size);
     void *block = cache_pop(heap, kind);
@@ -96,7 +96,7 @@ int weft_arena_free(weft_arena *owner, void *p) {
     if (!is_live(owner)) return WEFT_EINVAL;
     if (p == NULL) return WEFT_OK;
     struct heap *heap = &owner->heap;
-    if (UNLIKELY(load_rlx(&heaps.checks))) return heap_hooks.check_free_in(heap, p) ? WEFT_OK : WEFT_EINVAL;
+    if (UNLIKELY(mode_checks())) return heap_hooks.check_free_in(heap, p) ? WEFT_OK : WEFT_EINVAL;
     struct slab *slab = slab_of(p);
     if (kind_of(p) != KIND_PRIVATE || slab_owner(slab) != heap) return WEFT_EINVAL;
     given_back(p);

@@ -13,6 +13,7 @@ const struct heap_hooks heap_hooks = {
     .check_alloc_in = check_alloc_in,
     .check_free_in = check_free_in,
     .check_forget = check_forget,
+    .check_renew = check_renew,
     .misuse_look = misuse_look,
     .misuse_sized = misuse_sized,
     .misuse_found = misuse_found,

@@ -19,6 +19,7 @@ struct heap_hooks {
     void *(*check_alloc_in)(struct heap *heap, size_t size);
     bool (*check_free_in)(struct heap *heap, void *p);
     void (*check_forget)(const struct slab *slab);
+    void (*check_renew)(const struct slab *slab);
     void (*misuse_look)(const void *p, const char *call);
     void (*misuse_sized)(const void *p, size_t size);
     void (*misuse_found)(const void *p);

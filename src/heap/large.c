@@ -8,7 +8,7 @@
  * mapping may be moved, a run is copied.
  *
  * A mapping whose block was freed is kept for a while (kept.c): KEPT_BYTES of them, or a quarter of the blocks that have
- * one.
+ * one. In secure mode none is, and guards stand before the block and behind it.
  *
  * All mappings stand in a table of records for weft_heap_walk: chunks of them, one bit each.
  *
@@ -160,12 +160,20 @@ static void slab_clear(struct slab *slab) {
     memset(slab, 0, sizeof *slab);
 }
 
+/* Before the block all but the head's first page, and a slot behind it. */
+static void guard_block(char *block, size_t bytes) {
+    size_t before = PAGE - os_page_size();
+    if (before != 0) os_guard(block - before, before);
+    os_guard(block + bytes, PAGE);
+}
+
 /* *used: NULL where it must be zeros. */
 static void *map_block(size_t size, size_t alignment, bool *used) {
     if (alignment > PTRDIFF_MAX / 4 || size > PTRDIFF_MAX - alignment - 2 * SEGMENT_BYTES) return NULL;
     struct mapping *record = record_take();
     if (record == NULL) return NULL;
-    struct room room = map_room(size, alignment, used != NULL);
+    size_t guard = mode_is_secure() ? PAGE : 0;
+    struct room room = map_room(size + guard, alignment, used != NULL && guard == 0);
     struct heap_segment *head = (struct heap_segment *)(void *)room.start;
     if (head != NULL && !heads_add(head)) {
         os_unmap(head, room.bytes);
@@ -182,6 +190,7 @@ static void *map_block(size_t size, size_t alignment, bool *used) {
     head->map_bytes = room.bytes;
     head->mapping = record;
     size_t bytes = round_up(size, PAGE);
+    if (guard != 0) guard_block(room.start + room.offset, bytes);
     add_rlx(&mapped_bytes, bytes);
     store_rlx(&record->bytes, bytes);
     store_rlx(&record->mark, 0);
@@ -214,7 +223,9 @@ static void unmap_block(const void *p) {
     head->mapping = NULL;
     unpoison(start, bytes);
     bytes = cut_end(start, bytes, (size_t)((const char *)p - start) + had);
-    if (bytes % SEGMENT_BYTES != 0 || !kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4))) os_unmap(start, bytes);
+    bool is_kept =
+        bytes % SEGMENT_BYTES == 0 && !mode_is_secure() && kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4));
+    if (!is_kept) os_unmap(start, bytes);
 }
 
 /* What was kept is zeros again, without bringing to memory what is not there. */

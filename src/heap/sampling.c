@@ -242,7 +242,7 @@ void sampling_resize(const void *p, size_t size) { load_rlx(&heaps.sampler)->res
 /* ---- who samples -------------------------------------------------------------------------------------------------- */
 
 bool sampling_set(const struct sampler *sampler, uint64_t interval_bytes, uint64_t seed) {
-    if (load_rlx(&heaps.checks)) return false;
+    if (mode_checks()) return false;
     store_rlx(&sampling.seed, seed);
     store_rlx(&sampling.interval, interval_bytes);
     store_rlx(&heaps.sampler, sampler);

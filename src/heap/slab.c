@@ -58,6 +58,8 @@
 #define TRIAL_PHASES 255u /* from one trial's begin to the next one's */
 #define TRIAL_MARGIN 16u  /* of a phase's time: less is no difference */
 #define LEARNS 16
+#define ANY_BYTES                                                                                                           \
+    4096u /* secure mode chooses among the lowest free blocks of at least so many bytes, and of a word of bits */
 #define BLOCKS(bytes) ((uint32_t)(SLOT_BYTES / (bytes)))
 /* Lines that a slot has room for before its blocks, at most a page; a power of two. */
 #define LINES_LEFT(bytes) (SLOT_BYTES % (bytes) / CACHE_LINE + 1)
@@ -229,6 +231,32 @@ uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count) {
     slab->room -= count;
     store_rlx(&slab->used, load_rlx(&slab->used) + count);
     return count;
+}
+
+/* All that was never handed out becomes free by its bit. */
+static void carve_rest(struct slab *slab) {
+    uint32_t blocks = class_info[slab->kind].blocks;
+    if (slab->carved == blocks) return;
+    if (slab->free == NULL) slab_bits_take(slab);
+    for (uint32_t i = slab->carved; i < blocks; i++) slab->free[i / 64] |= UINT64_C(1) << i % 64;
+    slab->first_word = (uint16_t)min_u64(slab->first_word, slab->carved / 64);
+    slab->carved = (uint16_t)blocks;
+}
+
+void *slab_carve_any(struct slab *slab, uint64_t *drawn) {
+    carve_rest(slab);
+    uint32_t words = words_of(slab->kind), first = slab->first_word, size = class_info[slab->kind].size;
+    while (slab->free[first] == 0) first++;
+    slab->first_word = (uint16_t)first;
+    uint32_t window = (ANY_BYTES + 64 * size - 1) / (64 * size);
+    uint32_t word = first + mode_random_below(drawn, (uint32_t)min_u64(window, words - first));
+    while (slab->free[word] == 0) word--;
+    unsigned bit = mode_random_bit(drawn, slab->free[word]);
+    slab->free[word] &= ~(UINT64_C(1) << bit);
+    slab->room--;
+    store_rlx(&slab->used, load_rlx(&slab->used) + 1);
+    char *start = slab_start(slab) + slab_margin(slab->kind, slab_start(slab));
+    return start + (word * 64 + bit) * (size_t)size;
 }
 
 /* What changes with each block is in registers until the last one: a block's turn would else wait for the stores of the one

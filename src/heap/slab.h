@@ -99,6 +99,8 @@ INLINE uint32_t slab_cold(const struct slab *slab, uint32_t count) {
 /* Moves at most `count` free blocks to slots[0], slots[1], ..., those freed before last, and of each sort the highest address
  * first. Returns how many. Owner. */
 uint32_t slab_carve(struct slab *slab, void **slots, uint32_t count);
+/* One free block among the lowest, of secure mode's choice; room > 0. *drawn: the owner's, of mode_random. Owner. */
+void *slab_carve_any(struct slab *slab, uint64_t *drawn);
 /* Bytes before a slab's first block, less than one. What blocks over TINY_MAX leave of a slot stands before them, and is
  * more in one slab than in the next: blocks at multiples of a page would share a few sets of each processor cache. */
 INLINE size_t slab_margin(unsigned kind, const void *in_slab) {

@@ -24,6 +24,15 @@ void os_unmap(void *memory, size_t bytes);
  * */
 void os_purge(void *memory, size_t bytes);
 size_t os_page_size(void);
+/* Whoever touches these whole pages of a mapping is stopped by a signal; what is in them is lost. false: the system refuses, and
+ * nothing happened. */
+bool os_guard(void *memory, size_t bytes);
+/* They may be touched again, and are zeros. */
+void os_unguard(void *memory, size_t bytes);
+/* These whole pages are never written again by anybody, nor unmapped, as far as the system can see to that. */
+void os_seal(void *memory, size_t bytes);
+/* A number that nobody can guess, where the system has such. */
+uint64_t os_entropy(void);
 /* As os_map, aligned to `alignment` (a power of two, a multiple of the page size). */
 void *os_map_aligned(size_t bytes, size_t alignment);
 /* Asks for huge pages in a range, or (false) for small ones. A wish. */

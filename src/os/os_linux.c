@@ -34,8 +34,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -73,6 +75,53 @@ void os_purge(void *memory, size_t bytes) {
 }
 
 size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+#if !defined(MADV_GUARD_INSTALL)
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#define MADV_GUARD_REMOVE 103
+#endif
+#if !defined(SYS_mseal)
+#define SYS_mseal 462 /* Linux 6.10 */
+#endif
+
+static PROCESS_STATE ATOMIC(bool) protects; /* a guard was once made by mprotect */
+
+/* Marks in the page table, where there can be such: mprotect makes two mappings of one, and a process may have 65,530. */
+bool os_guard(void *memory, size_t bytes) {
+    int saved = errno;
+    bool is_guarded = madvise(memory, bytes, MADV_GUARD_INSTALL) == 0;
+    if (!is_guarded && (is_guarded = mprotect(memory, bytes, PROT_NONE) == 0)) {
+        madvise(memory, bytes, MADV_DONTNEED);
+        store_rlx(&protects, true);
+    }
+    errno = saved;
+    return is_guarded;
+}
+
+void os_unguard(void *memory, size_t bytes) {
+    int saved = errno;
+    madvise(memory, bytes, MADV_GUARD_REMOVE);
+    if (load_rlx(&protects)) mprotect(memory, bytes, PROT_READ | PROT_WRITE);
+    errno = saved;
+}
+
+void os_seal(void *memory, size_t bytes) {
+    int saved = errno;
+    if (mprotect(memory, bytes, PROT_READ) == 0) syscall(SYS_mseal, memory, bytes, 0UL);
+    errno = saved;
+}
+
+uint64_t os_entropy(void) {
+    int saved = errno;
+    uint64_t number = 0;
+    if (syscall(SYS_getrandom, &number, sizeof number, GRND_NONBLOCK) != (long)sizeof number) {
+        const unsigned char *bytes = (const unsigned char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 of the kernel's */
+        if (bytes != NULL) memcpy(&number, bytes, sizeof number);
+        number ^= os_ticks() * UINT64_C(0x9e6c63d0876a9a99);
+    }
+    errno = saved;
+    return number;
+}
 
 /* Maps more than needed and cuts off both ends. The kernel goes downwards, so the highest place leaves no hole that is too small
  * for the next one: mappings that are multiples of their alignment lie side by side. */

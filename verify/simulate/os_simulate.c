@@ -58,6 +58,13 @@ size_t os_resident(const void *memory, size_t bytes) {
 }
 uint64_t os_page_faults(void) { return 0; }
 size_t os_page_size(void) { return PAGE_BYTES; }
+bool os_guard(void *memory, size_t bytes) {
+    os_purge(memory, bytes);
+    return true;
+}
+void os_unguard(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+void os_seal(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+uint64_t os_entropy(void) { return UINT64_C(0x5bd1e995a4c7f013); }
 
 /* In pages of its own each, with its size before it. */
 void *os_alloc(size_t bytes) {

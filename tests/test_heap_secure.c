@@ -1,0 +1,464 @@
+/* Secure mode: what it tells or stops, where blocks lie, and that what is right goes on as ever. Every case runs in a child,
+ * since the mode never ends. */
+#include <pthread.h>
+
+#include "heap/heap.h"
+#include "mistake_help.h"
+#include "os/os.h"
+#include "weft.h"
+
+static int configure(uint32_t checks) {
+    weft_heap_config config = {.struct_size = sizeof config, .checks = checks};
+    return weft_heap_configure(&config);
+}
+static void begin(void) {
+    signal(SIGSEGV, SIG_DFL); /* cmocka catches it, and would go on with the next case */
+    REQUIRE(configure(WEFT_HEAP_SECURE) == WEFT_OK);
+}
+
+/* The access itself ends it. */
+static void stops(void (*run)(void)) {
+    if (is_emulated()) return; /* it knows no guards */
+    int status = outcome(run);
+    if (status != 1000 + SIGSEGV && !SANITIZED) print_error("status %d, said: %s\n", status, said);
+    if (SANITIZED) /* which may tell first */
+        assert_int_not_equal(status, 0);
+    else
+        assert_int_equal(status, 1000 + SIGSEGV);
+}
+
+/* Told or stopped: it depends on where the block lies. */
+static void ends(void (*run)(void)) {
+    int status = outcome(run);
+    if (status == 0) print_error("nothing was seen\n");
+    assert_int_not_equal(status, 0);
+}
+
+/* To something else than it was, past what the caller may touch. */
+static void change(char *p) {
+#if defined(SANITIZED_ADDRESS)
+    __asan_unpoison_memory_region(p, 1);
+#endif
+    __asm__("" : "+r"(p));
+    *p = (char)(*p ^ 1);
+}
+
+static uint32_t next(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
+
+/* ---- mistakes ----------------------------------------------------------------------------------------------------- */
+
+static size_t size_now;
+static void free_twice(void) {
+    begin();
+    void *p = weft_alloc(size_now);
+    weft_free(p);
+    weft_free(p);
+}
+/* It has left the quarantine long ago, and was perhaps handed out and freed again. */
+static void free_twice_later(void) {
+    begin();
+    void *p = weft_alloc(size_now);
+    weft_free(p);
+    for (int i = 0; i < 20000; i++) weft_free(weft_alloc(size_now));
+    weft_free(p);
+}
+static void free_inside(void) {
+    begin();
+    weft_free((char *)weft_alloc(size_now) + 16);
+}
+static void free_other_size(void) {
+    begin();
+    weft_free_sized(weft_alloc(size_now), size_now + 1);
+}
+static void write_past(void) {
+    begin();
+    char *p = weft_alloc(size_now);
+    change(p + size_now);
+    weft_free(p);
+}
+static void write_before(void) {
+    begin();
+    char *p = (char *)weft_alloc(size_now) - 1;
+    change(p);
+    weft_free(p + 1);
+}
+/* By the neighbour of a free block, which is handed out afterwards. */
+static void write_beside(void) {
+    enum { MANY = 5000 };
+    static void *blocks[MANY];
+    begin();
+    char *p = (char *)weft_alloc(size_now) - 1;
+    change(p);
+    for (int i = 0; i < MANY; i++) REQUIRE((blocks[i] = weft_alloc(size_now)) != NULL);
+}
+static void write_freed(void) {
+    begin();
+    char *p = weft_alloc(size_now);
+    weft_free(p);
+    scribble(p, size_now / 2, 1);
+    weft_trim(); /* the quarantine is emptied */
+}
+static void write_freed_and_go_on(void) {
+    begin();
+    char *p = weft_alloc(size_now);
+    weft_free(p);
+    scribble(p, 0, 1);
+    for (int i = 0; i < 100000; i++) weft_free(weft_alloc(size_now));
+}
+
+static void test_told(void **state) {
+    static const size_t sizes[] = {1, 40, 1000, 1024, 5000, 20000, 32000, 100000};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_now = sizes[i];
+        dies(free_twice, "was freed already");
+        if (size_now > 16) dies(free_inside, "at offset 16");
+        dies(free_other_size, "was freed with another size");
+        dies(write_past, "was written past its end");
+        if (size_now < 1000) dies(free_twice_later, "was freed already");
+        if (size_now <= MEDIUM_MAX) dies(write_freed, "was written after it was freed");
+    }
+    size_now = 100;
+    dies(write_freed_and_go_on, "the block of 100 bytes|was written after it was freed: first at offset 0");
+#if defined(WEFT_POISONS)
+    SKIP("what is before a block: AddressSanitizer tells it");
+#endif
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] - 1; i++) {
+        size_now = sizes[i];
+        ends(write_before);
+    }
+    size_now = 40;
+    ends(write_beside);
+}
+
+/* ---- guards ------------------------------------------------------------------------------------------------------- */
+
+static void write_on(char *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) scribble(p, i, 1);
+}
+static void write_out_of_slab(void) {
+    begin();
+    write_on(weft_alloc(100), 2 * SLOT_BYTES);
+}
+static void write_out_of_run(void) {
+    begin();
+    write_on(weft_alloc(300000), 300000 + SLOT_BYTES);
+}
+static void write_out_of_mapping(void) {
+    begin();
+    write_on((char *)weft_alloc(5 << 20) + (5 << 20), SLOT_BYTES + 1);
+}
+static void write_before_run(void) {
+    begin();
+    write_on((char *)weft_alloc(300000) - 1, 1);
+}
+static void write_before_mapping(void) {
+    begin();
+    write_on((char *)weft_alloc(5 << 20) - 1, 1);
+}
+static void read_at(const char *p) {
+    __asm__("" : "+r"(p));
+    static int sum;
+    sum += *p;
+}
+static void read_freed_run(void) {
+    begin();
+    char *p = weft_alloc(300000);
+    weft_free(p);
+    read_at(p + 1000);
+}
+static void read_freed_mapping(void) {
+    begin();
+    char *p = weft_alloc(5 << 20);
+    weft_free(p);
+    read_at(p + 1000);
+}
+static void end_the_mode(void) {
+    begin();
+    store_rlx(&heap_mode.checks, false);
+}
+
+static void test_guards(void **state) {
+    (void)state;
+    if (is_emulated()) SKIP("an emulator knows no guards");
+    stops(write_out_of_slab);
+    stops(write_out_of_run);
+    stops(write_out_of_mapping);
+    stops(write_before_run);
+    stops(write_before_mapping);
+    stops(read_freed_run);
+    stops(read_freed_mapping);
+    if (os_page_size() != MODE_BYTES) SKIP("the mode's words have no page of their own");
+    stops(end_the_mode);
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------- */
+
+enum { PLACED = 400 };
+static char *placed[PLACED];
+
+static void place(size_t size) {
+    for (int i = 0; i < PLACED; i++) REQUIRE((placed[i] = weft_alloc(size)) != NULL);
+}
+
+static void small_places(void) {
+    int beside = 0, rising = 0;
+    begin();
+    place(40);
+    for (int i = 1; i < PLACED; i++) {
+        beside += placed[i] - placed[i - 1] == 48;
+        rising += placed[i] > placed[i - 1];
+    }
+    REQUIRE(beside < PLACED / 8 && rising > PLACED / 4 && rising < PLACED * 3 / 4);
+}
+static void slab_places(void) {
+    int nearest = 0;
+    begin();
+    place(30000);
+    for (int i = 1; i < PLACED; i++) {
+        ptrdiff_t slots = (placed[i] - placed[i - 1]) / (ptrdiff_t)SLOT_BYTES;
+        nearest += slots == 3;
+    }
+    REQUIRE(nearest < PLACED / 2);
+}
+/* Of a freed block none of the next allocations has the address; of many, they come back in no order. */
+static void comes_back_late(void) {
+    begin();
+    for (int round = 0; round < 50; round++) {
+        const char *freed = weft_alloc(40);
+        weft_free((void *)(uintptr_t)freed);
+        REQUIRE(weft_alloc(40) != freed);
+    }
+}
+static void comes_back(void) {
+    bool again = false;
+    begin();
+    const char *freed = weft_alloc(30000);
+    weft_free((void *)(uintptr_t)freed);
+    for (int i = 0; i < 100000 && !again; i++) {
+        const char *p = weft_alloc(30000);
+        again = p == freed;
+        weft_free((void *)(uintptr_t)p);
+    }
+    REQUIRE(again);
+}
+/* A canary is another one in each process. */
+static uint64_t secret_of_child(void) {
+    int pipes[2];
+    uint64_t secret = 0;
+    REQUIRE(pipe(pipes) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        begin();
+        REQUIRE(write(pipes[1], &heap_mode.secret, sizeof secret) == sizeof secret);
+        _exit(0);
+    }
+    REQUIRE(child_status(child) == 0 && read(pipes[0], &secret, sizeof secret) == sizeof secret);
+    close(pipes[0]), close(pipes[1]);
+    return secret;
+}
+
+static void test_places(void **state) {
+    (void)state;
+    lives(small_places);
+    lives(slab_places);
+    lives(comes_back_late);
+    lives(comes_back);
+    assert_true(secret_of_child() != secret_of_child());
+}
+
+/* ---- what is right ------------------------------------------------------------------------------------------------ */
+
+/* Of the calls below; all that is refused stays so. */
+void *__real_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
+bool __real_os_guard(void *memory, size_t bytes);
+bool __wrap_os_guard(void *memory, size_t bytes);
+static bool no_maps, no_guards;
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
+    return no_maps ? NULL : __real_os_map_aligned(bytes, alignment);
+}
+bool __wrap_os_guard(void *memory, size_t bytes) { return !no_guards && __real_os_guard(memory, bytes); }
+
+static void *churn(void *start) {
+    enum { LIVE = 256 };
+    unsigned char *blocks[LIVE] = {NULL};
+    size_t sizes[LIVE] = {0};
+    uint32_t seed = (uint32_t)(uintptr_t)start;
+    for (int i = 0; i < 20000; i++) {
+        uint32_t at = next(&seed) >> 8 & (LIVE - 1);
+        size_t size = next(&seed) >> 8 & (i % 64 == 0 ? 0x3ffff : i % 8 == 0 ? 0x7fff : 0x7ff);
+        if (i % 4096 == 0) size += 5 << 20;
+        for (size_t k = 0; k < sizes[at]; k += sizes[at] / 64 + 1) REQUIRE(blocks[at][k] == (unsigned char)sizes[at]);
+        switch (next(&seed) >> 8 & 3) {
+        case 0: blocks[at] = weft_realloc(blocks[at], size); break;
+        case 1:
+            weft_free(blocks[at]);
+            blocks[at] = weft_alloc_aligned((size_t)16 << (size & 15), size);
+            REQUIRE(((uintptr_t)blocks[at] & (((size_t)16 << (size & 15)) - 1)) == 0);
+            break;
+        case 2:
+            weft_free_sized(blocks[at], sizes[at]);
+            blocks[at] = weft_alloc_zeroed(1, size);
+            for (size_t k = 0; k < size; k++) REQUIRE(blocks[at][k] == 0);
+            break;
+        default: weft_free(blocks[at]); blocks[at] = weft_alloc(size);
+        }
+        REQUIRE(blocks[at] != NULL && weft_usable_size(blocks[at]) == size + (size == 0));
+        memset(blocks[at], (int)size, sizes[at] = size);
+    }
+    for (int i = 0; i < LIVE; i++) weft_free(blocks[i]);
+    return NULL;
+}
+
+static void churn_in_threads(void) {
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++) REQUIRE(pthread_create(&threads[i], NULL, churn, (void *)(i + 2)) == 0);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+}
+static void churns(void) {
+    begin();
+    churn((void *)1);
+    churn_in_threads();
+    weft_trim();
+    weft_heap_counts counts = {.struct_size = sizeof counts};
+    REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    REQUIRE(counts.live_bytes == 0 && counts.alloc_count == counts.free_count);
+}
+/* Separation is all that is left then. */
+static void churns_without_guards(void) {
+    no_guards = true;
+    churns();
+}
+
+/* Blocks go from thread to thread: each frees what the other has made, beside its own. */
+static ATOMIC(void *) handed[64];
+static void *hand_over(void *start) {
+    uint32_t seed = (uint32_t)(uintptr_t)start;
+    for (int i = 0; i < 30000; i++) {
+        size_t size = (next(&seed) >> 8 & 0x1ff) + 1;
+        char *p = weft_alloc(size);
+        REQUIRE(p != NULL);
+        memset(p, 3, size);
+        weft_free(__atomic_exchange_n(&handed[next(&seed) >> 8 & 63].raw, p, __ATOMIC_ACQ_REL));
+    }
+    return NULL;
+}
+static void hands_over(void) {
+    pthread_t threads[3];
+    begin();
+    for (uintptr_t i = 0; i < 3; i++) REQUIRE(pthread_create(&threads[i], NULL, hand_over, (void *)(i + 7)) == 0);
+    for (int i = 0; i < 3; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < 64; i++) weft_free(handed[i].raw);
+    weft_trim();
+}
+
+static void *churn_and_fork(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            churn((void *)9);
+            _exit(0);
+        }
+        REQUIRE(child_status(child) == 0);
+    }
+    return NULL;
+}
+static void forks(void) {
+    pthread_t threads[2];
+    begin();
+    churn((void *)1);
+    REQUIRE(pthread_create(&threads[0], NULL, churn, (void *)5) == 0);
+    REQUIRE(pthread_create(&threads[1], NULL, churn_and_fork, NULL) == 0);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+}
+
+/* Blocks handed out before are freed, resized and freed twice as they should be. */
+static void begins_late(void) {
+    void *blocks[60];
+    for (int i = 0; i < 60; i++) REQUIRE((blocks[i] = weft_alloc((size_t)i * 700 + 1)) != NULL);
+    void *mapping = weft_alloc((size_t)5 << 20);
+    for (int i = 0; i < 20; i++) weft_free(blocks[i]);
+    begin();
+    begin();
+    REQUIRE(configure(WEFT_HEAP_CHECKED) == WEFT_EBUSY && configure(WEFT_HEAP_PLAIN) == WEFT_EBUSY);
+    REQUIRE(configure(WEFT_HEAP_SECURE + 1) == WEFT_EINVAL);
+    for (int i = 20; i < 40; i++) blocks[i] = weft_realloc(blocks[i], (size_t)i * 900);
+    churn((void *)3);
+    for (int i = 20; i < 60; i++) weft_free(blocks[i]);
+    weft_free(mapping);
+    weft_trim();
+    churn((void *)4);
+}
+static void begins_late_and_frees_twice(void) {
+    void *p = weft_alloc(48);
+    begin();
+    weft_free(p);
+    weft_free(p);
+}
+static void checked_first(void) {
+    REQUIRE(configure(WEFT_HEAP_CHECKED) == WEFT_OK);
+    REQUIRE(configure(WEFT_HEAP_SECURE) == WEFT_EBUSY);
+    weft_free(weft_alloc(10));
+}
+
+/* What waits in quarantine is handed out before there is no memory; then there is none; then there is again. */
+static void short_of_memory(void) {
+    enum { MANY = 4000 };
+    static void *blocks[MANY];
+    begin();
+    const void *freed = weft_alloc(5000);
+    weft_free((void *)(uintptr_t)freed);
+    no_maps = true;
+    bool is_again = false;
+    int count = 0;
+    while (count < MANY && (blocks[count] = weft_alloc(5000)) != NULL) is_again |= blocks[count++] == freed;
+    REQUIRE(is_again && count < MANY && weft_alloc(3 << 20) == NULL && weft_alloc(9 << 20) == NULL);
+    while (count > 0) weft_free(blocks[--count]);
+    REQUIRE(weft_alloc(5000) != NULL);
+    no_maps = false;
+    churn((void *)1);
+}
+
+static void private_heaps(void) {
+    begin();
+    for (int round = 0; round < 3; round++) {
+        weft_arena *heap;
+        char *p[100];
+        REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+        for (size_t i = 0; i < 100; i++) {
+            REQUIRE((p[i] = weft_arena_alloc(heap, i * 700)) != NULL);
+            memset(p[i], 1, i * 700);
+        }
+        for (size_t i = 0; i < 100; i += 3) REQUIRE(weft_arena_free(heap, p[i]) == WEFT_OK);
+        for (size_t i = 1; i < 100; i += 3) weft_free(p[i]);
+        REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
+        churn((void *)9);
+    }
+}
+
+static void test_right(void **state) {
+    (void)state;
+    lives(churns);
+    lives(churns_without_guards);
+    lives(hands_over);
+    lives(begins_late);
+    lives(checked_first);
+    lives(short_of_memory);
+    lives(private_heaps);
+    dies(begins_late_and_frees_twice, "was freed already");
+    if (SANITIZED || is_emulated()) SKIP("sanitizers do not fork with threads, nor does the emulator");
+    lives(forks);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_told),
+        cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
