@@ -347,10 +347,14 @@ __attribute__((constructor)) static void environment_read(void) {
         weft_heap_config trial = config;
         const char *value = secure_getenv(variables[i].name);
         if (value == NULL || value[0] == 0) continue; /* as unset: so scripts switch off what is inherited */
-        if (variables[i].parse(value, &trial) && weft_heap_configure(&trial) == WEFT_OK)
+        bool is_sound = variables[i].parse(value, &trial);
+        int error = is_sound ? weft_heap_configure(&trial) : WEFT_EINVAL;
+        if (error == WEFT_OK)
             config = trial;
         else
-            report_say(variables[i].name, value, " is not understood and has no effect\n");
+            report_say(variables[i].name, value,
+                       error == WEFT_EBUSY ? " comes too late, a thread has the heap in use, and has no effect\n"
+                                           : " is not understood and has no effect\n");
     }
     bool is_profiled = profile_begin();
     int fd = wish.at_exit || is_profiled ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;

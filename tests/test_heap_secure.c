@@ -1,6 +1,7 @@
 /* Secure mode: what it tells or stops, where blocks lie, and that what is right goes on as ever. Every case runs in a child,
  * since the mode never ends. */
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "heap/heap.h"
 #include "mistake_help.h"
@@ -250,7 +251,7 @@ static uint64_t secret_of_child(void) {
     pid_t child = fork();
     if (child == 0) {
         begin();
-        REQUIRE(write(pipes[1], &heap_mode.secret, sizeof secret) == sizeof secret);
+        REQUIRE(write(pipes[1], &heap_mode.canary, sizeof secret) == sizeof secret);
         _exit(0);
     }
     REQUIRE(child_status(child) == 0 && read(pipes[0], &secret, sizeof secret) == sizeof secret);
@@ -279,6 +280,14 @@ void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
     return no_maps ? NULL : __real_os_map_aligned(bytes, alignment);
 }
 bool __wrap_os_guard(void *memory, size_t bytes) { return !no_guards && __real_os_guard(memory, bytes); }
+bool __real_os_unguard(void *memory, size_t bytes);
+bool __wrap_os_unguard(void *memory, size_t bytes);
+static bool some_stay; /* of the guards, every third */
+static ATOMIC(unsigned) opened;
+bool __wrap_os_unguard(void *memory, size_t bytes) {
+    if (some_stay && add_rlx(&opened, 1) % 3 == 0) return false;
+    return __real_os_unguard(memory, bytes);
+}
 
 static void *churn(void *start) {
     enum { LIVE = 256 };
@@ -323,11 +332,27 @@ static void churns(void) {
     weft_trim();
     weft_heap_counts counts = {.struct_size = sizeof counts};
     REQUIRE(weft_heap_stats(&counts) == WEFT_OK);
+    if (some_stay) return; /* their blocks count as alive */
     REQUIRE(counts.live_bytes == 0 && counts.alloc_count == counts.free_count);
 }
 /* Separation is all that is left then. */
 static void churns_without_guards(void) {
     no_guards = true;
+    churns();
+}
+
+/* As where a process has as many mappings as it may: what is behind them is lost, and nothing else. */
+static void churns_with_guards_that_stay(void) {
+    some_stay = true;
+    churns();
+    REQUIRE(load_rlx(&opened) > 0);
+}
+/* No mark can be in locked memory, nor does it go back. */
+static void churns_in_locked_memory(void) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+        printf("skipped, locked memory: the system refuses it\n");
+        return;
+    }
     churns();
 }
 
@@ -442,6 +467,8 @@ static void test_right(void **state) {
     (void)state;
     lives(churns);
     lives(churns_without_guards);
+    lives(churns_with_guards_that_stay);
+    lives(churns_in_locked_memory);
     lives(hands_over);
     lives(begins_late);
     lives(checked_first);

@@ -428,15 +428,16 @@ static void guards_make(struct slots *got) {
     *got = (struct slots){got->segment, got->bits & ~guards, got->dirty & ~guards, got->part & ~guards};
 }
 
-/* Those of slots that are about to be free are none any more. Returns them. */
+/* Those of slots that are about to be free are none any more. Returns them, but for those that the system does not open: they stay
+ * guards. */
 static uint64_t guards_end(struct heap_segment *segment, uint64_t bits) {
     uint64_t front = bits >> 1 & ~bits & load_rlx(&segment->fronts);
     uint64_t rear = bits << 1 & ~bits & load_rlx(&segment->rears), guards = front | rear;
     if (LIKELY(guards == 0)) return 0;
     for (uint64_t left = guards; left != 0; left &= left - 1)
-        os_unguard(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
-    and_rlx(&segment->fronts, ~front);
-    and_rlx(&segment->rears, ~rear);
+        if (!os_unguard(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES)) guards &= ~(left & -left);
+    and_rlx(&segment->fronts, ~(front & guards));
+    and_rlx(&segment->rears, ~(rear & guards));
     count_slots(__builtin_popcountll(guards), 0);
     return guards;
 }

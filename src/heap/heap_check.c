@@ -137,7 +137,7 @@ static void write_words(char *bytes, size_t count, uint64_t word) {
 }
 
 static size_t canary_least(void) { return mode_is_secure() ? SECRET_CANARY : CANARY; }
-static uint64_t canary_word(void) { return mode_is_secure() ? heap_mode.secret : CANARY_WORD; }
+static uint64_t canary_word(void) { return mode_is_secure() ? heap_mode.canary : CANARY_WORD; }
 
 /* Whether the block's slab has bounds. AddressSanitizer, which tells what is written beside a block, would not let them be read. */
 static bool has_bounds(const struct block *block) {
@@ -199,7 +199,7 @@ static unsigned index_of(const struct block *block) {
 static bool is_whole(const char *bound) {
     uint64_t found;
     memcpy(&found, bound, sizeof found);
-    return found == heap_mode.secret;
+    return found == heap_mode.canary;
 }
 
 /* The block is about to be handed out. */
@@ -345,10 +345,10 @@ static void release_oldest(struct heap *heap, struct quarantine *quarantine) {
     quarantine->count--;
     quarantine->bytes -= waiting_bytes(&block);
     unpoison(block.start, block.usable);
-    if (is_wall(&block))
-        os_unguard(block.start, block.usable);
-    else
+    if (!is_wall(&block))
         fill_check(&block);
+    else if (!os_unguard(block.start, block.usable))
+        return; /* it stays a guard for good */
     poison(block.start, block.usable);
     put(heap, &block);
 }
@@ -367,8 +367,11 @@ static void detain(struct heap *heap, const struct block *block) {
         put(heap, block);
         return;
     }
+    if (is_wall(block) && !os_guard(block->start, block->usable)) {
+        if (os_unguard(block->start, block->usable)) put(heap, block);
+        return;
+    }
     while (quarantine->count == most || quarantine->bytes + bytes > bytes_most) release_oldest(heap, quarantine);
-    if (is_wall(block)) os_guard(block->start, block->usable);
     quarantine->blocks[(quarantine->first + quarantine->count++) % QUARANTINE_BLOCKS] = block->start;
     quarantine->bytes += bytes;
 }

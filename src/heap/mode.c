@@ -3,7 +3,10 @@
 
 PROCESS_STATE struct heap_mode heap_mode;
 
-void mode_secret(void) { heap_mode.secret = os_entropy(); }
+void mode_secret(void) {
+    heap_mode.secret = os_entropy();
+    heap_mode.canary = os_entropy(); /* who reads beyond a block learns this one alone */
+}
 
 void mode_begin(bool secure) {
     store_rlx(&heap_mode.secure, secure);

@@ -20,7 +20,8 @@
 struct heap_mode {
     ALIGNED(MODE_BYTES) ATOMIC(bool) checks; /* checked or secure: no block is cached, each has a mark */
     ATOMIC(bool) secure;
-    uint64_t secret; /* secure: of canaries and places */
+    uint64_t secret; /* secure: of places */
+    uint64_t canary; /* secure */
 };
 extern struct heap_mode heap_mode; /* alone in its page, where pages have MODE_BYTES */
 

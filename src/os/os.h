@@ -27,8 +27,8 @@ size_t os_page_size(void);
 /* Whoever touches these whole pages of a mapping is stopped by a signal; what is in them is lost. false: the system refuses, and
  * nothing happened. */
 bool os_guard(void *memory, size_t bytes);
-/* They may be touched again, and are zeros. */
-void os_unguard(void *memory, size_t bytes);
+/* They may be touched again, and are zeros. false: the system refuses, and some of them may still be guarded. */
+bool os_unguard(void *memory, size_t bytes);
 /* These whole pages are never written again by anybody, nor unmapped, as far as the system can see to that. */
 void os_seal(void *memory, size_t bytes);
 /* A number that nobody can guess, where the system has such. */

@@ -90,19 +90,22 @@ static PROCESS_STATE ATOMIC(bool) protects; /* a guard was once made by mprotect
 bool os_guard(void *memory, size_t bytes) {
     int saved = errno;
     bool is_guarded = madvise(memory, bytes, MADV_GUARD_INSTALL) == 0;
-    if (!is_guarded && (is_guarded = mprotect(memory, bytes, PROT_NONE) == 0)) {
-        madvise(memory, bytes, MADV_DONTNEED);
-        store_rlx(&protects, true);
+    if (!is_guarded) {
+        os_purge(memory, bytes); /* also where it is locked, which no mark can be in */
+        is_guarded = mprotect(memory, bytes, PROT_NONE) == 0;
+        if (is_guarded) store_rlx(&protects, true);
     }
     errno = saved;
     return is_guarded;
 }
 
-void os_unguard(void *memory, size_t bytes) {
+/* A part of what mprotect has made one mapping cannot be opened where a process has as many as it may. */
+bool os_unguard(void *memory, size_t bytes) {
     int saved = errno;
-    madvise(memory, bytes, MADV_GUARD_REMOVE);
-    if (load_rlx(&protects)) mprotect(memory, bytes, PROT_READ | PROT_WRITE);
+    bool is_open = madvise(memory, bytes, MADV_GUARD_REMOVE) == 0 || errno == EINVAL; /* no kernel with marks */
+    if (load_rlx(&protects) && mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) is_open = false;
     errno = saved;
+    return is_open;
 }
 
 void os_seal(void *memory, size_t bytes) {
@@ -116,8 +119,12 @@ uint64_t os_entropy(void) {
     uint64_t number = 0;
     if (syscall(SYS_getrandom, &number, sizeof number, GRND_NONBLOCK) != (long)sizeof number) {
         const unsigned char *bytes = (const unsigned char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 of the kernel's */
-        if (bytes != NULL) memcpy(&number, bytes, sizeof number);
-        number ^= os_ticks() * UINT64_C(0x9e6c63d0876a9a99);
+        uint64_t kernels[2] = {0};
+        if (bytes != NULL) memcpy(kernels, bytes, sizeof kernels);
+        /* the C library's own secrets are made of them: both are in it, so that it tells neither */
+        number = (kernels[0] ^ os_ticks()) * (kernels[1] | 1);
+        number = (number ^ number >> 32) * (kernels[0] >> 7 | 1) + kernels[1];
+        number ^= number >> 29;
     }
     errno = saved;
     return number;

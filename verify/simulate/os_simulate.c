@@ -62,7 +62,10 @@ bool os_guard(void *memory, size_t bytes) {
     os_purge(memory, bytes);
     return true;
 }
-void os_unguard(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+bool os_unguard(void *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+    return true;
+}
 void os_seal(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 uint64_t os_entropy(void) { return UINT64_C(0x5bd1e995a4c7f013); }
 
