@@ -43,9 +43,8 @@ static int pool_start(weft_pool *pool) {
     uint32_t started = fit_start(pool, wanted);
     if (started < wanted) store_rlx(&pool->workers, started);
     if (started > 0) park_limit(&pool->park, started);
-    uint32_t made = pool->workers_made;
     os_unlock(&pool->lock);
-    pool_await_start(pool, made);
+    pool_await_start(pool, started);
     if (started > 0) return WEFT_OK;
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
@@ -69,8 +68,7 @@ static void pool_stop(weft_pool *pool) {
 
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
-#define CONFIG_FLAGS                                                                                                        \
-    (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK | WEFT_POOL_JOBSERVER)
+#define CONFIG_FLAGS (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK)
 
 const char *config_read(weft_config *whole, const weft_config *config) {
     *whole = (weft_config){.struct_size = sizeof *whole};
@@ -112,12 +110,11 @@ static void text_copy(char *to, size_t size, const char *from) {
 static void configure_threads(weft_pool *pool) {
     weft_config *config = &pool->config;
     fit_configure(pool);
-    tokens_configure(pool, variable("MAKEFLAGS"));
     pool->spares_follow = config->spares == 0 && pool->is_fitted; /* else the number of workers only gets smaller */
     pool->background_follows = config->background_max == 0;
     if (config->spares == 0) config->spares = config->workers;
     pool->spare_seats = pool->spares_follow ? pool->workers_max : config->spares;
-    if (config->background_max == 0) config->background_max = fit_background(load_rlx(&pool->workers));
+    if (config->background_max == 0) config->background_max = fit_background(config->workers);
     if (config->stack_size == 0) config->stack_size = os_stack_size();
     store_rlx(&pool->background_max, config->background_max);
 }
@@ -187,7 +184,6 @@ static bool pool_furnish(weft_pool *pool) {
 }
 
 static void pool_free(weft_pool *pool) {
-    os_jobserver_close(&pool->tokens.server);
     segments_end(&pool->segments);
     store_end(&pool->store);
     os_unmap(pool, round_up(sizeof *pool, os_page_size()));
@@ -228,13 +224,12 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
     int error = observe_start(made);
     if (error == WEFT_OK) error = pool_start(made);
     if (error != WEFT_OK) {
-        tokens_end(made);
         observe_end(made);
         registry_remove(made);
         pool_free(made);
         return error;
     }
-    made->config.workers = tokens_are_used(made) ? load_rlx(&made->wish) : load_rlx(&made->workers);
+    made->config.workers = load_rlx(&made->workers);
     policy_started(made);
     *pool = made;
     return WEFT_OK;
@@ -357,7 +352,6 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     }
     pool_drain(pool);
     pool_stop(pool);
-    tokens_end(pool);
     observe_end(pool);
     pool_free_data(pool);
     registry_remove(pool);

@@ -13,9 +13,7 @@
  * system call that takes it until after the one that gives it back. Who looks reads the word, asks the system, and reads the
  * word again. The same word twice means that one state held meanwhile, since each change has a number of its own; else it asks again.
  *
- * `wish` is that number. Where threads need tokens (tokens.c), fewer run: those that have one.
- *
- * `workers`, `wish`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
+ * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
  * and destroy passes through the lock before it joins them.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -26,7 +24,6 @@
 #include "sched/fit.h"
 
 #include "sched/seat.h"
-#include "sched/tokens.h"
 
 #define FIT_NS UINT64_C(500000000)
 #define SPIN_NS_DEFAULT 50000
@@ -74,17 +71,9 @@ static bool may_look(const weft_config *config) {
     return (config->flags & (WEFT_POOL_BIND | WEFT_POOL_LOCK)) == 0 && config->policy == WEFT_POLICY_INHERIT;
 }
 
-/* When a worker is to look next, at the CPUs or for a token. Under the lock. */
-static void set_due(weft_pool *pool) {
-    uint64_t due = pool->follows ? pool->fit_seen + pool->fit_ticks : UINT64_MAX;
-    if (tokens_are_used(pool)) due = min_u64(due, pool->tokens.due);
-    store_rlx(&pool->fit_due, due);
-}
-
 void fit_configure(weft_pool *pool) {
     weft_config *config = &pool->config;
     uint32_t count = os_cpu_count();
-    pool->tokens.server.fd = -1; /* until tokens_configure */
     store_rlx(&pool->cpu_count, count);
     count_cpus(pool, count, cpus_of_workers(pool));
     bool is_chosen = config->workers == 0;
@@ -95,9 +84,7 @@ void fit_configure(weft_pool *pool) {
     pool->workers_max = config->workers;
     if (pool->is_fitted) pool->workers_max = (uint32_t)min_u64(max_u64(os_cpus_online(), config->workers), WEFT_WORKERS_MAX);
     store_rlx(&pool->workers, config->workers);
-    store_rlx(&pool->wish, config->workers);
-    pool->fit_seen = os_ticks();
-    set_due(pool);
+    store_rlx(&pool->fit_due, pool->is_fitted ? os_ticks() + pool->fit_ticks : UINT64_MAX);
 }
 
 int64_t fit_spin_ns(const weft_pool *pool) {
@@ -125,10 +112,8 @@ static void fit_times(weft_pool *pool) {
 
 /* ---- more and fewer ----------------------------------------------------------------------------------------------- */
 
-/* Where tokens limit them, one more rests and looks out for a token. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
-    uint32_t most = tokens_are_used(pool) ? (uint32_t)min_u64(wanted + UINT64_C(1), load_rlx(&pool->wish)) : wanted;
-    while (pool->workers_made < most) {
+    while (pool->workers_made < wanted) {
         struct weft_worker *seat = load_rlx(&pool->seats[pool->workers_made]);
         seat->is_worker = true;
         if (seat_start_thread(pool, seat) != 0) break;
@@ -138,76 +123,41 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
     return (uint32_t)min_u64(pool->workers_made, wanted);
 }
 
-enum mover { BY_LOOK, BY_HAND, BY_TOKENS };
+enum mover { BY_LOOK, BY_HAND };
 
-/* What is wished for: by hand it stays until the pool is to follow again. Tokens only move what runs of that, also while a pool
- * that is being destroyed has tasks left. Under the lock. */
-static bool may_move(weft_pool *pool, uint32_t wanted, enum mover mover) {
-    if (mover == BY_TOKENS) return !load_rlx(&pool->exits);
-    bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
-    if (mover == BY_HAND) {
-        pool->follows = false;
-        set_due(pool);
-    }
-    if (may) store_rlx(&pool->wish, wanted);
-    return may;
-}
-
-/* A token that was there when it looked may be gone: under the lock either it is, or the worker counts as one that has it. */
-bool fit_rise(const struct weft_worker *seat) {
-    weft_pool *pool = seat->pool;
-    if (!tokens_are_used(pool)) {
-        add_rlx(&pool->awake, 1);
-        return true;
-    }
-    os_lock(&pool->lock);
-    bool may = !fit_is_over(seat) || load_rlx(&pool->exits);
-    if (may) add_rlx(&pool->awake, 1);
-    os_unlock(&pool->lock);
-    return may;
-}
-
-void fit_wake_next(weft_pool *pool) {
-    uint32_t next = load_rlx(&pool->workers);
-    if (next < pool->workers_max) event_raise(&pool->park.slots[next].event);
-}
-
-/* Whether there are as many, or as the tokens allow. */
+/* Whether there are as many. What it was told by hand stays until it is to follow again. */
 static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_lock(&pool->lock);
     uint32_t before = load_rlx(&pool->workers);
-    bool may = may_move(pool, wanted, mover);
-    uint32_t most = (uint32_t)min_u64(min_u64(wanted, load_rlx(&pool->wish)), tokens_limit(pool));
-    uint32_t now = may ? fit_start(pool, most) : before;
+    bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
+    if (mover == BY_HAND) {
+        pool->follows = false;
+        store_rlx(&pool->fit_due, UINT64_MAX);
+    }
+    uint32_t now = may ? fit_start(pool, wanted) : before;
     store_rlx(&pool->workers, now);
     if (pool->background_follows) store_rlx(&pool->background_max, fit_background(now));
     park_limit(&pool->park, now);
     os_unlock(&pool->lock);
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
-    if (tokens_are_used(pool) && now >= before) fit_wake_next(pool);
     while (now < before && park_wake(&pool->park)) {}
     /* those that will rest stood in for others that sleep; each of them tells again when it does */
     if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
-    if (now < before) tokens_give_surplus(pool); /* of one that was to run, and has not begun to */
-    return now == most;
+    return now == wanted;
 }
-
-void fit_to_tokens(weft_pool *pool, uint32_t most) { (void)set_workers(pool, most, BY_TOKENS); }
 
 /* Until the next look. false: this one is another's, or there is to be none. */
 static bool put_off(weft_pool *pool) {
     os_lock(&pool->lock);
     uint64_t now = os_ticks();
-    bool is_due = pool->follows && now - pool->fit_seen >= pool->fit_ticks;
-    if (is_due) pool->fit_seen = now;
-    set_due(pool);
+    bool is_due = pool->follows && load_rlx(&pool->fit_due) <= now;
+    if (is_due) store_rlx(&pool->fit_due, now + pool->fit_ticks);
     os_unlock(&pool->lock);
     return is_due;
 }
 
 NOINLINE void fit_look_slow(weft_pool *pool) {
-    tokens_look(pool);
     if (!put_off(pool)) return;
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
     uint32_t workers_have = cpus_of_workers(pool);
@@ -215,8 +165,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     if (count == 0) return; /* it stays what it was */
     count_cpus(pool, count, workers_have);
     uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
-    uint32_t have = tokens_are_used(pool) ? load_rlx(&pool->wish) : load_rlx(&pool->workers);
-    if (wanted == have && allowed == load_rlx(&pool->cpus_allowed)) return;
+    if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
     fit_times(pool);
     set_workers(pool, wanted, BY_LOOK);
 }
@@ -225,8 +174,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
 static int follow_again(weft_pool *pool) {
     os_lock(&pool->lock);
     pool->follows = true;
-    pool->fit_seen = os_ticks() - pool->fit_ticks;
-    set_due(pool);
+    store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
     return WEFT_OK;
 }

@@ -14,12 +14,6 @@ uint32_t fit_expect_percent(const weft_pool *pool);
 INLINE uint32_t fit_background(uint32_t workers) { return (uint32_t)max_u64(workers / 2, 1); }
 /* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
-/* As many workers run as are wished for, as there are tokens for, and at most so many. */
-void fit_to_tokens(weft_pool *pool, uint32_t most);
-/* By a worker that has rested and may run: it is awake. false: it is to rest on. */
-bool fit_rise(const struct weft_worker *seat);
-/* The resting worker that would be the next to run looks again. */
-void fit_wake_next(weft_pool *pool);
 
 /* By a worker, between tasks: looks how many CPUs there are, if it is time. */
 void fit_look_slow(weft_pool *pool);

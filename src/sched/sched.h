@@ -19,6 +19,5 @@
 #include "sched/slice.h"
 #include "sched/source.h"
 #include "sched/task.h"
-#include "sched/tokens.h"
 
 #endif

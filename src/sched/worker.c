@@ -39,7 +39,6 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/slice.h"
-#include "sched/tokens.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -477,24 +476,20 @@ static void give_pages_back(weft_pool *pool) {
     store_rlx(&pool->purged, 1);
 }
 
-/* Of two moments; 0 is never. */
-static uint64_t first_of(uint64_t a, uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
-
-/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or to do without tokens, or, for the
- * last one to park, to give pages back. */
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
+ * park, to give pages back. */
 static bool park_until(struct weft_worker *seat, bool is_last) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
     uint64_t ready_ns = predict_plan(seat, told_ns);
     uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 && !pool->store.locks ? os_now_ns() + PURGE_NS : 0;
-    uint64_t idle_ns = tokens_patience(pool);
+    bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
     if (ready_ns != 0) os_timer_exact(true);
-    enum park_end end = park_sleep(&pool->park, seat->index, first_of(first_of(ready_ns, purge_ns), idle_ns), told_ns);
+    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns, told_ns);
     if (ready_ns != 0) os_timer_exact(false);
     uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
     if (end == PARK_WOKEN) predict_woken(seat);
     if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
-    if (idle_ns != 0 && now_ns >= idle_ns) tokens_are_idle(pool);
     return end == PARK_WOKEN;
 }
 
@@ -546,7 +541,7 @@ static void rest(struct weft_worker *seat) {
     for (;;) {
         uint32_t seen = load_acq(D10, event);
         if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
-        os_wait(event, seen, tokens_rest(seat));
+        os_wait(event, seen, 0);
     }
 }
 
@@ -589,9 +584,8 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     add_rlx(&seat->pool->awake, UINT32_MAX);
     fence_sc(D12);
     if (!pool_call_spares(seat->pool)) worker_wake_stranded(seat->pool);
-    tokens_give_surplus(seat->pool);
-    do rest(seat);
-    while (!fit_rise(seat));
+    rest(seat);
+    add_rlx(&seat->pool->awake, 1);
 }
 
 static void worker_loop(struct weft_worker *seat) {

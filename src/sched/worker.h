@@ -134,8 +134,6 @@ struct weft_pool {
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
     ATOMIC(uint64_t) fit_due;      /* ticks: when to count the CPUs again; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* ticks between two counts */
-    uint64_t fit_seen;             /* ticks: when they were counted last; under the lock */
-    ATOMIC(uint32_t) wish;         /* workers that should run, tokens allowing; written as `workers` is */
     bool is_fitted;                /* it may count CPUs, because nobody set the number of workers */
     bool follows;                  /* it does so now; under the lock */
     bool ordered;
@@ -214,17 +212,6 @@ struct weft_pool {
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
     } slices; /* written by slice.c; refusals by each worker */
-    struct {
-        os_jobserver server;      /* fd below 0: no tokens are needed */
-        int error;                /* why not, where they were asked for */
-        ATOMIC(uint32_t) held;    /* of them that many of `bytes`; this and the rest under the lock */
-        bool has_ended;           /* all are given back */
-        bool next_sleeps;         /* the next worker to run sleeps until somebody looks */
-        ATOMIC(uint64_t) taken;   /* ticks: when the last one was; a hint */
-        ATOMIC(uint32_t) asks;    /* looks in vain of the next one to run; a hint */
-        uint64_t due, look_ticks; /* ticks: when to look next whether one is wanted; and so long after that */
-        unsigned char bytes[WEFT_WORKERS_MAX];
-    } tokens; /* tokens.c */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];
