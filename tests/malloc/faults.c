@@ -229,7 +229,7 @@ static void smaller_without_memory(void) {
 }
 
 static void gone_without_munmap(void) {
-    enum { BYTES = 64 << 20 };
+    enum { BYTES = 65 << 20 }; /* more than is kept for the next such block */
     unsigned char *block = malloc(BYTES);
     REQUIRE(block != NULL);
     memset(block, 1, BYTES);
