@@ -386,8 +386,10 @@ static int meeting_task(void *payload, weft_worker *self) {
     (void)payload;
     unsigned place = atomic_fetch_add(&meeting.arrived, 1), most = weft_pool_workers(weft_worker_pool(self));
     while (atomic_load(&meeting.arrived) < most) usleep(100);
-    pin(&meeting.last);
-    if (place + 1 < most) return 0;
+    if (place + 1 < most) {
+        pin(&meeting.last);
+        return 0;
+    }
     cpu_set_t but_first = meeting.all;
     CPU_CLR(meeting.first, &but_first);
     fit_keep_off(self, (uint32_t)meeting.first);
