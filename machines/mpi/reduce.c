@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define LEAVES_MAX 256u /* where weft chooses the grain: as weft_reduce does */
-#define BLOCKS_PER_WORKER                                                                                                   \
-    256u /* as many as weft_reduce has: a chunk at the end of the row is two for each of a rank's workers */
+/* As many as weft_reduce has: a chunk at the end of the row is two for each of a rank's workers. */
+#define BLOCKS_PER_WORKER 256u
 #define VALUES_BYTES ((size_t)16 << 20) /* of all blocks, if that leaves four for each worker */
 #define NOT_HERE UINT8_MAX
 
