@@ -36,6 +36,9 @@ static bool fails(uint32_t flag) {
 void *os_map(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, PAGE_BYTES); }
 void os_unmap(void *memory, size_t bytes) { block_free(memory, bytes); }
 void os_purge(void *memory, size_t bytes) { block_purge(memory, bytes); }
+void os_purge_pages(void *pages, size_t bytes) {
+    if (!fails(EXPLORE_MEMORY_FAILS)) block_purge(pages, bytes);
+}
 void *os_map_aligned(size_t bytes, size_t alignment) {
     return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, alignment);
 }

@@ -494,9 +494,9 @@ void depot_soil(struct slots got) {
 
 /* ---- giving back -------------------------------------------------------------------------------------------------- */
 
-void depot_purge_inside(void *from, size_t bytes) {
-    huge_end(segment_of(from));
-    os_purge(from, bytes);
+void depot_purge_pages(void *pages, size_t bytes) {
+    huge_end(segment_of(pages));
+    os_purge_pages(pages, bytes);
 }
 
 static void purge_slots(const struct slots *got) {

@@ -228,8 +228,8 @@ struct hole {
     size_t bytes;
 };
 bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole);
-/* Gives back the pages of something in a slot of the caller's, which is zeros then. */
-void depot_purge_inside(void *from, size_t bytes);
+/* Gives back whole pages in a slot of the caller's, which are zeros then or, if the system refuses, stay as they are. */
+void depot_purge_pages(void *pages, size_t bytes);
 /* The lowest `count` bits side by side at a multiple of `align`, a power of two; 0: none. */
 uint64_t bits_find(uint64_t free, unsigned count, unsigned align);
 /* The newest segment; the others follow by `older`. */

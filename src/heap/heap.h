@@ -49,6 +49,7 @@ enum heap_count {
     HEAP_COUNTS
 };
 
+typedef ATOMIC(uint64_t) heap_counter;
 /* The slabs of one class. */
 struct bin {
     struct slab_list tier[TIER_DRAINING + 1];
@@ -60,7 +61,7 @@ struct bin {
     uint32_t grown,
         grown_most;        /* slabs of which more than half was used; when they became fewer, how many there were at most */
     uint32_t last_trimmed; /* heap_trim_last: the rest that was next then */
-    ATOMIC(uint64_t) count[HEAP_COUNTS];
+    heap_counter count[HEAP_COUNTS];
 };
 
 /* Large blocks are counted by the heap of the calling thread. */
@@ -117,6 +118,7 @@ struct heap {
     uint64_t drawn;                          /* secure mode: of mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
     struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
+    ATOMIC(bool) has_no_bins;                /* they are zeros, perhaps not in memory */
     struct heap *visited;                    /* while owing: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
@@ -316,6 +318,7 @@ struct heaps {
     struct tagged ended_bare;  /* ... and have no memory but their own */
     ATOMIC(uint32_t) count;
     ATOMIC(uint64_t) next_decay_ns;
+    heap_counter past[CLASSES][HEAP_COUNTS]; /* what bare heaps had counted */
     /* the configuration */
     ATOMIC(uint32_t) config_version;
     ATOMIC(int32_t) pool_capacity;

@@ -155,36 +155,44 @@ int weft_heap_configure(const weft_heap_config *config) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------- */
 
-INLINE uint64_t count_of(const struct bin *bin, enum heap_count what) { return load_rlx(&bin->count[what]); }
-
-static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
-    const struct bin *bin = &heap->bins[kind];
-    uint64_t frees = heap_frees(heap, kind), taken = heap_taken(heap, kind), allocs = frees + taken;
+static void add_counts(weft_heap_counts *to, const heap_counter *count, uint64_t frees, uint64_t cached, unsigned kind) {
+    uint64_t taken = load_rlx(&count[COUNT_CARVED]) - load_rlx(&count[COUNT_FLUSHED]) - cached, allocs = frees + taken;
     to->alloc_count += allocs;
     to->free_count += frees;
     to->live_bytes += taken * class_info[kind].size;
-    to->miss_count += count_of(bin, COUNT_MISSES);
-    to->hit_count += allocs - count_of(bin, COUNT_MISSES);
-    to->from_overflow_count += count_of(bin, COUNT_FROM_OVERFLOW);
-    to->from_pool_count += count_of(bin, COUNT_FROM_POOL);
-    to->from_list_count += count_of(bin, COUNT_FROM_LIST);
-    to->from_lru_count += count_of(bin, COUNT_FROM_LRU);
-    to->from_orphans_count += count_of(bin, COUNT_FROM_ORPHANS);
-    to->from_depot_count += count_of(bin, COUNT_FROM_DEPOT);
-    to->from_system_count += count_of(bin, COUNT_FROM_SYSTEM);
-    to->prefill_count += count_of(bin, COUNT_PREFILLED);
-    to->push_count += count_of(bin, COUNT_PUSHES);
-    to->tier_drop_count += count_of(bin, COUNT_TIER_DROPS);
-    to->lru_in_count += count_of(bin, COUNT_LRU_IN);
-    to->lru_out_count += count_of(bin, COUNT_FROM_LRU);
-    to->cold_count += count_of(bin, COUNT_COLD);
-    to->refill_timed_count += count_of(bin, COUNT_REFILLS_TIMED);
-    to->refill_ns += count_of(bin, COUNT_REFILL_NS);
-    to->find_timed_count += count_of(bin, COUNT_FINDS_TIMED);
-    to->find_ns += count_of(bin, COUNT_FIND_NS);
-    to->flush_count += count_of(bin, COUNT_FLUSHES);
-    to->remote_free_count += count_of(bin, COUNT_REMOTE_FREES);
-    to->remote_send_count += count_of(bin, COUNT_REMOTE_SENDS);
+    to->miss_count += load_rlx(&count[COUNT_MISSES]);
+    to->hit_count += allocs - load_rlx(&count[COUNT_MISSES]);
+    to->from_overflow_count += load_rlx(&count[COUNT_FROM_OVERFLOW]);
+    to->from_pool_count += load_rlx(&count[COUNT_FROM_POOL]);
+    to->from_list_count += load_rlx(&count[COUNT_FROM_LIST]);
+    to->from_lru_count += load_rlx(&count[COUNT_FROM_LRU]);
+    to->from_orphans_count += load_rlx(&count[COUNT_FROM_ORPHANS]);
+    to->from_depot_count += load_rlx(&count[COUNT_FROM_DEPOT]);
+    to->from_system_count += load_rlx(&count[COUNT_FROM_SYSTEM]);
+    to->prefill_count += load_rlx(&count[COUNT_PREFILLED]);
+    to->push_count += load_rlx(&count[COUNT_PUSHES]);
+    to->tier_drop_count += load_rlx(&count[COUNT_TIER_DROPS]);
+    to->lru_in_count += load_rlx(&count[COUNT_LRU_IN]);
+    to->lru_out_count += load_rlx(&count[COUNT_FROM_LRU]);
+    to->cold_count += load_rlx(&count[COUNT_COLD]);
+    to->refill_timed_count += load_rlx(&count[COUNT_REFILLS_TIMED]);
+    to->refill_ns += load_rlx(&count[COUNT_REFILL_NS]);
+    to->find_timed_count += load_rlx(&count[COUNT_FINDS_TIMED]);
+    to->find_ns += load_rlx(&count[COUNT_FIND_NS]);
+    to->flush_count += load_rlx(&count[COUNT_FLUSHES]);
+    to->remote_free_count += load_rlx(&count[COUNT_REMOTE_FREES]);
+    to->remote_send_count += load_rlx(&count[COUNT_REMOTE_SENDS]);
+}
+
+static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
+    static const heap_counter none[HEAP_COUNTS];
+    const heap_counter *count = load_rlx(&heap->has_no_bins) ? none : heap->bins[kind].count;
+    add_counts(to, count, heap_frees(heap, kind), cache_count(heap, kind), kind);
+}
+
+static void add_class(weft_heap_counts *to, unsigned kind) {
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    add_counts(to, heaps.past[kind], 0, 0, kind);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {
@@ -236,10 +244,8 @@ static void counts_settle(weft_heap_counts *to) {
 
 static void counts_all(weft_heap_counts *to) {
     *to = (weft_heap_counts){0};
-    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) {
-        for (unsigned i = 0; i < CLASSES; i++) add_bin(to, heap, i);
-        add_large(to, heap);
-    }
+    for (unsigned i = 0; i < CLASSES; i++) add_class(to, i);
+    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_large(to, heap);
     counts_settle(to);
     add_memory(to);
 }
@@ -253,7 +259,7 @@ int weft_heap_stats(weft_heap_counts *counts) {
 
 static void counts_class(weft_heap_counts *to, unsigned kind) {
     *to = (weft_heap_counts){0};
-    for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
+    add_class(to, kind);
     counts_settle(to);
 }
 

@@ -40,6 +40,7 @@ struct heap *heaps_all(void) {
 }
 
 void heap_begin(struct heap *heap) {
+    store_rlx(&heap->has_no_bins, false);
     heap->budget = CACHE_BUDGET;
     bool is_open = !mode_checks();
     for (unsigned i = 0; i < KINDS; i++) {
@@ -109,6 +110,7 @@ struct heap *heap_get(void) {
     if (heap == NULL) heap = tagged_pop(&heaps.bare, IDLE_LINK);
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
+    store_rlx(&heap->has_no_bins, false);
     self->heap = heap; /* first: to watch may allocate */
     self->heap_base = (uintptr_t)heap - SLOT_MARK;
     self->heap_mask = mode_checks() ? 0 : ~SEGMENT_MASK;
@@ -145,14 +147,37 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
-/* A bare heap: what its caches lay in, most of it, goes back. */
-static void strip_places(struct heap *heap) { depot_purge_inside(heap->places, sizeof heap->places); }
+/* What the heap has counted counts on without it. Whoever sums counts meanwhile may find some twice. */
+static void counts_leave(struct heap *heap) {
+    for (unsigned i = 0; i < CLASSES; i++)
+        for (unsigned k = 0; k < HEAP_COUNTS; k++) {
+            uint64_t count = load_rlx(&heap->bins[i].count[k]);
+            if (count == 0) continue;
+            add_rlx(&heaps.past[i][k], count);
+            store_rlx(&heap->bins[i].count[k], 0);
+        }
+    store_rlx(&heap->has_no_bins, true);
+}
+
+/* A bare heap's memory goes back, but for its first page: what its caches lay in, and its bins, which have to follow the
+ * configuration again then. Others sum their counts meanwhile: these are zeros before. So nothing is cleared by hand, and if
+ * the system does not take the pages they stay as they are. Samples are due by what the heap has counted: its bins stay. */
+static void strip_memory(struct heap *heap) {
+    bool has_samples = heap->samples != NULL;
+    size_t end = HEAP_SLOTS * SLOT_BYTES;
+    size_t first = round_up(has_samples ? offsetof(struct heap, places) : offsetof(struct heap, bins), os_page_size());
+    if (!has_samples) {
+        counts_leave(heap);
+        heap->config_seen = load_rlx(&heaps.config_version) - 1;
+    }
+    if (first < end) depot_purge_pages((char *)heap + first, end - first);
+}
 
 static void strip(struct heap *heap) {
     heap_tidy(heap);
     heap_lru_drop(heap);
     bool is_bare = heap_abandon(heap);
-    if (is_bare) strip_places(heap);
+    if (is_bare) strip_memory(heap);
     tagged_push(is_bare ? &heaps.bare : &heaps.owing, heap, IDLE_LINK);
 }
 
@@ -181,7 +206,7 @@ static void strip_all(void) {
 /* Private heaps that were destroyed had nothing left. */
 static void strip_ended(void) {
     for (struct heap *heap; (heap = tagged_pop(&heaps.ended, IDLE_LINK)) != NULL;) {
-        strip_places(heap);
+        strip_memory(heap);
         tagged_push(&heaps.ended_bare, heap, IDLE_LINK);
     }
 }

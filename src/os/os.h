@@ -23,6 +23,8 @@ void os_unmap(void *memory, size_t bytes);
 /* Lets the system take back the whole pages in a range, which stays mapped; all of it reads as zeros, and nothing beside it.
  * */
 void os_purge(void *memory, size_t bytes);
+/* The same for whole pages, which stay as they are if the system refuses. */
+void os_purge_pages(void *pages, size_t bytes);
 size_t os_page_size(void);
 /* Whoever touches these whole pages of a mapping is stopped by a signal; what is in them is lost. false: the system refuses, and
  * nothing happened. */

@@ -74,6 +74,12 @@ void os_purge(void *memory, size_t bytes) {
     errno = saved;
 }
 
+void os_purge_pages(void *pages, size_t bytes) {
+    int saved = errno;
+    madvise(pages, bytes, MADV_DONTNEED);
+    errno = saved;
+}
+
 size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 #if !defined(MADV_GUARD_INSTALL)

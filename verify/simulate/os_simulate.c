@@ -38,6 +38,7 @@ void os_purge(void *memory, size_t bytes) {
     charge(CALLER, PS(syscall_ns));
     if (start < end) memory_purge((void *)start, end - start);
 }
+void os_purge_pages(void *pages, size_t bytes) { os_purge(pages, bytes); }
 void os_huge(void *memory, size_t bytes, bool wanted) { (void)memory, (void)bytes, (void)wanted; }
 bool os_space_is_limited(void) { return false; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
