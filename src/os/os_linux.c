@@ -622,9 +622,7 @@ uint64_t os_now_ns(void) {
 #define CALIBRATE_NS_MAX 1000000000
 
 static pthread_once_t ticks_once = PTHREAD_ONCE_INIT;
-static struct instant {
-    uint64_t ns, ticks;
-} ticks_start;
+static struct instant { uint64_t ns, ticks; } ticks_start;
 static ATOMIC(uint64_t) ticks_per_us; /* 0: not settled */
 
 /* Both clocks at one moment: of three readings the one between whose ends fewest ticks pass, for a thread that is preempted
