@@ -259,6 +259,8 @@ void os_settle_now(void);
 #endif
 /* The barrier works. */
 void fence_begin(void);
+/* Called by os_init: the counter's rate is measured from now on. */
+void ticks_begin(void);
 
 /* Finds out what the machine has. Called by each pool's creation; cheap after the first. */
 void os_init(void);
