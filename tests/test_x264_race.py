@@ -188,7 +188,7 @@ class Rows(unittest.TestCase):
         samples = {kind: [sample(fps)] * 6 for kind, fps in zip(kinds, (100, 130, 120))}
         lines = report.verdicts([measure.row(self.case("sliced", *kinds), kind, samples) for kind in kinds]).splitlines()
         self.assertEqual(len(lines), 1)
-        self.assertIn("ahead of stock 1.20 (1.20-1.20); BEHIND the control of two workers 0.92", lines[0])
+        self.assertIn("ahead of stock 1.20 (1.20 to 1.20); BEHIND the control of two workers 0.92", lines[0])
 
     def test_table_has_a_line_for_each_row(self):
         samples = {self.stock: [sample(100)], self.weft: [sample(99, "other")]}

@@ -185,21 +185,29 @@ def outside_interval(rounds):
     return found
 
 
+def interval(ratios):
+    """(low, high, whether the true median lies between them with 95 % confidence): else the least and the most."""
+    outside = outside_interval(len(ratios))
+    ordered = sorted(ratios)
+    return ordered[outside or 0], ordered[-1 - (outside or 0)], outside is not None
+
+
 def verdict(ratios):
     """Of fps over another's, round by round: as `weft race` says it of times."""
-    outside = outside_interval(len(ratios))
-    if outside is None:
+    low, high, is_sure = interval(ratios)
+    if not is_sure:
         return "undecided"
-    low, high = sorted(ratios)[outside], sorted(ratios)[-1 - outside]
     if low > 1 or high < 1:
         return "first" if low > 1 else "behind"
     return "level" if low >= 1 / LEVEL_WITHIN and high <= LEVEL_WITHIN else "undecided"
 
 
 def beside(name, mine, other):
-    """The ratios of fps, round by round: their median and range, their mean and its error, and the verdict."""
+    """The ratios of fps, round by round: their median and range, their mean and its error, interval and verdict."""
     ratios = [one.fps / another.fps for one, another in zip(mine, other)]
-    return spread(name, ratios) | mean_ratio(name, ratios) | {f"{name}_verdict": verdict(ratios)}
+    low, high, _ = interval(ratios)
+    told = {f"{name}_low": low, f"{name}_high": high, f"{name}_verdict": verdict(ratios)}
+    return spread(name, ratios) | mean_ratio(name, ratios) | told
 
 
 def mean_ratio(name, ratios):

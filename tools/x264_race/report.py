@@ -53,7 +53,8 @@ def beside(row, name, whom):
     if f"ratio_to_{name}_verdict" not in row:
         return ""
     word = {"first": "ahead of", "behind": "BEHIND", "level": "level with", "undecided": "undecided beside"}
-    return f"{word[row[f'ratio_to_{name}_verdict']]} {whom} {with_range(row, f'ratio_to_{name}', 2)}"
+    return f"{word[row[f'ratio_to_{name}_verdict']]} {whom} {row[f'ratio_to_{name}']:.2f} " \
+           f"({row[f'ratio_to_{name}_low']:.2f} to {row[f'ratio_to_{name}_high']:.2f})"
 
 
 def verdicts(rows):
