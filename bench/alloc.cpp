@@ -4,6 +4,7 @@
 #include "alloc_memory.hpp"
 #include "alloc_team.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <dlfcn.h>
@@ -109,12 +110,18 @@ template <unsigned depth> class Hot : public Alloc {
     explicit Hot(AllocSizes bytes) : Alloc(1, bytes) {}
 };
 
-// More than any cache holds: all blocks of the round live at once.
+// More than any cache holds: so many blocks live at once, then none, and again.
 class Burst : public Alloc {
+    static constexpr uint64_t burst_blocks = 65536;
+
     void timed(unsigned, uint64_t tasks) override {
         AllocRandom random(seed());
-        std::vector<void *> blocks(tasks);
-        make_and_free(blocks.data(), blocks.size(), random);
+        std::vector<void *> blocks(std::min(tasks, burst_blocks));
+        for (uint64_t left = tasks; left != 0;) {
+            size_t count = std::min(left, burst_blocks);
+            make_and_free(blocks.data(), count, random);
+            left -= count;
+        }
     }
 
   public:

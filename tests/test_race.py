@@ -64,10 +64,20 @@ def schema():
     told = result["summary"]
     verdicts = told["first"] + len(told["level"]) + len(told["undecided"]) + len(told["loses"])
     check(verdicts == told["rows"] == 2, f"each case has one verdict: {told}")
+    check(len(told["undecided"]) == 2, f"one round decides nothing: {told}")
+
+
+def verdicts():
+    _, result, _, errors = race("--workload", "submit,fib19", "--tasks", "2000", "--rounds", "6", "--workers", "2", "--pool", "weft,recycled",
+                                "--no-count")
+    told = result["summary"]
+    check(told["first"] + len(told["level"]) + len(told["undecided"]) + len(told["loses"]) == told["rows"] == 3, f"{told}{errors}")
     for case in told["level"]:
         check(1 / 1.1 <= case["ratio_low"] <= 1 <= case["ratio_high"] <= 1.1, f"level is narrow: {case}")
     for case in told["undecided"]:
         check(case["ratio_low"] < 1 / 1.1 or case["ratio_high"] > 1.1, f"undecided is wide: {case}")
+    for case in told["loses"]:
+        check(case["ratio_low"] > 1, f"behind is all above: {case}")
 
 
 def every_workload():
@@ -257,7 +267,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_same_work, alloc_liar,
+    for case in (schema, verdicts, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_same_work, alloc_liar,
                  wrong_options, outputs, reader_leaves, interrupt):
         case()
         print("ok", case.__name__)

@@ -169,6 +169,27 @@ class Rows(unittest.TestCase):
         row = measure.row(self.case("sliced", *samples), realtime, samples)
         self.assertEqual((row["pool"], row["ratio_to_stock"]), ("stock-rr", 1.5))
 
+    def test_every_pool_stands_beside_the_control_of_its_conditions(self):
+        kinds = [measure.Variant(pool, realtime=realtime) for realtime in (False, True) for pool in ("stock", "control", "weft")]
+        samples = {kind: [sample(fps)] for kind, fps in zip(kinds, (100, 80, 120, 400, 200, 300))}
+        rows = [measure.row(self.case("sliced", *kinds), kind, samples) for kind in kinds]
+        self.assertEqual([row.get("ratio_to_control") for row in rows], [1.25, None, 1.5, 2, None, 1.5])
+        self.assertEqual([row.get("ratio_to_stock_rr") for row in rows], [None, None, None, 1, 0.5, 0.75])
+        self.assertEqual([row["ratio_to_stock"] for row in rows], [1, 0.8, 1.2, 4, 2, 3])
+        self.assertIn(" 1.500 ", report.table(rows).splitlines()[3])
+
+    def test_verdicts_need_six_rounds_and_a_narrow_interval(self):
+        for ratios, word in (([1.5] * 5, "undecided"), ([1.5] * 6, "first"), ([0.9] * 6, "behind"), ([1.01, 0.99] * 3, "level"),
+                             ([1.2, 0.99] * 3, "undecided"), ([1.5] * 8 + [0.5], "first"), ([1.5] * 7 + [0.5], "undecided")):
+            self.assertEqual(measure.verdict(ratios), word, ratios)
+
+    def test_a_verdict_line_for_each_of_wefts_rows(self):
+        kinds = [measure.Variant(pool) for pool in ("stock", "control", "weft")]
+        samples = {kind: [sample(fps)] * 6 for kind, fps in zip(kinds, (100, 130, 120))}
+        lines = report.verdicts([measure.row(self.case("sliced", *kinds), kind, samples) for kind in kinds]).splitlines()
+        self.assertEqual(len(lines), 1)
+        self.assertIn("ahead of stock 1.20 (1.20 to 1.20); BEHIND the control of two workers 0.92", lines[0])
+
     def test_table_has_a_line_for_each_row(self):
         samples = {self.stock: [sample(100)], self.weft: [sample(99, "other")]}
         text = report.table([measure.row(self.case("frame", *samples), variant, samples) for variant in samples])
@@ -187,6 +208,12 @@ class Profiles(unittest.TestCase):
     def test_the_control_runs_wherever_x264_makes_a_pool(self):
         for case in cases.cases(self.clips, ["sliced", "frame"], [1, 2, 4, 8], False):
             self.assertEqual("control" in {variant.pool for variant in case.variants}, case.threads > 1)
+
+    def test_real_time_doubles_the_pools(self):
+        plain, both = (list(cases.cases(self.clips, ["sliced"], [2], False, realtime)) for realtime in (False, True))
+        for one, two in zip(plain, both):
+            under_rr = {measure.Variant(variant.pool, realtime=True) for variant in one.variants}
+            self.assertEqual(set(two.variants), set(one.variants) | under_rr)
 
     def test_full_runs_all_threads_on_all_clips(self):
         found = {(case.clip, case.mode, case.threads) for case in cases.cases(self.clips, ["sliced", "frame"], [1, 2, 4, 8], False)}

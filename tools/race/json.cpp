@@ -130,7 +130,7 @@ void json_write(const std::string &file, const Machine &machine, const Results &
     }
     for (const auto &row : results.x264_rows) json["rows"].push_back(ordered_json::parse(row));
     if (!results.x264_reason.empty()) json["x264"] = results.x264_reason;
-    if (!results.x264_standing.empty()) json["x264_standing"] = results.x264_standing;
+    if (!results.x264_standings.empty()) json["x264_standings"] = results.x264_standings;
     json["summary"] = summary_json(results);
     std::ofstream output(file);
     output << std::setw(1) << json << "\n";

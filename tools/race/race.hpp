@@ -132,9 +132,11 @@ struct Row {
     bool counts_caller() const { return (flags & ENTRANT_CALLER_RUNS) != 0; }
 };
 
-// One pool's times over another's, round by round: the median, and where it lies with 95 % confidence.
+// One pool's times over another's, round by round: the median, and where it lies with 95 % confidence; with too few rounds
+// for that, the least and the most.
 struct Paired {
     double ratio, low, high;
+    bool is_sure;
 };
 
 // Where weft stands in one heat: the faster of its entrants beside the peer that it does worst against.
@@ -147,20 +149,22 @@ struct Standing {
     Paired paired;
     std::string best_outside_peer; // of those that take jobs from any thread
     Figure outside_ratio;
-    bool first() const { return paired.high < 1; }
-    bool loses() const { return paired.low > 1; }
+    bool first() const { return paired.is_sure && paired.high < 1; }
+    bool loses() const { return paired.is_sure && paired.low > 1; }
     // The interval tells: the difference is less than that, either way.
     static constexpr double level_within = 1.1;
-    bool level() const { return !first() && !loses() && paired.high <= level_within && paired.low >= 1 / level_within; }
+    bool level() const {
+        return paired.is_sure && !first() && !loses() && paired.high <= level_within && paired.low >= 1 / level_within;
+    }
     const char *verdict() const { return first() ? "first" : loses() ? "LOSES" : level() ? "level" : "undecided"; }
 };
 
 struct Results {
     std::vector<Row> rows;
     std::vector<Standing> standings;
-    std::vector<std::string> x264_rows; // each a JSON object
-    std::string x264_reason;            // why there are none, or what went wrong
-    std::string x264_standing;          // weft beside stock, in words
+    std::vector<std::string> x264_rows;      // each a JSON object
+    std::string x264_reason;                 // why there are none, or what went wrong
+    std::vector<std::string> x264_standings; // weft beside stock and beside the control, in words
     bool x264_failed = false;
     bool interrupted = false;
 };

@@ -16,6 +16,8 @@ template <class Wanted> const Row *fastest(const std::vector<Row> &rows, Wanted 
     return best;
 }
 
+constexpr size_t rounds_to_decide = 6; // all on one side of 1: by chance once in 32
+
 // How many of n rounds, on either side, the true median is not beyond with 95 % confidence: as a sign test has it.
 size_t outside_interval(size_t n) {
     double ways = std::pow(0.5, static_cast<double>(n)), tail = ways;
@@ -29,19 +31,20 @@ size_t outside_interval(size_t n) {
     return k;
 }
 
-// The median of the rounds' ratios, and between which two of them the true one lies. Memory has no rounds.
+// The median of the rounds' ratios, and between which two of them the true one lies. Memory has no rounds, and does not vary.
 Paired paired(const Row &ours, const Row &peer) {
     const size_t rounds = std::min(ours.round_ns.size(), peer.round_ns.size());
     if (*ours.score() != *ours.ns || rounds == 0) {
         const double ratio = *ours.score() / *peer.score();
-        return {ratio, ratio, ratio};
+        return {ratio, ratio, ratio, true};
     }
     std::vector<double> ratios;
     ratios.reserve(rounds);
     for (size_t i = 0; i < rounds; i++) ratios.push_back(ours.round_ns[i] / peer.round_ns[i]);
     std::sort(ratios.begin(), ratios.end());
     const size_t outside = outside_interval(rounds);
-    return {(ratios[(rounds - 1) / 2] + ratios[rounds / 2]) / 2, ratios[outside], ratios[rounds - 1 - outside]};
+    return {(ratios[(rounds - 1) / 2] + ratios[rounds / 2]) / 2, ratios[outside], ratios[rounds - 1 - outside],
+            rounds >= rounds_to_decide};
 }
 
 } // namespace

@@ -214,7 +214,7 @@ void summary_print(const Results &results, const Plan &plan, bool counted) {
         printf("in %zu of %zu rows other programs used more than a tenth of the CPUs\n", disturbed, results.rows.size());
     if (errors != 0) printf("%zu row%s in error\n", errors, errors == 1 ? "" : "s");
     if (!results.x264_reason.empty()) printf("x264: %s\n", results.x264_reason.c_str());
-    if (!results.x264_standing.empty()) printf("x264: %s\n", results.x264_standing.c_str());
+    for (const auto &text : results.x264_standings) printf("x264: %s\n", text.c_str());
     slot_scaling_print(results);
     if (results.interrupted) printf("interrupted: what is above is all there is\n");
     standings_print(results.standings);

@@ -15,6 +15,7 @@ using nlohmann::ordered_json;
 // The runner's exit status, negative when there is none. A signal to the race is passed on.
 static int runner_run(const Options &options, const char *json_file) {
     std::vector<const char *> words = {WEFT_X264_RACE, "--json", json_file, options.full ? "--full" : "--quick"};
+    if (!options.verbose) words.push_back("--verdicts");
     if (access(WEFT_STATIC_LIBRARY, R_OK) == 0) words.insert(words.end(), {"--library", WEFT_STATIC_LIBRARY});
     words.push_back(nullptr);
     pid_t runner = fork();
@@ -41,33 +42,22 @@ static void runner_read(const char *file, Results &results) {
     }
 }
 
-// "clip mode threads: ratio" of a row, as the runner's JSON has it.
-static std::string row_text(const ordered_json &row, double ratio) {
-    char figures[64];
-    snprintf(figures, sizeof figures, " %d threads, %d CPUs: %.3f", row.value("threads", 0), row.value("cpus", 0), ratio);
-    std::string lookahead =
-        row.contains("lookahead_threads") && row["lookahead_threads"].is_number() ? ", serial lookahead" : "";
-    return row.value("clip", "") + " " + row.value("mode", "") + lookahead + figures;
-}
-
-// Where weft stands beside the encoder's own pool.
-static std::string standing(const std::vector<std::string> &rows) {
-    constexpr double level = 0.99; // from here on it is called even
-    size_t all = 0, held = 0;
-    std::string below;
+// How weft's rows stand beside the encoder's own pool, or the control of two workers, by the name of the ratio to it.
+static std::string standing(const std::vector<std::string> &rows, const char *other, const std::string &ratio_name) {
+    std::map<std::string, int> counts;
+    int all = 0;
     for (const auto &text : rows) {
         ordered_json row = ordered_json::parse(text);
-        if (row.value("pool", "") != "weft" || !row.contains("ratio_to_stock")) continue;
-        double ratio = row.value("ratio_to_stock", 0.0);
+        if (row.value("pool", "") != "weft" || !row.contains(ratio_name + "_verdict")) continue;
+        counts[row.value(ratio_name + "_verdict", "")]++;
         all++;
-        if (ratio >= level)
-            held++;
-        else
-            below += "\n  " + row_text(row, ratio);
     }
     if (all == 0) return "";
-    return "weft at or above 0.99 of stock's fps in " + std::to_string(held) + " of " + std::to_string(all) +
-           (below.empty() ? " rows" : " rows; below:") + below;
+    std::string out = std::string("beside ") + other + ", ahead in " + std::to_string(counts["first"]) + " of " +
+                      std::to_string(all) + " rows";
+    for (const char *verdict : {"level", "undecided", "behind"})
+        out += std::string(", ") + verdict + " in " + std::to_string(counts[verdict]);
+    return out;
 }
 
 void x264_run(const Options &options, Results &results) {
@@ -83,7 +73,9 @@ void x264_run(const Options &options, Results &results) {
     int status = runner_run(options, file);
     runner_read(file, results);
     unlink(file);
-    results.x264_standing = standing(results.x264_rows);
+    for (const std::string &text : {standing(results.x264_rows, "stock", "ratio_to_stock"),
+                                    standing(results.x264_rows, "the control of two workers", "ratio_to_control")})
+        if (!text.empty()) results.x264_standings.push_back(text);
     if (status == 0 || interrupted()) return;
     results.x264_failed = true;
     results.x264_reason = "FAILED: see above";

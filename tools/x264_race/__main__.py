@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 # Frames and rounds of a profile.
 FRAMES = {"quick": {"360p": 300, "720p": 132}, "full": {"360p": 600, "720p": 264}}
-ROUNDS = {"quick": 3, "full": 7}
+ROUNDS = {"quick": 6, "full": 7}  # six: the least that can decide
 
 
 def number_list(text):
@@ -54,12 +54,14 @@ def mode_list(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="x264-race", description=__doc__.splitlines()[0])
     profile = parser.add_mutually_exclusive_group()
-    profile.add_argument("--quick", dest="profile", action="store_const", const="quick", help="a subset, under two minutes")
+    profile.add_argument("--quick", dest="profile", action="store_const", const="quick", help="a subset, a few minutes")
     profile.add_argument("--full", dest="profile", action="store_const", const="full", help="every case, more rounds (default)")
     parser.add_argument("--clip", metavar="FILE", help="encode this video instead (anything ffmpeg reads)")
     parser.add_argument("--threads", type=number_list, default=[1, 2, 4, 8], metavar="N,...", help="default: 1,2,4,8")
     parser.add_argument("--mode", type=mode_list, default=list(cases.MODES), metavar="M,...", help="sliced, frame, lookahead")
-    parser.add_argument("--rounds", type=positive, metavar="N", help="encodes of each kind (default: 7, quick 3)")
+    parser.add_argument("--realtime", action="store_true", help="sliced, frame: each pool under SCHED_RR, too; needs the right to it")
+    parser.add_argument("--rounds", type=positive, metavar="N", help="encodes of each kind (default: 7, quick 6)")
+    parser.add_argument("--verdicts", action="store_true", help="a line for each of weft's rows in place of the table")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write the rows there too")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "x264"), metavar="DIR", help="default: build/x264")
     parser.add_argument("--library", type=os.path.abspath, default=os.path.join(ROOT, "build", "release", "libweft.a"), metavar="FILE",
@@ -67,6 +69,8 @@ def parse_arguments():
     chosen = parser.parse_args()
     chosen.profile = chosen.profile or "full"
     chosen.rounds = chosen.rounds or ROUNDS[chosen.profile]
+    if chosen.realtime and not measure.realtime_allowed():
+        parser.error("--realtime: this account may not use SCHED_RR")
     for needed in filter(None, (chosen.library, chosen.clip)):
         if not os.path.exists(needed):
             parser.error(f"no file {needed}")
@@ -80,7 +84,7 @@ def parse_arguments():
 def race(chosen, programs, videos):
     """(rows, what went wrong): a failed encode costs its case, not the race."""
     rows, faults = [], []
-    planned = cases.cases(videos, chosen.mode, chosen.threads, chosen.profile == "quick")
+    planned = cases.cases(videos, chosen.mode, chosen.threads, chosen.profile == "quick", chosen.realtime)
     progress = report.Progress(chosen.rounds * sum(len(case.variants) for case in planned))
     for case in planned:
         try:
@@ -110,7 +114,7 @@ def main():
     about = build.describe(chosen.work) | {"profile": chosen.profile, "reason": None}
     print(f"{about['x264']}, {about['compiler']}, {about['flags']}")
     rows, faults = race(chosen, programs, videos)
-    print(report.table(rows))
+    print(report.verdicts(rows) if chosen.verdicts else report.table(rows))
     for fault in faults:
         print(f"FAULT: {fault}")
     if chosen.json:

@@ -9,8 +9,8 @@ MODES = ("sliced", "frame", "lookahead")
 LOOKAHEAD_THREADS = 4  # x264's threads in the lookahead experiment, as in the original
 
 
-def pool_cases(clips, modes, threads, quick):
-    """Stock, control and weft side by side."""
+def pool_cases(clips, modes, threads, quick, realtime):
+    """Stock, control and weft side by side; with real time, each as an ordinary program and under SCHED_RR."""
     for clip, path in clips:
         for mode in modes:
             for count in threads:
@@ -19,7 +19,10 @@ def pool_cases(clips, modes, threads, quick):
                 pools = POOLS if count > 1 else ("stock", "weft")  # one thread: x264 makes no pool
                 if not quick:
                     pools += ("stock-again", "weft-shared") if count > 1 else ("stock-again",)  # the former: what chance does
-                yield Case(clip, path, mode, count, tuple(Variant(pool) for pool in pools))
+                kinds = [Variant(pool) for pool in pools]
+                if realtime:
+                    kinds += [Variant(pool, realtime=True) for pool in pools]
+                yield Case(clip, path, mode, count, tuple(kinds))
 
 
 def lookahead_cases(clips, quick):
@@ -34,9 +37,9 @@ def lookahead_cases(clips, quick):
             yield Case(clip, path, "sliced", LOOKAHEAD_THREADS, tuple(variants))
 
 
-def cases(clips, modes, threads, quick):
+def cases(clips, modes, threads, quick, realtime=False):
     """Every Case of the profile."""
-    found = list(pool_cases(clips, [mode for mode in modes if mode != "lookahead"], threads, quick))
+    found = list(pool_cases(clips, [mode for mode in modes if mode != "lookahead"], threads, quick, realtime))
     if "lookahead" in modes:
         found += lookahead_cases(clips, quick)
     return found

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import time
 
+LEVEL_WITHIN = 1.1  # less apart than that
 HANG_SECONDS = 300  # an encode takes seconds
 
 
@@ -147,6 +148,11 @@ def encode(program, case, variant, work):
     )
 
 
+def control_of(variant):
+    """The pool of two workers, under the very same conditions."""
+    return dataclasses.replace(variant, pool="control")
+
+
 def stock_of(variant):
     """The variant that this one is compared with: the stock pool under the same conditions."""
     return dataclasses.replace(variant, pool="stock", realtime=False)
@@ -165,6 +171,45 @@ def spread(name, values):
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
+def outside_interval(rounds):
+    """Of so many sorted ratios, how many on either side the true median is not beyond with 95 % confidence (sign test).
+    None: there are too few for any interval."""
+    ways = tail = 0.5**rounds
+    found = None
+    for k in range(rounds // 2):
+        if 2 * tail > 0.05:
+            break
+        found = k
+        ways *= (rounds - k) / (k + 1)
+        tail += ways
+    return found
+
+
+def interval(ratios):
+    """(low, high, whether the true median lies between them with 95 % confidence): else the least and the most."""
+    outside = outside_interval(len(ratios))
+    ordered = sorted(ratios)
+    return ordered[outside or 0], ordered[-1 - (outside or 0)], outside is not None
+
+
+def verdict(ratios):
+    """Of fps over another's, round by round: as `weft race` says it of times."""
+    low, high, is_sure = interval(ratios)
+    if not is_sure:
+        return "undecided"
+    if low > 1 or high < 1:
+        return "first" if low > 1 else "behind"
+    return "level" if low >= 1 / LEVEL_WITHIN and high <= LEVEL_WITHIN else "undecided"
+
+
+def beside(name, mine, other):
+    """The ratios of fps, round by round: their median and range, their mean and its error, interval and verdict."""
+    ratios = [one.fps / another.fps for one, another in zip(mine, other)]
+    low, high, _ = interval(ratios)
+    told = {f"{name}_low": low, f"{name}_high": high, f"{name}_verdict": verdict(ratios)}
+    return spread(name, ratios) | mean_ratio(name, ratios) | told
+
+
 def mean_ratio(name, ratios):
     """The geometric mean of the rounds' ratios and its standard error, which says what the rounds can show."""
     logs = [math.log(ratio) for ratio in ratios]
@@ -177,18 +222,21 @@ def row(case, variant, samples):
     """The figures of one variant. Ratios are taken round by round: what drifts hits both sides of a round."""
     mine = samples[variant]
     pairs = list(zip(mine, samples[stock_of(variant)]))
-    ratios = [one.fps / stock.fps for one, stock in pairs]
     values = {"clip": case.clip, "mode": case.mode, "threads": case.threads, "pool": variant.row_pool()}
     values |= {"lookahead_threads": variant.lookahead_threads or None}
     values |= {"cpus": variant.cpus or len(os.sched_getaffinity(0)), "rounds": len(mine), "frames": mine[0].frames}
     values |= spread("fps", [sample.fps for sample in mine])
-    values |= spread("ratio_to_stock", ratios) | mean_ratio("ratio_to_stock", ratios)
+    values |= beside("ratio_to_stock", mine, samples[stock_of(variant)])
     values |= mean_ratio("use_to_stock", [one.cpu_percent / stock.cpu_percent for one, stock in pairs])
     values |= mean_ratio("cpu_to_stock", [one.cpu_seconds / stock.cpu_seconds for one, stock in pairs])
-    serial = samples.get(dataclasses.replace(variant, lookahead_threads=1))
-    if serial and not variant.lookahead_threads:
-        ratios = [one.fps / other.fps for one, other in zip(mine, serial)]
-        values |= spread("ratio_to_serial_lookahead", ratios) | mean_ratio("ratio_to_serial_lookahead", ratios)
+    others = {"control": control_of(variant)} if variant.pool != "control" else {}
+    if variant.realtime:
+        others["stock_rr"] = dataclasses.replace(variant, pool="stock")
+    if not variant.lookahead_threads:
+        others["serial_lookahead"] = dataclasses.replace(variant, lookahead_threads=1)
+    for name, other in others.items():
+        if other in samples:
+            values |= beside(f"ratio_to_{name}", mine, samples[other])
     values["context_switches_per_frame"] = statistics.median(sample.context_switches / sample.frames for sample in mine)
     values["cpu_percent"] = statistics.median(sample.cpu_percent for sample in mine)
     values["others_percent"] = statistics.median(sample.others_percent for sample in mine)

@@ -3,7 +3,7 @@
 import json
 import sys
 
-HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "use of CPUs", "CPU/frame",
+HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "of control", "of stock under RR", "use of CPUs", "CPU/frame",
         "of serial la.", "switches/frame", "CPU %", "others %", "bits")
 
 
@@ -31,6 +31,8 @@ def cells(row):
         row["pool"],
         with_range(row, "fps", 0),
         with_error(row, "ratio_to_stock"),
+        with_error(row, "ratio_to_control"),
+        with_error(row, "ratio_to_stock_rr"),
         with_error(row, "use_to_stock"),
         with_error(row, "cpu_to_stock"),
         with_error(row, "ratio_to_serial_lookahead"),
@@ -45,6 +47,27 @@ def table(rows):
     lines = [HEAD, *(cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def beside(row, name, whom):
+    if f"ratio_to_{name}_verdict" not in row:
+        return ""
+    word = {"first": "ahead of", "behind": "BEHIND", "level": "level with", "undecided": "undecided beside"}
+    return f"{word[row[f'ratio_to_{name}_verdict']]} {whom} {row[f'ratio_to_{name}']:.2f} " \
+           f"({row[f'ratio_to_{name}_low']:.2f} to {row[f'ratio_to_{name}_high']:.2f})"
+
+
+def verdicts(rows):
+    """A line for each of weft's rows: beside stock, and beside the pool of two workers where it runs."""
+    lines = []
+    for row in rows:
+        if row["pool"] not in ("weft", "weft-rr"):
+            continue
+        lookahead = ", serial lookahead" if row["lookahead_threads"] else ""
+        what = f"{row['clip']} {row['mode']}{lookahead}, {row['threads']} threads, {row['cpus']} CPUs, {row['pool']}"
+        others = [beside(row, "stock", "stock"), beside(row, "control", "the control of two workers")]
+        lines.append(f"{what}: {row['fps']:.0f} fps; " + "; ".join(filter(None, others)))
+    return "\n".join(lines)
 
 
 def write_json(path, rows, **about):
