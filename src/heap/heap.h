@@ -117,8 +117,8 @@ struct heap {
     struct samples *samples;                 /* sampling.c; NULL: none yet */
     uint64_t drawn;                          /* secure mode: of mode_random */
     ATOMIC(uint32_t) privacy;                /* enum privacy */
-    struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     ATOMIC(bool) has_no_bins;                /* they are zeros, perhaps not in memory */
+    struct slab *bigs;                       /* a private heap's blocks over MEDIUM_MAX */
     struct heap *visited;                    /* while owing: in the list of who looks after it */
     ATOMIC(uint64_t) large[LARGE_COUNTS];
     struct bin bins[CLASSES];
