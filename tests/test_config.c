@@ -13,6 +13,8 @@ static uint32_t cpus, allowed; /* as many as a quota leaves; as the thread may b
 
 uint32_t __wrap_os_cpu_count(void);
 uint32_t __wrap_os_cpu_count(void) { return cpus; }
+uint32_t __wrap_os_cpu_count_lately(void);
+uint32_t __wrap_os_cpu_count_lately(void) { return cpus; }
 uint32_t __wrap_os_cpuset_count(const os_cpuset *set);
 uint32_t __wrap_os_cpuset_count(const os_cpuset *set) {
     (void)set;

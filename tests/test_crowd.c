@@ -105,9 +105,9 @@ static int until_told(void *payload, weft_worker *self) {
 }
 
 static bool has_quota;
-unsigned __real_os_cpu_count(void);
-unsigned __wrap_os_cpu_count(void);
-unsigned __wrap_os_cpu_count(void) { return has_quota ? 1 : __real_os_cpu_count(); }
+unsigned __real_os_cpu_count_lately(void);
+unsigned __wrap_os_cpu_count_lately(void);
+unsigned __wrap_os_cpu_count_lately(void) { return has_quota ? 1 : __real_os_cpu_count_lately(); }
 
 /* A quota of one CPU: where two CPUs are theirs, two tasks are two workers'. */
 static void test_quota_is_of_time(void **state) {

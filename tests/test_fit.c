@@ -15,6 +15,11 @@ static unsigned online;  /* likewise */
 unsigned __real_os_cpu_count(void);
 unsigned __wrap_os_cpu_count(void);
 unsigned __wrap_os_cpu_count(void) { return atomic_load(&cpus) != 0 ? atomic_load(&cpus) : __real_os_cpu_count(); }
+unsigned __real_os_cpu_count_lately(void);
+unsigned __wrap_os_cpu_count_lately(void);
+unsigned __wrap_os_cpu_count_lately(void) {
+    return atomic_load(&cpus) != 0 ? atomic_load(&cpus) : __real_os_cpu_count_lately();
+}
 unsigned __real_os_cpu_count_now(unsigned allowed);
 unsigned __wrap_os_cpu_count_now(unsigned allowed);
 static atomic_bool is_secret; /* the system does not tell */

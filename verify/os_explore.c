@@ -274,6 +274,7 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
     return 0;
 }
 unsigned os_cpu_count(void) { return 2; }
+unsigned os_cpu_count_lately(void) { return 2; }
 unsigned os_cpu_count_now(unsigned allowed) { return allowed; }
 bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
     (void)thread;

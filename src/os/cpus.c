@@ -250,6 +250,7 @@ static const char *path_below(const char *path, const char *top) {
     size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(path, top, length) != 0 || (path[length] != 0 && path[length] != '/')) return NULL;
     const char *rest = path + length;
+    if (strcmp(rest, "/") == 0) return ""; /* the root itself, once */
     /* "/.." leads out of the mount: a group outside the own cgroup namespace. */
     return strncmp(rest, "/..", 3) == 0 && (rest[3] == 0 || rest[3] == '/') ? NULL : rest;
 }
@@ -402,25 +403,47 @@ static uint64_t usable_cpus(void) {
     return os_cpuset_current(&set) ? os_cpuset_count(&set) : os_cpus_online();
 }
 
-static bool cpus_find(uint64_t cpus, unsigned *count) {
+/* What the last search found, for pools made soon after: to read mountinfo takes longer than to make the rest of a pool. One word, so
+ * that no lock is needed: thousandths of a CPU in the upper half, in the lower one the time in units that last for 36 years.
+ * 0: none yet. */
+static ATOMIC(uint64_t) found;
+#define FOUND_UNIT_NS_LOG2 28 /* a quarter of a second; what is found holds for one to two of them */
+
+static uint32_t found_time(void) { return (uint32_t)(os_now_ns() >> FOUND_UNIT_NS_LOG2) + 1; }
+
+static bool found_lately(uint64_t *millicpus) {
+    uint64_t last = load_rlx(&found);
+    *millicpus = last >> 32;
+    return last != 0 && found_time() - (uint32_t)last <= 1;
+}
+
+static bool search_now(uint64_t *millicpus) {
     int saved = errno;
-    uint64_t millicpus;
-    bool is_known = quota_find("/proc/self/cgroup", "/proc/self/mountinfo", "", &millicpus);
-    if (millicpus != 0) cpus = min_u64(cpus, (millicpus + 999) / 1000);
-    *count = (unsigned)cpus;
+    bool is_known = quota_find("/proc/self/cgroup", "/proc/self/mountinfo", "", millicpus);
+    if (is_known) store_rlx(&found, min_u64(*millicpus, UINT32_MAX) << 32 | found_time());
     errno = saved;
     return is_known;
 }
 
+static unsigned within(uint64_t millicpus, uint64_t cpus) {
+    return (unsigned)(millicpus != 0 ? min_u64(cpus, (millicpus + 999) / 1000) : cpus);
+}
+
 unsigned os_cpu_count(void) {
-    unsigned count;
-    (void)cpus_find(usable_cpus(), &count);
-    return count;
+    uint64_t millicpus;
+    (void)search_now(&millicpus);
+    return within(millicpus, usable_cpus());
+}
+
+unsigned os_cpu_count_lately(void) {
+    uint64_t millicpus;
+    if (!found_lately(&millicpus)) (void)search_now(&millicpus);
+    return within(millicpus, usable_cpus());
 }
 
 unsigned os_cpu_count_now(unsigned allowed) {
-    unsigned count;
-    return cpus_find(allowed, &count) ? count : 0;
+    uint64_t millicpus;
+    return search_now(&millicpus) ? within(millicpus, allowed) : 0;
 }
 
 /* ---- what CPUs share ---------------------------------------------------------------------------------------------- */

@@ -358,6 +358,8 @@ bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);
 /* min(affinity, quota rounded up), at least 1. */
 unsigned os_cpu_count(void);
+/* The same with the quota as it was less than a second ago: a search takes longer than to make the rest of a pool. */
+unsigned os_cpu_count_lately(void);
 /* The same with that many CPUs in the affinity; 0: the system does not tell of quotas now, for a sandbox or for want of memory
  * or files. */
 unsigned os_cpu_count_now(unsigned allowed);

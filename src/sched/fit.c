@@ -73,10 +73,10 @@ static bool may_look(const weft_config *config) {
 
 void fit_configure(weft_pool *pool) {
     weft_config *config = &pool->config;
-    uint32_t count = os_cpu_count();
+    bool is_chosen = config->workers == 0;
+    uint32_t count = is_chosen ? os_cpu_count() : os_cpu_count_lately();
     store_rlx(&pool->cpu_count, count);
     count_cpus(pool, count, cpus_of_workers(pool));
-    bool is_chosen = config->workers == 0;
     pool->is_fitted = is_chosen && may_look(config);
     pool->follows = pool->is_fitted;
     pool->fit_ticks = FIT_NS / 1000 * os_ticks_per_us();
