@@ -19,8 +19,7 @@ const struct predict_hooks predict = {
     .woken = ready_woken,
     .moved = topology_moved,
     .look_out = look_out,
-    .scouted = ready_scouted,
-    .step_ticks = ready_step_ticks,
+    .searched = ready_searched,
     .recurs = ready_recur,
 };
 

@@ -16,8 +16,7 @@ bool poll_suffices(const struct weft_worker *seat, const struct park_view *view)
 enum poll_end poll_work(struct weft_worker *seat, bool is_searcher, uint64_t *since);
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns);
 void ready_woken(struct weft_worker *seat);
-void ready_scouted(struct weft_worker *seat, bool came, bool looked_on);
-uint64_t ready_step_ticks(const struct weft_worker *seat);
+void ready_searched(struct weft_worker *seat, bool came);
 void ready_recur(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end);
 void look_out(struct weft_worker *seat);
 

@@ -17,7 +17,6 @@ struct predict_seat {
     bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
     bool is_placed;              /* place.c: before its present sleep */
     bool by_clock;               /* its last sleep ended when it had planned to */
-    uint32_t steps;              /* how sure it is that more work comes when others have run what they run */
     uint64_t idle_since;         /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t recurs_ns;          /* what its loops told the first worker last */
     struct expect_plan plan;     /* for its present sleep */
