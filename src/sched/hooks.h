@@ -10,8 +10,6 @@
 enum poll_end { POLL_NOT, POLL_WOKEN, POLL_OVER };
 
 struct predict_hooks {
-    /* A pool has been made; its threads are about to start. By who makes it. */
-    void (*made)(weft_pool *pool);
     /* So many tasks of a claim from that lane took that long. Says whether tasks are short, and the lane's tiny. */
     void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
     /* Another thread feeds tiny tasks to the lane it took from last: lets it run ahead. */
@@ -42,9 +40,6 @@ struct predict_hooks {
 };
 extern const struct predict_hooks predict; /* src/rooms.c */
 
-INLINE void predict_made(weft_pool *pool) {
-    if (predict.made != NULL) predict.made(pool);
-}
 INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
 }
