@@ -179,7 +179,6 @@ static bool pool_furnish(weft_pool *pool) {
     for (uint32_t i = 0; i < pool->workers_max; i++)
         if (seat_make(pool, i) == NULL) return false;
     park_limit(&pool->park, load_rlx(&pool->workers));
-    predict_made(pool);
     return true;
 }
 

@@ -8,7 +8,6 @@
 const struct sources sources = {.count = 2, .of = {&loop_source, &fork_source}};
 
 const struct predict_hooks predict = {
-    .made = topology_configure,
     .timed = tasks_timed,
     .let_ahead = tasks_let_ahead,
     .suffices = poll_suffices,
@@ -17,10 +16,9 @@ const struct predict_hooks predict = {
     .after_park = place_after_park,
     .plan = ready_plan,
     .woken = ready_woken,
-    .moved = topology_moved,
+    .moved = place_moved,
     .look_out = look_out,
-    .scouted = ready_scouted,
-    .step_ticks = ready_step_ticks,
+    .searched = ready_searched,
     .recurs = ready_recur,
 };
 

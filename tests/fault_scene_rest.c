@@ -196,12 +196,10 @@ void scene_heap(void) {
     private_heap();
     seen_of_heap();
     profiled();
-    config = (weft_heap_config){.struct_size = sizeof config, .remote = WEFT_HEAP_REMOTE_HOME};
+    config = (weft_heap_config){.struct_size = sizeof config};
     error = OUGHT(weft_heap_configure(&config), others);
     REQUIRE(error == WEFT_OK || error == WEFT_EBUSY); /* it needs nothing */
     shared_blocks();
-    config.remote = WEFT_HEAP_REMOTE_HYBRID;
-    OUGHT(weft_heap_configure(&config), others);
     weft_trim();
 }
 

@@ -335,22 +335,23 @@ static void test_others_blocks(void **state) {
 
 static void test_other_policies(void **state) {
     (void)state;
-    weft_heap_config ways[] = {{.pool_capacity = WEFT_HEAP_POOL_NONE}, {.remote = WEFT_HEAP_REMOTE_HOME}};
-    for (int i = 0; i < 2; i++) {
-        weft_trim();
-        configure(ways[i]);
-        make(MANY);
-        end_of_busy(MANY, 16);
-        assert_null(heap_mine()->overflow);
-        weft_trim();
-        configure((weft_heap_config){0});
-    }
+    weft_heap_config no_pool = {.pool_capacity = WEFT_HEAP_POOL_NONE};
+    weft_trim();
+    configure(no_pool);
+    make(MANY);
+    end_of_busy(MANY, 16);
+    assert_null(heap_mine()->overflow);
+    weft_trim();
+    configure((weft_heap_config){0});
     keep_half();
-    configure(ways[1]); /* while some is kept */
+    configure(no_pool); /* while some is kept */
     clean();
     make(MANY);
     end_of_busy(MANY, 16);
-    configure((weft_heap_config){.remote = WEFT_HEAP_REMOTE_KEEP}); /* the default */
+    configure((weft_heap_config){.remote = WEFT_HEAP_REMOTE_HOME}); /* the default */
+    keep_half();
+    clean();
+    configure((weft_heap_config){.remote = WEFT_HEAP_REMOTE_KEEP}); /* as well */
     keep_half();
     configure((weft_heap_config){0});
     weft_trim();

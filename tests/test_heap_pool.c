@@ -280,42 +280,6 @@ static void test_sends(void **state) {
     end();
 }
 
-/* Where blocks go home at once, those of others gather: so many make a message. */
-static void test_home(void **state) {
-    (void)state;
-    enum { GATHERED = GATHER_MAX(64), COUNT = 2 * GATHERED + 4 };
-    begin_sized(4, 1, 64);
-    struct heap *owner = heap;
-    take_some(0, COUNT);
-    weft_heap_config home = {.struct_size = sizeof home, .remote = WEFT_HEAP_REMOTE_HOME, .decay_ms = -1};
-    REQUIRE(weft_heap_configure(&home) == WEFT_OK);
-    heap = heap_make();
-    REQUIRE(heap != NULL && heap->room[kind] == 0);
-    bin = &heap->bins[kind];
-    memset(marked, 0, sizeof marked);
-    for (int i = 0; i < COUNT; i++) {
-        heap_free_small(heap, blocks[i], kind);
-        assert_int_equal(counted(COUNT_REMOTE_SENDS), (i + 1) % GATHERED == 0);
-    }
-    assert_int_equal(heap_frees(heap, kind), COUNT);
-    assert_int_equal(counted(COUNT_REMOTE_FREES), 2 * GATHERED);
-    heap_kind_tidy(heap, kind);
-    assert_int_equal(counted(COUNT_REMOTE_FREES), COUNT - 2 * GATHERED);
-    assert_int_equal(counted(COUNT_REMOTE_SENDS), 1);
-    take_some(0, 2); /* its own are cached, or go to their slab */
-    heap_free_small(heap, blocks[0], kind);
-    assert_int_equal(cache_count(heap, kind), 1);
-    heap_kind_tidy(heap, kind);
-    put_some(1, 1);
-    assert_int_equal(counted(COUNT_REMOTE_SENDS), 0);
-    end();
-    heap = owner;
-    bin = &heap->bins[kind];
-    heap_collect(heap);
-    expect_tiers(0, 0, 0);
-    end();
-}
-
 /* ---- the pool's size ---------------------------------------------------------------------------------------------- */
 
 struct adaptation {
@@ -568,11 +532,10 @@ static void test_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiers),        cmocka_unit_test(test_lru),     cmocka_unit_test(test_part),
-        cmocka_unit_test(test_bits),         cmocka_unit_test(test_no_pool), cmocka_unit_test(test_sends),
-        cmocka_unit_test(test_home),         cmocka_unit_test(test_adapts),  cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_class_counts), cmocka_unit_test(test_timed),   cmocka_unit_test(test_room),
-        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_tiers),  cmocka_unit_test(test_lru),     cmocka_unit_test(test_part),
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_no_pool), cmocka_unit_test(test_sends),
+        cmocka_unit_test(test_adapts), cmocka_unit_test(test_counts),  cmocka_unit_test(test_class_counts),
+        cmocka_unit_test(test_timed),  cmocka_unit_test(test_room),    cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

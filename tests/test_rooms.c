@@ -7,7 +7,7 @@
 #include "front.h"
 
 const struct sources sources = {.count = 0};
-const struct predict_hooks predict = {.made = NULL};
+const struct predict_hooks predict = {.timed = NULL};
 const struct observe_hooks observe = {.start = NULL};
 
 enum { TASKS = 20000, CHILDREN = 8 };

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "os_help.h"
 #include "pool_help.h"
+#include "predict/predict.h"
 #include "sched/find.h"
 #include "sched/slice.h"
 
@@ -313,6 +314,12 @@ static void test_gives_way(void **state) {
     assert_int_equal(turns(), 0); /* short tasks, on other CPUs: whoever is here is a stranger */
     store_rlx(&scene.workers[0].runs_on, 2);
     assert_int_equal(turns(), 10); /* it may have begun here */
+    cpu = 0;
+    place_moved(&scene.workers[0]);
+    cpu = 1;
+    assert_int_equal(turns(), 0); /* it has woken elsewhere */
+    place_moved(&scene.workers[0]);
+    assert_int_equal(turns(), 10);
     store_rlx(&scene.workers[0].running, 0);
     assert_int_equal(turns(), 0);
     store_rlx(&scene.pool.park.word[0].word, PARK_SEARCHER);

@@ -222,26 +222,6 @@ static void keep_own(void) {
 EXPLORE_DRIVER(heap_overflow_others, .about = "a thread that keeps its own blocks frees another's", .setup = setup_keeper,
                .threads = {hand_over_and_look, keep_own}, .check = check, .must_see = 2);
 
-/* Blocks of others are gathered and sent home, never used again. */
-static void setup_home(void) {
-    setup();
-    store_rlx(&heaps.remote, WEFT_HEAP_REMOTE_HOME);
-}
-EXPLORE_DRIVER(heap_home, .about = "others' blocks go home while their thread ends", .setup = setup_home,
-               .threads = {hand_over, take_over_and_use, trims}, .check = check, .must_see = 3);
-
-/* The policy changes meanwhile: a cache that was closed under the old one has no room under the new one yet. */
-static void frees_some(void) {
-    use_some();
-    use_some();
-}
-static void configures(void) {
-    const weft_heap_config config = {.struct_size = sizeof config};
-    EXPECT(weft_heap_configure(&config) == WEFT_OK);
-}
-EXPLORE_DRIVER(heap_policy, .about = "others' blocks no longer go home", .setup = setup_home,
-               .threads = {frees_some, configures}, .check = check);
-
 /* A heap that has followed to a configuration has what it says. */
 enum { CAPACITY = 5 };
 static void sets_capacity(void) {

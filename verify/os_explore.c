@@ -259,10 +259,6 @@ bool os_cpuset_apply(const os_cpuset *set) {
     (void)set;
     return true;
 }
-bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
-    (void)shared, (void)cpus, (void)root;
-    return false;
-}
 uint32_t os_cpu(void) { return R.current->id % 2; }
 uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number) {
     (void)set;

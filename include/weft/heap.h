@@ -176,8 +176,8 @@ enum weft_heap_checks {
 /** What becomes of blocks freed by a thread that does not own their slab. */
 enum weft_heap_remote {
     WEFT_HEAP_REMOTE_HYBRID = 0, /**< kept in its cache and used again; what the cache cannot hold goes home by slab */
-    WEFT_HEAP_REMOTE_HOME = 1,   /**< sent home as soon as a few have gathered, never used again by this thread */
-    WEFT_HEAP_REMOTE_KEEP = 2    /**< the same as WEFT_HEAP_REMOTE_HYBRID; for programs that ask for it */
+    WEFT_HEAP_REMOTE_HOME = 1,   /**< the same; for programs that ask for it */
+    WEFT_HEAP_REMOTE_KEEP = 2    /**< the same; for programs that ask for it */
 };
 
 /**

@@ -318,10 +318,7 @@ void heap_config_set(struct heap *heap) {
         bin->capacity = capacity == 0 ? CAPACITY_START : capacity < 0 ? 0 : (uint32_t)capacity;
         bin->prefill = prefill == 0 ? 1 : (uint32_t)prefill;
         while (bin->capacity < bin->tier[TIER_HOT].count) tier_set(bin, bin->tier[TIER_HOT].first, TIER_LISTED);
-        if (load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HOME || mode_checks())
-            heap_room_set(heap, i, 0);
-        else if (heap->room[i] == 0)
-            heap_room_set(heap, i, heap_room_start(i));
+        if (mode_checks()) heap_room_set(heap, i, 0);
     }
 }
 
@@ -517,24 +514,6 @@ static void push(struct heap *heap, unsigned kind, void *p) {
     if (count_byte(&heap->frees[kind])) heap_counted(heap, kind);
 }
 
-/* WEFT_HEAP_REMOTE_HOME: the cache takes own blocks alone; the lowest of its places gather those of others. */
-static void free_home(struct heap *heap, unsigned kind, void *p) {
-    struct bin *bin = &heap->bins[kind];
-    if (slab_owner(slab_of(p)) != heap) {
-        count_past(heap, kind, 1);
-        void **gathered = heap->base[kind] + 1 + class_info[kind].cache_max;
-        uint32_t n = 0, most = GATHER_MAX(class_info[kind].size);
-        while (n < most && gathered[n] != NULL) n++;
-        gathered[n] = p;
-        if (++n < most) return;
-        release(heap, bin, gathered, n);
-        memset(gathered, 0, n * sizeof *gathered);
-        return;
-    }
-    if (cache_count(heap, kind) >= class_info[kind].cache_max) flush(heap, kind, cache_count(heap, kind) / 2);
-    push(heap, kind, p);
-}
-
 /* Whether the thread has allocated nothing of the class since the cache was full the last time. What it frees of others is then
  * of no use to it, and the sooner the owner has it back, the more of it is still in some processor's cache; of its own blocks,
  * freed in any order, each may be one that keeps a slab. */
@@ -542,7 +521,7 @@ static bool only_frees(struct heap *heap, unsigned kind) {
     struct bin *bin = &heap->bins[kind];
     uint64_t before = bin->allocs_when_full;
     bin->allocs_when_full = heap_allocs(heap, kind);
-    return bin->allocs_when_full == before && load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
+    return bin->allocs_when_full == before;
 }
 
 static uint32_t freed_room(unsigned kind) {
@@ -552,8 +531,8 @@ static uint32_t freed_room(unsigned kind) {
 
 void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     config_follow(heap);
-    if (UNLIKELY(heap->room[kind] == 0)) { /* so it is where the heap has followed to that policy, whatever it is by now */
-        free_home(heap, kind, p);
+    if (UNLIKELY(heap->room[kind] == 0)) { /* checked mode has closed the caches since the caller looked */
+        heap_put_one(heap, p, kind);
         return;
     }
     if (cache_push(heap, kind, p)) return;
@@ -564,7 +543,7 @@ void heap_free_small(struct heap *heap, void *p, unsigned kind) {
     } else {
         cache_grow(heap, kind);
     }
-    /* After a change of the policy there may be more in it than it is to hold. */
+    /* With a smaller room there may be more in it than it is to hold. */
     while (cache_count(heap, kind) >= heap->room[kind]) flush(heap, kind, (cache_count(heap, kind) + 1) / 2);
     push(heap, kind, p);
     if (load_rlx(&heap->bins[kind].count[COUNT_FLUSHES]) % TIMED_REFILLS == 0) heap_decay(heap);
@@ -650,19 +629,15 @@ void heap_overflow_drop(struct heap *heap, unsigned kind) {
 
 void heap_kind_tidy(struct heap *heap, unsigned kind) {
     if (UNLIKELY(heap->samples != NULL)) heap_hooks.sampling_lift(heap, kind);
-    uint32_t count = cache_count(heap, kind), n = 0;
+    uint32_t count = cache_count(heap, kind);
     if (kind >= CLASSES) {
         runs_drop(heap, kind, count);
         return;
     }
     struct bin *bin = &heap->bins[kind];
-    void **lowest = heap->base[kind] + 1, **gathered = lowest + class_info[kind].cache_max;
     count_in(bin, COUNT_FLUSHED, count);
-    release(heap, bin, lowest, count);
+    release(heap, bin, heap->base[kind] + 1, count);
     store_rlx(&heap->top[kind], heap->base[kind]);
-    while (n < GATHER_MAX(class_info[kind].size) && gathered[n] != NULL) n++;
-    release(heap, bin, gathered, n);
-    memset(gathered, 0, n * sizeof *gathered);
     heap_overflow_drop(heap, kind);
 }
 

@@ -67,10 +67,8 @@ struct bin {
 /* Large blocks are counted by the heap of the calling thread. */
 enum { LARGE_ALLOCS, LARGE_FREES, LARGE_BYTES_IN, LARGE_BYTES_OUT, LARGE_REUSED, LARGE_COUNTS };
 
-/* Foreign blocks of a class that gather before they go home under WEFT_HEAP_REMOTE_HOME. */
-#define GATHER_MAX(bytes) ((bytes) > TINY_MAX ? 4u : 16u)
-/* A cache's places: a NULL, its blocks, what gathers. */
-#define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes) + GATHER_MAX(bytes)]
+/* A cache's places: a NULL, its blocks. */
+#define CACHE_PLACES(bytes) *of_##bytes[1 + CACHE_BLOCKS(bytes)]
 struct cache_places {
     void CLASS_SIZES(CACHE_PLACES), *of_runs[RUNS][1 + CACHE_RUNS];
 };
@@ -323,7 +321,6 @@ struct heaps {
     ATOMIC(uint32_t) config_version;
     ATOMIC(int32_t) pool_capacity;
     ATOMIC(int32_t) pool_prefill;
-    ATOMIC(uint32_t) remote;
     ATOMIC(int64_t) decay_ms;
     ATOMIC(const struct sampler *) sampler; /* sampling.c; NULL: nobody has asked for samples */
 };

@@ -147,7 +147,6 @@ int weft_heap_configure(const weft_heap_config *config) {
     if (error != WEFT_OK) return error;
     store_rlx(&heaps.pool_capacity, c.pool_capacity);
     store_rlx(&heaps.pool_prefill, c.pool_prefill);
-    store_rlx(&heaps.remote, c.remote == WEFT_HEAP_REMOTE_KEEP ? WEFT_HEAP_REMOTE_HYBRID : c.remote);
     store_rlx(&heaps.decay_ms, c.decay_ms);
     add_rel(H4, &heaps.config_version, 1);
     return WEFT_OK;

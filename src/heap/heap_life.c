@@ -63,7 +63,7 @@ static void caches_lay(struct heap *heap) {
         heap->base[i] = place;
         if (i >= CACHED) continue;
         if (is_first) *place = NULL;
-        place += 1 + class_info[i].cache_max + (i < CLASSES ? GATHER_MAX(class_info[i].size) : 0);
+        place += 1 + class_info[i].cache_max;
     }
 }
 

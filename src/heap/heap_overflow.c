@@ -51,8 +51,7 @@ static struct overflow *overflow_make(struct heap *heap) {
 }
 
 static bool is_for(const struct heap *heap, unsigned kind) {
-    return kind < OVERFLOWS && heap->bins[kind].capacity != 0 && load_rlx(&heap->privacy) == PRIVACY_NONE &&
-           load_rlx(&heaps.remote) == WEFT_HEAP_REMOTE_HYBRID;
+    return kind < OVERFLOWS && heap->bins[kind].capacity != 0 && load_rlx(&heap->privacy) == PRIVACY_NONE;
 }
 
 static bool are_own(const struct heap *heap, void *const *blocks, uint32_t count) {

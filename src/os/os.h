@@ -348,11 +348,6 @@ uint32_t os_cpuset_nth(const os_cpuset *set, uint32_t number);
 bool os_cpuset_apply(const os_cpuset *set);
 /* The CPU that the calling thread runs on just now; OS_NO_CPU when the system does not say. */
 uint32_t os_cpu(void);
-/* What two CPUs may share. */
-enum os_near { OS_NEAR_CORE, OS_NEAR_L2, OS_NEAR_L3, OS_NEAR_NODE, OS_NEAR_LEVELS };
-/* Writes OS_NEAR_LEVELS numbers for each CPU below `cpus`: the lowest CPU that it shares each with; itself where nobody
- * knows. `root` is put before each path of sysfs. false: no memory. */
-bool os_topology(uint16_t *shared, uint32_t cpus, const char *root);
 /* What cgroup v1 or v2 allows, in thousandths of a CPU, the least over all ancestors; 0: no limit. `proc_cgroup` and
  * `mountinfo` are the files to read (those of /proc/self, or a fixture's), `root` is put before each path found. */
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root);

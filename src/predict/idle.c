@@ -211,7 +211,6 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 /* ---- getting up ahead of work ------------------------------------------------------------------------------------- */
 
 #define SEARCHER_SHORTEST 16u /* part of the pool's spin time */
-#define STEPS_MAX 8u          /* looks that found nothing, then no worker keeps looking for the next step */
 #define IDLE_NS 50000u        /* ns: a shorter sleep was between two parts of one burst */
 #define RECUR_NS_MIN 5000u    /* ns: shorter loops are not worth waking up for */
 #define RECUR_NS_MAX 100000u  /* ns: longer loops wake a worker, which then learns for itself */
@@ -221,7 +220,7 @@ int weft_pool_wake_costs(const weft_pool *pool, weft_wake_costs *costs) {
 /* Looking for work before sleeping is worth it where it finds some, or would have: who looked in vain looks half as long
  * the next time, who found work looks twice as long, who was woken so soon after that looking would have found it as long
  * as may be. */
-static void learn_searching(struct weft_worker *seat, bool came) {
+void ready_searched(struct weft_worker *seat, bool came) {
     uint64_t most = load_rlx(&seat->pool->spin_now);
     if (!seat->pool->spin_adapts)
         seat->searcher_ticks = most;
@@ -230,26 +229,6 @@ static void learn_searching(struct weft_worker *seat, bool came) {
     else
         seat->searcher_ticks = seat->searcher_ticks / 2 < most / SEARCHER_SHORTEST ? 0 : seat->searcher_ticks / 2;
 }
-
-/* Where work comes in steps, as a thread waits for some tasks and then submits the next, it is worth looking on as long as
- * another thread runs one of the last. That is learned beside: a step found is worth two looks in vain. */
-static void learn_steps(struct weft_worker *seat, bool came) {
-    predict_of(seat)->steps = came ? (uint32_t)min_u64(predict_of(seat)->steps + UINT64_C(2), STEPS_MAX)
-                                   : predict_of(seat)->steps - (predict_of(seat)->steps > 0);
-}
-
-void ready_scouted(struct weft_worker *seat, bool came, bool looked_on) {
-    if (looked_on) learn_steps(seat, came);
-    if (!looked_on || !came) learn_searching(seat, came);
-}
-
-static uint64_t step_ticks(const struct weft_worker *seat) {
-    uint64_t longest = load_rlx(&seat->task_ticks);
-    longest += longest / 4;
-    return seat->pool->spin_adapts && longest <= 2 * load_rlx(&seat->pool->spin_ticks) ? longest : 0;
-}
-
-uint64_t ready_step_ticks(const struct weft_worker *seat) { return predict_of(seat)->steps > 0 ? step_ticks(seat) : 0; }
 
 uint64_t ready_plan(struct weft_worker *seat, uint64_t told_ns) {
     predict_of(seat)->plan = (struct expect_plan){0, 0};
@@ -270,7 +249,6 @@ void ready_woken(struct weft_worker *seat) {
     if (idle > now - predict_of(seat)->idle_since) return; /* the waker has not come to that yet */
     costs_learn(pool, idle, now - sent, load_rlx(&pool->park.slots[seat->index].sent_from));
     if (idle < spin) seat->searcher_ticks = spin;
-    if (idle < step_ticks(seat)) learn_steps(seat, true);
     if (load_rlx(&pool->expect_percent) == 0 || idle < IDLE_NS * pool->ticks_per_us / 1000) return;
     expect_arrival(&predict_of(seat)->expect, os_now_ns() - (now - sent) * 1000 / pool->ticks_per_us, false);
 }

@@ -43,3 +43,8 @@ void place_after_park(struct weft_worker *seat, bool was_woken) {
     affinity_leave(&mine->affinity);
     fit_keep_off(seat, OS_NO_CPU);
 }
+
+void place_moved(struct weft_worker *seat) {
+    uint32_t here = os_cpu();
+    if (load_rlx(&seat->runs_on) != here + 1) store_rlx(&seat->runs_on, here + 1); /* OS_NO_CPU + 1: not known */
+}

@@ -9,7 +9,6 @@
 /* Written by the seat's own thread, but for the first. */
 struct predict_seat {
     ATOMIC(uint64_t) claim_seen; /* the poller's: claim_mark of this seat's claim when it last looked */
-    uint32_t moves_seen;         /* of the pool's moves */
     uint32_t timed;              /* tasks.c: claims timed since the last long one */
     uint32_t shorts;             /* how sure it is that tasks are short */
     bool feeder_is_still;        /* tasks.c: who fed the lane it took from submitted one tiny task and waited */
@@ -17,7 +16,6 @@ struct predict_seat {
     bool polled_in_vain;         /* idle.c: there was nothing to guard: it parks now */
     bool is_placed;              /* place.c: before its present sleep */
     bool by_clock;               /* its last sleep ended when it had planned to */
-    uint32_t steps;              /* how sure it is that more work comes when others have run what they run */
     uint64_t idle_since;         /* ticks: the first time that it found nothing to do after it had worked */
     uint64_t recurs_ns;          /* what its loops told the first worker last */
     struct expect_plan plan;     /* for its present sleep */
@@ -25,14 +23,11 @@ struct predict_seat {
     struct affinity affinity;
 };
 
-/* Hints, by any thread, but for the topology, which is written before the pool's threads start. */
+/* Hints, by any thread. */
 struct predict_pool {
     ATOMIC(uint64_t) run_ticks[WEFT_SLEEP_CLASSES]; /* until a woken worker runs, by how long it slept */
     ATOMIC(uint64_t) run_here_ticks;                /* the same on its waker's CPU */
     ATOMIC(uint32_t) blocks;                        /* how often short tasks were seen to block lately */
-    ATOMIC(uint32_t) moves;                         /* times that a worker was found on another CPU than before */
-    uint16_t *shared; /* what CPUs share, as os_topology has it; NULL: it makes no difference */
-    uint32_t shared_cpus;
 };
 
 _Static_assert(sizeof(struct predict_seat) <= SEAT_PREDICT_BYTES && sizeof(struct predict_pool) <= POOL_PREDICT_BYTES,

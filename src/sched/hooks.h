@@ -10,8 +10,6 @@
 enum poll_end { POLL_NOT, POLL_WOKEN, POLL_OVER };
 
 struct predict_hooks {
-    /* A pool has been made; its threads are about to start. By who makes it. */
-    void (*made)(weft_pool *pool);
     /* So many tasks of a claim from that lane took that long. Says whether tasks are short, and the lane's tiny. */
     void (*timed)(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks);
     /* Another thread feeds tiny tasks to the lane it took from last: lets it run ahead. */
@@ -35,19 +33,13 @@ struct predict_hooks {
     /* The clock has woken it, as a searcher: looks out for the work that it expects. */
     void (*look_out)(struct weft_worker *seat);
 
-    /* It looked for work before it would sleep; `came`: it found some; `looked_on`: for longer than it would have, as
-     * another thread ran a task. */
-    void (*scouted)(struct weft_worker *seat, bool came, bool looked_on);
-    /* For how long at most it may do so: ticks; 0: not at all. */
-    uint64_t (*step_ticks)(const struct weft_worker *seat);
+    /* It looked for work before it would sleep; `came`: it found some. */
+    void (*searched)(struct weft_worker *seat, bool came);
     /* A loop of its thread began at `start` and ended at `end`; the one before it ended at `since` (ticks). */
     void (*recurs)(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end);
 };
 extern const struct predict_hooks predict; /* src/rooms.c */
 
-INLINE void predict_made(weft_pool *pool) {
-    if (predict.made != NULL) predict.made(pool);
-}
 INLINE void predict_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     if (predict.timed != NULL) predict.timed(seat, lane, ticks, tasks);
 }
@@ -78,11 +70,8 @@ INLINE void predict_moved(struct weft_worker *seat) {
 INLINE void predict_look_out(struct weft_worker *seat) {
     if (predict.look_out != NULL) predict.look_out(seat);
 }
-INLINE void predict_scouted(struct weft_worker *seat, bool came, bool looked_on) {
-    if (predict.scouted != NULL) predict.scouted(seat, came, looked_on);
-}
-INLINE uint64_t predict_step_ticks(const struct weft_worker *seat) {
-    return predict.step_ticks == NULL ? 0 : predict.step_ticks(seat);
+INLINE void predict_searched(struct weft_worker *seat, bool came) {
+    if (predict.searched != NULL) predict.searched(seat, came);
 }
 INLINE void predict_recurs(struct weft_worker *seat, uint64_t since, uint64_t start, uint64_t end) {
     if (predict.recurs != NULL) predict.recurs(seat, since, start, end);

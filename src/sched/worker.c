@@ -43,7 +43,6 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#define STEP_PART 4u /* of the time that threads look: a step begins so soon after the last one's end */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -412,25 +411,13 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     return sees;
 }
 
-static bool others_run(const struct weft_worker *seat) {
-    const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *other = worker_seat(pool, i);
-        if (other != NULL && other != seat && load_rlx(&other->running) != 0) return true;
-    }
-    return false;
-}
-
 /* What it came upon: nothing, work, or some that is held back by who has been asked for a while. Not where there are more
  * workers awake than CPUs: it would take one from those who run. */
 enum searching { SEARCHER_NOTHING, SEARCHER_WORK, SEARCHER_CONTINUATION_BACK };
-static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bool *was_away, bool *looked_on) {
+static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bool *was_away) {
     const weft_pool *pool = seat->pool;
     if (workers_awake(pool) > load_rlx(&pool->cpu_count) || realtime_is_spent(seat)) return SEARCHER_NOTHING;
     uint32_t turn = 0;
-    uint64_t step = workers_leave_room(pool) ? predict_step_ticks(seat) : 0;
-    uint64_t until = seat->searcher_ticks; /* it looks on from then on while others run */
     struct find_passed passed = {NULL, 0};
     for (uint64_t before = 0;;) {
         if (find_sees(pool, false, &passed) || load_rlx(&pool->exits)) return SEARCHER_WORK;
@@ -440,20 +427,16 @@ static enum searching searcher_look(struct weft_worker *seat, uint64_t start, bo
         if (ticks - before > load_rlx(&pool->spin_now)) *was_away = true;
         before = ticks;
         if (ticks >= pool->patience_ticks && sources_hold_back(pool)) return SEARCHER_CONTINUATION_BACK;
-        if (ticks < seat->searcher_ticks) continue;
-        if (ticks < step && others_run(seat)) until = ticks + load_rlx(&pool->spin_now) / STEP_PART;
-        if (ticks >= until) return SEARCHER_NOTHING;
-        *looked_on = true;
+        if (ticks >= seat->searcher_ticks) return SEARCHER_NOTHING;
     }
 }
 
 static NOINLINE enum searching searcher_spin(struct weft_worker *seat) {
     uint64_t start = os_ticks();
     bool was_away = false;
-    bool looked_on = false;
-    enum searching came_upon = searcher_look(seat, start, &was_away, &looked_on);
+    enum searching came_upon = searcher_look(seat, start, &was_away);
     count_up(&seat->spin_ticks, os_ticks() - start);
-    predict_scouted(seat, came_upon != SEARCHER_NOTHING && !was_away, looked_on);
+    predict_searched(seat, came_upon != SEARCHER_NOTHING && !was_away);
     return came_upon;
 }
 

@@ -71,7 +71,6 @@ struct weft_worker {
     struct loop *in_loop;    /* the loop whose body it calls now, or NULL */
     bool has_worked;         /* it ran a task since its last sleep, at which predict/ cleared this */
     uint64_t searcher_ticks; /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
-    uint16_t *nearest;       /* workers' seats, nearest first (predict/topology.c); NULL: in the order of seats */
     uint64_t spin_window;    /* ticks: when the window began in which its spinning is bounded (realtime.c) */
     uint64_t spin_before;    /* spin_ticks then */
     uint64_t slice_ns;       /* its time slice; 0: the system's, unchanged (slice.c) */
@@ -83,7 +82,7 @@ struct weft_worker {
     ATOMIC(uintptr_t) running; /* address of the function of its task, forked call or loop; 0: none. Of an awake worker */
     ATOMIC(uint64_t) running_since; /* ticks; 0: not noted */
     ATOMIC(uint64_t) task_ticks;    /* an estimate of how long its tasks take (predict/tasks.c) */
-    ATOMIC(uint32_t) runs_on; /* of a worker: CPU that it last woke on, + 1; 0: not known; a hint (predict/topology.c) */
+    ATOMIC(uint32_t) runs_on;       /* of a worker: CPU that it last woke on, + 1; 0: not known; a hint (predict/place.c) */
     ATOMIC(uint32_t) in_background; /* it runs a background task in a slot (priority.c) */
     ATOMIC(uint64_t) kept_off;   /* low half: a CPU that its thread is kept off now, + 1, or 0; high half: changes (fit.c) */
     ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; newer ones may be hidden (lanes.c) */
@@ -229,10 +228,9 @@ INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
     if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
     return seat;
 }
-/* The i-th seat to take from: all of them for i below `count`, its own first, then those near it. By its own thread. */
+/* The i-th seat to take from: all of them for i below `count`, its own first. */
 INLINE uint32_t worker_victim(const struct weft_worker *seat, uint32_t i, uint32_t count) {
-    if (LIKELY(seat->nearest == NULL)) return (seat->index + i) % count;
-    return i < seat->pool->workers_max ? seat->nearest[i] : i;
+    return (seat->index + i) % count;
 }
 INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
 

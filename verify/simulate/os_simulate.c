@@ -296,19 +296,6 @@ unsigned os_cpuset_count(const os_cpuset *set) {
     for (uint32_t i = 0; i < OS_CPUS_MAX / 64; i++) count += bits_set(set->bits[i]);
     return count;
 }
-bool os_topology(uint16_t *shared, uint32_t cpus, const char *root) {
-    (void)root;
-    for (uint32_t cpu = 0; cpu < cpus; cpu++)
-        for (uint32_t level = 0; level < OS_NEAR_LEVELS; level++) {
-            enum distance most = level <= OS_NEAR_L2   ? DISTANCE_SELF
-                                 : level == OS_NEAR_L3 ? DISTANCE_CLUSTER
-                                                       : DISTANCE_SOCKET;
-            uint32_t lowest = 0;
-            while (machine_distance(cpu, lowest) > most) lowest++;
-            shared[cpu * OS_NEAR_LEVELS + level] = (uint16_t)lowest;
-        }
-    return true;
-}
 uint32_t os_cpu(void) { return cpu_index(cpu_now); }
 uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, const char *root) {
     (void)proc_cgroup, (void)mountinfo, (void)root;
