@@ -62,15 +62,16 @@ class Tree:
     def find_sites(self):
         """Numbers them, each file's from a number of its own, so that a change has one file compiled again. {path: rewritten}"""
         self.sites, self.left_out = [], {}
-        types = set()
+        types, floats = set(), set()
         for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").rglob("*.h")]:
             types |= schemata.typedefs(path.read_text())
+            floats |= schemata.floating(path.read_text())
         rewritten = {}
         for index, path in enumerate(self.sources()):
             text = path.read_text()
             wanted = PUBLIC.match if path.name == "pattern.h" else lambda _: True
             try:
-                bodies, sites, left_out = schemata.find(text, types, wanted)
+                bodies, sites, left_out = schemata.find(text, types, wanted, floats)
             except schemata.Unreadable as problem:
                 sys.exit(f"mutants: {path.name}: {problem}")
             if len(sites) >= NUMBERS:
