@@ -27,6 +27,7 @@ SCHEDULES_MAX = 12000        # from 10,000 on a driver must also have seen what 
 FIRST_DRIVERS = 4
 HANG_S = 5
 NUMBERS = 2000  # for each file
+TRAPS = "-fsanitize=bounds,shift -fsanitize-undefined-trap-on-error"  # as make test's sanitized build does: an index beyond its array is seen
 COSTS = ROOT / "verify/costs"
 TEST_CPU_MAX = 15
 COUNTING_SLOWS = 4          # at most: a test that counts which sites it runs
@@ -119,9 +120,9 @@ class Tree:
     def build_all(self):
         """The explorer, the unit tests' folder, the machine in virtual time."""
         self.rewrite()
-        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", f"-DCMAKE_C_FLAGS=-O2 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O2 -w")
         unit = self.build("unit", "all", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
-                          "-DCMAKE_C_FLAGS=-O1 -w", "-DCMAKE_CXX_FLAGS=-O1 -w")
+                          f"-DCMAKE_C_FLAGS=-O1 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O1 -w")
         simulate = self.build("simulate", "weft_simulate", "-DWEFT_TESTS=OFF", "-DWEFT_RAYON=OFF",
                               "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
         return explore / "verify/explore", unit, simulate / "tools/weft-simulate"

@@ -8,8 +8,8 @@ Kinds: equal (== for !=), bound (< for <=), reverse (< for >=), not (! gone), tr
 && or || gone), early (`if (...) return` that goes on), step (+ 1, ++, +=, added atomically: gone), flag (| FLAG, & MASK, a stored
 constant: gone), call (a call for its effect: gone).
 
-A comparison that only chooses between its two sides is no bound, for where they are equal either will do: `if (a > b) a = b;` and
-`a < b ? a : b`, in each order, with sides that are plain integers, read without a call. IDLE_BOUNDS counts them.
+A comparison that only chooses between its two sides is no bound, for where they are equal either will do: `if (a > b) a = b;`,
+`a < b ? a : b` and `a > b ? a - b : 0`, in each order, with sides that are plain integers, read without a call. IDLE_BOUNDS counts them.
 """
 import dataclasses
 import re
@@ -49,7 +49,7 @@ ATOMICS = re.compile(r"(load|store|cas|add|or|and|xchg)_(rlx|acq|rel|acq_rel|sc)
 CONSTANT = re.compile(r"\(?(?:\(\w+\)\s*)?-?(?:\d\w*|true|false|[A-Z][A-Z0-9_]+(?:\([\w]+\))?)\)?$")
 
 
-IDLE_BOUNDS = "bounds that choose between two sides, of which either will do where they are equal"
+IDLE_BOUNDS = "bounds that choose between two values that are the same where the sides are equal"
 
 
 class Unreadable(Exception):
@@ -548,10 +548,18 @@ class Marker:
             return None
         return {self.source(self.core(part)) for part in node.parts}
 
+    def is_difference(self, node, sides):
+        """Of the two, whichever is the larger."""
+        core = self.core(node)
+        return core.kind == "binary" and core.operator == "-" and {self.source(self.core(part)) for part in core.parts} == sides
+
     def drop_bound(self, condition, *chosen):
-        """Where the sides of the condition are equal, it only decides which of the two is taken: no mutant."""
-        core = self.core(condition)
-        if self.sides(core) == {self.source(self.core(part)) for part in chosen}:
+        """Where the sides of the condition are equal, it only decides which of the two is taken, or their difference or 0: no mutant."""
+        core, texts = self.core(condition), {self.source(self.core(part)) for part in chosen}
+        sides = self.sides(core)
+        if sides is None or len(sides) != 2:
+            return
+        if texts == sides or ("0" in texts and any(self.is_difference(part, sides) for part in chosen)):
             core.alternatives = [pair for pair in core.alternatives if pair[0] != "bound"]
             self.reader.left_out[IDLE_BOUNDS] = self.reader.left_out.get(IDLE_BOUNDS, 0) + 1
 
