@@ -9,11 +9,12 @@
 /* ---- a machine of our own ----------------------------------------------------------------------------------------- */
 
 static struct {
-    bool is_fake;   /* else the affinity is the real one */
-    bool refuses;   /* changes of the affinity */
-    uint32_t cpu;   /* where everybody runs */
-    os_cpuset mask; /* the thread's affinity */
-    uint64_t least; /* CPUs that it had at any time */
+    bool is_fake;     /* else the affinity is the real one */
+    bool refuses;     /* changes of the affinity */
+    uint32_t cpu;     /* where everybody runs */
+    os_cpuset mask;   /* what the thread asked for */
+    os_cpuset cpuset; /* what it may have at most */
+    uint64_t least;   /* CPUs that it had at any time */
     ATOMIC(uint32_t) applied;
 } machine;
 
@@ -23,18 +24,28 @@ bool __wrap_os_cpuset_current(os_cpuset *set);
 bool __wrap_os_cpuset_apply(const os_cpuset *set);
 uint32_t __wrap_os_cpu(void);
 
+/* As Linux has it: the cpuset bounds what is asked for, and counts alone where that leaves nothing. */
+static os_cpuset allowed(const os_cpuset *asked) {
+    os_cpuset both = *asked;
+    for (size_t i = 0; i < sizeof both.bits / sizeof both.bits[0]; i++) both.bits[i] &= machine.cpuset.bits[i];
+    return os_cpuset_count(&both) == 0 ? machine.cpuset : both;
+}
+
+static uint64_t has(void) { return allowed(&machine.mask).bits[0]; }
+
 bool __wrap_os_cpuset_current(os_cpuset *set) {
     if (!machine.is_fake) return __real_os_cpuset_current(set);
-    *set = machine.mask;
+    *set = allowed(&machine.mask);
     return true;
 }
 
 bool __wrap_os_cpuset_apply(const os_cpuset *set) {
     add_rlx(&machine.applied, 1);
     if (!machine.is_fake) return __real_os_cpuset_apply(set);
-    if (!machine.refuses) machine.mask = *set;
-    machine.least &= machine.mask.bits[0];
-    return !machine.refuses;
+    if (machine.refuses || (set->bits[0] & machine.cpuset.bits[0]) == 0) return false;
+    machine.mask = *set;
+    machine.least &= has();
+    return true;
 }
 
 uint32_t __wrap_os_cpu(void) { return machine.cpu; }
@@ -42,12 +53,13 @@ uint32_t __wrap_os_cpu(void) { return machine.cpu; }
 static void fake(uint64_t cpus) {
     memset(&machine, 0, sizeof machine);
     machine.is_fake = true;
-    machine.mask.bits[0] = machine.least = cpus;
+    memset(&machine.mask, 0xff, sizeof machine.mask);
+    machine.cpuset.bits[0] = machine.least = cpus;
 }
 
 static uint64_t sleep_once(struct affinity *affinity, uint32_t woken_from) {
     affinity_before_sleep(affinity, true);
-    uint64_t asleep = machine.mask.bits[0];
+    uint64_t asleep = has();
     affinity_after_sleep(affinity, true, woken_from);
     return asleep;
 }
@@ -69,11 +81,11 @@ static void test_woken_on_the_wakers_cpu_keeps_off_it(void **state) {
     machine.cpu = 2;
     assert_int_equal(sleep_once(&affinity, 2), 0xf); /* the system's choice was bad */
     assert_int_equal(sleep_once(&affinity, 2), 0xb);
-    assert_int_equal(machine.mask.bits[0], 0xf);
+    assert_int_equal(has(), 0xf);
     assert_int_equal(sleep_once(&affinity, 3), 0xb);
     assert_int_equal(sleep_once(&affinity, 3), 0x7); /* the waker has moved */
     assert_int_equal(sleep_once(&affinity, OS_NO_CPU), 0x7);
-    assert_int_equal(machine.mask.bits[0], 0xf);
+    assert_int_equal(has(), 0xf);
 }
 
 static void test_the_system_gets_another_chance(void **state) {
@@ -101,7 +113,7 @@ static void test_no_room(void **state) {
     assert_int_equal(affinity.turns, 0);
     sleep_once(&affinity, 0);
     affinity_before_sleep(&affinity, false);
-    assert_int_equal(machine.mask.bits[0], 0x3);
+    assert_int_equal(has(), 0x3);
     affinity_after_sleep(&affinity, false, 0);
 }
 
@@ -116,17 +128,17 @@ static void test_it_leaves_at_once(void **state) {
     assert_true(affinity_after_sleep(&affinity, true, 1));
     affinity_leave(&affinity);
     assert_int_equal(machine.least, 0x1);
-    assert_int_equal(machine.mask.bits[0], 0x3);
+    assert_int_equal(has(), 0x3);
     affinity_before_sleep(&affinity, true); /* narrowed, and yet there: the other thread has moved */
     machine.cpu = 0;
     assert_true(affinity_after_sleep(&affinity, true, 0));
     machine.least = 0x3;
     affinity_leave(&affinity);
     assert_int_equal(machine.least, 0x2);
-    assert_int_equal(machine.mask.bits[0], 0x3);
-    machine.mask.bits[0] = 0x1; /* no other is left */
+    assert_int_equal(has(), 0x3);
+    machine.cpuset.bits[0] = 0x1; /* no other is left */
     affinity_leave(&affinity);
-    assert_int_equal(machine.mask.bits[0], 0x1);
+    assert_int_equal(has(), 0x1);
 }
 
 static void test_the_only_cpu_stays(void **state) {
@@ -152,10 +164,49 @@ static void test_somebody_else_changes_the_affinity(void **state) {
     fake(0xf);
     sleep_once(&affinity, 0);
     affinity_before_sleep(&affinity, true);
-    assert_int_equal(machine.mask.bits[0], 0xe);
+    assert_int_equal(has(), 0xe);
     machine.mask.bits[0] = 0x6;
     affinity_after_sleep(&affinity, true, 0);
-    assert_int_equal(machine.mask.bits[0], 0x6);
+    assert_int_equal(has(), 0x6);
+    affinity_before_sleep(&affinity, true); /* nothing to leave: it is not in there */
+    affinity_after_sleep(&affinity, true, 0);
+    machine.cpuset.bits[0] = 0xff;
+    assert_int_equal(has(), 0x6);
+}
+
+/* It sleeps with all but CPU 0 of four while the cpuset becomes another one. */
+static void test_the_cpuset_changes(void **state) {
+    (void)state;
+    const uint64_t sets[] = {0xff, 0x3, 0x1, 0x30, 0xe, 0xf};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct affinity affinity = {0};
+        fake(0xf);
+        sleep_once(&affinity, 0);
+        affinity_before_sleep(&affinity, true);
+        assert_int_equal(has(), 0xe);
+        machine.cpuset.bits[0] = sets[i];
+        affinity_after_sleep(&affinity, true, 0);
+        assert_int_equal(has(), sets[i]);
+        machine.cpuset.bits[0] = 0xfff; /* nor is anything held against a later one */
+        assert_int_equal(has(), 0xfff);
+    }
+}
+
+/* A thread that was given three of four CPUs keeps to them, whatever it slept with. */
+static void test_a_chosen_set_stays(void **state) {
+    (void)state;
+    struct affinity affinity = {0};
+    fake(0xf);
+    machine.mask.bits[0] = 0x7;
+    sleep_once(&affinity, 0);
+    assert_int_equal(sleep_once(&affinity, 0), 0x6);
+    assert_int_equal(has(), 0x7);
+    affinity_before_sleep(&affinity, true);
+    machine.cpuset.bits[0] = 0x3;
+    affinity_after_sleep(&affinity, true, 0);
+    assert_int_equal(has(), 0x3);
+    machine.cpuset.bits[0] = 0xff;
+    assert_int_equal(has(), 0x7);
 }
 
 /* ---- in a pool ---------------------------------------------------------------------------------------------------- */
@@ -227,6 +278,8 @@ int main(void) {
         cmocka_unit_test(test_the_only_cpu_stays),
         cmocka_unit_test(test_a_refusal),
         cmocka_unit_test(test_somebody_else_changes_the_affinity),
+        cmocka_unit_test(test_the_cpuset_changes),
+        cmocka_unit_test(test_a_chosen_set_stays),
         cmocka_unit_test(test_tasks_see_their_affinity),
         cmocka_unit_test(test_off_by_configuration),
     };

@@ -347,12 +347,23 @@ static void churns_with_guards_that_stay(void) {
     churns();
     REQUIRE(load_rlx(&opened) > 0);
 }
-/* No mark can be in locked memory, nor does it go back. */
+/* No mark can be in locked memory, nor does it go back: what was in it is lost all the same. */
+static void a_guard_forgets(void) {
+    if (is_emulated()) return; /* it knows no guards */
+    size_t bytes = 2 * os_page_size();
+    unsigned char *memory = os_map(bytes);
+    REQUIRE(memory != NULL);
+    memset(memory, 7, bytes);
+    REQUIRE(os_guard(memory, bytes) && os_unguard(memory, bytes));
+    for (size_t i = 0; i < bytes; i++) REQUIRE(memory[i] == 0);
+    os_unmap(memory, bytes);
+}
 static void churns_in_locked_memory(void) {
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
         printf("skipped, locked memory: the system refuses it\n");
         return;
     }
+    a_guard_forgets();
     churns();
 }
 
@@ -468,6 +479,7 @@ static void test_right(void **state) {
     lives(churns);
     lives(churns_without_guards);
     lives(churns_with_guards_that_stay);
+    lives(a_guard_forgets);
     lives(churns_in_locked_memory);
     lives(hands_over);
     lives(begins_late);

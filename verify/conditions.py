@@ -1,6 +1,7 @@
 """Mutants of conditions: the rewritten sources (schemata.py), built for the explorer, the unit tests and the machine in virtual time,
 and the hunt for each mutant."""
 import collections
+import concurrent.futures
 import itertools
 import json
 import math
@@ -10,6 +11,7 @@ import resource
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import schemata
@@ -25,8 +27,11 @@ COVERAGE_SCHEDULES = 600  # what runs out of memory or time is seen in one of hu
 SHARES_S = (0.02, 0.2, 2.0)  # of processor time for a driver, round by round
 SCHEDULES_MAX = 12000        # from 10,000 on a driver must also have seen what it is for
 FIRST_DRIVERS = 4
+SAVE_EACH = 20
 HANG_S = 5
-NUMBERS = 2000  # for each file
+NUMBERS = 2000  # for each file; 0 is no mutant's
+NO_MUTANT = 0
+TRAPS = "-fsanitize=bounds,shift -fsanitize-undefined-trap-on-error"  # as make test's sanitized build does: an index beyond its array is seen
 COSTS = ROOT / "verify/costs"
 TEST_CPU_MAX = 15
 COUNTING_SLOWS = 4          # at most: a test that counts which sites it runs
@@ -35,6 +40,7 @@ TEST_SETTINGS = {"WEFT_TEST_POOLS": "20"}  # test_random: fewer of them
 TEST_ARGUMENTS = {          # in the place of a test's own: less of the same
     "test heap_fuzz_checked": ["1", "800", "3", "checked"],
     "test work": ["!*very_many*"],
+    "test heap_large": ["!*frames_decay*"],  # waits until all have gone back
 }
 TEST_PARTS = {              # each a test of its own, for all together take too long
     "test faults": "mmap malloc mremap pthread_create pthread_key_create".split(),
@@ -62,15 +68,16 @@ class Tree:
     def find_sites(self):
         """Numbers them, each file's from a number of its own, so that a change has one file compiled again. {path: rewritten}"""
         self.sites, self.left_out = [], {}
-        types = set()
+        types, floats = set(), set()
         for path in [*(ROOT / "src").rglob("*.[ch]"), *(ROOT / "include").rglob("*.h")]:
             types |= schemata.typedefs(path.read_text())
+            floats |= schemata.floating(path.read_text())
         rewritten = {}
         for index, path in enumerate(self.sources()):
             text = path.read_text()
             wanted = PUBLIC.match if path.name == "pattern.h" else lambda _: True
             try:
-                bodies, sites, left_out = schemata.find(text, types, wanted)
+                bodies, sites, left_out = schemata.find(text, types, wanted, floats)
             except schemata.Unreadable as problem:
                 sys.exit(f"mutants: {path.name}: {problem}")
             if len(sites) >= NUMBERS:
@@ -118,9 +125,9 @@ class Tree:
     def build_all(self):
         """The explorer, the unit tests' folder, the machine in virtual time."""
         self.rewrite()
-        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", f"-DCMAKE_C_FLAGS=-O2 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O2 -w")
         unit = self.build("unit", "all", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
-                          "-DCMAKE_C_FLAGS=-O1 -w", "-DCMAKE_CXX_FLAGS=-O1 -w")
+                          f"-DCMAKE_C_FLAGS=-O1 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O1 -w")
         simulate = self.build("simulate", "weft_simulate", "-DWEFT_TESTS=OFF", "-DWEFT_RAYON=OFF",
                               "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
         return explore / "verify/explore", unit, simulate / "tools/weft-simulate"
@@ -163,60 +170,61 @@ class Coverage:
         return run(command, cpu_s, wall_s, {**TEST_SETTINGS, **environment}, resource.RLIM_INFINITY if is_simulated else MEMORY_MAX)
 
     def hits_of(self, command, cpu_s):
-        path = self.tree.place / f"hits.{os.getpid()}"
+        path = self.tree.place / f"hits.{os.getpid()}.{threading.get_ident()}"
         count = NUMBERS * len(self.tree.sources())
         path.write_bytes(bytes(4 * count))
-        start = os.times()
         ran = self.run_test(command, cpu_s, cpu_s * 8 + 60, {"WEFT_MUTANT_HITS": str(path)})
-        end = os.times()
         counts = struct.unpack(f"{count}I", path.read_bytes())
         path.unlink()
         if ran.timed_out:
             return {"fails": f"takes longer than {cpu_s} s"}
         if ran.failed():
             return {"fails": f"fails: {ran.output.strip()[-200:]}"}
-        cost = end.children_user + end.children_system - start.children_user - start.children_system
-        return {"cost": max(cost, 0.002), "wall": ran.wall_s, "hits": {number: hits for number, hits in enumerate(counts) if hits}}
+        return {"cost": max(ran.cpu_s, 0.002), "wall": ran.wall_s, "hits": {number: hits for number, hits in enumerate(counts) if hits}}
 
     def hits_of_test(self, command):
         """The same; where counting may have slowed it, the cost is that of a run which does not count."""
         about = self.hits_of(command, TEST_CPU_MAX * COUNTING_SLOWS)
         if "fails" in about or about["cost"] < COST_UNCERTAIN:
             return about
-        start = os.times()
         ran = self.run_test(command, TEST_CPU_MAX, TEST_CPU_MAX * 8 + 60, {})
-        end = os.times()
-        cost = end.children_user + end.children_system - start.children_user - start.children_system
-        if ran.timed_out or cost >= TEST_CPU_MAX:
+        if ran.timed_out or ran.cpu_s >= TEST_CPU_MAX:
             return {"fails": f"takes longer than {TEST_CPU_MAX} s"}
-        return {"fails": "fails now and then"} if ran.failed() else {**about, "cost": cost, "wall": ran.wall_s}
+        return {"fails": "fails now and then"} if ran.failed() else {**about, "cost": ran.cpu_s, "wall": ran.wall_s}
 
     def read(self):
-        """From the file of the last run, as far as the programs are what they were."""
+        """From the file of the last run, as far as the programs are what they were; else measured, as many at once as there are jobs."""
         path = self.tree.place / "coverage.json"
         known = json.loads(path.read_text()) if path.exists() else {}
-
-        def ask(name, of, measure):
-            about = known.get(name)
-            if about is None or about["of"] != of:
-                about = {**measure(), "of": of}
-                known[name] = about
-                path.write_text(json.dumps(known))
-            return {**about, "hits": {int(number): hits for number, hits in about.get("hits", {}).items()}}
-
-        for name in self.explorer.drivers:
-            command = [self.explorer.binary, name, "--quiet", "--schedules", str(COVERAGE_SCHEDULES)]
-            about = ask(name, self.killers.of(name), lambda command=command: self.hits_of(command, 300))
-            if "fails" in about:
-                sys.exit(f"mutants: {name} {about['fails']} without a mutant")
-            self.drivers[name] = {**about, "cost": about["cost"] / COVERAGE_SCHEDULES}
+        of = {name: self.killers.of(name) for name in self.explorer.drivers}
         for name, command in self.commands.items():
-            of = digest(*(Path(part).read_bytes() if os.path.isfile(part) else part for part in command))
-            about = ask(name, of, lambda command=command: self.hits_of_test(command))
-            if "fails" in about:
+            of[name] = digest(*(Path(part).read_bytes() if os.path.isfile(part) else part for part in command))
+
+        def measure(name):
+            if name in self.commands:
+                return self.hits_of_test(self.commands[name])
+            return self.hits_of([self.explorer.binary, name, "--quiet", "--schedules", str(COVERAGE_SCHEDULES)], 300)
+
+        unknown = [name for name in of if known.get(name, {}).get("of") != of[name]]
+        with concurrent.futures.ThreadPoolExecutor(self.tree.jobs) as pool:
+            try:
+                for index, (name, about) in enumerate(zip(unknown, pool.map(measure, unknown)), 1):
+                    known[name] = {**about, "of": of[name]}
+                    if index % SAVE_EACH == 0:
+                        path.write_text(json.dumps(known))
+            finally:
+                pool.shutdown(cancel_futures=True)
+                path.write_text(json.dumps(known))
+        for name in of:
+            about = {**known[name], "hits": {int(number): hits for number, hits in known[name].get("hits", {}).items()}}
+            if name in self.commands and "fails" in about:
                 print(f"mutants: left out: {name} {about['fails']} without a mutant")
-            else:
+            elif name in self.commands:
                 self.tests[name] = about
+            elif "fails" in about:
+                sys.exit(f"mutants: {name} {about['fails']} without a mutant")
+            else:
+                self.drivers[name] = {**about, "cost": about["cost"] / COVERAGE_SCHEDULES}
 
     def drivers_of(self, number):
         """Those that run the site, first those that do it most often in the time."""
@@ -246,14 +254,14 @@ class Hunter:
         return {"by": driver, "after": schedule, "how": how}
 
     def test(self, site, name):
-        """One that fails now and then by itself would kill everything in time: it has to fail twice."""
-        found = self.test_once(site, name)
-        return found and self.test_once(site, name)
+        """One that fails now and then by itself would kill everything in time: it has to fail twice, and not without the mutant."""
+        found = self.test_once(site.number, name) and self.test_once(site.number, name)
+        return found if found and not self.test_once(NO_MUTANT, name) else None
 
-    def test_once(self, site, name):
+    def test_once(self, number, name):
         about = self.coverage.tests[name]
         ran = self.coverage.run_test(self.coverage.commands[name], HANG_S + 3 * about["cost"], HANG_S + 3 * about["wall"],
-                                     {"WEFT_MUTANT": str(site.number)})
+                                     {"WEFT_MUTANT": str(number)})
         if not ran.failed():
             return None
         failed = re.search(r"\[ *ERROR *\] --- (.*)|^(.*(?:panic|[Aa]ssert|REQUIRE|ERROR).*)$", ran.output, re.M)

@@ -26,6 +26,7 @@ class Ran:
     output: str
     timed_out: str    # "", "processor", "asleep" or "clock"
     wall_s: float
+    cpu_s: float      # its own, and of what it has started and waited for
 
     def failed(self):
         return self.status != 0
@@ -45,20 +46,28 @@ def threads_of(pid):
     return found
 
 
+def ended(process):
+    """Whether it has; then its status and what it has used are in it."""
+    pid, status, used = os.wait4(process.pid, os.WNOHANG)
+    if pid != 0:
+        process.returncode, process.cpu_s = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+    return pid != 0
+
+
 def wait_for(process, wall_s):
     """"" when it ends by itself. "asleep": all its threads sleep, and none has woken for some seconds. "clock": it has taken too
     long; one that is ready to run is given more, for the machine may be busy."""
     start = still_since = time.monotonic()
-    before, pause = None, 0.002
+    before, pause, next_look = None, 0.002, 0.0
     while True:
-        try:
-            process.wait(timeout=pause)
+        if ended(process):
             return ""
-        except subprocess.TimeoutExpired:
-            now = time.monotonic()
-        pause = min(pause * 2, 0.25)
-        if now - start < 1:
+        time.sleep(pause)
+        now = time.monotonic()
+        pause = min(pause * 2, 0.05)
+        if now - start < 1 or now < next_look:
             continue
+        next_look = now + 0.25
         threads = threads_of(process.pid)
         sleeps = bool(threads) and all(state == "S" for state, _ in threads)
         if not sleeps or threads != before:
@@ -87,12 +96,13 @@ def run(command, cpu_s, wall_s, environment=None, memory_max=MEMORY_MAX):
             os.killpg(process.pid, signal.SIGKILL)  # also what it has left behind
         except ProcessLookupError:
             pass
-        process.wait()
+        while process.returncode is None and not ended(process):
+            time.sleep(0.001)
         file.seek(0)
         output = file.read(1 << 20).decode(errors="replace")
     if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and not timed_out:
         timed_out = "processor"
-    return Ran(process.returncode, output, timed_out, time.monotonic() - start)
+    return Ran(process.returncode, output, timed_out, time.monotonic() - start, process.cpu_s)
 
 
 def digest(*texts):

@@ -250,9 +250,10 @@ bool os_cpuset_parse(os_cpuset *set, const char *text) {
     (void)text;
     return os_cpuset_current(set);
 }
+os_word *explore_cpus;
 bool os_cpuset_current(os_cpuset *set) {
     memset(set, 0, sizeof *set);
-    set->bits[0] = 3;
+    set->bits[0] = explore_cpus == NULL ? 3 : 1;
     return true;
 }
 bool os_cpuset_apply(const os_cpuset *set) {
@@ -274,7 +275,9 @@ unsigned os_cpu_count_lately(void) { return 2; }
 unsigned os_cpu_count_now(unsigned allowed) { return allowed; }
 bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
     (void)thread;
-    return os_cpuset_current(set);
+    bool is_known = os_cpuset_current(set);
+    if (explore_cpus != NULL) set->bits[0] = load_acq(explore_cpus, explore_cpus);
+    return is_known;
 }
 unsigned os_cpus_online(void) { return 2; }
 

@@ -7,6 +7,9 @@ sites. `rewrite(text, sites)` is the same file, line for line, with the sites' o
 Kinds: equal (== for !=), bound (< for <=), reverse (< for >=), not (! gone), truth (a plain condition turned round), operand (one of
 && or || gone), early (`if (...) return` that goes on), step (+ 1, ++, +=, added atomically: gone), flag (| FLAG, & MASK, a stored
 constant: gone), call (a call for its effect: gone).
+
+A comparison that only chooses between its two sides is no bound, for where they are equal either will do: `if (a > b) a = b;`,
+`a < b ? a : b` and `a > b ? a - b : 0`, in each order, with sides that are plain integers, read without a call. IDLE_BOUNDS counts them.
 """
 import dataclasses
 import re
@@ -44,6 +47,9 @@ ANDS = re.compile(r"and_\w+$")
 STORES = re.compile(r"(weft_)?store_(rlx|rel|sc)$")
 ATOMICS = re.compile(r"(load|store|cas|add|or|and|xchg)_(rlx|acq|rel|acq_rel|sc)$")
 CONSTANT = re.compile(r"\(?(?:\(\w+\)\s*)?-?(?:\d\w*|true|false|[A-Z][A-Z0-9_]+(?:\([\w]+\))?)\)?$")
+
+
+IDLE_BOUNDS = "bounds that choose between two values that are the same where the sides are equal"
 
 
 class Unreadable(Exception):
@@ -84,8 +90,13 @@ def typedefs(text):
     return names | set(re.findall(r"\btypedef\s+ATOMIC\([^;]*\)\s*(\w+);", text))
 
 
+def floating(text):
+    """Names of what is declared as floating point."""
+    return set(re.findall(r"\b(?:float|double)\b[\s*]*(\w+)", text))
+
+
 class Reader:
-    def __init__(self, text, types):
+    def __init__(self, text, types, floats):
         self.text, self.types = text, types | TYPE_WORDS
         self.tokens = []
         at = 0
@@ -99,6 +110,7 @@ class Reader:
         self.tokens.append(("end", "", len(text), len(text)))
         self.at = 0
         self.left_out = {}
+        self.floats = floats | floating(text)
 
     def line(self, offset):
         return self.text.count("\n", 0, offset) + 1
@@ -516,6 +528,49 @@ class Marker:
             if CONSTANT.match(self.source(node.parts[1])):
                 statement.effect.append("flag")
 
+    def is_plain(self, node):
+        """Read twice it is the same, and where two of them are equal one is the other: no call, no change, no floating point."""
+        text = self.source(node)
+        if node.kind == "name":
+            return text not in self.reader.floats
+        if node.kind == "number":
+            return re.fullmatch(r"0[xX][0-9a-fA-F]+[uUlL]*|[0-9]+[uUlL]*", text) is not None
+        if node.kind == "unary" and node.operator not in "*-~+":
+            return False
+        if node.kind == "member":
+            name = re.search(r"(\w+)$", text)
+            return all(map(self.is_plain, node.parts)) and not (name and name[1] in self.reader.floats)
+        return node.kind in ("paren", "unary", "binary") and all(map(self.is_plain, node.parts))
+
+    def sides(self, node):
+        """Of a comparison by size of two plain integers: {the one, the other} as written; else None."""
+        if node.kind != "binary" or node.operator not in ("<", ">", "<=", ">=") or not all(map(self.is_plain, node.parts)):
+            return None
+        return {self.source(self.core(part)) for part in node.parts}
+
+    def is_difference(self, node, sides):
+        """Of the two, whichever is the larger."""
+        core = self.core(node)
+        return core.kind == "binary" and core.operator == "-" and {self.source(self.core(part)) for part in core.parts} == sides
+
+    def drop_bound(self, condition, *chosen):
+        """Where the sides of the condition are equal, it only decides which of the two is taken, or their difference or 0: no mutant."""
+        core, texts = self.core(condition), {self.source(self.core(part)) for part in chosen}
+        sides = self.sides(core)
+        if sides is None or len(sides) != 2:
+            return
+        if texts == sides or ("0" in texts and any(self.is_difference(part, sides) for part in chosen)):
+            core.alternatives = [pair for pair in core.alternatives if pair[0] != "bound"]
+            self.reader.left_out[IDLE_BOUNDS] = self.reader.left_out.get(IDLE_BOUNDS, 0) + 1
+
+    def drop_choice(self, node):
+        """`if (a > b) a = b;`, with or without braces."""
+        body = node.parts[1]
+        if body.operator == "block" and len(body.parts) == 1:
+            body = body.parts[0]
+        if len(node.parts) == 2 and body.operator == "expression" and body.parts[0].kind == "assign" and body.parts[0].operator == "=":
+            self.drop_bound(node.parts[0], *body.parts[0].parts)
+
     def is_jump(self, node):
         if node.kind != "statement":
             return False
@@ -526,9 +581,12 @@ class Marker:
     def walk(self, node):
         for part in node.parts:
             self.walk(part)
+        if node.kind == "ternary":
+            self.drop_bound(*node.parts)
         if node.kind == "statement":
             if node.operator == "if":
                 self.truth(node.parts[0])
+                self.drop_choice(node)
                 if len(node.parts) == 2 and self.is_jump(node.parts[1]):
                     node.parts[0].suffix.append("early")
             elif node.operator == "while":
@@ -552,9 +610,9 @@ def is_for_sanitizer(text, line):
     return bool(directives) and directives[-1].startswith("if defined(WEFT_POISONS)")
 
 
-def find(text, types, wanted=lambda name: True):
+def find(text, types, wanted=lambda name: True, floats=frozenset()):
     """(function bodies with their marks, sites in their order, {reason: what was left out})"""
-    reader = Reader(text, types)
+    reader = Reader(text, types, floats)
     bodies, sites = [], []
     for name, body in reader.functions():
         if not wanted(name):

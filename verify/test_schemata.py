@@ -64,6 +64,27 @@ int main(void) {
     return 0;
 }
 """
+# Whether a body has a bound: none where the sides of the comparison may stand for one another.
+BOUNDS = {
+    "if (a > b) a = b;": False,
+    "if (a < c->n) { c->n = a; }": False,
+    "if (LIKELY((b - 1) >= a)) a = (b - 1);": False,
+    "b = a <= b ? b : a;": False,
+    "c->n = a < c->n ? c->n - a : 0;": False,
+    "a = b >= a ? 0 : (a) - b;": False,
+    "a = b > a ? 0 : a - 1;": True,
+    "a = b > a ? 1 : a - b;": True,
+    "if (a > b) a = c->n;": True,
+    "if (a > b) a += b;": True,
+    "if (a > b) a = b; else c->n = 1;": True,
+    "if (a > b) { a = b; c->n = 1; }": True,
+    "if (a > next()) a = next();": True,
+    "if (a > c->n++) a = c->n++;": True,
+    "if (c->real > a) c->real = a;": True,
+    "if (real < 0) real = 0;": True,
+    "b = a < b ? b : 3;": True,
+}
+DECLARED = "struct counts { int n; double real; }; void f(int a, int b, struct counts *c, double real) { %s }"
 KINDS = "bound call early equal flag not operand reverse step truth".split()
 
 
@@ -108,6 +129,11 @@ def main():
             problems.append(f"read without a word: {broken}")
         except schemata.Unreadable:
             pass
+    for text, wanted in BOUNDS.items():
+        _, found, left = schemata.find(DECLARED % text, set())
+        has = any(site.kind == "bound" for site in found)
+        if has != wanted or has == (schemata.IDLE_BOUNDS in left):
+            problems.append(f"{'no ' if wanted else 'a '}bound in {text}")
     killers = hunting.Killers()
     if killers.of(None) == killers.of("drive") or not killers.files:
         problems.append("what a kill rests on is not told apart")

@@ -6,7 +6,8 @@
  * next sleeps. The cost is its own, before and after each sleep, not the waker's.
  *
  * Whenever code other than weft's runs, the affinity is the original one, so threads that tasks create inherit all CPUs. If
- * another thread has changed the affinity meanwhile, that change stays. */
+ * another thread has changed the affinity meanwhile, that change stays. If the cpuset has changed, the thread gets all that it
+ * allows now, unless it was confined further. */
 #include "predict/affinity.h"
 
 #include <string.h>
@@ -14,23 +15,58 @@
 #define TURNS_MIN 32u
 #define TURNS_MAX 4096u
 
-static bool narrow(struct affinity *affinity) {
-    if (!os_cpuset_current(&affinity->before)) return false;
-    affinity->less = affinity->before;
-    affinity->less.bits[affinity->cpu / 64] &= ~(UINT64_C(1) << affinity->cpu % 64);
-    uint32_t left = os_cpuset_count(&affinity->less);
-    return left > 0 && left < os_cpuset_count(&affinity->before) && os_cpuset_apply(&affinity->less);
+/* Whether the thread has `set` now. */
+static bool is_now(const os_cpuset *set) {
+    os_cpuset now;
+    return os_cpuset_current(&now) && memcmp(&now, set, sizeof now) == 0;
 }
 
-/* Where all CPUs are what it had, that is what it asks for: the system keeps an explicit set, and would hold a cpuset
- * that changes later against it. */
-static void widen(struct affinity *affinity) {
-    os_cpuset now;
+static bool apply_all(void) {
     os_cpuset all;
     memset(&all, 0xff, sizeof all);
-    if (!os_cpuset_current(&now) || memcmp(&now, &affinity->less, sizeof now) != 0) return;
-    if (!os_cpuset_apply(&all) || !os_cpuset_current(&now) || memcmp(&now, &affinity->before, sizeof now) != 0)
-        os_cpuset_apply(&affinity->before);
+    return os_cpuset_apply(&all);
+}
+
+/* The thread has `before` again. Where that is all that its cpuset lets it have, that is what it asks for: the system keeps what is
+ * asked for, and would hold it against a cpuset that changes later. */
+static void restore(const struct affinity *affinity) {
+    if (!affinity->had_all || !apply_all()) os_cpuset_apply(&affinity->before);
+}
+
+/* Whether `before` is all there is: asked only where it is not what it was the last time. */
+static void learn(struct affinity *affinity) {
+    if (memcmp(&affinity->before, &affinity->known, sizeof affinity->known) == 0) return;
+    affinity->known = affinity->before;
+    affinity->had_all = apply_all() && is_now(&affinity->before);
+}
+
+static os_cpuset less_of(const struct affinity *affinity) {
+    os_cpuset less = affinity->before;
+    less.bits[affinity->cpu / 64] &= ~(UINT64_C(1) << affinity->cpu % 64);
+    return less;
+}
+
+static bool narrow(struct affinity *affinity) {
+    if (!os_cpuset_current(&affinity->before)) return false;
+    os_cpuset less = less_of(affinity);
+    uint32_t left = os_cpuset_count(&less);
+    if (left == 0 || left == os_cpuset_count(&affinity->before)) return false;
+    learn(affinity);
+    if (os_cpuset_apply(&less)) return true;
+    restore(affinity);
+    return false;
+}
+
+/* It may have another set than it asked for: because its cpuset has changed, and then it cannot have that, or because somebody
+ * else has chosen for it. */
+static void widen(struct affinity *affinity) {
+    os_cpuset now, less = less_of(affinity);
+    if (!os_cpuset_current(&now)) return;
+    bool is_chosen = memcmp(&now, &less, sizeof now) != 0 && os_cpuset_apply(&less) && is_now(&less);
+    if (is_chosen)
+        os_cpuset_apply(&now);
+    else
+        restore(affinity);
 }
 
 void affinity_before_sleep(struct affinity *affinity, bool has_room) {
