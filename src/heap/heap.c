@@ -400,7 +400,7 @@ void *heap_alloc_refilled(struct heap *heap, unsigned kind) {
 
 static NOINLINE void *alloc_uncached(size_t size) {
     if (UNLIKELY(mode_checks())) return heap_hooks.check_alloc(size, BLOCK_MIN);
-    if (size > MEDIUM_MAX) return size > PTRDIFF_MAX ? NULL : heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
+    if (size > MEDIUM_MAX) return heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
     void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));

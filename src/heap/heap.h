@@ -147,7 +147,8 @@ struct chunk {
 };
 struct chunk *mapping_chunks(void); /* the newest; the others follow by `older` */
 
-/* large.c: over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, where not NULL: the memory is zeros. */
+/* large.c: over MEDIUM_MAX, or aligned to more than a slab can serve. *zeroed, where not NULL: the memory is zeros. It
+ * refuses what no memory can hold, up to SIZE_MAX: its callers need not. */
 void *large_alloc(size_t size, size_t alignment, bool *zeroed);
 void large_free(void *p, unsigned kind);
 size_t large_size(const void *p, unsigned kind);

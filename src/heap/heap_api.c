@@ -16,7 +16,7 @@ void weft_free_sized(void *p, size_t size) { heap_free_sized(p, size); }
 
 void *weft_alloc_zeroed(size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) return NULL;
+    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
     bool zeroed = false, is_large = bytes > MEDIUM_MAX && !mode_checks();
     void *p = is_large && bytes <= RUN_CACHED_MAX ? cache_pop(heap_mine(), kind_of_run(bytes)) : NULL;
     if (p == NULL && is_large && load_rlx(&heaps.sampler) != NULL)
@@ -29,7 +29,7 @@ void *weft_alloc_zeroed(size_t count, size_t size) {
 }
 
 void *weft_alloc_aligned(size_t alignment, size_t size) {
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > PTRDIFF_MAX) return NULL;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0) return NULL;
     if (alignment <= BLOCK_MIN) return heap_alloc(size);
     if (UNLIKELY(mode_checks())) return check_alloc(size, alignment);
     unsigned kind = class_aligned(alignment, size);
@@ -129,7 +129,7 @@ void *weft_realloc(void *p, size_t size) {
     size_t usable = class_info[kind].size;
     unpoison(p, usable);
     if (stays(usable, size)) return p;
-    return size > PTRDIFF_MAX ? NULL : realloc_copy(p, usable, size);
+    return realloc_copy(p, usable, size);
 }
 
 size_t weft_trim(void) { return heap_trim(); }

@@ -45,7 +45,7 @@ int weft_arena_create(weft_arena **made) {
 
 void *private_large(struct heap *heap, size_t size) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
-    void *p = size > PTRDIFF_MAX ? NULL : large_alloc(size, BLOCK_MIN, NULL);
+    void *p = large_alloc(size, BLOCK_MIN, NULL);
     if (p == NULL) return NULL;
     struct slab *slab = slab_of(p);
     slab_init_large(slab, kind_of(p) == KIND_DIRECT ? KIND_DIRECT : KIND_RUN, heap);

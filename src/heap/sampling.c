@@ -197,7 +197,7 @@ static void *alloc_cached(struct heap *heap, size_t size, bool *zeroed, const vo
 }
 
 void *sampling_alloc(size_t size, bool *zeroed, const void *from) {
-    if (size > RUN_CACHED_MAX) return size > PTRDIFF_MAX ? NULL : heap_hooks.large_alloc(size, BLOCK_MIN, zeroed);
+    if (size > RUN_CACHED_MAX) return heap_hooks.large_alloc(size, BLOCK_MIN, zeroed);
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
     void *p = heap == NULL ? NULL : alloc_cached(heap, size, zeroed, from);
