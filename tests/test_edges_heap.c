@@ -232,12 +232,35 @@ static void test_kept_fits_best(void **state) {
             if (lengths[i] == wanted) assert_ptr_equal(got, gap[i] - wanted * SEGMENT_BYTES);
         assert_true(kept_put(got, wanted * SEGMENT_BYTES, SIZE_MAX) && kept_bytes() == kept);
     }
+    char *second = gap[1] - 6 * SEGMENT_BYTES;
+    assert_false(kept_take_at(second, 7 * SEGMENT_BYTES) || kept_take_at(gap[1], SEGMENT_BYTES));
+    assert_true(kept_take_at(second, 6 * SEGMENT_BYTES) && kept_bytes() == kept - 6 * SEGMENT_BYTES);
+    assert_true(kept_put(second, 6 * SEGMENT_BYTES, SIZE_MAX));
     assert_int_equal(kept_purge(true), kept);
     for (int i = 0; i < RANGES; i++) os_unmap(gap[i], SEGMENT_BYTES);
 }
 
+/* The largest run that a cache takes is served from it. */
+static void test_largest_cached_run(void **state) {
+    (void)state;
+    unsigned kind = kind_of_run(RUN_CACHED_MAX);
+    for (int i = 0; i < 2; i++) {
+        weft_free(weft_alloc(RUN_CACHED_MAX));
+        uint64_t cached = cache_count(heap_mine(), kind);
+        assert_true(cached > 0);
+        void *p = i == 0 ? weft_alloc(RUN_CACHED_MAX) : weft_alloc_zeroed(1, RUN_CACHED_MAX);
+        assert_int_equal(cache_count(heap_mine(), kind), cached - 1);
+        weft_free(p);
+    }
+    void *p = weft_alloc(RUN_CACHED_MAX + 1);
+    uint64_t cached = cache_count(heap_mine(), kind);
+    weft_free(p);
+    assert_int_equal(cache_count(heap_mine(), kind), cached);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_largest_cached_run),
         cmocka_unit_test(test_refused_once), /* first: it wants a new segment */
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_refused_large),

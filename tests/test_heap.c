@@ -545,6 +545,7 @@ static void test_configure(void **state) {
     assert_int_equal(weft_heap_configure(&newer.config), WEFT_EINVAL);
     weft_heap_config good[] = {{.pool_capacity = 4096, .pool_prefill = 4096, .remote = 2, .decay_ms = INT32_MAX},
                                {.pool_capacity = WEFT_HEAP_POOL_NONE},
+                               {.purge_thread = 1, .decay_ms = 0},
                                {.pool_capacity = 4, .pool_prefill = 1},
                                {.pool_capacity = 16, .pool_prefill = 3},
                                {.pool_capacity = 0}};

@@ -38,6 +38,7 @@ static void test_blocks(void **state) {
             assert_int_equal((uintptr_t)blocks[i] % 16, 0);
             assert_true(weft_usable_size(blocks[i]) >= sizes[i]);
             memset(blocks[i], (int)i, sizes[i]);
+            assert_ptr_equal(weft_realloc(blocks[i], weft_usable_size(blocks[i])), blocks[i]);
         }
         for (size_t i = 0; i < SIZES; i++) {
             for (size_t k = 0; k < sizes[i]; k += sizes[i] / 100 + 1) assert_int_equal(blocks[i][k], i);
