@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 
 /* ---- what the library asks for ------------------------------------------------------------------------------------ */
 
@@ -237,7 +238,29 @@ static void test_kept_fits_best(void **state) {
     assert_true(kept_take_at(second, 6 * SEGMENT_BYTES) && kept_bytes() == kept - 6 * SEGMENT_BYTES);
     assert_true(kept_put(second, 6 * SEGMENT_BYTES, SIZE_MAX));
     assert_int_equal(kept_purge(true), kept);
+    for (int i = 0; i < RANGES; i++)
+        assert_int_equal(msync(gap[i] - SEGMENT_BYTES, os_page_size(), MS_ASYNC), -1); /* unmapped */
     for (int i = 0; i < RANGES; i++) os_unmap(gap[i], SEGMENT_BYTES);
+}
+
+/* A cache that has no room for one more run gives back its oldest ones, and those alone. */
+static void test_cached_runs_are_dropped(void **state) {
+    (void)state;
+    enum { COUNT = 64, BYTES = 2 * SLOT_BYTES };
+    unsigned kind = kind_of_run(BYTES);
+    char *runs[COUNT];
+    uint64_t cached = 0;
+    bool has_dropped = false;
+    for (int i = 0; i < COUNT; i++) assert_non_null(runs[i] = weft_alloc(BYTES));
+    for (int i = 0; i < COUNT; i++) {
+        weft_free(runs[i]);
+        uint64_t now = cache_count(heap_mine(), kind);
+        has_dropped |= now <= cached;
+        cached = now;
+    }
+    assert_true(has_dropped && cached > 1);
+    for (uint64_t i = 0; i < cached; i++) assert_ptr_equal(weft_alloc(BYTES), runs[COUNT - 1 - i]);
+    for (uint64_t i = 0; i < cached; i++) weft_free(runs[COUNT - 1 - i]);
 }
 
 /* The largest run that a cache takes is served from it. */
@@ -260,6 +283,7 @@ static void test_largest_cached_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cached_runs_are_dropped),
         cmocka_unit_test(test_largest_cached_run),
         cmocka_unit_test(test_refused_once), /* first: it wants a new segment */
         cmocka_unit_test(test_segments),
