@@ -243,6 +243,20 @@ static void test_kept_fits_best(void **state) {
     for (int i = 0; i < RANGES; i++) os_unmap(gap[i], SEGMENT_BYTES);
 }
 
+/* What live mappings hold, by which is decided how much is kept for later. */
+static void test_live_bytes_of_mappings(void **state) {
+    (void)state;
+    size_t before = large_live_bytes(), bytes = 8 * SEGMENT_BYTES;
+    void *p = weft_alloc(bytes);
+    assert_non_null(p);
+    assert_int_equal(large_live_bytes(), before + bytes);
+    p = weft_realloc(p, 2 * bytes);
+    assert_non_null(p);
+    assert_int_equal(large_live_bytes(), before + 2 * bytes);
+    weft_free(p);
+    assert_int_equal(large_live_bytes(), before);
+}
+
 /* A cache that has no room for one more run gives back its oldest ones, and those alone. */
 static void test_cached_runs_are_dropped(void **state) {
     (void)state;
@@ -283,6 +297,7 @@ static void test_largest_cached_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_live_bytes_of_mappings),
         cmocka_unit_test(test_cached_runs_are_dropped),
         cmocka_unit_test(test_largest_cached_run),
         cmocka_unit_test(test_refused_once), /* first: it wants a new segment */
