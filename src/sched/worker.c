@@ -43,6 +43,7 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
+#define LINGER_STAYS 64 /* times as many, at most, after a wake of a caller that runs nothing */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -85,7 +86,10 @@ void worker_start_continuation(struct weft_worker *seat, struct record *record) 
 
 void worker_settled(struct weft_worker *seat, struct record *record, uint64_t id) {
     weft_pool *pool = seat->pool;
-    if (id != 0 && load_rlx(&record->sleeper) != 0) worker_wake_waiters(pool, record, id);
+    if (id != 0 && load_rlx(&record->sleeper) != 0) {
+        worker_wake_waiters(pool, record, id);
+        seat->has_woken = !pool->helps;
+    }
     if (load_rlx(&record->continuation) != NULL) worker_start_continuation(seat, record);
     if (load_rlx(&pool->closed)) event_raise(&pool->drained);
 }
@@ -396,6 +400,8 @@ bool workers_leave_room(const weft_pool *pool) {
            load_rlx(&pool->outside_runs); /* the caller is among the awake */
 }
 
+/* Longer after it has woken a thread that runs nothing itself and may be about to submit the next: with two workers and that
+ * thread on two CPUs, each would sleep and be woken once for each loop else. */
 static NOINLINE bool linger(struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     if ((load_rlx(&pool->cpu_count) == 1 && load_rlx(&pool->spin_ticks) == 0) || realtime_is_spent(seat)) return false;
@@ -403,10 +409,14 @@ static NOINLINE bool linger(struct weft_worker *seat) {
     bool sees = false;
     uint32_t turn = 0;
     struct find_passed passed = {NULL, 0};
-    for (int i = 0; i < LINGER_LOOKS && !sees; i++) {
+    bool stays = seat->has_woken && workers_awake(pool) <= load_rlx(&pool->cpu_count);
+    int looks = stays ? LINGER_LOOKS * LINGER_STAYS : LINGER_LOOKS;
+    uint64_t most = load_rlx(&pool->spin_now);
+    for (int i = 0; i < looks && !sees && (i < LINGER_LOOKS || os_ticks() - start < most); i++) {
         find_pause(seat, &turn);
         sees = find_sees(pool, false, &passed);
     }
+    seat->has_woken = false;
     count_up(&seat->spin_ticks, os_ticks() - start);
     return sees;
 }

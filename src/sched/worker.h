@@ -70,6 +70,7 @@ struct weft_worker {
     os_thread thread;
     struct loop *in_loop;    /* the loop whose body it calls now, or NULL */
     bool has_worked;         /* it ran a task since its last sleep, at which predict/ cleared this */
+    bool has_woken;          /* a thread from outside that runs nothing, since it last lingered */
     uint64_t searcher_ticks; /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
     uint64_t spin_window;    /* ticks: when the window began in which its spinning is bounded (realtime.c) */
     uint64_t spin_before;    /* spin_ticks then */
