@@ -79,15 +79,16 @@ void *pile_at(const struct pile *pile, uint32_t index) {
     return chunk == NULL ? NULL : chunk + within * pile->item_bytes;
 }
 
-void pile_put(struct pile *pile, void *item) {
-    struct pile_item *link = item;
+void pile_put_row(struct pile *pile, const struct pile_item *first, struct pile_item *last) {
     uint64_t top = load_rlx(&pile->free_top);
     uint64_t fresh;
     do {
-        store_rlx(&link->free_next, (uint32_t)top & PILE_INDEX_MASK);
-        fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | link->index;
+        store_rlx(&last->free_next, (uint32_t)top & PILE_INDEX_MASK);
+        fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | first->index;
     } while (!cas_rel(S2, &pile->free_top, &top, fresh));
 }
+
+void pile_put(struct pile *pile, void *item) { pile_put_row(pile, item, item); }
 
 void *pile_pop(struct pile *pile) {
     for (;;) {

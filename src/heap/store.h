@@ -62,6 +62,8 @@ bool pile_init(struct pile *pile, const struct pile *shape);
 void *pile_get(struct pile *pile);
 /* Puts an item on the free stack. Any thread. */
 void pile_put(struct pile *pile, void *item);
+/* The same of several, each linked to the next by free_next: one change for all. */
+void pile_put_row(struct pile *pile, const struct pile_item *first, struct pile_item *last);
 /* A free item, without making one; NULL when there is none. Any thread. */
 void *pile_pop(struct pile *pile);
 /* The item of that index. NULL only for an index read from memory that has changed since. */
