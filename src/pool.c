@@ -100,7 +100,6 @@ const char *config_read(weft_config *whole, const weft_config *config) {
 #define TINY_NS 1000
 #endif
 #define SHORT_NS UINT64_C(200000)
-#define CLAIM_MAX 32u
 
 /* Into zeros. */
 static void text_copy(char *to, size_t size, const char *from) {
@@ -146,7 +145,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
     pool->ordered = (config->flags & WEFT_POOL_ORDERED) != 0;
     pool->helps = (config->flags & (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP)) == 0;
     pool->placing = (config->flags & WEFT_POOL_NO_PLACING) == 0 && load_rlx(&pool->cpus_allowed) > 1;
-    pool->claim_max = pool->ordered || !os_fence_is_asymmetric() ? 1 : CLAIM_MAX;
+    pool->claim_max = pool->ordered ? 1 : CLAIM_MAX;
     store_rlx(&pool->from_cpu, OS_NO_CPU);
     policy_configure(pool);
     slice_configure(pool);

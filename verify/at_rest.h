@@ -25,10 +25,10 @@ INLINE void expect_nobody_inside(const weft_pool *pool) {
         EXPECT(load_rlx(&seat->wait_id) == 0 && load_rlx(&seat->wait_helps) == 0);
         EXPECT(load_rlx(&forks_of(seat)->sleeps) == 0 && load_rlx(&forks_of(seat)->waits_for) == NULL);
         EXPECT(load_rlx(&forks_of(seat)->current) == NULL && load_rlx(&seat->inside) == 0);
-        EXPECT(seat->blocking == 0 && load_rlx(&seat->guest_calls) == 0 && !seat->offers);
+        EXPECT(seat->blocking == 0 && load_rlx(&seat->guest_calls) == 0);
     }
     EXPECT(load_rlx(&pool->guests_asleep) == 0 && load_rlx(&pool->park.word[0].helpers) == 0);
-    EXPECT(load_rlx(&pool->offers) == 0 && load_rlx(&pool->held_up) == 0 && load_rlx(&pool->room_wanted) == 0);
+    EXPECT(load_rlx(&pool->held_up) == 0 && load_rlx(&pool->room_wanted) == 0);
     EXPECT(load_rlx(&pool->blocked_outside) == 0);
 }
 

@@ -1,4 +1,4 @@
-/* drive_again.c: the last of something, and what is used again: a claim that is offered inside its last task; segments that
+/* drive_again.c: the last of something, and what is used again: segments that
  * a lane has too many of; a lane found empty that has tasks again before another group asks for one. */
 #include "at_rest.h"
 #include "sched/find.h"
@@ -6,51 +6,6 @@
 #include "sched/task.h"
 
 #include <string.h>
-
-/* ---- a claim's last task ------------------------------------------------------------------------------------------ */
-
-enum { SLOTS = 3 };
-
-static struct {
-    struct claim claim;
-    struct segment segment;
-    struct cell cells[SEGMENT_CELLS];
-    done_count done[SEGMENT_CELLS];
-    uint32_t run[SEGMENT_CELLS]; /* the test's own */
-} last;
-
-static void setup_last(void) {
-    memset(&last, 0, sizeof last);
-    last.segment.cells = last.cells;
-    last.segment.done = last.done;
-    store_rlx(&last.segment.shape, shape_make(1, SEGMENT_CELLS));
-}
-static void run_to_last(void) {
-    struct piece piece = {&last.segment, 1, SLOTS, 1};
-    claim_open(&last.claim, &piece, 2);
-    EXPECT(++last.run[1] == 1);
-    if (claim_start(&last.claim, &piece, 2, SLOTS)) {
-        EXPECT(++last.run[2] == 1);
-        EXPECT(!claim_offer(&last.claim)); /* nothing is left */
-        os_pause();
-        claim_unoffer(&last.claim);
-    }
-    claim_close(&last.claim, &piece);
-}
-static void take_rest(void) {
-    for (int i = 0; i < 2; i++) {
-        struct piece piece;
-        if (!claim_has_rest(&last.claim)) continue;
-        bool has_taken = claim_revoke(&last.claim, true, &piece);
-        explore_observe(has_taken);
-        if (!has_taken) continue;
-        EXPECT(piece.begin < piece.end);
-        for (uint32_t slot = piece.begin; slot < piece.end; slot++) EXPECT(++last.run[slot] == 1);
-    }
-}
-static void check_last(void) { EXPECT(last.run[1] == 1 && last.run[2] == 1); }
-EXPLORE_DRIVER(again_claim, .about = "a claim is offered inside its last task", .setup = setup_last,
-               .threads = {run_to_last, take_rest}, .check = check_last, .must_see = 3);
 
 /* ---- segments ----------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* drive_claim.c: claims of several tasks whose unstarted rest others take. Each task must run once, whoever runs it. */
+/* drive_claim.c: claims of several tasks, of which others take. Each task must run once, whoever runs it. */
 #include "sched/claim.h"
 #include "explore.h"
 
@@ -7,125 +7,131 @@
 enum { TASKS = 3, ROUNDS = 2, THIEF_TRIES = 2 };
 
 static struct {
+    struct store store;
+    struct pile segments;
+    struct segment *segment;
     struct claim claim;
-    struct segment segment[ROUNDS];
-    struct cell cells[ROUNDS][SEGMENT_CELLS];
-    done_count done[ROUNDS][SEGMENT_CELLS];
-    uint32_t run[ROUNDS][SEGMENT_CELLS]; /* the test's own */
-    uint32_t payload[ROUNDS][SEGMENT_CELLS];
+    uint32_t run[SEGMENT_CELLS]; /* the test's own */
+    uint32_t payload[SEGMENT_CELLS];
 } world;
 
 static void claim_setup(void) {
     memset(&world, 0, sizeof world);
-    for (int i = 0; i < ROUNDS; i++) {
-        world.segment[i].cells = world.cells[i];
-        world.segment[i].done = world.done[i];
-        store_rlx(&world.segment[i].shape, shape_make(1, SEGMENT_CELLS));
-    }
-    if (explore_pick(2) == 1) store_rlx(&world.claim.state, UINT64_MAX << 16); /* the count of changes is about to wrap */
+    EXPECT(segments_init(&world.segments, &world.store));
+    world.segment = segment_get(&world.segments);
+    store_rlx(&world.segment->shape, shape_make(1, SEGMENT_CELLS));
 }
-
-/* Each claim ends elsewhere. */
-static uint32_t tasks_of(size_t round) { return TASKS + 1 + (uint32_t)round - ROUNDS; }
-
-static void run_now(size_t round, uint32_t slot) { EXPECT(++world.run[round][slot] == 1); }
 
 static void run_slot(const struct segment *segment, uint32_t slot) {
-    size_t round = (size_t)(segment - world.segment);
-    EXPECT(round < ROUNDS && slot >= 1 && slot <= tasks_of(round));
-    plain_read(&world.payload[round][slot], sizeof(uint32_t));
-    EXPECT(world.payload[round][slot] == slot);
-    EXPECT(++world.run[round][slot] == 1);
+    EXPECT(segment == world.segment && slot < SEGMENT_CELLS);
+    plain_read(&world.payload[slot], sizeof(uint32_t));
+    EXPECT(world.payload[slot] == slot);
+    EXPECT(++world.run[slot] == 1);
 }
 
-/* The runner's life of a claim, with a blocking section inside the task of slot `blocks` (0: none). */
-static void run_claim(uint32_t round, uint32_t blocks) {
-    struct piece piece = {&world.segment[round], 1, 1 + tasks_of(round), 1};
-    for (uint32_t slot = 1; slot <= tasks_of(round); slot++) {
-        plain_write(&world.payload[round][slot], sizeof(uint32_t));
-        world.payload[round][slot] = slot;
+/* The runner's life of a claim whose first task it has begun, with a blocking section inside the task of slot `blocks`. */
+static void run_claim(uint32_t begin, uint32_t tasks, bool is_held, uint32_t blocks) {
+    struct piece rest = {world.segment, begin + 1, begin + tasks, 1};
+    for (uint32_t slot = begin; slot < rest.end; slot++) {
+        plain_write(&world.payload[slot], sizeof(uint32_t));
+        world.payload[slot] = slot;
     }
-    claim_open(&world.claim, &piece, 2);
-    for (uint32_t slot = 1; slot < piece.end; slot++) {
-        if (slot > 1 && !claim_start(&world.claim, &piece, slot, slot + 1)) break;
-        run_slot(piece.segment, slot);
-        if (slot != blocks) continue;
-        if (claim_offer(&world.claim)) os_pause();
-        claim_unoffer(&world.claim);
-    }
-    claim_close(&world.claim, &piece);
-    piece_done(&piece);
+    claim_open(&world.claim, &rest, is_held);
+    uint32_t slot = begin;
+    do {
+        EXPECT(slot >= begin && slot < rest.end);
+        run_slot(world.segment, slot);
+        if (slot == blocks && claim_offer(&world.claim)) os_pause();
+    } while (claim_next(&world.claim, &slot));
+    EXPECT(!claim_has_rest(&world.claim));
 }
 
+/* The claims of two rounds lie in one segment, so that a word may come again but for its slots. */
 static void runner(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 0);
+    run_claim(0, 2, false, UINT32_MAX);
+    run_claim(2, 2, false, UINT32_MAX);
 }
-static void runner_that_blocks(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round);
-}
-static void runner_once(void) { run_claim(0, 0); }
+static void runner_that_blocks(void) { run_claim(0, TASKS + 1, true, explore_pick(2)); }
+static void runner_once(void) { run_claim(0, TASKS, false, UINT32_MAX); }
 
-static void steal(bool force) {
+static void steal(bool force, uint32_t most) {
     struct piece piece;
-    if (!claim_has_rest(&world.claim) || !claim_revoke(&world.claim, force, &piece)) return;
+    if (!claim_take(&world.claim, &world.segments, force, most, &piece)) return;
     explore_step(); /* the claim may be another by now */
-    EXPECT(piece.begin < piece.end && piece.stride == 1);
+    EXPECT(piece.begin < piece.end && piece.end - piece.begin <= most && piece.stride == 1);
     for (uint32_t slot = piece.begin; slot < piece.end; slot++) run_slot(piece.segment, slot);
-    piece_done(&piece);
+    explore_observe(0);
 }
-
 static void thief(void) {
-    for (int i = 0; i < THIEF_TRIES; i++) steal(true);
+    for (int i = 0; i < THIEF_TRIES; i++) steal(true, SEGMENT_CELLS);
 }
-static void thief_of_offers(void) {
-    for (int i = 0; i < THIEF_TRIES; i++) steal(false);
+static void thief_of_one(void) {
+    for (int i = 0; i < THIEF_TRIES; i++) steal(true, 1);
+}
+static void thief_of_open(void) {
+    for (int i = 0; i < THIEF_TRIES; i++) steal(false, SEGMENT_CELLS);
 }
 
-/* Claims of two, one after the other, and a thief that is never sure: a change of state from an earlier claim must not hit
- * a later one. */
-static void runner_again(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) {
-        struct piece piece = {&world.segment[round], 1, 3, 1};
-        claim_open(&world.claim, &piece, 2);
-        run_now(round, 1);
-        if (claim_start(&world.claim, &piece, 2, 3)) run_now(round, 2);
-        claim_close(&world.claim, &piece);
-    }
+static void check_run(uint32_t tasks) {
+    for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot++) EXPECT(world.run[slot] == (slot < tasks ? 1 : 0));
+    segments_end(&world.segments);
+    store_end(&world.store);
 }
-static void thief_again(void) {
-    for (int i = 0; i < 3; i++) {
-        struct piece piece;
-        if (!claim_revoke(&world.claim, true, &piece)) continue;
-        EXPECT(piece.begin == 2 && piece.end == 3);
-        run_now((size_t)(piece.segment - world.segment), 2);
-    }
-}
-static void again_check(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) EXPECT(world.run[round][1] == 1 && world.run[round][2] == 1);
-}
-EXPLORE_DRIVER(claim_again, .about = "a thief late by a whole claim", .setup = claim_setup,
-               .threads = {runner_again, thief_again}, .check = again_check);
+static void check_four(void) { check_run(4); }
+static void check_three(void) { check_run(TASKS); }
 
-static void check_round(uint32_t round) {
-    for (uint32_t slot = 1; slot <= tasks_of(round); slot++) EXPECT(world.run[round][slot] == 1);
-    uint32_t slot = 1;
-    while (slot <= tasks_of(round)) {
-        uint32_t cells = load_rlx(&world.done[round][slot]);
-        EXPECT(cells > 0);
-        slot += cells;
-    }
-    EXPECT(slot == tasks_of(round) + 1);
-}
-static void all_run(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) check_round(round);
-}
-static void first_run(void) { check_round(0); }
-
-EXPLORE_DRIVER(claim_revoked, .about = "a thief takes the rest of a claim", .setup = claim_setup, .threads = {runner, thief},
-               .check = all_run);
+EXPLORE_DRIVER(claim_taken, .about = "a thief takes from two claims, one after the other", .setup = claim_setup,
+               .threads = {runner, thief}, .check = check_four, .must_see = 1);
 EXPLORE_DRIVER(claim_two_thieves, .about = "two thieves want the rest of a claim", .setup = claim_setup,
-               .threads = {runner_that_blocks, thief, thief}, .check = all_run);
+               .threads = {runner_that_blocks, thief, thief_of_one}, .check = check_four, .must_see = 1);
 EXPLORE_DRIVER(claim_offered, .about = "a runner about to block offers the rest", .setup = claim_setup,
-               .threads = {runner_that_blocks, thief_of_offers, thief}, .check = all_run);
+               .threads = {runner_that_blocks, thief_of_open, thief}, .check = check_four, .must_see = 1);
 EXPLORE_DRIVER(claim_short, .about = "one claim, one thief, for depth first", .setup = claim_setup,
-               .threads = {runner_once, thief}, .check = first_run);
+               .threads = {runner_once, thief}, .check = check_three, .must_see = 1);
+
+/* ---- a claim in each of its states, by one thread ------------------------------------------------------------------- */
+
+static struct piece taken;
+static bool take(bool force, uint32_t most) { return claim_take(&world.claim, &world.segments, force, most, &taken); }
+
+static void expect_nothing(void) {
+    uint32_t begin;
+    EXPECT(!claim_has_rest(&world.claim) && !claim_is_open(&world.claim) && claim_tasks(&world.claim) == 0);
+    EXPECT(claim_mark(&world.claim) == 0 && !claim_offer(&world.claim));
+    EXPECT(!take(true, 1) && !claim_next(&world.claim, &begin));
+}
+
+static void claim_life(void) {
+    struct piece piece = {world.segment, 0, 3, 1};
+    uint32_t begin;
+    expect_nothing(); /* never opened */
+    claim_open(&world.claim, &piece, true);
+    EXPECT(claim_has_rest(&world.claim) && !claim_is_open(&world.claim) && claim_tasks(&world.claim) == 3);
+    EXPECT(!take(false, SEGMENT_CELLS));
+    uint64_t mark = claim_mark(&world.claim);
+    EXPECT(claim_next(&world.claim, &begin) && begin == 0 && claim_mark(&world.claim) != mark);
+    EXPECT(claim_offer(&world.claim) && claim_is_open(&world.claim) && claim_tasks(&world.claim) == 2);
+    EXPECT(claim_offer(&world.claim)); /* again */
+    EXPECT(take(false, SEGMENT_CELLS) && taken.segment == world.segment && taken.begin == 1 && taken.end == 2);
+    EXPECT(claim_tasks(&world.claim) == 1 && take(false, SEGMENT_CELLS) && taken.begin == 2 && taken.end == 3);
+    expect_nothing(); /* all taken */
+    claim_open(&world.claim, &piece, true);
+    EXPECT(take(true, 1) && taken.begin == 0 && taken.end == 1); /* half would be two */
+    EXPECT(claim_next(&world.claim, &begin) && begin == 1 && !claim_is_open(&world.claim));
+    EXPECT(claim_next(&world.claim, &begin) && begin == 2);
+    expect_nothing();
+}
+EXPLORE_DRIVER(edge_claim_life, .about = "a claim opened, offered, taken from, run: who may do what", .setup = claim_setup,
+               .threads = {claim_life});
+
+static void claim_wide(void) {
+    uint32_t stride = SEGMENT_CELLS / 2, begin;
+    struct piece piece = {world.segment, 0, 2 * stride, stride};
+    claim_open(&world.claim, &piece, false);
+    EXPECT(claim_tasks(&world.claim) == 2 && claim_is_open(&world.claim));
+    EXPECT(take(false, 1) && taken.begin == 0 && taken.end == stride && taken.stride == stride);
+    EXPECT(claim_next(&world.claim, &begin) && begin == stride);
+    expect_nothing();
+}
+EXPLORE_DRIVER(edge_claim_wide, .about = "tasks as wide as may be in a claim", .setup = claim_setup,
+               .threads = {claim_wide});

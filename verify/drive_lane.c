@@ -61,13 +61,14 @@ static void run_task(uint32_t l, const struct cell *cell) {
     EXPECT(meta_record(cell->meta) == l);
 }
 
-/* Claims and runs up to `max` tasks; how many it found. With a filter, of that group alone. `left`: of this thread. */
-static uint32_t claim_on(uint32_t l, uint32_t max, lane_filter filter, struct lane_left *left) {
-    const struct lane_want want = {max, filter, NULL, left};
+/* Claims and runs as many tasks as it wants; how many it found. With a filter, of that group alone. */
+static uint32_t claim_wanted(uint32_t l, struct lane_want want) {
     struct piece piece;
+    uint32_t least = want.tasks;
     uint32_t tasks = lane_claim_want(&world.lane[l], &want, &piece);
-    EXPECT(tasks <= max);
+    EXPECT(tasks <= want.tasks && want.tasks <= want.most && (want.tasks == least || want.lost));
     if (tasks == 0) return 0;
+    lane_filter filter = want.filter;
     EXPECT(piece.end - piece.begin == tasks * piece.stride && piece.end <= SEGMENT_CELLS);
     for (uint32_t slot = piece.begin; slot < piece.end; slot += piece.stride) {
         const struct cell *cell = &piece.segment->cells[slot];
@@ -78,6 +79,10 @@ static uint32_t claim_on(uint32_t l, uint32_t max, lane_filter filter, struct la
     return tasks;
 }
 
+/* Up to `max`; `left`: of this thread. */
+static uint32_t claim_on(uint32_t l, uint32_t max, lane_filter filter, struct lane_left *left) {
+    return claim_wanted(l, (struct lane_want){max, max, filter, NULL, left, false});
+}
 static uint32_t claim_and_run(uint32_t l, uint32_t max, lane_filter filter) { return claim_on(l, max, filter, NULL); }
 
 static void all_run(void) {
@@ -106,6 +111,34 @@ static void owner_seven(void) {
 }
 EXPLORE_DRIVER(lane_grow, .about = "one lane grows while two take", .setup = lane_setup,
                .threads = {owner_seven, taker_of_one, taker_of_three}, .check = all_run);
+
+/* Takers that take more where others were faster. */
+static void owner_six(void) {
+    for (int i = 0; i < 6; i++) push(0, 1);
+}
+static void taker_of_more(void) {
+    struct lane_left left = {.segment = PILE_NONE};
+    for (int i = 0; i < 2; i++) {
+        struct lane_want want = {(uint32_t)max_u64(left.tasks, 1), 3, NULL, NULL, &left, false};
+        if (claim_wanted(0, want) > 1) explore_observe(0);
+    }
+}
+static void more_setup(void) {
+    lane_setup();
+    owner_six();
+}
+EXPLORE_DRIVER(lane_more, .about = "who comes late takes more", .setup = more_setup,
+               .threads = {taker_of_more, taker_of_more}, .check = all_run, .must_see = 1);
+/* A head that was left and is late is no sign that others are faster now. */
+static void taker_late(void) {
+    struct lane_left left = {.segment = PILE_NONE};
+    EXPECT(claim_on(0, 1, NULL, &left) == 1);
+    EXPECT(claim_and_run(0, 1, NULL) == 1);
+    left.are_many = true;
+    EXPECT(claim_wanted(0, (struct lane_want){1, 3, NULL, NULL, &left, false}) == 1 && left.tasks == 1);
+}
+EXPLORE_DRIVER(lane_more_late, .about = "a head left long ago is no reason to take more", .setup = more_setup,
+               .threads = {taker_late}, .check = all_run);
 
 static void owner_short(void) {
     push(0, 1);
@@ -204,7 +237,7 @@ EXPLORE_DRIVER(lane_left_two, .about = "the same, of two takers", .setup = lane_
 static void taker_ages(void) {
     struct lane *lane = &world.lane[0];
     uint64_t at = load_rlx(&lane->tail) + explore_pick(3);
-    struct lane_left left = {at - LANE_POSITION_MASK - 1, 1 + explore_pick(2), true};
+    struct lane_left left = {at - LANE_POSITION_MASK - 1, 1 + explore_pick(2), true, 1};
     for (int i = 0; i < 2; i++) claim_on(0, 1, NULL, &left);
 }
 static void ages_setup(void) {
@@ -214,7 +247,7 @@ static void ages_setup(void) {
 }
 static void owner_ages(void) {
     push(0, 1);
-    struct lane_left left = {load_rlx(&world.lane[0].tail) - LANE_POSITION_MASK - 1, 1, true};
+    struct lane_left left = {load_rlx(&world.lane[0].tail) - LANE_POSITION_MASK - 1, 1, true, 1};
     EXPECT(claim_on(0, 1, NULL, &left) == 1);
 }
 EXPLORE_DRIVER(lane_left_empty, .about = "one where the tail has come again", .setup = ages_setup, .threads = {owner_ages},

@@ -418,15 +418,17 @@ static void setup_offer(void) {
     struct lane *lane = load_rlx(&outside()->lanes);
     struct claim *claim = &load_rlx(&world.pool->seats[0])->claim;
     EXPECT(lane_claim(lane, 2, NULL, NULL, &opened) == 2);
-    claim_open(claim, &opened, opened.begin + opened.stride);
+    struct piece rest = {opened.segment, opened.begin + opened.stride, opened.end, opened.stride};
+    claim_open(claim, &rest, true);
 }
 static void run_opened(void) {
     struct frame frame;
     be_worker(0, &frame);
     weft_worker *self = load_rlx(&world.pool->seats[0]);
     worker_run_cell(self, &opened.segment->cells[opened.begin]);
-    claim_close(&self->claim, &opened);
-    piece_done(&opened);
+    piece_done(&(struct piece){opened.segment, opened.begin, opened.begin + opened.stride, opened.stride});
+    uint32_t next;
+    EXPECT(!claim_next(&self->claim, &next));
     worker_flush(self);
     wait_and_stop();
 }

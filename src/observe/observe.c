@@ -102,14 +102,11 @@ NOINLINE void observer_wake(struct weft_worker *seat, uint64_t slept, uint64_t s
 /* The claim that the task at hand is the first of, unless it is one task from an own or an outside lane. */
 static NOINLINE void record_claim(struct weft_worker *seat, uint64_t now) {
     const struct claim *claim = &seat->claim;
-    uint32_t tasks = 1;
-    if ((load_rlx(&claim->state) & 0xff) != CLAIM_CLOSED) {
-        uint32_t stride = shape_stride(load_rlx(&load_rlx(&claim->segment)->shape));
-        tasks += (load_rlx(&claim->end) - load_rlx(&claim->started)) / stride;
-    }
+    uint32_t tasks = 1 + claim_tasks(claim);
     observe_of(seat)->claims_seen = seat->claims;
     if (tasks == 1 && seat->taken_from == CLAIM_LANE) return;
-    record(seat, now, now, tasks, trace_label(TRACE_CLAIM, seat->taken_from, seat->taken_seat));
+    uint32_t from = seat->taken_from == CLAIM_REVOKED ? seat->revoked_seat : seat->taken_seat;
+    record(seat, now, now, tasks, trace_label(TRACE_CLAIM, seat->taken_from, from));
 }
 
 /* Of tasks of one claim each begins when the one before it ends: one look at the clock for both. */

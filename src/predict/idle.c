@@ -93,7 +93,7 @@ static void survey(const weft_pool *pool, struct polling *polling) {
         struct weft_worker *other = worker_seat(pool, i);
         if (other == NULL) continue;
         uint64_t mark = claim_mark(&other->claim);
-        if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || claim_is_offered(&other->claim)))
+        if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || claim_is_open(&other->claim)))
             polling->is_stuck = true;
         store_rlx(&predict_of(other)->claim_seen, mark);
         for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {

@@ -1,118 +1,81 @@
-/* claim.c: revocable claims.
+/* claim.c: claims of several tasks.
  *
- * No task may wait behind a running one while a worker is idle, also when the running one has claimed it. So a claim of
- * several stays open to thieves, and they pay: the runner makes one plain store and one plain load per task, the thief a
- * heavy fence (after E. Dijkstra's mutual exclusion as in M. Frigo, C. Leiserson, K. Randall, "The implementation of the
- * Cilk-5 multithreaded language", PLDI 1998, doi:10.1145/277650.277725, with the fence made asymmetric and the lock
- * replaced by a state that either side can change back).
+ * No task may wait behind a running one while a worker is idle, also when the running one's worker has claimed it. So what a
+ * worker has claimed and not begun stays open to all. It is one word, which says all there is to know: segment, first slot,
+ * end, stride.
  *
- * Runner                                           Thief
- *   started = next slot (plain)                      state: OPEN -> WANTED (C3)
- *   light fence (C1)                                 heavy fence (C4)
- *   state OPEN: run the task                         reads started
- *   WANTED: changes it back to OPEN, runs (C2)       nothing left: WANTED -> OPEN
- *   TAKEN: the tasks from bound on are gone          else WANTED -> TAKEN with bound = started (C5)
+ *   Runner                                         Thief
+ *     open: 0 -> all but the first (C1)              load rest; 0, or held: nothing
+ *     fence, who sleeps? (D4)                        begin -> the middle (C3): the first half is its own
+ *     next: begin -> begin + stride (C2), 0 last
  *
- * By the two fences, either the thief reads the started that the runner stored, or the runner reads WANTED or later. In the
- * second case it does not run the task before it has turned WANTED back, which makes the thief's last CAS fail. `state`
- * counts its changes, so a late CAS of an earlier attempt, or of an earlier claim, fails too.
+ * Each change is a CAS of the whole word, but for the opening, which finds it 0, and then nobody else changes it. So a task is in
+ * the word, or it is of who moved `begin` past it. The word may have been another in between and come back: it says the same
+ * then, and the CAS is right. Thieves take the first half, for these were submitted first.
  *
- * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence
- * needed.
- *
- * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN, OFFERED
- * or CLOSED by the runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
+ * The word stands on a line of its own: without thieves, the runner's CAS finds it there.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   C1  claim_start: light fence            light    C4  started and state pass each other: a task runs twice
- *   C2  claim_start_slow: CAS state         relaxed  C5  split: both sides think they have the task
- *   C3  claim_revoke: CAS OPEN to WANTED    relaxed  C2  split: two thieves at once take the same rest
- *   C4  claim_revoke: heavy fence           heavy    C1  see C1
- *   C5  claim_revoke: CAS WANTED to TAKEN   relaxed  C2  see C2
- *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not there yet
- *   C7  claim_open: store state             release  C6  see C6
- *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
- *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
- *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
- *                                                    opened its next claim; split: runner and thief both take the rest
- *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
+ *   C1  claim_open: store rest    release  C3  a thief runs tasks that it does not see yet
+ *   C2  claim_next: CAS rest      relaxed  C3  split: a task runs twice
+ *   C3  claim_take: CAS rest      acquire  C1  see C1, and the segment, which it looks up after; split: see C2
+ *   C4  claim_offer: CAS rest     relaxed  C3  split: what was taken is offered
  */
 #include "sched/claim.h"
 
-INLINE enum claim_kind kind_of(uint64_t state) { return (enum claim_kind)(state & 0xff); }
-INLINE uint32_t bound_of(uint64_t state) { return (uint32_t)(state >> 8) & 0xff; }
-/* The state after `state`: one change later. */
-INLINE uint64_t state_after(uint64_t state, enum claim_kind kind, uint32_t bound) {
-    return ((state >> 16) + 1) << 16 | (uint64_t)bound << 8 | kind;
+#define REST_BEGIN_SHIFT 17
+#define REST_END_SHIFT 25
+#define REST_STRIDE_SHIFT 33
+#define REST_SEGMENT_SHIFT 41
+
+INLINE uint32_t begin_of(uint64_t rest) { return (uint32_t)(rest >> REST_BEGIN_SHIFT) & 0xff; }
+INLINE uint32_t end_of(uint64_t rest) { return (uint32_t)(rest >> REST_END_SHIFT) & 0xff; }
+INLINE uint32_t stride_of(uint64_t rest) { return (uint32_t)(rest >> REST_STRIDE_SHIFT) & 0x7f; }
+/* Without its first `slots`. */
+INLINE uint64_t rest_after(uint64_t rest, uint32_t slots) {
+    return begin_of(rest) + slots >= end_of(rest) ? 0 : rest + ((uint64_t)slots << REST_BEGIN_SHIFT);
 }
 
-void claim_open(struct claim *claim, const struct piece *piece, uint32_t started) {
-    store_rlx(&claim->started, started);
-    store_rlx(&claim->end, piece->end);
-    store_rlx(&claim->segment, piece->segment);
-    store_rel(C7, &claim->state, state_after(load_rlx(&claim->state), CLAIM_OPEN, 0));
+void claim_open(struct claim *claim, const struct piece *piece, bool is_held) {
+    ASSERT(load_rlx(&claim->rest) == 0 && piece->begin < piece->end && piece->stride <= 0x7f);
+    store_rel(C1, &claim->rest,
+              (uint64_t)piece->segment->item.index << REST_SEGMENT_SHIFT | (uint64_t)piece->stride << REST_STRIDE_SHIFT |
+                  (uint64_t)piece->end << REST_END_SHIFT | (uint64_t)piece->begin << REST_BEGIN_SHIFT |
+                  (is_held ? CLAIM_HELD : 0));
 }
 
-/* The task in slots begin.. : true when the runner keeps it. */
-NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin) {
-    uint64_t state = load_rlx(&claim->state);
-    while (kind_of(state) == CLAIM_WANTED)
-        if (cas_rlx(C2, &claim->state, &state, state_after(state, CLAIM_OPEN, 0))) return true;
-    if (kind_of(state) != CLAIM_TAKEN) return true;
-    piece->end = bound_of(state);
-    return begin < piece->end;
-}
-
-void claim_close(struct claim *claim, struct piece *piece) {
-    uint64_t state = load_rlx(&claim->state);
-    while (kind_of(state) != CLAIM_TAKEN)
-        if (cas_rlx(C8, &claim->state, &state, state_after(state, CLAIM_CLOSED, 0))) return;
-    piece->end = bound_of(state);
-    store_rlx(&claim->state, state_after(state, CLAIM_CLOSED, 0));
-}
-
-bool claim_offer(struct claim *claim) {
-    uint64_t state = load_rlx(&claim->state);
-    uint32_t started = load_rlx(&claim->started);
-    while (kind_of(state) == CLAIM_OPEN || kind_of(state) == CLAIM_WANTED) {
-        if (started >= load_rlx(&claim->end)) return false;
-        if (cas_rlx(C9, &claim->state, &state, state_after(state, CLAIM_OFFERED, started))) return true;
+bool claim_next(struct claim *claim, uint32_t *begin) {
+    uint64_t rest = load_rlx(&claim->rest);
+    while (rest != 0) {
+        *begin = begin_of(rest);
+        if (cas_rlx(C2, &claim->rest, &rest, rest_after(rest, stride_of(rest)))) return true;
     }
     return false;
 }
 
-void claim_unoffer(struct claim *claim) {
-    uint64_t state = load_rlx(&claim->state);
-    if (kind_of(state) == CLAIM_OFFERED) cas_rlx(C11, &claim->state, &state, state_after(state, CLAIM_OPEN, 0));
+bool claim_offer(struct claim *claim) {
+    uint64_t rest = load_rlx(&claim->rest);
+    while ((rest & CLAIM_HELD) != 0)
+        if (cas_rlx(C4, &claim->rest, &rest, rest & ~CLAIM_HELD)) return true;
+    return rest != 0;
 }
 
-bool claim_has_rest(const struct claim *claim) {
-    enum claim_kind kind = kind_of(load_rlx(&claim->state));
-    return (kind == CLAIM_OPEN || kind == CLAIM_WANTED || kind == CLAIM_OFFERED) &&
-           load_rlx(&claim->started) < load_rlx(&claim->end);
+uint32_t claim_tasks(const struct claim *claim) {
+    uint64_t rest = load_rlx(&claim->rest);
+    return rest == 0 ? 0 : (end_of(rest) - begin_of(rest)) / stride_of(rest);
 }
 
-uint64_t claim_mark(const struct claim *claim) {
-    if (!claim_has_rest(claim)) return 0;
-    return (load_rlx(&claim->state) | 0xffff) ^ load_rlx(&claim->started) << 1;
-}
-
-bool claim_revoke(struct claim *claim, bool force, struct piece *piece) {
-    uint64_t state = load_acq(C6, &claim->state);
-    if (kind_of(state) != CLAIM_OFFERED && (!force || kind_of(state) != CLAIM_OPEN)) return false;
-    piece->segment = load_rlx(&claim->segment);
-    piece->end = load_rlx(&claim->end);
-    piece->stride = piece->segment == NULL ? 1 : shape_stride(load_rlx(&piece->segment->shape));
-    if (kind_of(state) == CLAIM_OFFERED) {
-        piece->begin = bound_of(state);
-        return cas_rel(C10, &claim->state, &state, state_after(state, CLAIM_TAKEN, piece->begin));
+bool claim_take(struct claim *claim, const struct pile *segments, bool force, uint32_t most, struct piece *piece) {
+    uint64_t rest = load_rlx(&claim->rest);
+    while (rest != 0 && (force || (rest & CLAIM_HELD) == 0)) {
+        uint32_t stride = stride_of(rest);
+        uint32_t tasks = (end_of(rest) - begin_of(rest)) / stride;
+        uint32_t slots = (uint32_t)min_u64((tasks + 1) / 2, most) * stride;
+        uint64_t taken = rest;
+        if (!cas_acq(C3, &claim->rest, &rest, rest_after(rest, slots))) continue;
+        struct segment *segment = segment_at(segments, (uint32_t)(taken >> REST_SEGMENT_SHIFT));
+        *piece = (struct piece){segment, begin_of(taken), begin_of(taken) + slots, stride};
+        return true;
     }
-    if (load_rlx(&claim->started) >= piece->end) return false;
-    uint64_t wanted = state_after(state, CLAIM_WANTED, 0);
-    if (!cas_rlx(C3, &claim->state, &state, wanted)) return false;
-    os_fence_heavy(C4);
-    piece->begin = load_rlx(&claim->started);
-    bool has_rest = piece->begin < piece->end;
-    uint64_t after = has_rest ? state_after(wanted, CLAIM_TAKEN, piece->begin) : state_after(wanted, CLAIM_OPEN, 0);
-    return cas_rlx(C5, &claim->state, &wanted, after) && has_rest;
+    return false;
 }

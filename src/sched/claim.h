@@ -1,45 +1,40 @@
-/* claim.h: a worker's claim of several tasks, whose unstarted rest another worker may take. Layer 3. Protocol in claim.c.
- *
- * Used only where the light fence is free (os_fence_is_asymmetric); otherwise claims are of one task. */
+/* claim.h: what a worker has claimed beyond the task that it runs, for itself or for whoever comes first. Layer 3. Protocol in
+ * claim.c. */
 #ifndef WEFT_CLAIM_H
 #define WEFT_CLAIM_H
 
 #include "sched/lane.h"
 
-enum claim_kind { CLAIM_CLOSED = 0, CLAIM_OPEN = 1, CLAIM_WANTED = 2, CLAIM_TAKEN = 3, CLAIM_OFFERED = 4 };
-
+/* 0: nothing is left; else segment (24 bits) | first slot (8) | slot after the last task (8) | slots from task to task (8) |
+ * CLAIM_HELD. */
 struct claim {
-    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* count of changes | bound (slot) | kind */
-    ATOMIC(uint32_t) started;                   /* slot after the last task that the runner has begun */
-    ATOMIC(uint32_t) end;                       /* slot after the claim's last task */
-    ATOMIC(struct segment *) segment;
+    ALIGNED(CACHE_LINE) ATOMIC(uint64_t) rest;
 };
 
-/* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
-void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
-/* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is
- * set. */
-bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin);
-INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
-    store_rlx(&claim->started, next);
-    os_fence_light(C1);
-    return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin);
-}
-/* Runner, after its last task: closes; piece->end is what it kept. */
-void claim_close(struct claim *claim, struct piece *piece);
-/* Runner, about to block inside a task: the rest may be taken without a fence. False: nothing to offer. */
-bool claim_offer(struct claim *claim);
-/* Runner, back again: ends the offer. */
-void claim_unoffer(struct claim *claim);
+/* Only who has looked in vain takes from it: its tasks are tiny, and their runner will have done before another has them. */
+#define CLAIM_HELD UINT64_C(1)
+#ifndef CLAIM_MAX
+#define CLAIM_MAX 32u /* tasks in one claim */
+#endif
 
-/* Any other thread: might there be a rest to take? A glance. */
-bool claim_has_rest(const struct claim *claim);
-/* Any other thread: may the rest be taken at once? A glance. */
-INLINE bool claim_is_offered(const struct claim *claim) { return (load_rlx(&claim->state) & 0xff) == CLAIM_OFFERED; }
-/* Any other thread: 0 without a rest, else a number that differs from the one before if the runner has moved on. */
-uint64_t claim_mark(const struct claim *claim);
-/* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`
- * false: only what is offered. */
-bool claim_revoke(struct claim *claim, bool force, struct piece *piece);
+/* Runner, whose claim is empty: lets others see the piece, none of whose tasks has begun. */
+void claim_open(struct claim *claim, const struct piece *piece, bool is_held);
+/* Runner: the first task left is its own now, and stands at *begin. false: nothing is left. */
+bool claim_next(struct claim *claim, uint32_t *begin);
+/* Runner, about to block inside a task: the rest is held no longer. Whether there is any. */
+bool claim_offer(struct claim *claim);
+
+/* Any thread, a glance: is there a rest; may it be taken by whoever looks; how many tasks are in it. */
+INLINE bool claim_has_rest(const struct claim *claim) { return load_rlx(&claim->rest) != 0; }
+INLINE bool claim_is_open(const struct claim *claim) {
+    uint64_t rest = load_rlx(&claim->rest);
+    return rest != 0 && (rest & CLAIM_HELD) == 0;
+}
+uint32_t claim_tasks(const struct claim *claim);
+/* Any thread: differs from the one before if a task has begun since, unless all have; 0: nothing is left. */
+INLINE uint64_t claim_mark(const struct claim *claim) { return load_rlx(&claim->rest); }
+/* Any thread: takes the first half of the rest, one task at least and `most` at most. true: *piece is the caller's, to be run
+ * and ended with piece_done. `force`: also of what is held. */
+bool claim_take(struct claim *claim, const struct pile *segments, bool force, uint32_t most, struct piece *piece);
 
 #endif

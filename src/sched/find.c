@@ -21,10 +21,12 @@
 
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
 
-static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
-    if (load_rlx(&lane->tiny) == 0) return 1;
-    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
-    return (uint32_t)min_u64(fair, pool->claim_max);
+/* What to claim there. Of urgent ones it takes one while it has a claim of others. */
+static struct lane_want want_from(const struct weft_worker *seat, const struct lane *lane, lane_filter filter) {
+    bool has_rest = filter == priority_is_urgent && claim_has_rest(&seat->claim);
+    uint32_t most = has_rest || filter == priority_is_background ? 1 : seat->pool->claim_max;
+    uint32_t tasks = (uint32_t)min_u64(max_u64(seat->taken_left.tasks, 1), most);
+    return (struct lane_want){load_rlx(&lane->tiny) ? most : tasks, most, filter, seat->pool, NULL, false};
 }
 
 /* A thread of the pool may want the CPU that the seat's is on: who submits, a worker that looks for work or has some. Or
@@ -74,9 +76,10 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
                           struct find *find) {
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        uint32_t most = filter == priority_is_background ? 1 : claim_size(seat->pool, lane);
-        seat->taken_left.segment = PILE_NONE; /* it is of another lane */
-        find->tasks = lane_claim_want(lane, &(struct lane_want){most, filter, seat->pool, &seat->taken_left}, &find->piece);
+        struct lane_want want = want_from(seat, lane, filter);
+        want.left = &seat->taken_left;
+        want.left->segment = PILE_NONE; /* it is of another lane */
+        find->tasks = lane_claim_want(lane, &want, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = lane;
         find_note(seat, owner, lane);
@@ -89,11 +92,10 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     uint32_t count = load_rlx(&seat->pool->seats_used);
     for (uint32_t i = 1; i < count; i++) {
         struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
-        if (other == NULL || !claim_has_rest(&other->claim)) continue;
-        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
-        find->tasks = 2; /* or one: run as a claim of several */
-        find->lane = seat->taken = NULL;
-        seat->taken_seat = other->index;
+        if (other == NULL || !claim_take(&other->claim, &seat->pool->segments, force, CLAIM_MAX, &find->piece)) continue;
+        find->tasks = (find->piece.end - find->piece.begin) / find->piece.stride;
+        find->lane = NULL;
+        seat->revoked_seat = other->index;
         seat->taken_from = CLAIM_REVOKED;
         return true;
     }
@@ -157,6 +159,11 @@ static NOINLINE bool find_urgent(struct weft_worker *seat, struct find *find) {
  * many lanes with a task or two, and from the first on each look would pass all that were emptied before. */
 static bool find_in_turn(struct weft_worker *seat, struct find *find) {
     uint32_t first = seat->index;
+    if (UNLIKELY(claim_has_rest(&seat->claim)) && claim_take(&seat->claim, &seat->pool->segments, true, 1, &find->piece)) {
+        find->lane = NULL; /* of its own claim, which it left for something urgent */
+        find->tasks = 1;
+        return true;
+    }
     if (seat->taken != NULL && seat->claims_left-- > 0) {
         find->lane = seat->taken;
         bool is_fed = seat->taken_seat != seat->index && load_rlx(&find->lane->tiny); /* by another thread, meanwhile */
@@ -165,8 +172,8 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
             predict_let_ahead(seat);
         }
-        uint32_t most = claim_size(seat->pool, find->lane); /* more than one: it has just looked at the head */
-        struct lane_want want = {most, priority_is_prompt, seat->pool, most == 1 ? &seat->taken_left : NULL};
+        struct lane_want want = want_from(seat, find->lane, priority_is_prompt);
+        if (!load_rlx(&find->lane->tiny)) want.left = &seat->taken_left; /* else it has just looked at the head */
         find->tasks = lane_claim_want(find->lane, &want, &find->piece);
         if (find->tasks > 0) return true;
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
@@ -213,12 +220,11 @@ static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, 
 
 bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
     struct find_passed passing = {NULL, 0};
-    bool offers = load_rlx(&pool->offers) > 0;
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *owner = worker_seat(pool, i);
         if (owner == NULL) continue;
-        if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
+        if (claims ? claim_has_rest(&owner->claim) : claim_is_open(&owner->claim)) return true;
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
             if (lane_is_empty(lane) || priority_holds(pool, lane)) continue;
             if (!find_passes(pool, owner, lane, passed, &passing)) return true;

@@ -18,6 +18,9 @@
  *         the head that its last claim left there: it was the lane's then, and not all of 2^40 positions have passed since.
  *         A CAS that fails has the line, and the head: where that is among the tasks just seen, the next try begins there at
  *         once. They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
+ *         Each CAS that others won from the head just seen doubles what the next one is to take, up to a share of the lane's
+ *         tasks, and the next claim there begins with as many: so where the head's line cannot pass as often as tasks are wanted,
+ *         claims are large and few, and what each holds lies open to the others in claim.c.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
  * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
@@ -146,8 +149,12 @@ bool lane_extend(struct lane *lane, uint32_t cells) {
 }
 
 void lane_trim(struct lane *lane) {
-    struct segment *segment;
-    while ((segment = lane_unlink(lane, UINT32_MAX)) != NULL) pile_put(lane->segments, segment);
+    struct segment *first = NULL, *last = NULL;
+    for (struct segment *segment; (segment = lane_unlink(lane, UINT32_MAX)) != NULL; first = segment) {
+        if (first == NULL) last = segment;
+        if (first != NULL) store_rlx(&segment->item.free_next, first->item.index);
+    }
+    if (first != NULL) pile_put_row(lane->segments, &first->item, &last->item);
 }
 
 uint64_t lane_backlog(const struct lane *lane) {
@@ -206,31 +213,42 @@ static bool view_follow(const struct lane *lane, struct view *view, uint64_t hea
     return lane_accepts(lane, want);
 }
 
-/* Claims the first tasks of a view of that head. Who comes late has the head's line by its first try, so its second is
- * seldom late. 0: the head is not in the view any more. */
-static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
+/* Others were faster: the next try is to be worth more. */
+static void want_more(struct lane_want *want, const struct lane *lane, uint32_t stride) {
+    uint64_t share = lane_backlog(lane) / ((uint64_t)stride * LANE_SHARE);
+    uint64_t more = min_u64(2 * (uint64_t)want->tasks, min_u64(want->most, share));
+    want->tasks = (uint32_t)max_u64(more, want->tasks);
+    want->lost = true;
+}
+
+/* Claims the first tasks of a view of that head, which may be late. Who comes late has the head's line by its first try, so its
+ * second is seldom late. 0: the head is not in the view any more. */
+static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, struct lane_want *want, bool is_late) {
     struct piece *piece = &view->piece;
     uint32_t end = piece->end;
     do {
-        uint32_t tasks = want->max == 1 ? 1 : (uint32_t)min_u64(want->max, (end - piece->begin) / piece->stride);
+        uint32_t tasks = want->tasks == 1 ? 1 : (uint32_t)min_u64(want->tasks, (end - piece->begin) / piece->stride);
         piece->end = piece->begin + tasks * piece->stride;
         uint64_t moved = (view->base + piece->end) & LANE_POSITION_MASK;
         if (tasks == 0) return 0;
         if (cas_rel(L3, &lane->head, &head, head_make(moved, piece->segment->item.index))) return tasks;
         piece->end = end;
+        if (!is_late) want_more(want, lane, piece->stride);
+        is_late = false;
     } while (view_follow(lane, view, head, want));
     return 0;
 }
 
 /* After a claim of that piece, which ended at that position. */
-static void left_note(struct lane_left *left, uint64_t position, const struct piece *piece) {
+static void left_note(struct lane_left *left, uint64_t position, const struct piece *piece, const struct lane_want *want) {
     uint64_t begin = position - (piece->end - piece->begin);
     left->are_many = left->segment != PILE_NONE && begin - left->position >= (uint64_t)LEFT_OTHERS * piece->stride;
     left->position = position;
     left->segment = piece->segment->item.index;
+    left->tasks = want->lost ? want->tasks : 1;
 }
 
-uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece) {
+uint32_t lane_claim_want(struct lane *lane, struct lane_want *want, struct piece *piece) {
     struct lane_left *left = want->left;
     bool is_left = left != NULL && left->segment != PILE_NONE && left->are_many;
     for (;; is_left = false) {
@@ -241,11 +259,11 @@ uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct
         if (((tail - head_position(head)) & LANE_POSITION_MASK) == 0) return 0;
         if (!lane_view(lane, head, tail, &view)) continue;
         if (!lane_accepts(lane, want)) return 0;
-        uint32_t tasks = view_claim(lane, &view, head, want);
+        uint32_t tasks = view_claim(lane, &view, head, want, is_left);
         if (tasks == 0) continue;
         *piece = view.piece;
         if (tasks > 1) piece_prefetch(piece);
-        if (left != NULL) left_note(left, tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK), piece);
+        if (left != NULL) left_note(left, tail - ((tail - view.base - piece->end) & LANE_POSITION_MASK), piece, want);
         return tasks;
     }
 }

@@ -125,20 +125,29 @@ struct lane_left {
     uint64_t position; /* not cut to 40 bits */
     uint32_t segment;  /* its index; PILE_NONE: not known */
     bool are_many;     /* others claimed so many before the last claim */
+    uint32_t tasks;    /* that the next claim begins with: as many as the last one if others were faster than that; 0: one */
 };
 
 struct lane_want {
-    uint32_t max; /* tasks */
+    uint32_t tasks; /* one at least; the claim raises it */
+    uint32_t most;
     lane_filter filter;
     const void *context;
     struct lane_left *left; /* or NULL */
+    bool lost;              /* others were faster; set by the claim */
 };
 
-/* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
+/* Where many claim, a claim takes a part of the lane's tasks at most. */
+#ifndef LANE_SHARE
+#define LANE_SHARE 16u
+#endif
+
+/* Claims up to so many tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread. Each CAS
+ * that others won doubles how many it is to take, up to `most` and to a share of the lane's.
  * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
-uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece);
+uint32_t lane_claim_want(struct lane *lane, struct lane_want *want, struct piece *piece);
 INLINE uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
-    return lane_claim_want(lane, &(struct lane_want){max, filter, context, NULL}, piece);
+    return lane_claim_want(lane, &(struct lane_want){max, max, filter, context, NULL, false}, piece);
 }
 
 /* Owner: the record of the first unclaimed task's group; 0: there is none. As a filter of lane_claim it is sound: a claim between

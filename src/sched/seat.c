@@ -345,21 +345,16 @@ void pool_stand_aside(weft_pool *pool) {
 
 bool rest_offer(struct weft_worker *seat) {
     if (!claim_offer(&seat->claim)) return false;
-    add_rlx(&seat->pool->offers, 1);
     fence_rmw_sc(T15);
     worker_notify_offer(seat);
     return true;
-}
-void rest_keep(struct weft_worker *seat) {
-    claim_unoffer(&seat->claim);
-    add_rlx(&seat->pool->offers, UINT32_MAX);
 }
 
 int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
     if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
-    self->offers = rest_offer(self);
+    rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
     if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
     self->has_spare = pool_stand_in(pool);
@@ -372,8 +367,6 @@ int weft_block_end(weft_worker *self) {
     pool_stand_down(self->pool);
     if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);
     if (load_rlx(&self->in_background)) priority_resume(self->pool);
-    if (self->offers) rest_keep(self);
-    self->offers = false;
     return WEFT_OK;
 }
 

@@ -38,7 +38,6 @@ void pool_stand_aside(weft_pool *pool);
 void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t deadline_ns);
 /* About to wait inside a task: what it has claimed and not begun may be taken at once. False: there is nothing. And after. */
 bool rest_offer(struct weft_worker *seat);
-void rest_keep(struct weft_worker *seat);
 /* The seat's thread sleeps in a join, a loop or a wait until its wait_event is no longer `event`, or the deadline (0: none).
  * That holds up a worker or a spare that is in no section; threads from outside are counted apart. */
 void pool_sleep(struct weft_worker *seat, uint32_t event, uint64_t deadline_ns);

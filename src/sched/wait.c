@@ -137,11 +137,9 @@ static void wait_sleep(struct wait *wait) {
     if (helps || wait_is_stuck(wait)) store_rlx(&seat->wait_helps, (uint32_t)wait->help + 1);
     if (helps) add_rlx(&pool->park.word[0].helpers, 1);
     fence_sc(T17);
-    if (helps) {
-        worker_unbias(pool);
-        sources_ask(pool, &filter, true);
-    }
-    bool ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+    bool is_clear = !helps || worker_unbias_others(seat);
+    if (helps) sources_ask(pool, &filter, true);
+    bool ends = !is_clear || record_is_finished(wait->record) || record_has_ended(wait->record);
     ends |= load_rlx(&pool->groups.circles) != wait->circles;
     if (!recheck(T14, ends || wait_is_stranded(wait) || wait_has_next(wait), false)) {
         has_piece = helps && wait_find_any(wait, &piece);
@@ -415,13 +413,12 @@ static int wait_seated(struct wait *wait) {
     if (!record_enter(groups, wait->record, wait->id))
         return group_is_astray(groups, wait->record, id_of(wait->group), wait->id) ? WEFT_EINVAL : WEFT_OK;
     wait_flush(seat);
-    bool offers = rest_offer(seat);
+    rest_offer(seat);
     int result = wait->is_one ? wait_run_own(wait) : wait_loop(wait);
     if (!seat->is_worker && !wait->is_one) learn_outside(wait);
     if (result == WEFT_OK && !wait->is_one) result = wait_result(wait->record);
     wait_leave(wait);
     if (wait->blocks) weft_block_end(seat);
-    if (offers) rest_keep(seat);
     trim_lanes(seat);
     return result;
 }

@@ -3,22 +3,27 @@
  * A worker that finds nothing (find.c) lingers for a moment as a busy worker (a flood of tiny tasks has short gaps), then
  * becomes the one searcher and looks on for the pool's spin time, then parks (park.c).
  *
- * Tiny tasks: where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once, and one more
- * worker polls instead of parking (predict/idle.c). Nothing is left lying: while claims of several are open, somebody is
- * awake or polling, and nobody parks while an open claim has a rest that could be revoked.
+ * Claims of several (claim.c). Where a lane's tasks were seen to be shorter than tiny_ticks, a worker claims several at once,
+ * and one more worker polls instead of parking (predict/idle.c). Where others are faster at a lane's head, it does so, too
+ * (lane.c). Nothing is left lying: who opens a claim fences and looks for sleepers, as who submits does, and nobody parks while
+ * a claim has a rest, but for one that is held while somebody is awake or polls. Between two tasks of a claim comes what is
+ * urgent; the rest waits in the claim, where others find it.
  *
  * Bias: a submitter's publication needs a full fence before it reads who sleeps. One that submitted many tasks becomes
  * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
  * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
  * which comes after the clearing, is yet to come, and will make the publication visible.
+ *   Many fall asleep at a time, and a heavy fence interrupts every CPU. One fence serves all: who finds that another thread has
+ * cleared the bias waits until that one's fence is over, which pool->biased tells (D19, D20, D21). What was published by then
+ * with bias it sees; what is published later comes with a full fence, and that pairs with the fence of its own announcement.
  *
  * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
  * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
  * looks for the change and only then sleeps on the event that it read.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
- *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
+ *   D1  unbias: heavy fence                  heavy    T3   a biased submitter's task is not seen by the worker that parks
+ *   D3  unbias: CAS biased                   relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
@@ -30,6 +35,9 @@
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
+ *   D19 unbias: pool->biased - cleared      release  D20, D21  see D1: another thread's fence was for this one, too
+ *   D20 worker_unbias_others: load biased   acquire  D19, T5   see D19
+ *   D21 worker_unbias: load biased          acquire  D19, T5   see D19
  */
 #include "sched/find.h"
 #include "sched/fit.h"
@@ -210,22 +218,27 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
     count_up(&seat->tasks_run, ran);
 }
 
-/* Runs a piece of several tasks, open to thieves. */
-static void run_many(struct weft_worker *seat, struct piece *piece) {
+/* Runs a piece of several tasks. `is_tiny`: it holds them for itself at first. */
+static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
     struct cell *cells = piece->segment->cells;
-    uint32_t stride = piece->stride;
-    uint32_t slot = piece->begin;
+    struct piece rest = {piece->segment, piece->begin + piece->stride, piece->end, piece->stride};
+    struct piece run = {piece->segment, piece->begin, rest.begin, piece->stride};
     uint64_t ran = 0;
-    claim_open(&seat->claim, piece, slot + stride);
+    uint32_t next;
+    claim_open(&seat->claim, &rest, is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
-    do {
-        ran += run_cell(seat, &cells[slot], cells[slot].meta);
-        slot += stride;
-    } while (slot < piece->end && claim_start(&seat->claim, piece, slot, slot + stride));
-    claim_close(&seat->claim, piece);
+    ran += run_cell(seat, &cells[run.begin], cells[run.begin].meta);
+    while (!priority_has_urgent(seat->pool) && claim_next(&seat->claim, &next)) {
+        if (next != run.end) {
+            piece_done(&run);
+            run.begin = run.end = next;
+        }
+        ran += run_cell(seat, &cells[next], cells[next].meta);
+        run.end += run.stride;
+    }
     count_up(&seat->tasks_run, ran);
-    piece_done(piece);
+    piece_done(&run);
 }
 
 static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece *piece, uint32_t tasks) {
@@ -237,7 +250,7 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
         worker_run_cell(seat, &piece->segment->cells[piece->begin]);
         piece_done(piece);
     } else {
-        run_many(seat, piece);
+        run_many(seat, piece, lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny));
     }
     if (is_timed) predict_timed(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
@@ -338,8 +351,8 @@ void worker_notify_offer(struct weft_worker *seat) {
     if (view.searchers == 0 && (view.parked > 0 || view.polling)) worker_wake(seat);
 }
 
-void worker_unbias(weft_pool *pool) {
-    if (load_rlx(&pool->biased) == 0) return;
+/* How many seats' bias it has ended; 0: another thread has, and is perhaps not done with that. */
+static uint32_t unbias(weft_pool *pool) {
     uint32_t cleared = 0;
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
@@ -347,8 +360,24 @@ void worker_unbias(weft_pool *pool) {
         uint32_t was = 1;
         if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
     }
+    if (cleared == 0) return 0;
     os_fence_heavy(D1);
-    if (cleared > 0) add_rlx(&pool->biased, -cleared);
+    add_rel(D19, &pool->biased, -cleared);
+    return cleared;
+}
+
+bool worker_unbias_others(const struct weft_worker *seat) {
+    weft_pool *pool = seat->pool;
+    uint32_t biased = load_acq(D20, &pool->biased);
+    return biased == 0 || (biased == 1 && load_rlx(&seat->biased)) || unbias(pool) > 0;
+}
+
+void worker_unbias(weft_pool *pool) {
+    uint32_t turn = 0;
+    while (load_acq(D21, &pool->biased) != 0 && unbias(pool) == 0) {
+        os_pause();
+        os_take_turns(&turn);
+    }
 }
 
 /* ---- a worker's life ---------------------------------------------------------------------------------------------- */
@@ -362,9 +391,9 @@ static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const
     return left - min_u64(left, view->searchers);
 }
 
-/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. Where more is left than one
- * can take, two are woken, who each do the same: a chain of wakes would be as long as the tasks are many. `find`: what it
- * has, or NULL. */
+/* Searcher -> busy with work in hand: somebody else must look for what was published meanwhile. Where it sees that more is left
+ * where its own came from, it need not look: it wakes two, who each do the same, for a chain of wakes would be as long as the
+ * tasks are many. `find`: what it has, or NULL. */
 static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
@@ -372,7 +401,12 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     struct park_view view = park_look(&pool->park);
     uint64_t left = tasks_left(pool, find, &view);
     bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
-    if ((view.searchers > 0 && (left == 0 || view.parked == 0)) || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    if ((view.searchers > 0 && (left == 0 || view.parked == 0)) || is_watched) return;
+    if (left > 0 && view.parked > 0) {
+        worker_wake(seat);
+        if (left > 1 && view.parked > 1) worker_wake(seat);
+        return;
+    }
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
@@ -381,7 +415,6 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
         worker_wake(seat);
     else
         worker_wake_helpers(pool, 0);
-    if (left > 1 && view.parked > 1) worker_wake(seat);
 }
 
 uint32_t workers_awake(const weft_pool *pool) {

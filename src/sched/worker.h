@@ -47,7 +47,6 @@ struct weft_worker {
     bool hands_over;              /* it submits for its own loop or graph; a full queue accepts that too */
     uint32_t claims_left;         /* claims from this lane before it looks at other lanes first */
     uint32_t blocking;            /* depth of weft_block_begin */
-    bool offers;                  /* while it blocks, its claim is offered */
     bool has_spare;               /* while it blocks, a spare stands in */
     uint32_t fenced;              /* submissions with a full fence since it was last biased */
     ATOMIC(uint32_t) inside;      /* its thread is in a submission; pool_await_leavers reads this and the next */
@@ -64,6 +63,7 @@ struct weft_worker {
     struct lane *taken;       /* the lane that it last claimed from, or NULL */
     struct lane_left taken_left;  /* that lane's head, as it left it */
     uint32_t taken_seat;          /* index of that lane's seat */
+    uint32_t revoked_seat;        /* index of the seat from whose claim it last took */
     uint32_t claims;              /* claims made; every so many is timed */
     enum claim_source taken_from; /* source of its last claim */
     enum claim_source help_from;  /* source of the last task that it helped with */
@@ -160,7 +160,6 @@ struct weft_pool {
     /* on another line than `closed`, which submissions read, because `offers` changes with each wait inside a task */
     ALIGNED(CACHE_LINE)
     ATOMIC(uint32_t) biased; /* biased seats; written by who becomes so (task.c) and who ends it (worker_unbias) */
-    ATOMIC(uint32_t) offers; /* seats whose claim is, or was, offered; written by who offers (seat.c) */
     ATOMIC(uint32_t) extras; /* EXTRA_*: what else a task's start must do; bits set by observe/ and weft_group_deadline */
     struct lane blank;       /* no group's */
     struct park park;
@@ -257,6 +256,8 @@ bool workers_leave_room(const weft_pool *pool);
 void worker_wake(struct weft_worker *seat);
 /* Ends every seat's bias: their publications are visible, and they fence from now on. */
 void worker_unbias(weft_pool *pool);
+/* The same but for that seat's, by its own thread. false: another thread is at it; try again. */
+bool worker_unbias_others(const struct weft_worker *seat);
 
 /* Runs a task that find_help has claimed on top of what the seat runs. */
 void worker_run_help(struct weft_worker *seat, struct piece *piece);
