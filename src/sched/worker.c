@@ -14,8 +14,8 @@
  * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
  * which comes after the clearing, is yet to come, and will make the publication visible.
  *   Many fall asleep at a time, and a heavy fence interrupts every CPU. One fence serves all: who finds that another thread has
- * cleared the bias waits until that one's fence is over, which pool->biased tells (D19, D20, D21). What was published by then
- * with bias it sees; what is published later comes with a full fence, and that pairs with the fence of its own announcement.
+ * cleared the bias waits until that one's fence is over, which pool->biased tells. That fence was one of this thread's, too, as
+ * of all threads', and stands before the load that sees the count go down. So what was published by then with bias it sees; what is published later comes with a full fence, and that pairs with the fence of its own announcement.
  *
  * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
  * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
@@ -35,9 +35,6 @@
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
- *   D19 unbias: pool->biased - cleared      release  D20, D21  see D1: another thread's fence was for this one, too
- *   D20 worker_unbias_others: load biased   acquire  D19, T5   see D19
- *   D21 worker_unbias: load biased          acquire  D19, T5   see D19
  */
 #include "sched/find.h"
 #include "sched/fit.h"
@@ -362,19 +359,19 @@ static uint32_t unbias(weft_pool *pool) {
     }
     if (cleared == 0) return 0;
     os_fence_heavy(D1);
-    add_rel(D19, &pool->biased, -cleared);
+    add_rlx(&pool->biased, -cleared);
     return cleared;
 }
 
 bool worker_unbias_others(const struct weft_worker *seat) {
     weft_pool *pool = seat->pool;
-    uint32_t biased = load_acq(D20, &pool->biased);
+    uint32_t biased = load_rlx(&pool->biased);
     return biased == 0 || (biased == 1 && load_rlx(&seat->biased)) || unbias(pool) > 0;
 }
 
 void worker_unbias(weft_pool *pool) {
     uint32_t turn = 0;
-    while (load_acq(D21, &pool->biased) != 0 && unbias(pool) == 0) {
+    while (load_rlx(&pool->biased) != 0 && unbias(pool) == 0) {
         os_pause();
         os_take_turns(&turn);
     }
