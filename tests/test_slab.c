@@ -109,7 +109,7 @@ static void test_far_words(void **unused) {
 enum { MANY_SLABS = 3 * SEGMENT_SLOTS };
 
 static size_t lines_taken(const struct slab *slab) {
-    if (slab->free == NULL || slab->free == slab->topology_free) return 0;
+    if (slab->free == NULL || slab->free == slab->near_free) return 0;
     return (class_info[slab->kind].blocks + CACHE_LINE * 8 - 1) / (CACHE_LINE * 8);
 }
 
@@ -360,7 +360,7 @@ static void test_bits_near(void **unused) {
         slab_init(slab, kind, NULL, 0);
         assert_int_equal(slab_carve(slab, &block, 1), 1);
         assert_int_equal(slab_put(slab, &block, 1), 1);
-        assert_int_equal(slab->free == slab->topology_free, class_info[kind].blocks <= 64 * FREE_NEAR);
+        assert_int_equal(slab->free == slab->near_free, class_info[kind].blocks <= 64 * FREE_NEAR);
         slab_bits_drop(slab);
         depot_put(segment_of(slab), UINT64_C(1) << slab_slot(slab));
     }

@@ -153,7 +153,7 @@ static void many_setup(void) {
     memset(&world, 0, sizeof world);
     heaps_reset();
     world.slab = slab_taken_of(0, &world.of[0].heap);
-    EXPECT(slab_carve(world.slab, many, MANY) == MANY && world.slab->free != world.slab->topology_free);
+    EXPECT(slab_carve(world.slab, many, MANY) == MANY && world.slab->free != world.slab->near_free);
 }
 static void many_send(void) { slab_send(world.slab, many_sent(), SENT); }
 static void many_collect(void) { collect_all(&world.of[0].heap.inbox); }

@@ -69,7 +69,7 @@ typedef ATOMIC(uint64_t) remote_word; /* blocks freed by other threads and not c
 struct slab {
     /* written by the owner alone */
     struct slab *next, *prev; /* in the list of its tier */
-    uint64_t *free;           /* a bit for each block: topology_free, or in far_free; NULL: no block came back yet */
+    uint64_t *free;           /* a bit for each block: near_free, or in far_free; NULL: no block came back yet */
     ATOMIC(uint32_t) used;    /* blocks handed out to caches and users */
     uint32_t room;            /* blocks free */
     uint16_t first_word;      /* no bit is set in the words before */
@@ -78,7 +78,7 @@ struct slab {
     uint8_t kind;    /* the class */
     uint8_t tier;
     ATOMIC(uint8_t) private_kind; /* where the slot's kind is KIND_PRIVATE */
-    uint64_t topology_free[FREE_NEAR];
+    uint64_t near_free[FREE_NEAR];
     /* written by everybody */
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) state; /* owner | pending (slab.c) */
     ATOMIC(struct slab *) link;                 /* in an inbox, an LRU, a stack of orphans */

@@ -148,7 +148,7 @@ void slab_bits_take(struct slab *slab) {
 }
 
 void slab_bits_drop(struct slab *slab) {
-    if (slab->free == NULL || slab->free == slab->topology_free) return;
+    if (slab->free == NULL || slab->free == slab->near_free) return;
     struct heap_segment *segment = segment_of(slab->free);
     size_t words = (slab->carved + 63u) / 64, line = (size_t)(slab->free - segment->far_free) / LINE_WORDS;
     plain_write(slab->free, words * sizeof *slab->free);
@@ -161,8 +161,8 @@ void slab_bits_drop(struct slab *slab) {
 /* No bit is set, nothing carved. */
 static void bits_begin(struct slab *slab, uint32_t words) {
     slab_bits_drop(slab);
-    memset(slab->topology_free, 0, sizeof slab->topology_free);
-    slab->free = words <= FREE_NEAR ? slab->topology_free : NULL;
+    memset(slab->near_free, 0, sizeof slab->near_free);
+    slab->free = words <= FREE_NEAR ? slab->near_free : NULL;
     if (words > REMOTE_NEAR) far_make(slab, words);
     slab->carved = slab->first_word = 0;
 }
@@ -174,7 +174,7 @@ uint32_t slab_touched(const struct slab *slab) {
 }
 
 void slab_init(struct slab *slab, unsigned kind, struct heap *owner, uint32_t touched) {
-    plain_write(slab, offsetof(struct slab, topology_free));
+    plain_write(slab, offsetof(struct slab, near_free));
     bits_begin(slab, words_of(kind));
     slab->kind = (uint8_t)kind;
     slab->room = class_info[kind].blocks;
