@@ -76,6 +76,17 @@ static bool machine_has_membarrier(void) {
 
 static long membarrier_now(void) { return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
 
+/* By the library when it was loaded: a process that gets threads first waits for the kernel at its first pool. */
+static void test_is_registered_before_a_pool(void **state) {
+    (void)state;
+    if (!machine_has_membarrier()) SKIP("no membarrier");
+#if __has_include(<sys/single_threaded.h>)
+    assert_int_equal(membarrier_now(), 0);
+#else
+    SKIP("this C library does not say whether the process has one thread");
+#endif
+}
+
 static void test_fence(void **state) {
     (void)state;
     os_init();
@@ -242,8 +253,13 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--fence") == 0) return fence_as_told(argv[2]);
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fence),  cmocka_unit_test(test_fence_by_environment), cmocka_unit_test(test_fence_lost_later),
-        cmocka_unit_test(test_settle), cmocka_unit_test(test_fork_count),           cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_is_registered_before_a_pool),
+        cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_fence_by_environment),
+        cmocka_unit_test(test_fence_lost_later),
+        cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_fork_count),
+        cmocka_unit_test(test_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
