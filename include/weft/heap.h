@@ -307,7 +307,8 @@ enum weft_heap_profile_form {
 };
 
 /**
- * Samples allocations of the whole process from now on, or changes how. Not with `checks`.
+ * Samples allocations of the whole process from now on, or changes how. Not with `checks`. What a thread's cache of a size
+ * holds is handed out first, and is not sampled.
  * @param config how; NULL: by the defaults
  * @retval WEFT_OK it does
  * @retval WEFT_EINVAL a number is out of range, or a field that this version does not know is not zero
