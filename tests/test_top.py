@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`weft top` beside programs that run, end, stop and are killed: test_top.py WEFT PROGRAM, where PROGRAM is top_scene."""
+import atexit
 import json
 import os
 import pty
@@ -15,9 +16,12 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 class Scene:
+    """Killed when this program ends: one that is stopped then would keep its output, and whoever reads it, for ever."""
+
     def __init__(self, directory, **more):
         environment = {**ENVIRONMENT, **more, **({"WEFT_TOP": directory} if directory else {})}
         self.run = subprocess.Popen([SCENE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        atexit.register(self.run.kill)
         assert self.run.stdout.readline() == "begun\n"
 
     def end(self):
@@ -43,6 +47,11 @@ def until(directory, holds):
     raise AssertionError(pools)
 
 
+def state(pools, pid):
+    """None: the file was being written when it was read."""
+    return pools.get(pid, {}).get("state")
+
+
 def check_live(directory):
     scenes = [Scene(directory), Scene(directory, WEFT_TRACE=os.devnull)]
     plain, traced = (scene.run.pid for scene in scenes)
@@ -56,11 +65,11 @@ def check_live(directory):
     table = top("--once", directory).stdout
     assert table.count("top_scene") == 2 and "\033" not in table, table
     scenes[0].run.send_signal(signal.SIGSTOP)
-    until(directory, lambda pools: pools[plain]["state"] == "silent" and pools[traced]["state"] == "live")
+    until(directory, lambda pools: state(pools, plain) == "silent" and state(pools, traced) == "live")
     scenes[0].run.send_signal(signal.SIGCONT)
-    until(directory, lambda pools: pools[plain]["state"] == "live")
+    until(directory, lambda pools: state(pools, plain) == "live")
     scenes[1].end()
-    assert list(look(directory)) == [plain]
+    until(directory, lambda pools: list(pools) == [plain])
     scenes[0].run.kill()
     scenes[0].run.wait()
     assert look(directory)[plain]["state"] == "gone"

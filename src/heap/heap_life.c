@@ -147,16 +147,19 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
-/* What the heap has counted counts on without it. Whoever sums counts meanwhile may find some twice. */
+/* What the heap has counted counts on without it. Blocks made ready and given back go as their difference: whoever sums counts
+ * meanwhile misses some, but never finds all that were ever made ready to live. */
 static void counts_leave(struct heap *heap) {
-    for (unsigned i = 0; i < CLASSES; i++)
-        for (unsigned k = 0; k < HEAP_COUNTS; k++) {
-            uint64_t count = load_rlx(&heap->bins[i].count[k]);
-            if (count == 0) continue;
-            add_rlx(&heaps.past[i][k], count);
-            store_rlx(&heap->bins[i].count[k], 0);
-        }
     store_rlx(&heap->has_no_bins, true);
+    for (unsigned i = 0; i < CLASSES; i++) {
+        heap_counter *count = heap->bins[i].count;
+        store_rlx(&count[COUNT_CARVED], load_rlx(&count[COUNT_CARVED]) - load_rlx(&count[COUNT_FLUSHED]));
+        store_rlx(&count[COUNT_FLUSHED], 0);
+        for (unsigned k = 0; k < HEAP_COUNTS; k++) {
+            if (load_rlx(&count[k]) != 0) add_rlx(&heaps.past[i][k], load_rlx(&count[k]));
+            store_rlx(&count[k], 0);
+        }
+    }
 }
 
 /* A bare heap's memory goes back, but for its first page: what its caches lay in, and its bins, which have to follow the
