@@ -192,6 +192,20 @@ static void test_the_cpuset_changes(void **state) {
     }
 }
 
+/* All that it had once is somebody's choice when there is more. */
+static void test_all_of_once_is_chosen_now(void **state) {
+    (void)state;
+    struct affinity affinity = {0};
+    fake(0xf);
+    sleep_once(&affinity, 0);
+    assert_int_equal(sleep_once(&affinity, 0), 0xe);
+    machine.cpuset.bits[0] = 0xff;
+    assert_int_equal(has(), 0xff);
+    machine.mask.bits[0] = 0xf;
+    assert_int_equal(sleep_once(&affinity, 0), 0xe);
+    assert_int_equal(has(), 0xf);
+}
+
 /* A thread that was given three of four CPUs keeps to them, whatever it slept with. */
 static void test_a_chosen_set_stays(void **state) {
     (void)state;
@@ -279,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_a_refusal),
         cmocka_unit_test(test_somebody_else_changes_the_affinity),
         cmocka_unit_test(test_the_cpuset_changes),
+        cmocka_unit_test(test_all_of_once_is_chosen_now),
         cmocka_unit_test(test_a_chosen_set_stays),
         cmocka_unit_test(test_tasks_see_their_affinity),
         cmocka_unit_test(test_off_by_configuration),

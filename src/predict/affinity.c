@@ -33,12 +33,8 @@ static void restore(const struct affinity *affinity) {
     if (!affinity->had_all || !apply_all()) os_cpuset_apply(&affinity->before);
 }
 
-/* Whether `before` is all there is: asked only where it is not what it was the last time. */
-static void learn(struct affinity *affinity) {
-    if (memcmp(&affinity->before, &affinity->known, sizeof affinity->known) == 0) return;
-    affinity->known = affinity->before;
-    affinity->had_all = apply_all() && is_now(&affinity->before);
-}
+/* Whether `before` is all there is. Asked each time: the same set may be all of one cpuset and somebody's choice in the next. */
+static bool is_all(const os_cpuset *before) { return apply_all() && is_now(before); }
 
 static os_cpuset less_of(const struct affinity *affinity) {
     os_cpuset less = affinity->before;
@@ -51,7 +47,7 @@ static bool narrow(struct affinity *affinity) {
     os_cpuset less = less_of(affinity);
     uint32_t left = os_cpuset_count(&less);
     if (left == 0 || left == os_cpuset_count(&affinity->before)) return false;
-    learn(affinity);
+    affinity->had_all = is_all(&affinity->before);
     if (os_cpuset_apply(&less)) return true;
     restore(affinity);
     return false;

@@ -8,12 +8,11 @@
 
 struct affinity {
     bool is_narrowed;   /* the thread's affinity is `before` without `cpu` */
-    bool had_all;       /* no more than `known` was to be had */
+    bool had_all;       /* no more than `before` was to be had */
     uint32_t cpu;       /* of the thread that woke this one last */
     uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
     uint32_t turns_new; /* how many it will be, should the system choose badly again */
     os_cpuset before;   /* the thread's affinity before it was narrowed */
-    os_cpuset known;
 };
 
 /* The thread is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */
