@@ -19,10 +19,6 @@ static PROCESS_STATE struct {
     weft_pool *pool; /* the process's own, while it has references */
 } own;
 
-/* The kernel registers a process for its barrier in a microsecond while it has one thread, else in some 10 ms: it waits for all
- * CPUs to have changed threads. */
-__attribute__((constructor)) static void on_load(void) { os_prepare(); }
-
 static void pool_await_start(weft_pool *pool, uint32_t workers) {
     for (uint32_t i = 0; i < workers; i++) {
         os_word *has_begun = &load_rlx(&pool->seats[i])->has_begun;

@@ -19,6 +19,7 @@ HARMLESS = {
     "pthread_attr_destroy pthread_attr_getstack pthread_attr_getstacksize pthread_attr_setstacksize": "of attributes made before",
     "pthread_setname_np": "a thread without its name is all",
     "getpid getuid getauxval": "cannot fail",
+    "__libc_single_threaded": "a variable",
     "mprotect": "a guard that is refused is memory that nobody has: test_heap_secure.c",
     "getrlimit": "of a limit that there is",
     "sigaction backtrace": "of a signal that can be handled; a stack that is not known is short",

@@ -208,7 +208,6 @@ bool os_barrier(void) {
     return !R.barrier_is_lost;
 }
 void os_init(void) {}
-void os_prepare(void) {}
 
 bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data != NULL || bytes == 0); }
 

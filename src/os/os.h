@@ -264,8 +264,6 @@ void ticks_begin(void);
 
 /* Finds out what the machine has. Called by each pool's creation; cheap after the first. */
 void os_init(void);
-/* What os_init does faster while the process has one thread. Called when the library is loaded. */
-void os_prepare(void);
 
 /* ---- time --------------------------------------------------------------------------------------------------------- */
 

@@ -42,9 +42,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#endif
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -598,16 +595,6 @@ static bool fence_is_full(void) {
     if (strcmp(wish, "full") == 0) return true;
     text_tell("WEFT_FENCE=", wish, " is not understood and has no effect");
     return false;
-}
-
-void os_prepare(void) {
-#if __has_include(<sys/single_threaded.h>)
-    const char *wish = secure_getenv("WEFT_FENCE");
-    bool is_full = wish != NULL && strcmp(wish, "full") == 0;
-    int saved = errno;
-    if (__libc_single_threaded && !is_full) membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-    errno = saved;
-#endif
 }
 
 static void fence_init(void) {

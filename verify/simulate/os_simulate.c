@@ -216,7 +216,6 @@ bool os_barrier(void) {
     return true;
 }
 
-void os_prepare(void) {}
 void os_init(void) {
     static bool is_done;
     if (!is_done) fence_begin();
