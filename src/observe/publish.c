@@ -144,10 +144,12 @@ void publish(weft_pool *pool, struct publisher *own) {
     char buffer[4096];
     int file = observe_of_pool(pool)->top_file - 1;
     if (file < 0) return;
-    struct text text = {.to = buffer, .size = sizeof buffer, .fd = file};
-    os_empty(file);
+    struct text text = {.to = buffer, .size = sizeof buffer, .fd = TEXT_TO_MEMORY};
     put_pool(&text, pool, own);
     own->number++;
+    ASSERT(text.length < sizeof buffer);
+    text.fd = file; /* only now, so that readers seldom find a part of it */
+    os_empty(file);
     if (text_end(&text) == 0) return;
     text_tell(pool->config.top, " took not all of", " the counters for weft top: no more come");
     publish_end(pool);
