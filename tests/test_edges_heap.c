@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "heap/heap.h"
 #include "help.h"
-#include "heap/kept.h"
+#include "pages/kept.h"
 #include "weft.h"
 
 #include <stdatomic.h>

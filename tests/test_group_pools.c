@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
-#include "sched/group.h"
+#include "queue/group.h"
 
 static void no_move(void *payload, void *object) { (void)payload, (void)object; }
 static int no_range(size_t begin, size_t end, void *context, weft_worker *self) {

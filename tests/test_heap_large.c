@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "heap/depot.h"
+#include "pages/depot.h"
 #include "weft.h"
 
 static weft_heap_counts counts_now(void) {

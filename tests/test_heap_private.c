@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "heap/depot.h"
+#include "pages/depot.h"
 #include "help.h"
 #include "weft.h"
 

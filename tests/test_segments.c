@@ -1,6 +1,6 @@
 /* test_segments.c: the free segments' pages go back to the system, and no segment with them. */
 #include "help.h"
-#include "sched/lane.h"
+#include "queue/lane.h"
 
 enum { SEGMENTS = 150 };
 

@@ -1,5 +1,5 @@
 /* drive_claim.c: claims of several tasks whose unstarted rest others take. Each task must run once, whoever runs it. */
-#include "sched/claim.h"
+#include "queue/claim.h"
 #include "explore.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * all. */
 #include "record.h"
 #include "explore.h"
-#include "sched/group.h"
+#include "queue/group.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* drive_edges.c: what headers promise at the edges, where larger drivers come too rarely or do not look: a claim in each of its
  * states. */
-#include "sched/claim.h"
+#include "queue/claim.h"
 #include "explore.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * other. */
 #include "record.h"
 #include "explore.h"
-#include "sched/continuation.h"
+#include "queue/continuation.h"
 #include "weft.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* drive_edges_heap.c: the heap's small parts at their edges: a stack whose topmost item was gone and is back. */
-#include "heap/heads.h"
+#include "pages/heads.h"
 #include "heap/heap.h"
 #include "explore.h"
 

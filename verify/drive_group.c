@@ -2,7 +2,7 @@
  * returns; a task of a group must not run after that; the record then serves the next group. */
 #include "record.h"
 #include "explore.h"
-#include "sched/group.h"
+#include "queue/group.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* drive_heap.c: slabs between threads: remote frees, orphans and their adoption, the depot, empty slabs taken by others. */
 #include "explore.h"
 #include "heap/heap.h"
-#include "heap/kept.h"
+#include "pages/kept.h"
 
 #include <string.h>
 

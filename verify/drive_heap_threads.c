@@ -2,8 +2,8 @@
  * every slot is free again but those of the heaps themselves. */
 #include "explore.h"
 #include "heap/heap.h"
-#include "heap/poke.h"
-#include "heap/kept.h"
+#include "pages/poke.h"
+#include "pages/kept.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* drive_inside.c: groups that outlive the one above them, and whose tasks a wait may run. */
 #include "record.h"
 #include "explore.h"
-#include "sched/continuation.h"
+#include "queue/continuation.h"
 #include "front.h"
 #include "sched/task.h"
 #include "weft.h"

@@ -1,7 +1,7 @@
 /* drive_lane.c: lanes under every kind of claim: growth, positions that wrap, tasks of several cells, segments that go from
  * one lane to another, an owner that leaves. Built with segments of four cells. */
 #include "explore.h"
-#include "sched/lane.h"
+#include "queue/lane.h"
 
 #include <string.h>
 

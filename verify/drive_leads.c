@@ -2,7 +2,7 @@
  * group as long as it holds them, no other after; and they are taken in the order in which each thread added them. */
 #include "record.h"
 #include "explore.h"
-#include "sched/continuation.h"
+#include "queue/continuation.h"
 
 #include <string.h>
 

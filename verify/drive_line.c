@@ -2,7 +2,7 @@
  * less than the others. */
 #include "record.h"
 #include "explore.h"
-#include "sched/group.h"
+#include "queue/group.h"
 
 #include <string.h>
 

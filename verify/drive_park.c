@@ -1,7 +1,7 @@
 /* drive_park.c: workers that look, searcher, poll and park, and threads that submit to them. A wake-up that gets lost leaves
  * every thread asleep, which the explorer reports; work is conserved when one task waits for another. */
 #include "explore.h"
-#include "sched/park.h"
+#include "queue/park.h"
 
 #include <string.h>
 

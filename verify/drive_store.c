@@ -1,6 +1,6 @@
 /* drive_store.c: piles under threads that take and put items at once. */
 #include "explore.h"
-#include "heap/store.h"
+#include "queue/store.h"
 
 #include <string.h>
 

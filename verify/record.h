@@ -2,7 +2,7 @@
 #ifndef WEFT_EXPLORE_RECORD_H
 #define WEFT_EXPLORE_RECORD_H
 
-#include "sched/group.h"
+#include "queue/group.h"
 
 /* Its id is record->id. NULL: no memory or too many groups at once. */
 INLINE struct record *record_open(struct groups *groups, uint64_t parent, uint32_t flags) {

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-#include "heap/heads.h"
-
 NOINLINE void fault_tell(struct fault fault, const struct block *block, uint64_t mark) {
     char memory[320];
     struct text text = {memory, sizeof memory, 0, TEXT_TO_MEMORY, false};

@@ -15,7 +15,6 @@
 
 #include "heap/heap.h"
 #include "heap/hooks.h"
-#include "heap/poke.h"
 
 #ifndef LRU_MAX
 #define LRU_MAX 16u

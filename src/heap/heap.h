@@ -14,7 +14,6 @@
 #define WEFT_HEAP_H
 
 #include "heap/heap_rest.h"
-#include "heap/mode.h"
 #include "heap/slab.h"
 #include "weft.h"
 

@@ -5,9 +5,7 @@
  */
 #include <string.h>
 
-#include "heap/heads.h"
 #include "heap/hooks.h"
-#include "heap/kept.h"
 
 void *weft_alloc(size_t size) { return heap_alloc(size); }
 void *heap_alloc_quick(size_t size) { return heap_alloc_cached(size); }

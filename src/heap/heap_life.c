@@ -24,8 +24,6 @@
 
 #include "heap/heap.h"
 #include "heap/hooks.h"
-#include "heap/poke.h"
-#include "heap/kept.h"
 
 #define DECAY_MS 500
 #define CACHE_BUDGET (8 << 20) /* bytes */

@@ -22,8 +22,6 @@
  *   W5  purge_sleep: heavy fence heavy    W4  see W4
  */
 #include "heap/heap.h"
-#include "heap/kept.h"
-#include "heap/poke.h"
 
 #define IDLE_TURNS 2 /* with nothing to do, before it sleeps */
 

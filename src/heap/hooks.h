@@ -5,10 +5,8 @@
 #define WEFT_HEAP_HOOKS_H
 
 #include "heap/heap.h"
-#include "heap/pressure.h"
 
 struct heap_hooks {
-    void (*pressure_before)(size_t bytes, enum pressure side);
     void *(*large_alloc)(size_t size, size_t alignment, bool *zeroed);
     void (*large_free)(void *p, unsigned kind);
     void (*private_free)(void *p);

@@ -20,10 +20,7 @@
  */
 #include <string.h>
 
-#include "heap/heads.h"
 #include "heap/heap.h"
-#include "heap/kept.h"
-#include "heap/poke.h"
 #include "heap/hooks.h"
 
 #define RUN_MAX ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
@@ -129,7 +126,7 @@ static bool map_new(struct room *room, size_t unused, size_t needed, size_t plac
         moved = 0;
     }
     room->used = moved != 0;
-    if (moved < needed - room->offset) heap_hooks.pressure_before(needed - room->offset - moved, PRESSURE_MAPPING);
+    if (moved < needed - room->offset) pages_hooks.pressure_before(needed - room->offset - moved, PRESSURE_MAPPING);
     return room->start != NULL;
 }
 

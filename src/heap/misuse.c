@@ -17,7 +17,6 @@
  * The long way knows where heads stand (heads.h), and asks no memory that is not the heap's. Every kind without
  * a cache takes it: large blocks, private ones. */
 #include "heap/block.h"
-#include "heap/heads.h"
 #include "heap/hooks.h"
 
 /* Of a block of a class. The bits of others' slabs change meanwhile. */

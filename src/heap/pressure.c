@@ -11,7 +11,6 @@
 #include "heap/pressure.h"
 
 #include "heap/heap.h"
-#include "heap/kept.h"
 
 #ifndef PRESSURE_MIN
 #define PRESSURE_MIN ((size_t)8 << 20) /* free memory that is left to decay in any case */

@@ -2,11 +2,10 @@
 #ifndef WEFT_PRESSURE_H
 #define WEFT_PRESSURE_H
 
-#include "os/os.h"
+#include "pages/pages.h"
 
-/* The caller is about to use so many bytes that are not in memory, of slots or of a mapping: gives as many back, if too much is free
- * beside what lives. Any thread. */
-enum pressure { PRESSURE_SLOTS, PRESSURE_MAPPING };
+/* The caller is about to use so many bytes that are not in memory: gives as many back, if too much is free beside what lives. Any
+ * thread. */
 void pressure_before(size_t bytes, enum pressure side);
 
 #endif

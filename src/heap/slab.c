@@ -47,7 +47,6 @@
 #include <string.h>
 
 #include "heap/hooks.h"
-#include "heap/poke.h"
 
 #define HOT_SHARE 16
 #define LINES_SENT 8u                       /* of a block, at most */

@@ -5,7 +5,7 @@
 #ifndef WEFT_SLAB_H
 #define WEFT_SLAB_H
 
-#include "heap/depot.h"
+#include "pages/pages.h"
 
 #define MEDIUM_MAX ((size_t)32768)
 #define TINY_MAX ((size_t)1024)

@@ -8,6 +8,7 @@
 #define WEFT_PROFILE_H
 
 #include "heap/memory.h"
+#include "os/os.h"
 
 /* No sample was ever taken. */
 bool profile_is_empty(void);

@@ -5,9 +5,8 @@
 #ifndef WEFT_WORKER_H
 #define WEFT_WORKER_H
 
-#include "sched/claim.h"
-#include "sched/continuation.h"
-#include "sched/park.h"
+#include "heap/memory.h"
+#include "queue/queue.h"
 #include "weft.h"
 
 #define SEATS_MAX WEFT_THREADS_MAX

@@ -1,7 +1,7 @@
-/* park.c: one that publishes work and one that goes to sleep (src/sched/park.c): no wake-up is lost. */
+/* park.c: one that publishes work and one that goes to sleep (src/queue/park.c): no wake-up is lost. */
 #include "genmc.h"
 
-#include "../../src/sched/park.c"
+#include "../../src/queue/park.c"
 
 /* The store's part is not what is looked at. */
 void *store_get(struct store *store, size_t bytes) {

@@ -1,7 +1,7 @@
-/* pile.c: two that take from a pile of free items and put back (src/heap/store.c): an item is one thread's at a time. */
+/* pile.c: two that take from a pile of free items and put back (src/queue/store.c): an item is one thread's at a time. */
 #include "genmc.h"
 
-#include "../../src/heap/store.c"
+#include "../../src/queue/store.c"
 
 void *os_map(size_t bytes) { return calloc(1, bytes); }
 void os_unmap(void *memory, size_t bytes) { (void)memory, (void)bytes; }

@@ -38,7 +38,7 @@
  *   L5  segment_is_finished: load done  acquire  L4  see L4; also head may look as if it had not come here
  *   L6  lane_publish: store tail     release  L2  see L2
  */
-#include "sched/lane.h"
+#include "queue/lane.h"
 
 #include <string.h>
 

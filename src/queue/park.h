@@ -5,7 +5,7 @@
 #ifndef WEFT_PARK_H
 #define WEFT_PARK_H
 
-#include "heap/memory.h"
+#include "queue/store.h"
 
 #ifndef PARK_BITS
 #define PARK_BITS 48u /* workers in one word */

@@ -11,7 +11,7 @@
  *   S4  pile_make: store chunk    release  S5  an item is read before it is made
  *   S5  pile_at: load chunk       acquire  S4  see S4
  */
-#include "heap/store.h"
+#include "queue/store.h"
 
 #define STORE_BLOCK_BYTES ((size_t)64 * 1024)
 

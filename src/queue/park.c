@@ -36,7 +36,7 @@
  *   K15 park_searcher: CAS word                    relaxed  K5  split: a bit or a searcher is lost
  *   K16 park_expect: event + 1                     release  K6   a worker sleeps on the new event and does not know the moment; split: as K8
  */
-#include "sched/park.h"
+#include "queue/park.h"
 
 static struct park_word *park_word_of(struct park *park, uint32_t worker) { return &park->word[worker / PARK_BITS]; }
 

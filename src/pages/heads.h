@@ -4,7 +4,7 @@
 #ifndef WEFT_HEADS_H
 #define WEFT_HEADS_H
 
-#include "heap/depot.h"
+#include "pages/depot.h"
 
 /* Of a region of the address space: a bit for each SEGMENT_BYTES. Leaves are made where something is, and stay. */
 #define LEAF_HEADS 32768u

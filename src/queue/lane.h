@@ -5,7 +5,7 @@
 #ifndef WEFT_LANE_H
 #define WEFT_LANE_H
 
-#include "heap/memory.h"
+#include "queue/segment.h"
 #include "weft.h"
 
 /* meta: record index (20 bits) | payload bytes (11) | kind (3) | sequence number within its group and submitter (30) */

@@ -26,7 +26,7 @@
  * nobody else, so a task of it began after that wait did, and in it, or on top of it, the next one; along the waits of a
  * circle each would have begun after the one before.
  */
-#include "sched/continuation.h"
+#include "queue/continuation.h"
 
 #include <string.h>
 

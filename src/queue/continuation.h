@@ -2,8 +2,8 @@
 #ifndef WEFT_CONTINUATION_H
 #define WEFT_CONTINUATION_H
 
-#include "sched/group.h"
-#include "sched/lane.h"
+#include "queue/group.h"
+#include "queue/lane.h"
 
 struct weft_worker;
 

@@ -4,7 +4,7 @@
  *   W4  purge_poke: light fence  light    W5  the thread sleeps while memory waits to be given back
  *   W6  purge_wake: CAS word     relaxed  -   split: a change is overwritten, and its join never ends
  */
-#include "heap/poke.h"
+#include "pages/poke.h"
 
 PROCESS_STATE os_word purge_word;
 

@@ -21,10 +21,10 @@
  *   F2  claim: CAS shelf        acquire  F1      see F1; split: two owners
  *   F3  kept_purge: CAS shelf   relaxed  F1      split: what was taken meanwhile is there again, and has two owners
  */
-#include "heap/kept.h"
-#include "heap/poke.h"
+#include "pages/kept.h"
 
-#include "heap/slab.h"
+#include "pages/depot.h"
+#include "pages/poke.h"
 
 #ifndef KEPT_SHELVES
 #define KEPT_SHELVES 64u

@@ -5,7 +5,7 @@
 #ifndef WEFT_GROUP_H
 #define WEFT_GROUP_H
 
-#include "heap/memory.h"
+#include "queue/store.h"
 #include "weft.h"
 
 struct continuation;

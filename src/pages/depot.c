@@ -42,11 +42,10 @@
  *   A17 segment_fill: CAS hollow     acquire  A16     see A16; split: two have all slots
  *   A18 segment_fill: store hollow   release  A17     a mapping that failed is seen by the next who tries
  */
-#include "heap/depot.h"
+#include "pages/depot.h"
 
-#include "heap/heads.h"
-#include "heap/hooks.h"
-#include "heap/kept.h"
+#include "pages/heads.h"
+#include "pages/kept.h"
 
 /* From this many segments on, and one more for each heap, new ones ask for huge pages, if no other thread made one
  * meanwhile. */
@@ -180,7 +179,7 @@ size_t depot_spare_bytes(void) { return bytes_of_slots(spare_slots(load_rlx(&dep
 static struct slots press(struct slots got) {
     uint64_t clean = got.bits & ~got.dirty;
     if (UNLIKELY(mode_is_secure())) clean &= got.bits >> 1 & got.bits << 1; /* guards take no memory */
-    if (clean != 0) heap_hooks.pressure_before((size_t)__builtin_popcountll(clean) * SLOT_BYTES, PRESSURE_SLOTS);
+    if (clean != 0) pages_hooks.pressure_before((size_t)__builtin_popcountll(clean) * SLOT_BYTES, PRESSURE_SLOTS);
     return got;
 }
 

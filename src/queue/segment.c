@@ -1,6 +1,6 @@
 /* segment.c: the pages for a pool's tasks. Free segments are in a pile, and the one freed last is taken first. So below a segment
  * without pages, none has any. */
-#include "heap/segment.h"
+#include "queue/segment.h"
 
 #define CHUNK_CELL_BYTES ((size_t)SEGMENT_CHUNK * SEGMENT_CELLS * CELL_BYTES)
 /* A chunk's cells, behind them what is done. */

@@ -1,8 +1,8 @@
-/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. sched/lane.h defines their contents. */
+/* segment.h: the pages for a pool's tasks, and their headers. Layer 2. queue/lane.h defines their contents. */
 #ifndef WEFT_SEGMENT_H
 #define WEFT_SEGMENT_H
 
-#include "heap/store.h"
+#include "queue/store.h"
 #include "weft.h"
 
 #ifndef SEGMENT_CELLS
@@ -20,7 +20,7 @@
 /* A task's first cell, two to a cache line. Payload that needs more runs on into the next cells. */
 struct cell {
     weft_fn fn;
-    uint64_t meta; /* what the task is: sched/lane.h */
+    uint64_t meta; /* what the task is: queue/lane.h */
     unsigned char payload[CELL_PAYLOAD];
 };
 

@@ -77,7 +77,7 @@
  *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two that sleep one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
  */
-#include "sched/continuation.h"
+#include "queue/continuation.h"
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t counters) {
     struct pile shape = {.store = store, .chunk_shift = 4, .items_max = RECORDS_MAX};

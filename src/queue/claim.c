@@ -37,7 +37,7 @@
  *                                                    opened its next claim; split: runner and thief both take the rest
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
  */
-#include "sched/claim.h"
+#include "queue/claim.h"
 
 INLINE enum claim_kind kind_of(uint64_t state) { return (enum claim_kind)(state & 0xff); }
 INLINE uint32_t bound_of(uint64_t state) { return (uint32_t)(state >> 8) & 0xff; }

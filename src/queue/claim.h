@@ -4,7 +4,7 @@
 #ifndef WEFT_CLAIM_H
 #define WEFT_CLAIM_H
 
-#include "sched/lane.h"
+#include "queue/lane.h"
 
 enum claim_kind { CLAIM_CLOSED = 0, CLAIM_OPEN = 1, CLAIM_WANTED = 2, CLAIM_TAKEN = 3, CLAIM_OFFERED = 4 };
 

@@ -1,5 +1,5 @@
 /* mode.c: see mode.h. */
-#include "heap/mode.h"
+#include "pages/mode.h"
 
 PROCESS_STATE struct heap_mode heap_mode;
 

@@ -8,7 +8,7 @@
  *   Z4  heads_add: load list     acquire  Z1              see Z1
  *   Z5  heads_remove: load list  acquire  Z1              see Z1
  */
-#include "heap/heads.h"
+#include "pages/heads.h"
 
 PROCESS_STATE leaf_list leaf_lists[LEAF_LISTS];
 

@@ -12,7 +12,7 @@
 #ifndef WEFT_DEPOT_H
 #define WEFT_DEPOT_H
 
-#include "heap/mode.h"
+#include "pages/mode.h"
 
 #ifndef SLOT_SHIFT
 #define SLOT_SHIFT 16
@@ -234,5 +234,13 @@ void depot_purge_pages(void *pages, size_t bytes);
 uint64_t bits_find(uint64_t free, unsigned count, unsigned align);
 /* The newest segment; the others follow by `older`. */
 struct heap_segment *depot_all(void);
+
+/* The caller is about to use so many bytes that are not in memory, of slots or of a mapping. */
+enum pressure { PRESSURE_SLOTS, PRESSURE_MAPPING };
+/* What pages/ asks of the room above, which binds it (heap/hooks.c). */
+struct pages_hooks {
+    void (*pressure_before)(size_t bytes, enum pressure side);
+};
+extern const struct pages_hooks pages_hooks;
 
 #endif
