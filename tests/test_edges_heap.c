@@ -16,8 +16,13 @@ void *__real_os_map_aligned(size_t bytes, size_t alignment);
 void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
 void __real_os_huge(void *memory, size_t bytes, bool on);
 void __wrap_os_huge(void *memory, size_t bytes, bool on);
+bool __real_os_unmap(void *memory, size_t bytes);
+bool __wrap_os_unmap(void *memory, size_t bytes);
 
-static struct { atomic_uint maps, refusals_left, huge, not_huge; } asked;
+static struct {
+    atomic_uint maps, refusals_left, huge, not_huge;
+    atomic_bool keeps; /* what is unmapped stays mapped, as where the system has no room for more mappings */
+} asked;
 
 void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
     unsigned left = atomic_load(&asked.refusals_left);
@@ -31,6 +36,12 @@ void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
 void __wrap_os_huge(void *memory, size_t bytes, bool on) {
     atomic_fetch_add(on ? &asked.huge : &asked.not_huge, 1);
     __real_os_huge(memory, bytes, on);
+}
+
+bool __wrap_os_unmap(void *memory, size_t bytes) {
+    if (!atomic_load(&asked.keeps)) return __real_os_unmap(memory, bytes);
+    madvise(memory, bytes, MADV_DONTNEED);
+    return false;
 }
 
 static int setup(void **state) {
@@ -178,6 +189,47 @@ static void test_hollow_is_not_taken(void **state) {
     }
 }
 
+/* A segment that the system does not unmap serves on. */
+static void test_what_stays_mapped_serves(void **state) {
+    (void)state;
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = weft_alloc(BLOCK));
+    for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
+    weft_trim();
+    uint64_t hollows = load_rlx(&depot.hollows);
+    atomic_store(&asked.keeps, true);
+    assert_int_equal(depot_hollow(), 0);
+    atomic_store(&asked.keeps, false);
+    assert_int_equal(load_rlx(&depot.hollows), hollows);
+    atomic_store(&asked.refusals_left, UINT32_MAX);
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = weft_alloc(BLOCK));
+    atomic_store(&asked.refusals_left, 0);
+    for (int i = 0; i < BLOCKS; i++) weft_free(blocks[i]);
+    weft_trim();
+}
+
+/* Where address space is limited, empty segments are unmapped, also if nearly all of their slots were given back before. */
+static void test_purged_segments_are_unmapped(void **state) {
+    (void)state;
+    store_rlx(&depot.is_tight, true);
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = weft_alloc(BLOCK));
+    const void *last = NULL;
+    int left = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        const void *segment = segment_of(blocks[i]);
+        if (segment != last)
+            blocks[left++] = blocks[i];
+        else
+            weft_free(blocks[i]);
+        last = segment;
+    }
+    weft_trim();
+    uint64_t hollows = load_rlx(&depot.hollows);
+    for (int i = 0; i < left; i++) weft_free(blocks[i]);
+    weft_trim();
+    assert_true(load_rlx(&depot.hollows) - hollows > SEGMENTS / 2);
+    store_rlx(&depot.is_tight, false);
+}
+
 static unsigned slabs_grown(const struct bin *bin) {
     unsigned count = 0;
     for (enum tier tier = TIER_HOT; tier <= TIER_DRAINING; tier++)
@@ -307,6 +359,8 @@ int main(void) {
         cmocka_unit_test(test_kept_for_a_turn),
         cmocka_unit_test(test_kept_is_not_aligned),
         cmocka_unit_test(test_hollow_is_not_taken),
+        cmocka_unit_test(test_what_stays_mapped_serves),
+        cmocka_unit_test(test_purged_segments_are_unmapped),
         cmocka_unit_test(test_grown_slabs_are_counted),
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_kept_fits_best),

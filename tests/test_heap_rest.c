@@ -439,6 +439,36 @@ static void test_decay_with_private_heaps_only(void **state) {
     assert_true(counts_now().resident_bytes < before + BLOCKS * BYTES / 10);
 }
 
+enum { LEFT = 20000, LEFT_BYTES = 1000 };
+static void *left[LEFT];
+
+static void *make_left(void *unused) {
+    for (int i = 0; i < LEFT; i++) memset(left[i] = weft_alloc(LEFT_BYTES), 1, LEFT_BYTES);
+    return unused;
+}
+
+/* What an ended thread has left goes back by a thread that has a heap, but uses private ones alone. */
+static void test_decay_of_ended_with_private_heaps_only(void **state) {
+    (void)state;
+    pthread_t thread;
+    decay_after(0);
+    weft_free(weft_alloc(LEFT_BYTES));
+    weft_trim();
+    uint64_t before = counts_now().resident_bytes;
+    assert_int_equal(pthread_create(&thread, NULL, make_left, NULL), 0);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < LEFT; i++) weft_free(left[i]);
+    assert_true(counts_now().resident_bytes - before > LEFT * LEFT_BYTES / 2);
+    for (int turn = 0; turn < 6; turn++) {
+        weft_arena *heap;
+        REQUIRE(weft_arena_create(&heap) == WEFT_OK);
+        memset(weft_arena_alloc(heap, LEFT_BYTES), 1, LEFT_BYTES);
+        atomic_fetch_add(&later_ns, UINT64_C(1000000000));
+        REQUIRE(weft_arena_destroy(&heap) == WEFT_OK);
+    }
+    assert_true(counts_now().resident_bytes < before + LEFT * LEFT_BYTES / 10);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -452,6 +482,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_within_a_second),
         cmocka_unit_test(test_decay_with_few_of_each),
         cmocka_unit_test(test_decay_with_private_heaps_only),
+        cmocka_unit_test(test_decay_of_ended_with_private_heaps_only),
         cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_trim),
     };

@@ -34,7 +34,10 @@ static bool fails(uint32_t flag) {
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 void *os_map(size_t bytes) { return fails(EXPLORE_MEMORY_FAILS) ? NULL : block_new(bytes, PAGE_BYTES); }
-void os_unmap(void *memory, size_t bytes) { block_free(memory, bytes); }
+bool os_unmap(void *memory, size_t bytes) {
+    block_free(memory, bytes);
+    return true;
+}
 void os_purge(void *memory, size_t bytes) { block_purge(memory, bytes); }
 void os_purge_pages(void *pages, size_t bytes) {
     if (!fails(EXPLORE_MEMORY_FAILS)) block_purge(pages, bytes);

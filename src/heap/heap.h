@@ -350,6 +350,8 @@ void heap_decay(struct heap *heap);
 uint64_t heap_decay_period_ns(void);
 /* The purge thread's: a turn of decay in place of the others', with a heap that has no slabs but for its time. */
 void heap_decay_turn(struct heap *heap);
+/* What bare heaps had counted of the class: HEAP_COUNTS of them. To be read before the heaps are. Any thread. */
+void counts_past(unsigned kind, heap_counter *past);
 
 /* heap_watch.c */
 /* The heap begins. */

@@ -188,8 +188,10 @@ static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind
 }
 
 static void add_class(weft_heap_counts *to, unsigned kind) {
+    heap_counter past[HEAP_COUNTS];
+    counts_past(kind, past);
     for (const struct heap *heap = heaps_all(); heap != NULL; heap = load_rlx(&heap->older)) add_bin(to, heap, kind);
-    add_counts(to, heaps.past[kind], 0, 0, kind);
+    add_counts(to, past, 0, 0, kind);
 }
 
 static void add_large(weft_heap_counts *to, const struct heap *heap) {

@@ -19,6 +19,8 @@
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
  *   H2  heaps_all: load all      acquire  H1      see H1
  *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
+ *   H4  counts_leave: add past   release  H5      who sums counts counts a heap's twice
+ *   H5  counts_past: load past   acquire  H4      see H4
  */
 #include <string.h>
 
@@ -145,8 +147,13 @@ void heap_tidy(struct heap *heap) {
     if (!inbox_is_empty(&heap->inbox)) heap_collect(heap);
 }
 
+void counts_past(unsigned kind, heap_counter *past) {
+    for (unsigned k = 0; k < HEAP_COUNTS; k++) store_rlx(&past[k], load_acq(H5, &heaps.past[kind][k]));
+}
+
 /* What the heap has counted counts on without it. Blocks made ready and given back go as their difference: whoever sums counts
- * meanwhile misses some, but never finds all that were ever made ready to live. */
+ * meanwhile misses some, but never finds all that were ever made ready to live. Who sums reads `past` before the heaps, and the heap
+ * says that it has no bins before `past` has what they counted: so nothing is summed twice. */
 static void counts_leave(struct heap *heap) {
     store_rlx(&heap->has_no_bins, true);
     for (unsigned i = 0; i < CLASSES; i++) {
@@ -154,7 +161,7 @@ static void counts_leave(struct heap *heap) {
         store_rlx(&count[COUNT_CARVED], load_rlx(&count[COUNT_CARVED]) - load_rlx(&count[COUNT_FLUSHED]));
         store_rlx(&count[COUNT_FLUSHED], 0);
         for (unsigned k = 0; k < HEAP_COUNTS; k++) {
-            if (load_rlx(&count[k]) != 0) add_rlx(&heaps.past[i][k], load_rlx(&count[k]));
+            if (load_rlx(&count[k]) != 0) add_rel(H4, &heaps.past[i][k], load_rlx(&count[k]));
             store_rlx(&count[k], 0);
         }
     }
@@ -281,8 +288,15 @@ static void rest_caches(struct heap *heap) {
     heap_overflow_end(heap);
 }
 
+/* A private heap has the turn for its thread, whose own heap takes what ended threads have left. */
+static struct heap *adopter(struct heap *heap) {
+    if (load_rlx(&heap->privacy) == PRIVACY_NONE) return heap;
+    struct heap *mine = heap_mine();
+    return mine == (void *)os_no_heap ? heap : mine;
+}
+
 static NOINLINE void decay_turn(struct heap *heap) {
-    adopt_all(heap);
+    adopt_all(adopter(heap));
     heap_drop_lrus();
     strip_ended();
     kept_purge(false);

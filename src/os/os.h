@@ -18,8 +18,8 @@
 
 /* `bytes` (a multiple of the page size) of zeroed memory, aligned to a page, not touched yet; NULL when there is none. */
 void *os_map(size_t bytes);
-/* Gives back what os_map gave, or pages of it. Where the system cannot, their contents go nevertheless. */
-void os_unmap(void *memory, size_t bytes);
+/* Gives back what os_map gave, or pages of it. false: the system cannot; they stay mapped, and their contents are gone. */
+bool os_unmap(void *memory, size_t bytes);
 /* Lets the system take back the whole pages in a range, which stays mapped; all of it reads as zeros, and nothing beside it.
  * */
 void os_purge(void *memory, size_t bytes);

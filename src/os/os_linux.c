@@ -52,13 +52,15 @@ void *os_map(size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void os_unmap(void *memory, size_t bytes) {
+bool os_unmap(void *memory, size_t bytes) {
     int saved = errno;
-    if (munmap(memory, bytes) != 0) {
+    bool is_gone = munmap(memory, bytes) == 0;
+    if (!is_gone) {
         ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
         madvise(memory, bytes, MADV_DONTNEED);
     }
     errno = saved;
+    return is_gone;
 }
 
 void os_purge(void *memory, size_t bytes) {

@@ -455,29 +455,45 @@ static void huge_end(struct heap_segment *segment) {
     os_huge(segment, SEGMENT_BYTES, false);
 }
 
+/* Whether all its slots are free now. */
+static bool slots_put(struct heap_segment *segment, uint64_t bits) {
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
+    count_slots(-__builtin_popcountll(bits), __builtin_popcountll(load_rlx(&segment->dirty) & bits));
+    uint64_t before = or_rel(A4, &segment->free, bits | LISTED);
+    if ((before & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
+    return ((before | bits) & SLOTS_ALL) == SLOTS_ALL;
+}
+
 static size_t segment_hollow(struct heap_segment *segment) {
     struct slots got;
     if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
     huge_end(segment);
-    os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
+    bool is_gone = os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
     and_rlx(&segment->dirty, ~SLOTS_ALL);
     and_rlx(&segment->part, ~SLOTS_ALL);
+    if (!is_gone) {
+        slots_put(segment, SLOTS_ALL);
+        return 0;
+    }
     count_slots(-__builtin_popcountll(SLOTS_ALL), 0);
     add_rlx(&depot.hollows, 1);
     store_rel(A16, &segment->hollow, true);
     return SEGMENT_BYTES - HEAD_BYTES;
 }
 
+/* Address space of free slots, in memory or not. */
+static size_t free_bytes(void) {
+    uint64_t segments = load_rlx(&depot.segments) - load_rlx(&depot.hollows);
+    uint64_t slots = segments * (uint64_t)__builtin_popcountll(SLOTS_ALL);
+    int32_t taken = taken_slots(load_rlx(&depot.slots));
+    return taken < 0 || (uint64_t)taken > slots ? 0 : (size_t)(slots - (uint64_t)taken) * SLOT_BYTES;
+}
+
 void depot_put(struct heap_segment *segment, uint64_t slots) {
     if (slots == 0) return;
-    uint64_t bits = slots | guards_end(segment, slots);
-    for (uint64_t left = bits; left != 0; left &= left - 1)
-        poison(slot_start(segment, (unsigned)__builtin_ctzll(left)), SLOT_BYTES);
-    count_slots(-__builtin_popcountll(bits), __builtin_popcountll(load_rlx(&segment->dirty) & bits));
-    uint64_t before = or_rel(A4, &segment->free, bits | LISTED);
-    if ((before & LISTED) == 0) tagged_push(&depot.stack, segment, STACK_LINK);
-    bool is_empty = ((before | bits) & SLOTS_ALL) == SLOTS_ALL;
-    if (UNLIKELY(is_empty) && load_rlx(&depot.is_tight) && depot_spare_bytes() > TIGHT_SPARE) segment_hollow(segment);
+    bool is_empty = slots_put(segment, slots | guards_end(segment, slots));
+    if (UNLIKELY(is_empty) && load_rlx(&depot.is_tight) && free_bytes() > TIGHT_SPARE) segment_hollow(segment);
 }
 
 void depot_put_part(struct heap_segment *segment, uint64_t bit) {

@@ -28,9 +28,10 @@ void *os_map(size_t bytes) {
     charge(CALLER, PS(syscall_ns));
     return memory_get(bytes, PAGE_BYTES);
 }
-void os_unmap(void *memory, size_t bytes) {
+bool os_unmap(void *memory, size_t bytes) {
     charge(CALLER, PS(syscall_ns));
     memory_put(memory, bytes);
+    return true;
 }
 void os_purge(void *memory, size_t bytes) {
     uintptr_t start = round_up((uintptr_t)memory, PAGE_BYTES),
