@@ -300,6 +300,10 @@ template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
         return weft_submit_object(pool, group, &object<T>::type, &it);
 }
 
+template <class F> int submit_boxed(weft_pool *pool, weft_group *group, failures *sink, std::unique_ptr<F> f) {
+    return f ? submit_task(pool, group, task<boxed<F>>{sink, {std::move(f)}}) : int{WEFT_ENOMEM};
+}
+
 template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink, F &&f) {
     using kept = std::decay_t<F>;
     static_assert(std::is_invocable_v<kept> || std::is_invocable_v<kept, weft_worker *>, "a task is called with nothing, or "
@@ -307,7 +311,7 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
     if constexpr (is_bytes<task<kept>> || is_object<task<kept>>)
         return submit_task(pool, group, task<kept>{sink, std::forward<F>(f)});
     else
-        return submit_task(pool, group, task<boxed<kept>>{sink, {std::make_unique<kept>(std::forward<F>(f))}});
+        return submit_boxed(pool, group, sink, std::unique_ptr<kept>(new (std::nothrow) kept(std::forward<F>(f))));
 }
 
 struct group_parts; // weft_coroutine.hpp
@@ -567,7 +571,8 @@ template <class T> class [[nodiscard]] future {
     /// Whether get() and wait() would return at once.
     bool is_ready() const noexcept { return shared && shared->is_ready(); }
 
-    /// Waits until the callable has returned or thrown. If no worker has begun it, calls it at once on this thread. Throws
+    /// Waits until the callable has returned or thrown. If no worker has begun it, calls it at once on this thread, also in
+    /// a pool that is ordered or has WEFT_POOL_NO_HELP. Throws
     /// WEFT_ECANCELED if the pool was aborted first, WEFT_EDEADLK in the callable itself, and WEFT_EINVAL if not valid().
     void wait() { detail::check(wait_code(), "weft::future::wait"); }
 

@@ -223,6 +223,25 @@ static void test_a_chosen_set_stays(void **state) {
     assert_int_equal(has(), 0x7);
 }
 
+/* A pool of CPUs 0 to 3 keeps to them in a cpuset that grows, and takes up those of them that it allows again. */
+static void test_a_pools_cpus_stay(void **state) {
+    (void)state;
+    const os_cpuset cpus = {{0xf}};
+    struct affinity affinity = {.wished = &cpus};
+    fake(0x3);
+    machine.mask.bits[0] = 0xf;
+    sleep_once(&affinity, 0);
+    assert_int_equal(sleep_once(&affinity, 0), 0x2);
+    machine.cpuset.bits[0] = 0xff;
+    assert_int_equal(has(), 0xf);
+    affinity_before_sleep(&affinity, true);
+    machine.cpuset.bits[0] = 0x7;
+    affinity_after_sleep(&affinity, true, 0);
+    assert_int_equal(has(), 0x7);
+    machine.cpuset.bits[0] = 0xff;
+    assert_int_equal(has(), 0xf);
+}
+
 /* ---- in a pool ---------------------------------------------------------------------------------------------------- */
 
 struct look {
@@ -293,6 +312,7 @@ int main(void) {
         cmocka_unit_test(test_a_refusal),
         cmocka_unit_test(test_somebody_else_changes_the_affinity),
         cmocka_unit_test(test_the_cpuset_changes),
+        cmocka_unit_test(test_a_pools_cpus_stay),
         cmocka_unit_test(test_all_of_once_is_chosen_now),
         cmocka_unit_test(test_a_chosen_set_stays),
         cmocka_unit_test(test_tasks_see_their_affinity),

@@ -309,3 +309,29 @@ static void submit_and_wait(void) {
 }
 EXPLORE_DRIVER(use_expect, .about = "two tell moments, a third has work", .setup = setup_two,
                .threads = {expect_soon, expect_far, submit_and_wait}, .check = destroy, .flags = EXPLORE_NO_RESCUE);
+
+/* ---- a wait that gives up, in a pool whose threads spin for a second ------------------------------------------------- */
+
+static int await_begun(void *payload, weft_worker *self) {
+    (void)payload;
+    (void)self;
+    while (load_acq(drive_use_task, &world.has_begun) == 0) os_pause();
+    return 0;
+}
+static void setup_spinning(void) {
+    weft_config config;
+    memset(&world, 0, sizeof world);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    config.spin_ns = 1000000000;
+    EXPECT(weft_pool_create(&world.pool, &config) == WEFT_OK);
+}
+static void wait_in_time(void) {
+    EXPECT(weft_submit(world.pool, &world.group, await_begun, NULL, 0) == WEFT_OK);
+    EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, os_now_ns() + 3000) == WEFT_ETIMEDOUT);
+    explore_observe(os_now_ns() < 500000000);
+    store_rel(drive_use_caller, &world.has_begun, 1);
+    EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
+}
+EXPLORE_DRIVER(use_wait_spins, .about = "a wait ends when its time has passed, however long the pool's threads may spin",
+               .setup = setup_spinning, .threads = {wait_in_time}, .check = destroy, .flags = EXPLORE_NO_RESCUE);

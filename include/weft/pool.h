@@ -54,7 +54,9 @@ enum weft_full {
 /** A submitter's tasks start in the order of submission, whatever their groups. Waits do not help unless no spare is left:
  * see weft_group_wait_until. */
 #define WEFT_POOL_ORDERED 1u
-#define WEFT_POOL_NO_HELP 2u /**< only the pool's own threads run tasks: a thread from outside that waits runs none */
+/** Only the pool's own threads run tasks: a thread from outside that waits runs none, unless it does so inside a task and no spare is
+ * left (weft_group_wait_until). */
+#define WEFT_POOL_NO_HELP 2u
 /** Workers do not change their affinity. Without this flag, a worker with tasks under 200 us that was woken on its waker's
  * own CPU although another one was free takes that CPU out of its affinity for a while when it sleeps. Tasks always see
  * the whole affinity. */
@@ -67,7 +69,8 @@ enum weft_full {
 
 /** weft_config.policy: how the system schedules workers and spares. Threads that tasks create do not inherit it. */
 enum weft_policy {
-    WEFT_POLICY_INHERIT = 0, /**< as the thread that creates the pool; for spares, as the thread that needs one */
+    /** As the thread that creates the pool; for spares and workers that start later, as the thread that starts them. */
+    WEFT_POLICY_INHERIT = 0,
     WEFT_POLICY_FIFO = 1,    /**< SCHED_FIFO */
     WEFT_POLICY_RR = 2,      /**< SCHED_RR */
     WEFT_POLICY_DEADLINE = 3 /**< SCHED_DEADLINE */
@@ -90,9 +93,9 @@ typedef struct weft_config {
     size_t stack_size;  /**< of each worker, bytes; 0: the system's default; at least 16384 */
     /** How long an idle worker spins, looking for work, before it sleeps; a waiting thread spins as long for the end of its
      * group. At most 10^9. WEFT_SPIN_NONE: not at all. 0: 1.5 times what the pool's wake-ups take, measured as it runs, at
-     * most 50000, and less after spins that found nothing (weft_pool_wake_costs). Leave it at 0, unless idle workers may use
-     * their CPUs. Nobody spins while more workers are awake than there are CPUs, or if the whole pool has one CPU (`cpus`
-     * NULL). */
+     * most 50000, and less after spins that found nothing (weft_pool_wake_costs); a waiting thread spins up to twice as
+     * long where tasks take a little longer than that. Leave it at 0, unless idle workers may use their CPUs. Nobody spins
+     * while more workers are awake than there are CPUs, or if the whole pool has one CPU (`cpus` NULL). */
     int64_t spin_ns;
     uint32_t flags;                                  /**< WEFT_POOL_ORDERED, _NO_HELP, _NO_PLACING, _BIND, _LOCK */
     uint32_t full;                                   /**< enum weft_full, used when queue_max is set */
@@ -308,8 +311,8 @@ WEFT_API unsigned weft_pool_workers(const weft_pool *pool);
  * itself, within about half a second of work, unless it has WEFT_POOL_BIND, WEFT_POOL_LOCK or a real-time policy. This
  * call ends that.
  * @param pool the pool
- * @param workers how many: at most weft_config.workers, or if that was 0, the number of the machine's CPUs; 0: follow
- *     affinity and quota again
+ * @param workers how many: at most weft_config.workers; if that was 0, the number of the machine's CPUs, or, where the pool
+ *     does not follow, as many as it began with; 0: follow affinity and quota again
  * @retval WEFT_OK that many run
  * @retval WEFT_EAGAIN fewer run: the system could not start enough threads
  * @retval WEFT_EINVAL pool is NULL, workers is too large, or is 0 for a pool that does not follow

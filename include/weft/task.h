@@ -208,12 +208,13 @@ WEFT_API int weft_group_wait(weft_pool *pool, weft_group *group);
  * loop, it finishes that first, so the call may return after the deadline.
  *
  * A task that waits without helping (with WEFT_HELP_NONE, or in an ordered pool) is treated as if it were
- * inside weft_block_begin. If no spare is left, it runs tasks of the group after all. In an ordered pool it then runs only
- * tasks that its own thread has submitted, and only while they are next among that thread's tasks: enough for chains, in
- * which each task waits for the one that it has submitted, however long they are. For other waits in tasks an ordered pool
- * needs more workers and spares than there are such waits at once; otherwise the last wait returns WEFT_EAGAIN. A task that
- * sleeps in a call of another pool is also treated in its own pool as if it were inside weft_block_begin. A task that
- * blocks on anything else without weft_block_begin counts as running, so such waits go on waiting for it.
+ * inside weft_block_begin. If no spare is left, it runs tasks of the group after all, whatever thread it is. In an ordered
+ * pool it then runs only tasks that its own thread has submitted, and only while they are next among that thread's tasks:
+ * enough for chains, in which each task waits for the one that it has submitted, however long they are. For other waits in
+ * tasks an ordered pool needs more workers and spares than there are such waits at once; otherwise the last wait returns
+ * WEFT_EAGAIN. A task that sleeps in a call of another pool is also treated in its own pool as if it were inside
+ * weft_block_begin. A task that blocks on anything else without weft_block_begin counts as running, so such waits go on
+ * waiting for it.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
  * @param help enum weft_help
@@ -247,7 +248,7 @@ WEFT_API int weft_group_help(weft_pool *pool, weft_group *group);
  * finish. The group must still be waited for; that ends the cancellation.
  * @param pool the pool
  * @param group the group; NULL: the pool's own
- * @retval WEFT_OK cancelled, also when nothing was queued
+ * @retval WEFT_OK cancelled; or nothing was submitted to the group since its last wait, and it stays as it is
  * @retval WEFT_EINVAL pool is NULL, or the group is another pool's
  * @retval WEFT_EFORK the pool is the parent process's
  * @threads Any thread.

@@ -7,7 +7,7 @@
  *
  * Whenever code other than weft's runs, the affinity is the original one, so threads that tasks create inherit all CPUs. If
  * another thread has changed the affinity meanwhile, that change stays. If the cpuset has changed, the thread gets all that it
- * allows now, unless it was confined further. */
+ * allows now of the CPUs that were chosen for the thread, unless it was confined further. */
 #include "predict/affinity.h"
 
 #include <string.h>
@@ -21,20 +21,20 @@ static bool is_now(const os_cpuset *set) {
     return os_cpuset_current(&now) && memcmp(&now, set, sizeof now) == 0;
 }
 
-static bool apply_all(void) {
+static bool apply_all(const struct affinity *affinity) {
     os_cpuset all;
     memset(&all, 0xff, sizeof all);
-    return os_cpuset_apply(&all);
+    return os_cpuset_apply(affinity->wished == NULL ? &all : affinity->wished);
 }
 
-/* The thread has `before` again. Where that is all that its cpuset lets it have, that is what it asks for: the system keeps what is
- * asked for, and would hold it against a cpuset that changes later. */
+/* The thread has `before` again. Where that is all that its cpuset lets it have, it asks for all that it may wish for: the system
+ * keeps what is asked for, and would hold it against a cpuset that changes later. */
 static void restore(const struct affinity *affinity) {
-    if (!affinity->had_all || !apply_all()) os_cpuset_apply(&affinity->before);
+    if (!affinity->had_all || !apply_all(affinity)) os_cpuset_apply(&affinity->before);
 }
 
 /* Whether `before` is all there is. Asked each time: the same set may be all of one cpuset and somebody's choice in the next. */
-static bool is_all(const os_cpuset *before) { return apply_all() && is_now(before); }
+static bool is_all(const struct affinity *affinity) { return apply_all(affinity) && is_now(&affinity->before); }
 
 static os_cpuset less_of(const struct affinity *affinity) {
     os_cpuset less = affinity->before;
@@ -47,7 +47,7 @@ static bool narrow(struct affinity *affinity) {
     os_cpuset less = less_of(affinity);
     uint32_t left = os_cpuset_count(&less);
     if (left == 0 || left == os_cpuset_count(&affinity->before)) return false;
-    affinity->had_all = is_all(&affinity->before);
+    affinity->had_all = is_all(affinity);
     if (os_cpuset_apply(&less)) return true;
     restore(affinity);
     return false;

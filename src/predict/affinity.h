@@ -7,12 +7,13 @@
 #include "os/os.h"
 
 struct affinity {
-    bool is_narrowed;   /* the thread's affinity is `before` without `cpu` */
-    bool had_all;       /* no more than `before` was to be had */
-    uint32_t cpu;       /* of the thread that woke this one last */
-    uint32_t turns;     /* sleeps to go with a narrowed affinity; 0: the system chooses */
-    uint32_t turns_new; /* how many it will be, should the system choose badly again */
-    os_cpuset before;   /* the thread's affinity before it was narrowed */
+    bool is_narrowed;        /* the thread's affinity is `before` without `cpu` */
+    bool had_all;            /* `before` was all that was to be had of what the thread wished for */
+    uint32_t cpu;            /* of the thread that woke this one last */
+    uint32_t turns;          /* sleeps to go with a narrowed affinity; 0: the system chooses */
+    uint32_t turns_new;      /* how many it will be, should the system choose badly again */
+    os_cpuset before;        /* the thread's affinity before it was narrowed */
+    const os_cpuset *wished; /* what its thread was started with; NULL: nothing was chosen for it */
 };
 
 /* The thread is about to sleep. `has_room`: a CPU would be left for it beside the thread that wakes it. */

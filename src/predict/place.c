@@ -21,6 +21,7 @@ void place_before_park(struct weft_worker *seat) {
     struct predict_seat *mine = predict_of(seat);
     mine->is_placed = is_placed(seat);
     if (!mine->is_placed) return;
+    mine->affinity.wished = pool->config.cpus == NULL ? NULL : &pool->cpus;
     if (mine->by_clock || mine->affinity.turns == 0) return; /* the clock wakes threads where they fell asleep */
     fit_keep_off(seat, mine->affinity.cpu);
     affinity_before_sleep(&mine->affinity,

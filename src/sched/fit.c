@@ -25,6 +25,8 @@
 
 #include "sched/seat.h"
 
+#include <string.h>
+
 #define FIT_NS UINT64_C(500000000)
 #define SPIN_NS_DEFAULT 50000
 #define EXPECT_PERCENT_DEFAULT 12
@@ -46,24 +48,42 @@ static bool cpus_of(const struct weft_worker *seat, os_cpuset *set) {
     return true;
 }
 
+/* Under the pool's lock: adds the CPUs that the first workers may be on to the set, until there are `enough`. How many it has. */
+static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough) {
+    os_cpuset one;
+    for (uint32_t i = 0; i < pool->workers_made && os_cpuset_count(all) < enough; i++) {
+        if (!cpus_of(load_rlx(&pool->seats[i]), &one)) continue;
+        for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all->bits[word] |= one.bits[word];
+    }
+    return os_cpuset_count(all);
+}
+
 /* The CPUs that any worker may be on: of one that keeps itself to some, as its task or start hook may, the others tell. Before
  * there are workers, those of the calling thread. */
 static uint32_t cpus_of_workers(weft_pool *pool) {
-    os_cpuset all, one;
-    bool is_known = os_cpuset_current(&all);
+    os_cpuset all;
+    if (!os_cpuset_current(&all)) return load_rlx(&pool->cpu_count);
     os_lock(&pool->lock);
-    for (uint32_t i = 0; i < pool->workers_made; i++) {
-        if (!cpus_of(load_rlx(&pool->seats[i]), &one)) continue;
-        for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all.bits[word] |= one.bits[word];
-    }
+    uint32_t count = add_cpus(pool, &all, OS_CPUS_MAX);
     os_unlock(&pool->lock);
-    return is_known ? os_cpuset_count(&all) : load_rlx(&pool->cpu_count);
+    return count;
+}
+
+bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
+    os_cpuset own;
+    uint32_t enough = load_rlx(&pool->cpus_allowed);
+    memset(set, 0, sizeof *set);
+    if ((pool->config.flags & WEFT_POOL_BIND) != 0 || !os_cpuset_current(&own)) return false;
+    return add_cpus(pool, set, enough) >= enough && memcmp(set, &own, sizeof own) != 0;
 }
 
 static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
-    if (pool->config.cpus != NULL) count = (uint32_t)min_u64(count, os_cpuset_count(&pool->cpus));
+    if (pool->config.cpus != NULL) { /* which may name some that are not there */
+        allowed = (uint32_t)min_u64(os_cpuset_count(&pool->cpus), os_cpus_online());
+        count = (uint32_t)min_u64(count, allowed);
+    }
     store_rlx(&pool->cpu_count, count);
-    store_rlx(&pool->cpus_allowed, pool->config.cpus != NULL ? os_cpuset_count(&pool->cpus) : allowed);
+    store_rlx(&pool->cpus_allowed, allowed);
 }
 
 /* A bound worker's CPU says nothing of the pool's; a real-time one has no time to read files. */

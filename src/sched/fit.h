@@ -15,6 +15,10 @@ INLINE uint32_t fit_background(uint32_t workers) { return (uint32_t)max_u64(work
 /* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
 
+/* Under the pool's lock: the CPUs that a thread started now is to have, where the calling thread, whose CPUs it would have by itself, may
+ * not be on just those that the workers may be on. false: it is on these, or they cannot be told. */
+bool fit_cpus(const weft_pool *pool, os_cpuset *set);
+
 /* By a worker, between tasks: looks how many CPUs there are, if it is time. */
 void fit_look_slow(weft_pool *pool);
 INLINE void fit_look(weft_pool *pool) {

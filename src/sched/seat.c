@@ -14,6 +14,8 @@
  */
 #include "sched/seat.h"
 
+#include "sched/fit.h"
+
 #include "sched/hooks.h"
 #include "sched/lanes.h"
 #include "sched/priority.h"
@@ -247,8 +249,9 @@ struct weft_worker *seat_find(weft_pool *pool, int *error) {
 
 int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     char name[16];
-    os_thread_options options = {
-        .stack_size = pool->config.stack_size, .name = name, .cpus = pool->config.cpus == NULL ? NULL : &pool->cpus};
+    os_cpuset others;
+    const os_cpuset *cpus = pool->config.cpus != NULL ? &pool->cpus : fit_cpus(pool, &others) ? &others : NULL;
+    os_thread_options options = {.stack_size = pool->config.stack_size, .name = name, .cpus = cpus};
     size_t length = 0;
     while (length < 11 && pool->name[length] != 0) {
         name[length] = pool->name[length];

@@ -179,7 +179,8 @@ static bool wait_sleep_soundly(struct wait *wait) {
  * as threads look where a wake is dear. */
 static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     uint64_t longest = 0;
-    uint32_t workers = most > 0 && pool->spin_adapts ? load_rlx(&pool->workers) : 0;
+    bool has_share = load_rlx(&pool->realtime.window_ticks) != 0; /* a real-time thread spins for no longer than that */
+    uint32_t workers = most > 0 && pool->spin_adapts && !has_share ? load_rlx(&pool->workers) : 0;
     for (uint32_t i = 0; i < workers; i++) {
         const struct weft_worker *other = worker_seat(pool, i);
         if (other != NULL && load_rlx(&other->running) != 0) longest = max_u64(longest, load_rlx(&other->task_ticks));
@@ -188,7 +189,8 @@ static uint64_t wait_spin_longer(const weft_pool *pool, uint64_t most) {
     return longest <= 2 * load_rlx(&pool->spin_ticks) ? max_u64(longest, most) : most;
 }
 
-/* Spins for a moment until the group ends, and runs work of other sources. true: it is time to look at the lanes again. */
+/* Spins for a moment until the group or its own time ends, and runs work of other sources. true: it is time to look at the lanes
+ * again. */
 static bool wait_spin(struct wait *wait) {
     const weft_pool *pool = wait->seat->pool;
     struct source_work found;
@@ -201,7 +203,7 @@ static bool wait_spin(struct wait *wait) {
     bool has_found = false;
     bool ends;
     do {
-        ends = record_is_finished(wait->record) || record_has_ended(wait->record);
+        ends = record_is_finished(wait->record) || record_has_ended(wait->record) || is_past(wait->deadline_ns);
         has_found = !ends && wait_ask(wait, spent >= pool->patience_ticks, &found);
         if (!ends && !has_found) os_pause();
         find_take_turns(wait->seat, &turn);
