@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include <sched.h>
+
 #define WORKERS 8u
 
 static struct {
@@ -12,6 +14,38 @@ static struct {
 } seen;
 
 static void forget(void) { memset(&seen, 0, sizeof seen); }
+
+/* ---- where they run ------------------------------------------------------------------------------------------------ */
+
+static cpu_set_t starts_on;
+
+static void note_cpus(weft_worker *self, void *context) {
+    (void)context;
+    if (weft_worker_index(self) == 1) REQUIRE(sched_getaffinity(0, sizeof starts_on, &starts_on) == 0);
+}
+
+static void keep_to(const cpu_set_t *cpus) { REQUIRE(sched_setaffinity(0, sizeof *cpus, cpus) == 0); }
+
+/* One that a thread with other CPUs starts later has those of the worker that is there. */
+static void test_a_later_worker_has_the_firsts_cpus(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+    if (CPU_COUNT(&before) < 2) SKIP("one CPU: whose it has cannot be told");
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &before)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    keep_to(&one);
+    weft_config config = config_of(0);
+    config.start = note_cpus;
+    weft_pool *pool = make_pool_with(&config);
+    keep_to(&before);
+    assert_int_equal(weft_pool_workers(pool), 1);
+    assert_int_equal(weft_pool_resize(pool, 2), WEFT_OK);
+    end_pool(pool);
+    assert_true(CPU_EQUAL(&starts_on, &one));
+}
 
 /* ---- start -------------------------------------------------------------------------------------------------------- */
 
@@ -184,6 +218,7 @@ static void test_threads_come_and_go(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_later_worker_has_the_firsts_cpus),
         cmocka_unit_test(test_create_waits_for_each_hook),
         cmocka_unit_test(test_start_hook_resizes),
         cmocka_unit_test(test_stop_hook_submits),

@@ -51,9 +51,10 @@ static bool cpus_of(const struct weft_worker *seat, os_cpuset *set) {
 /* Under the pool's lock: adds the CPUs that the first workers may be on to the set, until there are `enough`. How many it has. */
 static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough) {
     os_cpuset one;
-    for (uint32_t i = 0; i < pool->workers_made && os_cpuset_count(all) < enough; i++) {
+    for (uint32_t i = 0; i < pool->workers_made; i++) {
         if (!cpus_of(load_rlx(&pool->seats[i]), &one)) continue;
         for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all->bits[word] |= one.bits[word];
+        if (os_cpuset_count(all) >= enough) break;
     }
     return os_cpuset_count(all);
 }
@@ -73,7 +74,8 @@ bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
     os_cpuset own;
     uint32_t enough = load_rlx(&pool->cpus_allowed);
     memset(set, 0, sizeof *set);
-    if ((pool->config.flags & WEFT_POOL_BIND) != 0 || !os_cpuset_current(&own)) return false;
+    bool is_first = pool->workers_made == 0;
+    if (is_first || (pool->config.flags & WEFT_POOL_BIND) != 0 || !os_cpuset_current(&own)) return false;
     return add_cpus(pool, set, enough) >= enough && memcmp(set, &own, sizeof own) != 0;
 }
 
