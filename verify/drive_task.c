@@ -254,7 +254,9 @@ static void setup_full(void) {
     submit(&world.other, task);
     EXPECT(weft_group_cancel(world.pool, &world.other) == WEFT_OK);
     world.pool->config.full = WEFT_FULL_BLOCK;
-    world.pool->config.queue_max = 1;
+    world.pool->config.queue_max = 2; /* one of them is that task's */
+    store_rlx(&world.pool->queued, 1);
+    or_rlx(&world.pool->extras, EXTRA_BOUNDED);
     outside()->lane = &world.pool->blank;
 }
 /* Inside a task, where a full queue is no reason to wait. */
