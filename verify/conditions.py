@@ -25,7 +25,7 @@ MODULES = set("""lane claim group park store segment fork join chunk loop graph 
     fit find idle observe samples heads stacks os_linux""".split())
 PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft/pattern.h: what is inline for fork-join
 KINDS = "equal bound reverse not truth operand early step flag call".split()
-COVERAGE_SCHEDULES = 60  # what runs out of memory or time is seen in one of hundreds
+COVERAGE_SCHEDULES = 600  # what runs out of memory or time is seen in one of hundreds
 SHARES_S = (0.02, 0.2, 2.0)  # of processor time for a driver, round by round
 SCHEDULES_MAX = 12000        # from 10,000 on a driver must also have seen what it is for
 FIRST_DRIVERS = 4
