@@ -224,38 +224,12 @@ static void test_where_waits_do_not_help(void **state) {
     }
 }
 
-/* A wait in the only worker that helps nobody has a spare run what it waits for, and runs nothing of it itself. */
-static int note_thread(void *payload, weft_worker *self) {
-    (void)self;
-    **(int **)payload = thread_id();
-    return 0;
-}
-static int wait_without_helping(void *payload, weft_worker *self) {
-    (void)payload;
-    weft_group below = WEFT_GROUP_INIT;
-    int ran_by = 0, *by = &ran_by;
-    REQUIRE(weft_submit(weft_worker_pool(self), &below, note_thread, &by, sizeof by) == WEFT_OK);
-    REQUIRE(weft_group_wait_until(weft_worker_pool(self), &below, WEFT_HELP_NONE, 0) == WEFT_OK);
-    return ran_by != 0 && ran_by != thread_id() ? 0 : 1;
-}
-static void test_spare_for_a_wait(void **state) {
-    (void)state;
-    weft_config config = config_of(1);
-    weft_group group = WEFT_GROUP_INIT;
-    config.spares = 1;
-    weft_pool *pool = make_pool_with(&config);
-    assert_int_equal(weft_submit(pool, &group, wait_without_helping, NULL, 0), WEFT_OK);
-    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
-    end_pool(pool);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spare_for_a_wait), cmocka_unit_test(test_one_at_a_time_in_order),
-        cmocka_unit_test(test_nobody_elses),     cmocka_unit_test(test_errors_are_the_waits),
-        cmocka_unit_test(test_cancelled),        cmocka_unit_test(test_in_a_task_of_the_group),
-        cmocka_unit_test(test_until_a_flag),     cmocka_unit_test(test_where_waits_do_not_help),
-        cmocka_unit_test(test_of_many_threads),
+        cmocka_unit_test(test_one_at_a_time_in_order),  cmocka_unit_test(test_nobody_elses),
+        cmocka_unit_test(test_errors_are_the_waits),    cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_in_a_task_of_the_group),  cmocka_unit_test(test_until_a_flag),
+        cmocka_unit_test(test_where_waits_do_not_help), cmocka_unit_test(test_of_many_threads),
     };
     return cmocka_run_group_tests_name("group help", tests, NULL, NULL);
 }
