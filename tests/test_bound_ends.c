@@ -85,6 +85,27 @@ static void test_graph_of_a_full_pool(void **state) {
     end_pool(outside.pool);
 }
 
+/* Where waits may help, who runs a graph from outside runs its nodes: the one worker is busy until it is done. */
+static void test_graph_beside_a_busy_worker(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    weft_group gates = WEFT_GROUP_INIT;
+    weft_graph *graph;
+    gate g;
+    weft_pool *pool = make_pool_with(&config);
+    assert_int_equal(weft_graph_create(&graph), WEFT_OK);
+    assert_int_equal(weft_graph_add(graph, NULL, empty_task, NULL), WEFT_OK);
+    assert_int_equal(weft_graph_build(graph, NULL), WEFT_OK);
+    gate_occupy(&g, pool, &gates);
+    uint64_t before = stats_of(pool).task_helped_count;
+    assert_int_equal(weft_graph_run(pool, graph), WEFT_OK);
+    assert_int_equal(stats_of(pool).task_helped_count, before); /* not queued and then found again: it is the call's own */
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &gates), WEFT_OK);
+    assert_int_equal(weft_graph_destroy(&graph), WEFT_OK);
+    end_pool(pool);
+}
+
 /* ---- abort -------------------------------------------------------------------------------------------------------- */
 
 static struct {
@@ -146,6 +167,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failed_group_runs_nothing_more),
         cmocka_unit_test(test_graph_of_a_full_pool),
+        cmocka_unit_test(test_graph_beside_a_busy_worker),
         cmocka_unit_test(test_abort_starts_nothing_where_it_is_full),
     };
     return cmocka_run_group_tests_name("bound ends", tests, NULL, NULL);

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include "os/os.h"
+
+#include <sched.h>
 #include <stdlib.h>
 
 static weft_pool *acquire(void) {
@@ -24,6 +27,44 @@ static void test_one_for_all(void **state) {
     assert_int_equal(atomic_load(&counter), 1);
     end_pool(second);
     end_pool(acquire()); /* and a new one can be made */
+}
+
+/* The first worker of a pool is held until another thread, which asks for the process's own pool meanwhile, sleeps for it or has
+ * one. */
+static struct {
+    atomic_bool is_on;
+    atomic_int asks;
+    _Atomic(weft_pool *) has;
+} meeting;
+
+int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    while (atomic_load(&meeting.is_on) && atomic_load(&meeting.has) == NULL && atomic_load(&meeting.asks) != thread_id() &&
+           (atomic_load(&meeting.asks) == 0 || !thread_sleeps((pid_t)atomic_load(&meeting.asks))))
+        sched_yield();
+    return __real_os_thread_start(thread, options, entry, argument);
+}
+
+static void *acquire_meanwhile(void *nothing) {
+    atomic_store(&meeting.asks, thread_id());
+    atomic_store(&meeting.has, acquire());
+    return nothing;
+}
+
+static void test_two_at_once(void **state) {
+    (void)state;
+    pthread_t thread;
+    atomic_store(&meeting.is_on, true);
+    assert_int_equal(pthread_create(&thread, NULL, acquire_meanwhile, NULL), 0);
+    while (atomic_load(&meeting.asks) == 0) sched_yield();
+    weft_pool *pool = acquire();
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    atomic_store(&meeting.is_on, false);
+    weft_pool *other = atomic_load(&meeting.has);
+    assert_ptr_equal(other, pool);
+    end_pool(other);
+    end_pool(pool);
 }
 
 static void test_misuse(void **state) {
@@ -136,9 +177,13 @@ static void test_forked_child(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_for_all),   cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_environment),   cmocka_unit_test(test_release_in_a_task),
-        cmocka_unit_test(test_end_in_a_task), cmocka_unit_test(test_threads_come_and_go),
+        cmocka_unit_test(test_one_for_all),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_release_in_a_task),
+        cmocka_unit_test(test_end_in_a_task),
+        cmocka_unit_test(test_threads_come_and_go),
         cmocka_unit_test(test_forked_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

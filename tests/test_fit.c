@@ -177,6 +177,32 @@ static void test_inside(void **state) {
     }
 }
 
+/* A pool that ends keeps what it has: a task that asks for more workers then is told that there are fewer. */
+struct late {
+    weft_pool *pool;
+    atomic_bool is_in;
+    int result;
+};
+static int resize_late(void *payload, weft_worker *self) {
+    struct late *late = *(struct late **)payload;
+    (void)self;
+    atomic_store(&late->is_in, true);
+    while (!load_rlx(&late->pool->closed)) nap();
+    late->result = weft_pool_resize(late->pool, 3);
+    return 0;
+}
+static void test_none_while_it_ends(void **state) {
+    (void)state;
+    weft_config config = config_of(3);
+    weft_pool *pool = make_pool_with(&config);
+    struct late late = {.pool = pool}, *payload = &late;
+    assert_int_equal(weft_pool_resize(pool, 1), WEFT_OK);
+    assert_int_equal(weft_submit(pool, NULL, resize_late, &payload, sizeof payload), WEFT_OK);
+    while (!atomic_load(&late.is_in)) nap();
+    end_pool(pool);
+    assert_int_equal(late.result, WEFT_EAGAIN);
+}
+
 /* ---- as CPUs come and go ------------------------------------------------------------------------------------------ */
 
 static void test_thousand_changes(void **state) {
@@ -239,6 +265,7 @@ static void test_shares_follow(void **state) {
     weft_pool *pool = pool_of(1, 6);
     check_shares(pool, 1, 1);
     assert_int_equal(weft_pool_resize(pool, 6), WEFT_OK);
+    assert_true(load_rlx(&pool->fit_due) == UINT64_MAX); /* nobody looks any more */
     check_shares(pool, 6, 3);
     check_meeting(pool, meet_blocked, 0, 12); /* as many workers and as many spares */
     check_meeting(pool, meet, WEFT_GROUP_BACKGROUND, 3);
@@ -499,6 +526,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_inside),
+        cmocka_unit_test(test_none_while_it_ends),
         cmocka_unit_test(test_thousand_changes),
         cmocka_unit_test(test_what_follows),
         cmocka_unit_test(test_shares_follow),

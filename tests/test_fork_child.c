@@ -23,6 +23,14 @@ uint64_t __wrap_os_fork_count(void) {
     return __real_os_fork_count();
 }
 
+static atomic_uint registered; /* what is to be done in a child */
+void __real_os_on_fork(void (*begin)(void));
+void __wrap_os_on_fork(void (*begin)(void));
+void __wrap_os_on_fork(void (*begin)(void)) {
+    atomic_fetch_add(&registered, 1);
+    __real_os_on_fork(begin);
+}
+
 static void *create_slowly(void *pool) {
     is_slow = 1;
     *(weft_pool **)pool = make_pool(1);
@@ -67,6 +75,7 @@ static void test_two_threads_of_a_child(void **state) {
     SKIP("ThreadSanitizer lets no child of a threaded process start threads");
 #endif
     weft_pool *pool = make_pool(1);
+    assert_true(atomic_load(&registered) > 0);
     assert_int_equal(in_child(child, NULL), 0);
     end_pool(pool);
 }

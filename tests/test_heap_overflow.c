@@ -128,6 +128,21 @@ static void test_taken_back(void **state) {
     clean();
 }
 
+/* What goes home whole leaves no mark: the class begins anew, as one that has kept and used nothing. */
+static void test_marks(void **state) {
+    (void)state;
+    const uint32_t bit = UINT32_C(1) << class_of(SIZE);
+    void *again[CACHE + 1];
+    weft_trim();
+    keep_half();
+    for (int i = 0; i < CACHE + 1; i++) REQUIRE((again[i] = weft_alloc(SIZE)) != NULL);
+    assert_true((heap_mine()->overflow_wanted & heap_mine()->overflow_used & bit) != 0);
+    weft_trim();
+    assert_int_equal((heap_mine()->overflow_wanted | heap_mine()->overflow_used) & bit, 0);
+    for (int i = 0; i < CACHE + 1; i++) weft_free(again[i]);
+    clean();
+}
+
 /* A class that is too large for it takes nothing from it. */
 static void test_larger_takes_none(void **state) {
     enum { SMALLEST = 16, MOST = CACHE_BLOCKS(SMALLEST), LARGER = TINY_MAX + 1 };
@@ -429,20 +444,11 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children), /* first: checked mode wants a process of one heap */
-        cmocka_unit_test(test_taken_back),
-        cmocka_unit_test(test_larger_takes_none),
-        cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_only_frees),
-        cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_rest),
-        cmocka_unit_test(test_use),
-        cmocka_unit_test(test_others_blocks),
-        cmocka_unit_test(test_other_policies),
-        cmocka_unit_test(test_private),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_thread_end),
+        cmocka_unit_test(test_taken_back), cmocka_unit_test(test_marks),         cmocka_unit_test(test_larger_takes_none),
+        cmocka_unit_test(test_bounded),    cmocka_unit_test(test_classes),       cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_only_frees), cmocka_unit_test(test_bursts),        cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_use),        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
+        cmocka_unit_test(test_private),    cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_thread_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

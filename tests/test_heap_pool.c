@@ -159,6 +159,7 @@ static void test_lru(void **state) {
     put_some((LRU_MOST - 1) * EACH, 3 * EACH);
     assert_int_equal(counted(COUNT_LRU_IN), 1);
     assert_int_equal(load_rlx(&heap->lru_count), LRU_MOST);
+    for (int i = 0; i < LRU_MOST; i++) assert_int_equal(load_rlx(&slab_of(blocks[i * EACH])->state), 0); /* nobody's */
     heap_lru_drop(heap);
     put_some((LRU_MOST + 2) * EACH, EACH);
     assert_int_equal(counted(COUNT_LRU_IN), 1);

@@ -19,10 +19,26 @@
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
+static unsigned yields;
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void) {
+    yields++;
+    return __real_sched_yield();
+}
+
 static bool all_equal(const unsigned char *bytes, size_t size, unsigned char value) {
     for (size_t i = 0; i < size; i++)
         if (bytes[i] != value) return false;
     return true;
+}
+
+/* One turn in 64 sleeps. */
+static void test_yields(void **state) {
+    (void)state;
+    yields = 0;
+    for (int i = 0; i < 4 * 64; i++) os_yield();
+    assert_int_equal(yields, 4 * 63);
 }
 
 static void test_map(void **state) {
@@ -580,6 +596,7 @@ static void test_yield_to_lower_priority(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_yields),
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_purge_of_parts),
         cmocka_unit_test(test_purge_of_locked_memory),

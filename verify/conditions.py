@@ -17,10 +17,12 @@ from pathlib import Path
 import schemata
 from hunting import MEMORY_MAX, ROOT, digest, first_failure, run
 
-# The files with an ordering table, the group, the graph, the loop, sleep, the pool and the heap. The rest of src/ is left out:
-# what guesses (expect, find, idle, affinity, realtime), what asks the machine (os, cpus) and what shows (dump, text, counters).
+# The files with an ordering table, the group, the graph, the loop, sleep, the pool, the heap and what keeps profiles' records and asks the
+# system. The rest of src/ is left out: what guesses (expect, affinity, realtime), what reads the machine (cpus) and what shows (dump,
+# text, counters).
 MODULES = set("""lane claim group park store segment fork join chunk loop graph continuation after task wait pool seat worker depot slab heap heap_api
-    heap_check block misuse heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace pattern""".split())
+    heap_check block misuse heap_life heap_private heap_purge heap_overflow heap_watch poke large kept priority lanes fence trace pattern
+    fit find idle observe samples heads stacks os_linux""".split())
 PUBLIC = re.compile(r"weft_fork_slot_\w+$")  # of weft/pattern.h: what is inline for fork-join
 KINDS = "equal bound reverse not truth operand early step flag call".split()
 COVERAGE_SCHEDULES = 600  # what runs out of memory or time is seen in one of hundreds
@@ -31,6 +33,8 @@ SAVE_EACH = 20
 HANG_S = 5
 NUMBERS = 2000  # for each file; 0 is no mutant's
 NO_MUTANT = 0
+PROTOTYPE = "int mutant(unsigned); "
+SAME = "survivors of which the compiler makes the very same code"
 TRAPS = "-fsanitize=bounds,shift -fsanitize-undefined-trap-on-error"  # as make test's sanitized build does: an index beyond its array is seen
 COSTS = ROOT / "verify/costs"
 TEST_CPU_MAX = 15
@@ -55,6 +59,7 @@ class Tree:
         self.place, self.jobs = build / "mutants", jobs
         self.tree = self.place / "tree"
         self.sites, self.left_out = [], {}
+        self.rewritten = {}
 
     def sources(self):
         files = sorted([*(ROOT / "src").rglob("*.[ch]"), ROOT / "include/weft/pattern.h"])
@@ -84,13 +89,30 @@ class Tree:
                 sys.exit(f"mutants: {path.name} has more than {NUMBERS} sites")
             for number, site in enumerate(sites, 1):
                 site.file, site.number = path.name, index * NUMBERS + number
-            here = [site for site in sites if not schemata.is_for_sanitizer(text, site.line)]
-            left_out[schemata.FOR_SANITIZER] = len(sites) - len(here)
+            seen = [site for site in sites if not site.idle]
+            here = [site for site in seen if not schemata.is_for_sanitizer(text, site.line)]
+            left_out[schemata.FOR_SANITIZER] = len(seen) - len(here)
             self.sites += here
             for reason, count in left_out.items():
                 self.left_out[reason] = self.left_out.get(reason, 0) + count
-            rewritten[path.relative_to(ROOT)] = "int mutant(unsigned); " + schemata.rewrite(text, bodies)
+            rewritten[path.relative_to(ROOT)] = PROTOTYPE + schemata.rewrite(text, bodies)
+        self.rewritten = rewritten
         return rewritten
+
+    def assembly(self, path, number):
+        """What the compiler makes of a file of src/ as it is shipped, with that mutant alone."""
+        text = f"#define mutant(n) ((n) == {number})\n" + self.rewritten[path].removeprefix(PROTOTYPE)
+        flags = ["-O3", "-std=c17", "-w", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-DWEFT_SDT"]
+        folders = ["-iquote", ROOT / "src", "-iquote", (ROOT / path).parent, "-I", ROOT / "include"]
+        return subprocess.run(["cc", *flags, *folders, "-x", "c", "-S", "-", "-o", "-"], input=text, capture_output=True, text=True,
+                              errors="surrogateescape", check=True).stdout
+
+    def is_same(self, site):
+        """Does the compiler make the same of it? A header's is not looked at: who includes it would have to be."""
+        path = next(path for path in self.rewritten if path.name == site.file)
+        if path.suffix == ".h":
+            return False
+        return self.assembly(path, site.number) == self.assembly(path, NO_MUTANT)
 
     def rewrite(self):
         """Writes the tree."""
@@ -106,8 +128,8 @@ class Tree:
             if old.is_file() and old.relative_to(self.tree) not in names:
                 old.unlink()
 
-    def build(self, name, target, *options):
-        """Configures and builds one of them, or only that target; returns its folder."""
+    def build(self, name, targets, *options):
+        """Configures and builds one of them, or only those targets; returns its folder."""
         folder, linked = self.place / name, self.place / "mutant.o"
         log = self.place / f"{name}.log"
         self.write(self.place / "mutant.c", (ROOT / "verify/mutant.c").read_text())
@@ -115,20 +137,24 @@ class Tree:
                     ["cmake", "-S", self.tree, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
                      f"-DCMAKE_EXE_LINKER_FLAGS={linked}", f"-DCMAKE_SHARED_LINKER_FLAGS={linked}",
                      f"-DCMAKE_MODULE_LINKER_FLAGS={linked}", *options],
-                    ["cmake", "--build", folder, "-j", str(self.jobs), "--target", target]]
+                    ["cmake", "--build", folder, "-j", str(self.jobs), "--target", *targets]]
         with log.open("w") as file:
             for command in commands:
                 if subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode != 0:
                     sys.exit(f"mutants: {name}: {' '.join(map(str, command))} failed; see {log}")
         return folder
 
-    def build_all(self):
-        """The explorer, the unit tests' folder, the machine in virtual time."""
+    def build_all(self, tests):
+        """The explorer, the unit tests' folder, the machine in virtual time. `tests`: targets, or none for all; that machine's is
+        weft_simulate."""
         self.rewrite()
-        explore = self.build("explore", "all", "-DWEFT_EXPLORE=ON", f"-DCMAKE_C_FLAGS=-O2 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O2 -w")
-        unit = self.build("unit", "all", "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
+        explore = self.build("explore", ["all"], "-DWEFT_EXPLORE=ON", f"-DCMAKE_C_FLAGS=-O2 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O2 -w")
+        unit = self.build("unit", [test for test in tests if test != "weft_simulate"] or ["all"], "-DWEFT_CHECKED=ON", "-DWEFT_TOOLS=OFF", "-DWEFT_MALLOC=OFF", "-DWEFT_MACHINES=OFF",
+                          "-DWEFT_TESTS=ON", "-DWEFT_RAYON=OFF",
                           f"-DCMAKE_C_FLAGS=-O1 -w {TRAPS}", "-DCMAKE_CXX_FLAGS=-O1 -w")
-        simulate = self.build("simulate", "weft_simulate", "-DWEFT_TESTS=OFF", "-DWEFT_RAYON=OFF",
+        if tests and "weft_simulate" not in tests:
+            return explore / "verify/explore", unit, None
+        simulate = self.build("simulate", ["weft_simulate"], "-DWEFT_TESTS=OFF", "-DWEFT_RAYON=OFF",
                               "-DCMAKE_C_FLAGS=-O2 -w", "-DCMAKE_CXX_FLAGS=-O2 -w")
         return explore / "verify/explore", unit, simulate / "tools/weft-simulate"
 
@@ -143,6 +169,8 @@ class Coverage:
 
     def read_costs(self):
         """{name: command} of the costs in virtual time, held against those without a mutant."""
+        if self.simulate is None:
+            return {}
         table = self.tree.place / "costs.txt"
         costs = [COSTS, "--simulate", self.simulate, "--table", table]
         subprocess.run([*costs, "--renew"], check=True)
@@ -155,7 +183,7 @@ class Coverage:
         tests = {}
         for test in json.loads(shown.stdout)["tests"]:
             labels = next((p["value"] for p in test["properties"] if p["name"] == "LABELS"), [])
-            if "unit" in labels and test["command"][0].startswith(str(self.unit)):
+            if "unit" in labels and test.get("command", [""])[0].startswith(str(self.unit)):  # none: it is not built
                 name = "test " + test["name"]
                 for part in TEST_PARTS.get(name, []):
                     tests[f"{name} {part}"] = ["env", "WEFT_TEST_SEED=1", test["command"][0], part]
@@ -330,6 +358,9 @@ class Hunter:
     def places(self, site):
         drivers, tests = self.coverage.drivers_of(site.number), self.coverage.tests_of(site.number)
         return f"{len(drivers)} drivers and {len(tests)} tests run it" if drivers or tests else "nothing runs it"
+
+    def survivor(self, site):
+        return {"how": self.places(site), "same": self.coverage.tree.is_same(site)}
 
     def hunt(self, site, known):
         """{"by", "after", "how"}, or None."""

@@ -50,3 +50,18 @@ static void end(void) {
 }
 EXPLORE_DRIVER(fit_kept_off, .about = "the CPUs are counted while a sleeper is kept off one", .setup = setup,
                .threads = {sleep_twice, look}, .check = end);
+
+/* When the look is due two threads come to it: one of them counts. */
+static void setup_due(void) {
+    setup();
+    world.pool->fit_ticks = UINT64_MAX / 4;
+    store_rlx(&world.pool->fit_due, 0);
+    explore_cpu_counts = 0;
+}
+static void look_if_due(void) { fit_look(world.pool); }
+static void end_due(void) {
+    EXPECT(explore_cpu_counts == 1);
+    end();
+}
+EXPLORE_DRIVER(fit_due, .about = "two look how many CPUs there are at once", .setup = setup_due,
+               .threads = {look_if_due, look_if_due}, .check = end_due);

@@ -216,6 +216,7 @@ EXPLORE_DRIVER(graph_poor, .about = "a run while memory runs out", .setup = setu
 static void setup_full(void) {
     setup_fan();
     world.pool->config.queue_max = 2;
+    or_rlx(&world.pool->extras, EXTRA_BOUNDED);
 }
 EXPLORE_DRIVER(graph_kept, .about = "the same, where the queue has little room", .setup = setup_full, .threads = {run_poor},
                .check = check_whole, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 3);

@@ -118,15 +118,20 @@ static void check(void) {
         if (load_rlx(&handed[i]) != NULL) end_block(load_rlx(&handed[i]), 100 + i);
     heap_trim();
     heap_trim();
-    uint64_t used = 0;
+    uint64_t used = 0, spare = 0, segments = 0;
     for (struct heap_segment *s = depot_all(); s != NULL; s = load_rlx(&s->older)) {
         uint64_t free = load_rlx(&s->free);
         EXPECT(free & LISTED);
         used += SEGMENT_SLOTS - HEAD_SLOTS - (uint64_t)__builtin_popcountll(free & ~LISTED);
+        spare += (uint64_t)__builtin_popcountll(free & load_rlx(&s->dirty) & ~LISTED);
+        EXPECT((load_rlx(&s->part) & ~load_rlx(&s->dirty)) == 0);
+        segments++;
         for (uint64_t bits = free & ~LISTED; bits != 0; bits &= bits - 1)
             EXPECT(is_zero(slot_start(s, (unsigned)__builtin_ctzll(bits)), SLOT_BYTES));
     }
     EXPECT(used == slots_of_own());
+    EXPECT(depot_taken_bytes() == used * SLOT_BYTES && depot_spare_bytes() == spare * SLOT_BYTES);
+    EXPECT(load_rlx(&depot.segments) == segments && load_rlx(&depot.hollows) == 0);
 }
 
 EXPLORE_DRIVER(heap_threads, .about = "a thread ends, others free its blocks", .setup = setup,

@@ -3,6 +3,7 @@
 #include "record.h"
 #include "at_rest.h"
 #include "front.h"
+#include "sched/seat.h"
 #include "sched/task.h"
 
 #include <string.h>
@@ -210,30 +211,52 @@ static void be_worker(uint32_t index, struct frame *frame) {
     *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat, .is_worker = true};
     frame_push(seat, frame);
 }
-static void park_only(void) {
-    struct frame frame;
-    struct piece piece;
-    be_worker(0, &frame);
+/* Whether it ran a task. */
+static bool park_once(void) {
     struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
-    for (uint32_t found = 0; found < 3;) {
-        park_announce(&world.pool->park, 0, false);
-        worker_unbias(world.pool);
-        if (find_help(seat, NULL, NULL, &piece)) {
-            park_retract(&world.pool->park, 0);
-            worker_run_help(seat, &piece);
-            found++;
-        } else {
-            park_sleep(&world.pool->park, 0, 0, 0);
-        }
-        park_unscout(&world.pool->park, 0);
+    struct piece piece;
+    park_announce(&world.pool->park, 0, false);
+    worker_unbias(world.pool);
+    bool finds = find_help(seat, NULL, NULL, &piece);
+    if (finds) {
+        park_retract(&world.pool->park, 0);
+        worker_run_help(seat, &piece);
+    } else {
+        park_sleep(&world.pool->park, 0, 0, 0);
     }
+    park_unscout(&world.pool->park, 0);
+    return finds;
 }
+static void park_until_run(uint32_t tasks) {
+    struct frame frame;
+    be_worker(0, &frame);
+    while (tasks > 0) tasks -= park_once();
+}
+static void park_only(void) { park_until_run(3); }
 static void submit_three(void) {
     submit_two();
     submit_task();
 }
 EXPLORE_DRIVER(task_bias, .about = "a submitter becomes biased beside a worker that parks", .setup = setup_one,
                .threads = {submit_three, park_only}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
+/* A submitter that is biased while somebody sleeps still wakes him: the bias leaves the fence out, and nothing else. */
+static void become_biased(void) {
+    struct weft_worker *seat = seat_of(os_self_get(), world.pool);
+    if (load_rlx(&seat->biased) != 0) return;
+    add_rlx(&world.pool->biased, 1);
+    fence_sc(drive_task_bias);
+    store_rlx(&seat->biased, 1);
+}
+static void submit_biased(void) {
+    submit_task();
+    while (world.run[0] == 0 || park_look(&world.pool->park).parked == 0) os_pause();
+    become_biased();
+    submit_task();
+}
+static void park_for_two(void) { park_until_run(2); }
+EXPLORE_DRIVER(task_biased, .about = "a biased submitter beside a worker that sleeps", .setup = setup_one,
+               .threads = {submit_biased, park_for_two}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
 
 static void setup_biased(void) {
     setup_two();
@@ -254,7 +277,9 @@ static void setup_full(void) {
     submit(&world.other, task);
     EXPECT(weft_group_cancel(world.pool, &world.other) == WEFT_OK);
     world.pool->config.full = WEFT_FULL_BLOCK;
-    world.pool->config.queue_max = 1;
+    world.pool->config.queue_max = 2; /* one of them is that task's */
+    store_rlx(&world.pool->queued, 1);
+    or_rlx(&world.pool->extras, EXTRA_BOUNDED);
     outside()->lane = &world.pool->blank;
 }
 /* Inside a task, where a full queue is no reason to wait. */
@@ -432,6 +457,30 @@ static void run_opened(void) {
 }
 EXPLORE_DRIVER(task_offer, .about = "a claim is offered while another worker falls asleep", .setup = setup_offer,
                .threads = {run_opened, worker_1}, .check = end, .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
+/* Who helps in a wait sees what a biased submitter publishes while it falls asleep: the worker is in the first task. */
+static void setup_help_biased(void) {
+    make(1, 0);
+    submit(&world.group, task_first);
+    EXPECT(lane_claim(load_rlx(&outside()->lanes), 1, NULL, NULL, &opened) == 1);
+}
+static void submit_second(void) {
+    submit(&world.other, task);
+    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
+    become_biased();
+    submit(&world.group, task_second);
+}
+static void run_first(void) {
+    struct frame frame;
+    be_worker(0, &frame);
+    weft_worker *self = load_rlx(&world.pool->seats[0]);
+    worker_run_cell(self, &opened.segment->cells[opened.begin]);
+    piece_done(&opened);
+    worker_flush(self);
+}
+EXPLORE_DRIVER(task_help_biased, .about = "a wait that helps falls asleep beside a biased submitter",
+               .setup = setup_help_biased, .threads = {submit_second, run_first, wait_group}, .check = check_group,
+               .flags = EXPLORE_NO_RESCUE);
+
 static void setup_claim_waits(void) {
     setup_claim(task_waits);
     store_rlx(&world.pool->tiny, 1);

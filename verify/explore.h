@@ -60,6 +60,7 @@ void explore_step(void);
 void explore_fifo(bool is_fifo);
 /* Where a driver has set it: the CPUs of every thread but the one that asks, which is on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
+extern uint32_t explore_cpu_counts; /* how often the CPUs were counted; a driver's setup makes it 0 */
 /* Of os_map and os_alloc, not released yet. A driver that has ended all that it began expects none: what is lost fails nothing
  * else. */
 uint64_t explore_bytes_left(void);

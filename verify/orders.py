@@ -128,6 +128,9 @@ class Hunter:
         count = len(self.drivers_of(order.tag))
         return f"{count} drivers, {self.effort} schedules each" if count else "no driver runs it"
 
+    def survivor(self, order):
+        return {"how": self.places(order)}
+
     def hunt(self, order, known):
         """{"by", "after", "how", "modes"}, or None."""
         found = self.again(order, known) if known else None

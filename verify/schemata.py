@@ -10,6 +10,8 @@ constant: gone), call (a call for its effect: gone).
 
 A comparison that only chooses between its two sides is no bound, for where they are equal either will do: `if (a > b) a = b;`,
 `a < b ? a : b` and `a > b ? a - b : 0`, in each order, with sides that are plain integers, read without a call. IDLE_BOUNDS counts them.
+Nor is `while (was < mine && !cas(..., &was, mine))`, which for equal sides stores what is there (IDLE_STORES), or a comparison of a
+moment, one of whose sides reads the clock, now or just before: in that very tick either answer is right (MOMENTS).
 """
 import dataclasses
 import re
@@ -49,6 +51,10 @@ ATOMICS = re.compile(r"(load|store|cas|add|or|and|xchg)_(rlx|acq|rel|acq_rel|sc)
 CONSTANT = re.compile(r"\(?(?:\(\w+\)\s*)?-?(?:\d\w*|true|false|[A-Z][A-Z0-9_]+(?:\([\w]+\))?)\)?$")
 
 
+CLOCKS = re.compile(r"\bos_(?:ticks|now_ns)\(\)")
+NOW = re.compile(r"\bnow_ns\b")
+IDLE_STORES = "bounds of a stored maximum or minimum: where the sides are equal the same is stored"
+MOMENTS = "bounds of a moment: in the very tick of a limit either side is right"
 IDLE_BOUNDS = "bounds that choose between two values that are the same where the sides are equal"
 
 
@@ -66,6 +72,7 @@ class Node:
     alternatives: list = dataclasses.field(default_factory=list)  # (kind, text)
     suffix: list = dataclasses.field(default_factory=list)        # a kind; a condition that may be false in spite of itself
     effect: list = dataclasses.field(default_factory=list)        # a kind; a statement that may be left out
+    idle: dict = dataclasses.field(default_factory=dict)          # {kind: why nobody can see it}
 
 
 @dataclasses.dataclass
@@ -77,6 +84,7 @@ class Site:
     other: str   # what the mutant has instead
     number: int = 0
     ordinal: int = 1
+    idle: str = ""  # why nobody can see it
 
     def key(self):
         return f"{self.function} {self.kind} `{self.text}`" + (f" ({self.ordinal})" if self.ordinal > 1 else "")
@@ -431,8 +439,10 @@ def one_line(text):
 class Marker:
     """Gives the nodes of a function their other forms."""
 
-    def __init__(self, reader):
+    def __init__(self, reader, body):
         self.reader = reader
+        assigned = re.findall(r"\b(\w+) = ([^;]*)", reader.text[body.begin:body.end])
+        self.clocks = {name for name, value in assigned if CLOCKS.search(value)}
 
     def source(self, node):
         return one_line(self.reader.text[node.begin:node.end])
@@ -553,6 +563,35 @@ class Marker:
         core = self.core(node)
         return core.kind == "binary" and core.operator == "-" and {self.source(self.core(part)) for part in core.parts} == sides
 
+    def drop(self, node, reason):
+        """Its bound. It keeps its number, so that what is built stays as it is."""
+        if any(kind == "bound" for kind, _ in node.alternatives) and "bound" not in node.idle:
+            node.idle["bound"] = reason
+            self.reader.left_out[reason] = self.reader.left_out.get(reason, 0) + 1
+
+    def drop_moment(self, node):
+        """A comparison of the clock with something other than a number. One with 0 tells whether there is a moment at all."""
+        if node.operator not in ("<", ">", "<=", ">="):
+            return
+        texts = [self.source(self.core(part)) for part in node.parts]
+        if any(part.kind == "number" for part in map(self.core, node.parts)):
+            return
+        if any(CLOCKS.search(text) or NOW.search(text) or set(re.findall(r"\w+", text)) & self.clocks for text in texts):
+            self.drop(node, MOMENTS)
+
+    def drop_maximum(self, node):
+        """`a < b && !cas_x(TAG, to, &a, b)`."""
+        if node.operator != "&&":
+            return
+        left, right = self.core(node.parts[0]), self.core(node.parts[1])
+        call = self.core(right.parts[0]) if right.kind == "unary" and right.operator == "!" else right
+        if left.kind != "binary" or left.operator not in ("<", ">", "<=", ">=") or call.kind != "call" or not call.operator.startswith("cas_"):
+            return
+        old, new = (self.source(part) for part in call.parts[-2:])
+        if {f"&{self.source(left.parts[0])}", self.source(left.parts[1])} == {old, new} or \
+                {f"&{self.source(left.parts[1])}", self.source(left.parts[0])} == {old, new}:
+            self.drop(left, IDLE_STORES)
+
     def drop_bound(self, condition, *chosen):
         """Where the sides of the condition are equal, it only decides which of the two is taken, or their difference or 0: no mutant."""
         core, texts = self.core(condition), {self.source(self.core(part)) for part in chosen}
@@ -560,8 +599,7 @@ class Marker:
         if sides is None or len(sides) != 2:
             return
         if texts == sides or ("0" in texts and any(self.is_difference(part, sides) for part in chosen)):
-            core.alternatives = [pair for pair in core.alternatives if pair[0] != "bound"]
-            self.reader.left_out[IDLE_BOUNDS] = self.reader.left_out.get(IDLE_BOUNDS, 0) + 1
+            self.drop(core, IDLE_BOUNDS)
 
     def drop_choice(self, node):
         """`if (a > b) a = b;`, with or without braces."""
@@ -599,6 +637,9 @@ class Marker:
                 self.effect(node)
         else:
             self.expression(node)
+            if node.kind == "binary":
+                self.drop_moment(node)
+                self.drop_maximum(node)
 
 
 FOR_SANITIZER = "in a part that is compiled for AddressSanitizer alone"
@@ -617,7 +658,7 @@ def find(text, types, wanted=lambda name: True, floats=frozenset()):
     for name, body in reader.functions():
         if not wanted(name):
             continue
-        Marker(reader).walk(body)
+        Marker(reader, body).walk(body)
         bodies.append(body)
         collect(reader, body, name, sites)
     seen = {}
@@ -634,7 +675,7 @@ def collect(reader, node, function, sites):
     node.numbers = []
     others = [*node.alternatives, *((kind, "false") for kind in node.suffix), *((kind, "left out") for kind in node.effect)]
     for kind, other in others:
-        site = Site(function, reader.line(node.begin), kind, one_line(source).rstrip(";"), other)
+        site = Site(function, reader.line(node.begin), kind, one_line(source).rstrip(";"), other, idle=node.idle.get(kind, ""))
         node.numbers.append(site)
         sites.append(site)
     for part in node.parts:

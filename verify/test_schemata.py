@@ -83,6 +83,17 @@ BOUNDS = {
     "if (c->real > a) c->real = a;": True,
     "if (real < 0) real = 0;": True,
     "b = a < b ? b : 3;": True,
+    "while (a < b && !cas_rlx(T, &c->n, &a, b)) {}": False,
+    "while (b > a && !cas_rlx(T, &c->n, &a, b)) {}": False,
+    "while (a < b && !cas_rlx(T, &c->n, &a, c->n)) {}": True,
+    "while (a < b && !cas_rlx(T, &c->n, &b, b)) {}": True,
+    "while (a < b || !cas_rlx(T, &c->n, &a, b)) {}": True,
+    "if (os_ticks() - a > b) next();": False,
+    "a = os_now_ns(); if (a - 1 >= b) next();": False,
+    "if (now_ns < b) next();": False,
+    "if (now < b) next();": True,
+    "a = os_now_ns(); if (a > 0) next();": True,
+    "b = next(); if (a > b) next();": True,
 }
 DECLARED = "struct counts { int n; double real; }; void f(int a, int b, struct counts *c, double real) { %s }"
 KINDS = "bound call early equal flag not operand reverse step truth".split()
@@ -131,8 +142,8 @@ def main():
             pass
     for text, wanted in BOUNDS.items():
         _, found, left = schemata.find(DECLARED % text, set())
-        has = any(site.kind == "bound" for site in found)
-        if has != wanted or has == (schemata.IDLE_BOUNDS in left):
+        has = any(site.kind == "bound" and not site.idle for site in found)
+        if has != wanted or has == bool(left):
             problems.append(f"{'no ' if wanted else 'a '}bound in {text}")
     killers = hunting.Killers()
     if killers.of(None) == killers.of("drive") or not killers.files:

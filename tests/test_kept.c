@@ -1,0 +1,67 @@
+/* test_kept.c: ranges that are kept go back young as they are, when nothing older is there, and make room for others. */
+#define _GNU_SOURCE
+#include "help.h"
+
+#include "heap/heap.h"
+#include "heap/kept.h"
+#include "weft.h"
+
+static char *map_segments(size_t count) {
+    char *range = os_map_aligned(count * SEGMENT_BYTES, SEGMENT_BYTES);
+    REQUIRE(range != NULL);
+    return range;
+}
+
+static void test_young_go_too(void **state) {
+    (void)state;
+    kept_purge(true);
+    assert_true(kept_put(map_segments(2), 2 * SEGMENT_BYTES, SIZE_MAX));
+    assert_int_equal(kept_give(1), SEGMENT_BYTES);
+    assert_int_equal(kept_held(), SEGMENT_BYTES);
+    assert_int_equal(kept_give(SIZE_MAX), SEGMENT_BYTES);
+    assert_int_equal(kept_give(1), 0);
+}
+
+static void test_room_for_another(void **state) {
+    (void)state;
+    kept_purge(true);
+    assert_true(kept_put(map_segments(2), 2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES));
+    assert_true(kept_put(map_segments(2), 2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES));
+    assert_int_equal(kept_held(), 3 * SEGMENT_BYTES);
+    char *large = map_segments(4);
+    assert_false(kept_put(large, 4 * SEGMENT_BYTES, 3 * SEGMENT_BYTES));
+    assert_int_equal(kept_held(), 3 * SEGMENT_BYTES);
+    os_unmap(large, 4 * SEGMENT_BYTES);
+    kept_purge(true);
+}
+
+static uint64_t reused(void) { return load_rlx(&heap_mine()->large[LARGE_REUSED]); }
+
+/* A mapping that was kept counts as used again, a new one does not. */
+static void test_reuse_is_counted(void **state) {
+    enum { BYTES = 9 << 20 };
+    (void)state;
+    weft_heap_config config = {.struct_size = sizeof config, .decay_ms = -1};
+    assert_int_equal(weft_heap_configure(&config), WEFT_OK);
+    weft_free(weft_alloc(1)); /* the thread has a heap */
+    kept_purge(true);
+    uint64_t before = reused();
+    void *block = weft_alloc(BYTES);
+    assert_non_null(block);
+    assert_int_equal(reused(), before);
+    weft_free(block);
+    block = weft_alloc(BYTES);
+    assert_non_null(block);
+    assert_int_equal(reused(), before + 1);
+    weft_free(block);
+}
+
+int main(int argc, char **argv) {
+    choose_cases(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_young_go_too),
+        cmocka_unit_test(test_room_for_another),
+        cmocka_unit_test(test_reuse_is_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
