@@ -71,6 +71,36 @@ static void test_one_wake_for_each_task(void **state) {
     end_pool(pool);
 }
 
+/* ---- a share by thread -------------------------------------------------------------------------------------------- */
+
+static _Thread_local bool holds_back; /* what the thread sends arrives later, as where all CPUs are others' */
+void __real_os_wake(os_word *word, int count);
+void __wrap_os_wake(os_word *word, int count);
+void __wrap_os_wake(os_word *word, int count) {
+    if (!holds_back) __real_os_wake(word, count);
+}
+
+/* More workers than CPUs, for their share of a crowded machine: a task's thread is ready before the one woken first has got a CPU. */
+static void test_wakes_are_no_chain(void **state) {
+    (void)state;
+    uint32_t workers = weft_cpu_count() + 3;
+    weft_pool *pool = crowd_of(workers);
+    struct meeting meeting = {0, workers};
+    struct meeting *payload = &meeting;
+    weft_group group = WEFT_GROUP_INIT;
+    until_asleep(pool);
+    while (!load_rlx(&pool->purged)) usleep(1000); /* nobody gets up by itself after that */
+    until_asleep(pool);
+    uint64_t before = wakes_of(pool);
+    holds_back = true;
+    for (uint32_t k = 0; k < workers; k++) REQUIRE(weft_submit(pool, &group, meet, &payload, sizeof payload) == WEFT_OK);
+    holds_back = false;
+    assert_int_equal(wakes_of(pool) - before, workers);
+    for (uint32_t k = 0; k < workers; k++) os_wake(&pool->park.slots[k].event, 1);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    end_pool(pool);
+}
+
 /* ---- short tasks -------------------------------------------------------------------------------------------------- */
 
 static int brief(void *payload, weft_worker *self) {
@@ -244,7 +274,8 @@ static void test_several_pollers_go_to_sleep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_wake_for_each_task), cmocka_unit_test(test_quota_is_of_time),
+        cmocka_unit_test(test_one_wake_for_each_task),
+        cmocka_unit_test(test_wakes_are_no_chain), cmocka_unit_test(test_quota_is_of_time),
         cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),    cmocka_unit_test(test_several_pollers_go_to_sleep),
     };

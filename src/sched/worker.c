@@ -315,6 +315,10 @@ static void note_cpu(struct weft_worker *seat) {
     store_rlx(&pool->outside_ticks, os_ticks());
 }
 
+/* Has it more workers than CPUs, for its share of a machine that others use? The system shares a CPU among the threads that are
+ * ready: one that is woken by another gets its part only after that one has waited for its turn. So each task wakes its own. */
+static bool is_for_share(const weft_pool *pool) { return load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed); }
+
 void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint64_t id) {
     weft_pool *pool = seat->pool;
     struct park_view view = park_look(&pool->park);
@@ -331,6 +335,8 @@ void worker_notify_slow(struct weft_worker *seat, const struct lane *lane, uint6
         if (view.polling && is_tiny && asleep < load_rlx(&pool->workers)) return;
         worker_wake(seat);
     } else if (view.searchers == 1 && asleep > 0 && !is_tiny && (lane == NULL || lane_backlog(lane) > 1)) {
+        worker_wake(seat);
+    } else if (lane != NULL && asleep > 0 && !is_tiny && is_for_share(pool) && lane_backlog(lane) > view.searchers) {
         worker_wake(seat);
     } else if (lane != NULL && asleep == 0 && view.searchers == 0 && load_rlx(&pool->park.word[0].helpers) > 0) {
         worker_wake_helpers(pool, id);
