@@ -152,21 +152,55 @@ static void test_box2d_each_task_once(void **state) {
         }
 }
 
-/* While it waits for a task that runs elsewhere it runs the others, if it may. */
+/* While it waits for a task that runs elsewhere it runs the others that it may: its own, and with WEFT_HELP_ANY all. */
 static void gate_context(void *context) { gate_task(&context, NULL); }
 static void open_context(void *context) { gate_open(context); }
 
-static void test_box2d_helps_any(void **state) {
+static void test_box2d_helps(void **state) {
     (void)state;
-    weft_box2d tasks = {make_pool(1), WEFT_HELP_ANY};
+    static const enum weft_help helps[] = {WEFT_HELP_BELOW, WEFT_HELP_ANY};
+    for (int i = 0; i < 2; i++) {
+        weft_box2d tasks = {make_pool(1), helps[i]};
+        gate g;
+        gate_init(&g);
+        void *first = weft_box2d_enqueue(gate_context, &g, &tasks);
+        await(&g.entered);
+        void *second = weft_box2d_enqueue(open_context, &g, &tasks); /* the worker stands in the gate */
+        weft_box2d_finish(first, &tasks);
+        weft_box2d_finish(second, &tasks);
+        end_pool(tasks.pool);
+    }
+}
+
+/* With WEFT_HELP_BELOW it runs no task of another kind, nor of another world's. */
+static void note_thread(void *context) { *(pthread_t *)context = pthread_self(); }
+
+static int note_task(void *payload, weft_worker *self) {
+    (void)self;
+    note_thread(*(void **)payload);
+    return 0;
+}
+
+static void test_box2d_helps_below_alone(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    weft_box2d tasks = {pool, WEFT_HELP_BELOW}, other = {pool, WEFT_HELP_BELOW};
+    weft_group group = WEFT_GROUP_INIT;
     gate g;
+    pthread_t noted[2] = {pthread_self(), pthread_self()}, *pointer = &noted[0];
     gate_init(&g);
     void *first = weft_box2d_enqueue(gate_context, &g, &tasks);
     await(&g.entered);
-    void *second = weft_box2d_enqueue(open_context, &g, &tasks); /* the worker stands in the gate */
+    assert_int_equal(weft_submit(pool, &group, note_task, &pointer, sizeof pointer), WEFT_OK);
+    void *second = weft_box2d_enqueue(open_context, &g, &tasks);
+    void *foreign = weft_box2d_enqueue(note_thread, &noted[1], &other);
     weft_box2d_finish(first, &tasks);
     weft_box2d_finish(second, &tasks);
-    end_pool(tasks.pool);
+    assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    other.help = WEFT_HELP_NONE;
+    weft_box2d_finish(foreign, &other);
+    for (int i = 0; i < 2; i++) assert_false(pthread_equal(noted[i], pthread_self()));
+    end_pool(pool);
 }
 
 static int step_task(void *payload, weft_worker *self) {
@@ -277,8 +311,9 @@ int main(int argc, char **argv) {
 
         cmocka_unit_test(test_webp_works),        cmocka_unit_test(test_webp_tells_errors),
         cmocka_unit_test(test_webp_needs_nobody), cmocka_unit_test(test_box2d_each_task_once),
-        cmocka_unit_test(test_box2d_helps_any),   cmocka_unit_test(test_box2d_in_tasks),
-        cmocka_unit_test(test_cancelled),         cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_box2d_helps),       cmocka_unit_test(test_box2d_helps_below_alone),
+        cmocka_unit_test(test_box2d_in_tasks),    cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_forked_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,9 @@
  * to come: what no worker has begun the stepping thread runs.
  *
  * While it waits for one task it runs, by `help`, any task of the pool (WEFT_HELP_ANY, for a pool that has nothing else to
- * do than worlds' short tasks), or that one alone (WEFT_HELP_BELOW, for one with long tasks of other kinds). */
+ * do than worlds' short tasks), or only what the same thread has enqueued with the same `tasks` and nobody has begun
+ * (WEFT_HELP_BELOW, for one with long tasks of other kinds). The latter counts: whichever thread comes first leads the
+ * solver, and if that is a worker, the stepping thread has to be the second. */
 #ifndef WEFT_HOOKS_BOX2D_H
 #define WEFT_HOOKS_BOX2D_H
 
@@ -27,14 +29,19 @@ typedef struct weft_box2d_call {
     weft_group group; /* of this one task */
     void (*task)(void *);
     void *context;
+    const weft_box2d *tasks;
+    struct weft_box2d_call *next, **link; /* among those that its thread has enqueued and not finished, the newest first */
     int has_run;
 } weft_box2d_call;
+
+/* A step enqueues and finishes its tasks in one thread. */
+static __thread weft_box2d_call *weft_box2d_open;
 
 static inline int weft_box2d_run(void *payload, weft_worker *self) {
     weft_box2d_call *call = *(weft_box2d_call **)payload;
     (void)self;
     call->task(call->context);
-    call->has_run = 1;
+    __atomic_store_n(&call->has_run, 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -42,14 +49,29 @@ static inline int weft_box2d_run(void *payload, weft_worker *self) {
 static inline void *weft_box2d_enqueue(void (*task)(void *), void *context, void *user) {
     weft_box2d_call *call = (weft_box2d_call *)weft_alloc(sizeof *call);
     if (call != NULL) {
-        const weft_box2d_call fresh = {WEFT_GROUP_INIT, task, context, 0};
+        const weft_box2d *tasks = (const weft_box2d *)user;
+        const weft_box2d_call fresh = {WEFT_GROUP_INIT, task, context, tasks, weft_box2d_open, &weft_box2d_open, 0};
         *call = fresh;
-        if (weft_submit(((weft_box2d *)user)->pool, &call->group, weft_box2d_run, &call, sizeof call) == WEFT_OK)
+        if (weft_submit(tasks->pool, &call->group, weft_box2d_run, &call, sizeof call) == WEFT_OK) {
+            if (call->next != NULL) call->next->link = &call->next;
+            weft_box2d_open = call;
             return call;
+        }
         weft_free(call);
     }
     task(context);
     return NULL;
+}
+
+static inline int weft_box2d_has_run(const weft_box2d_call *call) {
+    return __atomic_load_n(&call->has_run, __ATOMIC_ACQUIRE);
+}
+
+/* Runs one of this thread's tasks that nobody has begun, the newest: workers begin with the oldest. 0: there is none. */
+static inline int weft_box2d_help_one(const weft_box2d *tasks) {
+    for (weft_box2d_call *call = weft_box2d_open; call != NULL; call = call->next)
+        if (call->tasks == tasks && !weft_box2d_has_run(call) && weft_group_help(tasks->pool, &call->group) == 1) return 1;
+    return 0;
 }
 
 /* A b2FinishTaskCallback. A task that nobody will run, in a forked child or an aborted pool, runs here. */
@@ -58,9 +80,12 @@ static inline void weft_box2d_finish(void *task, void *user) {
     weft_box2d_call *call = (weft_box2d_call *)task;
     int error; /* no memory, no place: the task runs all the same */
     if (call == NULL) return;
+    while (tasks->help == WEFT_HELP_BELOW && !weft_box2d_has_run(call) && weft_box2d_help_one(tasks)) {}
     while ((error = weft_group_wait_until(tasks->pool, &call->group, tasks->help, 0)) == WEFT_ENOMEM || error == WEFT_EAGAIN)
         sched_yield();
     if (!call->has_run) call->task(call->context);
+    *call->link = call->next;
+    if (call->next != NULL) call->next->link = call->link;
     weft_free(call);
 }
 
