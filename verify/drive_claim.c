@@ -132,8 +132,8 @@ EXPLORE_DRIVER(claim_two_thieves, .about = "two thieves want the rest of a claim
                .threads = {runner_that_blocks, thief, thief}, .check = all_run);
 EXPLORE_DRIVER(claim_offered, .about = "a runner about to block offers the rest", .setup = claim_setup,
                .threads = {runner_that_blocks, thief_of_offers, thief}, .check = all_run);
-EXPLORE_DRIVER(claim_loose, .about = "the rest of a loose claim, by one change, while its runner goes on", .setup = claim_setup,
-               .threads = {runner_loose, thief_of_offers, thief}, .check = all_run);
+EXPLORE_DRIVER(claim_loose, .about = "the rest of a loose claim, by one change, while its runner goes on",
+               .setup = claim_setup, .threads = {runner_loose, thief_of_offers, thief}, .check = all_run);
 EXPLORE_DRIVER(claim_loose_short, .about = "one loose claim, one thief, for depth first", .setup = claim_setup,
                .threads = {runner_once_loose, thief_of_offers}, .check = first_run);
 EXPLORE_DRIVER(claim_short, .about = "one claim, one thief, for depth first", .setup = claim_setup,

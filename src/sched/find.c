@@ -38,7 +38,8 @@ static uint32_t grown_size(const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     uint64_t each = load_rlx(&seat->task_ticks);
     uint32_t workers = load_rlx(&pool->workers);
-    if (each == 0 || !seat->taken_left.are_many || workers <= LEFT_OTHERS || workers > load_rlx(&pool->cpus_allowed)) return 1;
+    if (each == 0 || !seat->taken_left.are_many || workers <= LEFT_OTHERS || workers > load_rlx(&pool->cpus_allowed))
+        return 1;
     return (uint32_t)min_u64(GROWN_US * pool->ticks_per_us / each + 1, pool->claim_max);
 }
 

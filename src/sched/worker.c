@@ -398,7 +398,7 @@ void worker_unbias(weft_pool *pool) { bias_end(pool, NULL); }
  * gone. */
 static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
     if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
-    if (find->is_background) return 0; /* more may not run */
+    if (find->is_background) return 0;                                      /* more may not run */
     if (load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
     uint64_t left = lane_backlog(find->lane) / find->piece.stride;
     return left - min_u64(left, view->searchers);
