@@ -39,31 +39,36 @@ static void run_slot(const struct segment *segment, uint32_t slot) {
 }
 
 /* The runner's life of a claim, with a blocking section inside the task of slot `blocks` (0: none). */
-static void run_claim(uint32_t round, uint32_t blocks) {
+static void run_claim(uint32_t round, uint32_t blocks, bool is_loose) {
     struct piece piece = {&world.segment[round], 1, 1 + tasks_of(round), 1};
     for (uint32_t slot = 1; slot <= tasks_of(round); slot++) {
         plain_write(&world.payload[round][slot], sizeof(uint32_t));
         world.payload[round][slot] = slot;
     }
-    claim_open(&world.claim, &piece, 2);
+    (is_loose ? claim_open_loose : claim_open)(&world.claim, &piece, 2);
     for (uint32_t slot = 1; slot < piece.end; slot++) {
         if (slot > 1 && !claim_start(&world.claim, &piece, slot, slot + 1)) break;
         run_slot(piece.segment, slot);
         if (slot != blocks) continue;
-        if (claim_offer(&world.claim)) os_pause();
-        claim_unoffer(&world.claim);
+        bool offers = claim_offer(&world.claim);
+        if (offers) os_pause();
+        if (offers || !is_loose) claim_unoffer(&world.claim);
     }
     claim_close(&world.claim, &piece);
     piece_done(&piece);
 }
 
 static void runner(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 0);
+    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 0, false);
 }
 static void runner_that_blocks(void) {
-    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round);
+    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round, false);
 }
-static void runner_once(void) { run_claim(0, 0); }
+static void runner_loose(void) {
+    for (uint32_t round = 0; round < ROUNDS; round++) run_claim(round, 1 + round, true);
+}
+static void runner_once(void) { run_claim(0, 0, false); }
+static void runner_once_loose(void) { run_claim(0, 0, true); }
 
 static void steal(bool force) {
     struct piece piece;
@@ -127,5 +132,9 @@ EXPLORE_DRIVER(claim_two_thieves, .about = "two thieves want the rest of a claim
                .threads = {runner_that_blocks, thief, thief}, .check = all_run);
 EXPLORE_DRIVER(claim_offered, .about = "a runner about to block offers the rest", .setup = claim_setup,
                .threads = {runner_that_blocks, thief_of_offers, thief}, .check = all_run);
+EXPLORE_DRIVER(claim_loose, .about = "the rest of a loose claim, by one change, while its runner goes on",
+               .setup = claim_setup, .threads = {runner_loose, thief_of_offers, thief}, .check = all_run);
+EXPLORE_DRIVER(claim_loose_short, .about = "one loose claim, one thief, for depth first", .setup = claim_setup,
+               .threads = {runner_once_loose, thief_of_offers}, .check = first_run);
 EXPLORE_DRIVER(claim_short, .about = "one claim, one thief, for depth first", .setup = claim_setup,
                .threads = {runner_once, thief}, .check = first_run);

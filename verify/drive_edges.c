@@ -71,6 +71,25 @@ static void claim_end(void) {
 EXPLORE_DRIVER(edge_claim_end, .about = "a claim offered in vain, then begun to its end", .setup = claim_setup,
                .threads = {claim_end});
 
+/* A loose claim: from the first on one change takes what was not begun, and only that. */
+static void claim_loose(void) {
+    claim_open_loose(&claimed.claim, &claimed.piece, 1);
+    EXPECT(has_rest() && claim_is_offered(&claimed.claim) && !claim_offer(&claimed.claim));
+    uint64_t before = changes();
+    EXPECT(claim_start(&claimed.claim, &claimed.piece, 1, 2) && changes() == before + 1 && claim_is_offered(&claimed.claim));
+    if (explore_pick(2) == 0) {
+        EXPECT(revoke(false) && claimed.rest.begin == 2 && claimed.rest.end == 3 && changes() == before + 2);
+        EXPECT(!claim_start(&claimed.claim, &claimed.piece, 2, 3) && claimed.piece.end == 2);
+    } else {
+        EXPECT(claim_start(&claimed.claim, &claimed.piece, 2, 3) && claimed.piece.end == 3);
+    }
+    EXPECT(!has_rest() && !claim_is_offered(&claimed.claim) && !revoke(false) && !revoke(true));
+    claim_close(&claimed.claim, &claimed.piece);
+    expect_nothing();
+}
+EXPLORE_DRIVER(edge_claim_loose, .about = "a loose claim, begun to its end or taken", .setup = claim_setup,
+               .threads = {claim_loose});
+
 /* Another wants the rest and has not got it yet: it counts as there, may be offered, and another start ends the wish. */
 static void claim_wanted(void) {
     claim_open(&claimed.claim, &claimed.piece, 1);

@@ -20,8 +20,12 @@
  * A runner that is about to block changes OPEN to OFFERED with the bound in it: then one CAS takes the rest, no fence
  * needed.
  *
- * state: CLOSED -> OPEN -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN, OFFERED
- * or CLOSED by the runner; OPEN <-> OFFERED by the runner; OFFERED -> TAKEN by a thief; TAKEN -> CLOSED by the runner.
+ * A loose claim is OFFERED from the first: before each task its runner moves the bound behind it, by a CAS (C12). That is dearer
+ * than two plain accesses where tasks are tiny, and nothing beside tasks of a microsecond, whose thieves need no fence then.
+ *
+ * state: CLOSED -> OPEN or OFFERED -> CLOSED by the runner; OPEN <-> WANTED, WANTED -> TAKEN by a thief; WANTED -> OPEN, OFFERED
+ * or CLOSED by the runner; OPEN <-> OFFERED, OFFERED with a higher bound by the runner; OFFERED -> TAKEN by a thief, while
+ * something is left; TAKEN -> CLOSED by the runner.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   C1  claim_start: light fence            light    C4  started and state pass each other: a task runs twice
@@ -30,12 +34,13 @@
  *   C4  claim_revoke: heavy fence           heavy    C1  see C1
  *   C5  claim_revoke: CAS WANTED to TAKEN   relaxed  C2  see C2
  *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not there yet
- *   C7  claim_open: store state             release  C6  see C6
+ *   C7  open_as: store state                release  C6  see C6
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
  *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
  *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
  *                                                    opened its next claim; split: runner and thief both take the rest
  *   C11 claim_unoffer: CAS OFFERED to OPEN  relaxed  C10 see C10
+ *   C12 claim_start_slow: CAS OFFERED       relaxed  C10 split: the runner and a thief of a loose claim run the same task
  */
 #include "queue/claim.h"
 
@@ -46,16 +51,25 @@ INLINE uint64_t state_after(uint64_t state, enum claim_kind kind, uint32_t bound
     return ((state >> 16) + 1) << 16 | (uint64_t)bound << 8 | kind;
 }
 
-void claim_open(struct claim *claim, const struct piece *piece, uint32_t started) {
+static void open_as(struct claim *claim, const struct piece *piece, uint32_t started, enum claim_kind kind, uint32_t bound) {
     store_rlx(&claim->started, started);
     store_rlx(&claim->end, piece->end);
     store_rlx(&claim->segment, piece->segment);
-    store_rel(C7, &claim->state, state_after(load_rlx(&claim->state), CLAIM_OPEN, 0));
+    store_rel(C7, &claim->state, state_after(load_rlx(&claim->state), kind, bound));
+}
+
+void claim_open(struct claim *claim, const struct piece *piece, uint32_t started) {
+    open_as(claim, piece, started, CLAIM_OPEN, 0);
+}
+void claim_open_loose(struct claim *claim, const struct piece *piece, uint32_t started) {
+    open_as(claim, piece, started, CLAIM_OFFERED, started);
 }
 
 /* The task in slots begin.. : true when the runner keeps it. */
-NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin) {
+NOINLINE bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
     uint64_t state = load_rlx(&claim->state);
+    while (kind_of(state) == CLAIM_OFFERED)
+        if (cas_rlx(C12, &claim->state, &state, state_after(state, CLAIM_OFFERED, next))) return true;
     while (kind_of(state) == CLAIM_WANTED)
         if (cas_rlx(C2, &claim->state, &state, state_after(state, CLAIM_OPEN, 0))) return true;
     if (kind_of(state) != CLAIM_TAKEN) return true;
@@ -105,6 +119,7 @@ bool claim_revoke(struct claim *claim, bool force, struct piece *piece) {
     piece->stride = piece->segment == NULL ? 1 : shape_stride(load_rlx(&piece->segment->shape));
     if (kind_of(state) == CLAIM_OFFERED) {
         piece->begin = bound_of(state);
+        if (piece->begin >= piece->end) return false;
         return cas_rel(C10, &claim->state, &state, state_after(state, CLAIM_TAKEN, piece->begin));
     }
     if (load_rlx(&claim->started) >= piece->end) return false;

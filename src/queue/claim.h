@@ -17,13 +17,15 @@ struct claim {
 
 /* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
 void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
+/* The same, and whoever comes may take the rest without a fence. */
+void claim_open_loose(struct claim *claim, const struct piece *piece, uint32_t started);
 /* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is
  * set. */
-bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin);
+bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next);
 INLINE bool claim_start(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next) {
     store_rlx(&claim->started, next);
     os_fence_light(C1);
-    return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin);
+    return LIKELY((load_rlx(&claim->state) & 0xff) == CLAIM_OPEN) || claim_start_slow(claim, piece, begin, next);
 }
 /* Runner, after its last task: closes; piece->end is what it kept. */
 void claim_close(struct claim *claim, struct piece *piece);
@@ -35,7 +37,10 @@ void claim_unoffer(struct claim *claim);
 /* Any other thread: might there be a rest to take? A glance. */
 bool claim_has_rest(const struct claim *claim);
 /* Any other thread: may the rest be taken at once? A glance. */
-INLINE bool claim_is_offered(const struct claim *claim) { return (load_rlx(&claim->state) & 0xff) == CLAIM_OFFERED; }
+INLINE bool claim_is_offered(const struct claim *claim) {
+    uint64_t state = load_rlx(&claim->state);
+    return (state & 0xff) == CLAIM_OFFERED && (state >> 8 & 0xff) < load_rlx(&claim->end);
+}
 /* Any other thread: 0 without a rest, else a number that differs from the one before if the runner has moved on. */
 uint64_t claim_mark(const struct claim *claim);
 /* Any other thread: takes the unstarted rest. true: *piece is the caller's, to be run and ended with piece_done. `force`

@@ -18,10 +18,11 @@
  *         the head that its last claim left there: it was the lane's then, and not all of 2^40 positions have passed since.
  *         A CAS that fails has the line, and the head: where that is among the tasks just seen, the next try begins there at
  *         once. They were published, so their segment was as it was read; and the lane was not empty since, so is their group.
+ *         For the same reason the owner does not read it where it can do without.
  *   done  takers: byte i of a segment is the number of cells of the finished piece that began at slot i.
  *
  * Life of a segment: free stack -> owner links it behind `current` -> tasks are written, published, claimed, done -> the
- * owner sees every byte of `done` and that head has left it -> written again, or back on the free stack. A task that blocks
+ * owner sees every byte of `done` and that head has left it, by it or by a later segment's `done` -> written again, or back on the free stack. A task that blocks
  * keeps its own segment and no other: the owner passes over it.
  *
  * Who may do what at once:
@@ -99,12 +100,24 @@ bool lane_init(struct lane *lane, struct pile *segments, uint64_t position) {
     return true;
 }
 
+/* How many segments lane_extend looks at for one to write again: blocked tasks hold some. */
+#define LANE_REACH 4
+
+/* Does it name a later one? Surely where a task of that one is done. To read the head may take long, when many claim. */
+static bool head_has_left(const struct lane *lane, const struct segment *segment, bool reads_head) {
+    const struct segment *later = segment_at(lane->segments, segment->older_next);
+    for (uint32_t slot = 0; slot < SEGMENT_CELLS; slot++)
+        if (load_rlx(&later->done[slot]) != 0) return true;
+    return reads_head && head_index(load_rlx(&lane->head)) != segment->item.index;
+}
+
 /* Takes the first finished segment among the `reach` oldest out of the lane's list; NULL when there is none. */
 static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
+    bool reads_head = reach > LANE_REACH || lane->in_use <= LANE_REACH;
     struct segment *before = NULL;
     struct segment *segment = segment_at(lane->segments, lane->oldest);
     for (; reach > 0 && segment != lane->current; reach--) {
-        if (segment_is_finished(segment) && head_index(load_rlx(&lane->head)) != segment->item.index) {
+        if (segment_is_finished(segment) && head_has_left(lane, segment, reads_head)) {
             if (before == NULL) lane->oldest = segment->older_next;
             if (before != NULL) before->older_next = segment->older_next;
             lane->in_use--;
@@ -115,9 +128,6 @@ static struct segment *lane_unlink(struct lane *lane, uint32_t reach) {
     }
     return NULL;
 }
-
-/* How many segments lane_extend looks at for one to write again: blocked tasks hold some. */
-#define LANE_REACH 4
 
 bool lane_extend(struct lane *lane, uint32_t cells) {
     ASSERT(cells > 0 && cells < SEGMENT_CELLS);
@@ -170,6 +180,7 @@ static void piece_prefetch(const struct piece *piece) {
 struct view {
     struct piece piece; /* every published task of the segment with the first unclaimed one */
     uint64_t base;      /* position of that segment's slot 0 */
+    uint64_t tail;
 };
 
 /* From a head that was the lane's once. false: what it read was no longer the lane's. */
@@ -179,6 +190,7 @@ static bool lane_view(const struct lane *lane, uint64_t head, uint64_t tail, str
     struct segment *segment = segment_at(lane->segments, head_index(head));
     uint32_t shape = load_rlx(&segment->shape);
     view->base = position - slot;
+    view->tail = tail;
     if (slot == 0 || slot >= shape_end(shape)) {
         if (slot != 0) view->base += SEGMENT_CELLS;
         slot = 0;
@@ -206,13 +218,23 @@ static bool view_follow(const struct lane *lane, struct view *view, uint64_t hea
     return lane_accepts(lane, want);
 }
 
+/* How many to claim of those in the view, `end` being its last slot's. */
+static uint32_t view_tasks(const struct view *view, uint32_t end, const struct lane_want *want) {
+    const struct piece *piece = &view->piece;
+    if (want->max == 1) return 1;
+    uint64_t tasks = min_u64(want->max, (end - piece->begin) / piece->stride);
+    if (want->share == 0) return (uint32_t)tasks;
+    uint64_t left = ((view->tail - view->base - piece->begin) & LANE_POSITION_MASK) / piece->stride;
+    return (uint32_t)min_u64(tasks, left / want->share + 1);
+}
+
 /* Claims the first tasks of a view of that head. Who comes late has the head's line by its first try, so its second is
  * seldom late. 0: the head is not in the view any more. */
 static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, const struct lane_want *want) {
     struct piece *piece = &view->piece;
     uint32_t end = piece->end;
     do {
-        uint32_t tasks = want->max == 1 ? 1 : (uint32_t)min_u64(want->max, (end - piece->begin) / piece->stride);
+        uint32_t tasks = view_tasks(view, end, want);
         piece->end = piece->begin + tasks * piece->stride;
         uint64_t moved = (view->base + piece->end) & LANE_POSITION_MASK;
         if (tasks == 0) return 0;
@@ -224,8 +246,8 @@ static uint32_t view_claim(struct lane *lane, struct view *view, uint64_t head, 
 
 /* After a claim of that piece, which ended at that position. */
 static void left_note(struct lane_left *left, uint64_t position, const struct piece *piece) {
-    uint64_t begin = position - (piece->end - piece->begin);
-    left->are_many = left->segment != PILE_NONE && begin - left->position >= (uint64_t)LEFT_OTHERS * piece->stride;
+    uint64_t cells = piece->end - piece->begin;
+    left->are_many = left->segment != PILE_NONE && position - cells - left->position >= LEFT_OTHERS * cells;
     left->position = position;
     left->segment = piece->segment->item.index;
 }

@@ -132,13 +132,14 @@ struct lane_want {
     lane_filter filter;
     const void *context;
     struct lane_left *left; /* or NULL */
+    uint32_t share;         /* of the lane's tasks, beyond the first, one in so many at most; 0: no bound */
 };
 
 /* Claims up to `max` tasks from the head, in order; only when `filter` (NULL: any) accepts their group. Any thread.
  * Returns how many, 0 when there is none; *piece then holds them, and they must be ended with piece_done. */
 uint32_t lane_claim_want(struct lane *lane, const struct lane_want *want, struct piece *piece);
 INLINE uint32_t lane_claim(struct lane *lane, uint32_t max, lane_filter filter, const void *context, struct piece *piece) {
-    return lane_claim_want(lane, &(struct lane_want){max, filter, context, NULL}, piece);
+    return lane_claim_want(lane, &(struct lane_want){max, filter, context, NULL, 0}, piece);
 }
 
 /* Owner: the record of the first unclaimed task's group; 0: there is none. As a filter of lane_claim it is sound: a claim between

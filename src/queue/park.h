@@ -84,6 +84,10 @@ void park_unscout(struct park *park, uint32_t worker);
 
 /* Searcher or busy -> parked. A full fence stands after; the caller looks at all once more, then retracts or sleeps. */
 void park_announce(struct park *park, uint32_t worker, bool is_searcher);
+/* Has nobody woken it since? Its own thread. */
+INLINE bool park_is_parked(const struct park *park, uint32_t worker) {
+    return (load_rlx(&park->word[worker / PARK_BITS].word) & UINT64_C(1) << worker % PARK_BITS) != 0;
+}
 /* Parked -> searcher by the worker itself, if no waker has done it already. */
 void park_retract(struct park *park, uint32_t worker);
 

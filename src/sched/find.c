@@ -3,6 +3,11 @@
  * A worker looks at the lane from which it took last, then at all lanes of all seats, starting with its own, then at other
  * workers' claims, then at the other sources of work (source.h). priority.c handles what comes before and after all this.
  *
+ * A lane's head can pass from one worker to the next only so often. Where others claim much between a worker's last two claims
+ * there, its next one takes as many tasks as run for GROWN_US, but no more than its share of what the lane has; the rest lies
+ * open in a loose claim (claim.c). Few workers do not get in each other's way so, nor do more than there are CPUs; a task that
+ * waits for others is not among those that are short.
+ *
  * A lane whose tasks submit more tasks to it never becomes empty: after CLAIMS_PER_LANE claims, the lanes after it have their
  * turn.
  *
@@ -20,11 +25,34 @@
 #include "sched/priority.h"
 
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
+#ifndef GROWN_US
+#define GROWN_US 64u /* us that a claim of several may run where many claim */
+#endif
+#ifndef GROWN_SHARE
+#define GROWN_SHARE 2u /* and its part of the lane's tasks: one in so many for each worker */
+#endif
 
-static uint32_t claim_size(const weft_pool *pool, const struct lane *lane) {
-    if (load_rlx(&lane->tiny) == 0) return 1;
-    uint64_t fair = lane_backlog(lane) / load_rlx(&pool->workers) + 1;
-    return (uint32_t)min_u64(fair, pool->claim_max);
+/* Tasks in one claim of a lane where others claim much: as many as take so long. Its head cannot pass often enough for claims of
+ * one. */
+static uint32_t grown_size(const struct weft_worker *seat) {
+    const weft_pool *pool = seat->pool;
+    uint64_t each = load_rlx(&seat->task_ticks);
+    uint32_t workers = load_rlx(&pool->workers);
+    if (each == 0 || !seat->taken_left.are_many || workers <= LEFT_OTHERS || workers > load_rlx(&pool->cpus_allowed))
+        return 1;
+    return (uint32_t)min_u64(GROWN_US * pool->ticks_per_us / each + 1, pool->claim_max);
+}
+
+/* What to claim in that lane, from which it took last (or not: taken_left says so). */
+static struct lane_want want_from(struct weft_worker *seat, const struct lane *lane, lane_filter filter) {
+    const weft_pool *pool = seat->pool;
+    uint32_t workers = load_rlx(&pool->workers);
+    if (load_rlx(&lane->tiny) == 0 || filter == priority_is_background) {
+        uint32_t most = filter == priority_is_background ? 1 : grown_size(seat);
+        return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
+    }
+    uint64_t fair = lane_backlog(lane) / workers + 1; /* it has just looked at the head */
+    return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
 
 /* A thread of the pool may want the CPU that the seat's is on: who submits, a worker that looks for work or has some. Or
@@ -74,9 +102,10 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
                           struct find *find) {
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        uint32_t most = filter == priority_is_background ? 1 : claim_size(seat->pool, lane);
         seat->taken_left.segment = PILE_NONE; /* it is of another lane */
-        find->tasks = lane_claim_want(lane, &(struct lane_want){most, filter, seat->pool, &seat->taken_left}, &find->piece);
+        seat->taken_left.are_many = false;
+        struct lane_want want = want_from(seat, lane, filter);
+        find->tasks = lane_claim_want(lane, &want, &find->piece);
         if (find->tasks == 0) continue;
         find->lane = lane;
         find_note(seat, owner, lane);
@@ -91,7 +120,7 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
         struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
         if (other == NULL || !claim_has_rest(&other->claim)) continue;
         if (!claim_revoke(&other->claim, force, &find->piece)) continue;
-        find->tasks = 2; /* or one: run as a claim of several */
+        find->tasks = (find->piece.end - find->piece.begin) / find->piece.stride;
         find->lane = seat->taken = NULL;
         seat->taken_seat = other->index;
         seat->taken_from = CLAIM_REVOKED;
@@ -165,8 +194,7 @@ static bool find_in_turn(struct weft_worker *seat, struct find *find) {
             if (find_in_lanes(seat, seat, seat->lane, priority_is_prompt, find)) return true;
             predict_let_ahead(seat);
         }
-        uint32_t most = claim_size(seat->pool, find->lane); /* more than one: it has just looked at the head */
-        struct lane_want want = {most, priority_is_prompt, seat->pool, most == 1 ? &seat->taken_left : NULL};
+        struct lane_want want = want_from(seat, find->lane, priority_is_prompt);
         find->tasks = lane_claim_want(find->lane, &want, &find->piece);
         if (find->tasks > 0) return true;
         const struct weft_worker *owner = worker_seat(seat->pool, seat->taken_seat);
@@ -213,7 +241,7 @@ static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, 
 
 bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
     struct find_passed passing = {NULL, 0};
-    bool offers = load_rlx(&pool->offers) > 0;
+    bool offers = load_rlx(&pool->offers) > 0 || !load_rlx(&pool->tiny);
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *owner = worker_seat(pool, i);

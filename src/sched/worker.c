@@ -11,14 +11,21 @@
  * biased and leaves the fence out; then every worker that is about to sleep makes the heavy fence instead, and ends the
  * bias (worker_unbias). The submitter reads its bias after the publication: biased still means that the heavy fence,
  * which comes after the clearing, is yet to come, and will make the publication visible.
+ *   Many fall asleep at a time, and a heavy fence interrupts every CPU. One serves all who look after its end: who finds that
+ * others have cleared every bias waits for the count of biased seats to become 0 (D20), which follows the last fence (D21). What
+ * was published before the fence is seen then; what is published later with a full fence, or by a seat that is biased anew, sees
+ * the announcement, for both count or fence after it. It waits as long as a fence takes, then makes its own: the other's thread
+ * may have lost its CPU. And who sees work that needs no fence to be seen makes none.
+ *
+ * A searcher that has found work and sees more where that came from need not look for any: it wakes two, who search on.
  *
  * Events (wait_event, room, drained) change by relaxed additions: a full fence of the same thread always stands between
  * the change that they tell of and the event's. Who is about to sleep reads the event, fences (T7, T17) or acquires (P2),
  * looks for the change and only then sleeps on the event that it read.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
- *   D1  worker_unbias: heavy fence           heavy    T3   a biased submitter's task is not seen by the worker that parks
- *   D3  worker_unbias: CAS biased            relaxed  -    split: the count of biased seats goes wrong
+ *   D1  bias_end: heavy fence                heavy    T3   a biased submitter's task is not seen by the worker that parks
+ *   D3  bias_clear: CAS biased               relaxed  -    split: the count of biased seats goes wrong
  *   D4  run_many: fence                     sc       K3   a worker parks and does not see the open claim, nobody looks after it
  *   D5  worker_seat: load seat              acquire  P1   a seat is looked at before it is made
  *   D6  worker_lanes: load lanes            acquire  T6   a lane is looked at before it is made
@@ -30,6 +37,8 @@
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
+ *   D20 bias_ends: load biased              acquire  D21  a task published before another's heavy fence is not seen: lost wake-up
+ *   D21 bias_end: subtracts from biased     release  D20  see D20
  */
 #include "sched/find.h"
 #include "sched/fit.h"
@@ -42,6 +51,9 @@
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
+#endif
+#ifndef UNBIAS_LOOKS
+#define UNBIAS_LOOKS 32u /* for each CPU: what a heavy fence takes there */
 #endif
 #define LINGER_STAYS 64 /* times as many, at most, after a wake of a caller that runs nothing */
 #define PURGE_NS UINT64_C(800000000)
@@ -214,13 +226,16 @@ void worker_run_cell(struct weft_worker *seat, struct cell *cell) {
     count_up(&seat->tasks_run, ran);
 }
 
-/* Runs a piece of several tasks, open to thieves. */
-static void run_many(struct weft_worker *seat, struct piece *piece) {
+/* Runs a piece of several tasks, open to thieves; as a loose claim if they are not tiny. */
+static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny) {
     struct cell *cells = piece->segment->cells;
     uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
-    claim_open(&seat->claim, piece, slot + stride);
+    if (is_tiny)
+        claim_open(&seat->claim, piece, slot + stride);
+    else
+        claim_open_loose(&seat->claim, piece, slot + stride);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
     do {
@@ -241,7 +256,7 @@ static void run_claim(struct weft_worker *seat, struct lane *lane, struct piece 
         worker_run_cell(seat, &piece->segment->cells[piece->begin]);
         piece_done(piece);
     } else {
-        run_many(seat, piece);
+        run_many(seat, piece, (lane == NULL ? load_rlx(&seat->pool->tiny) : load_rlx(&lane->tiny)) != 0);
     }
     if (is_timed) predict_timed(seat, lane, os_ticks() - start, max_u64(load_rlx(&seat->tasks_run) - before, 1));
 }
@@ -348,8 +363,8 @@ void worker_notify_offer(struct weft_worker *seat) {
     if (view.searchers == 0 && (view.parked > 0 || view.polling)) worker_wake(seat);
 }
 
-void worker_unbias(weft_pool *pool) {
-    if (load_rlx(&pool->biased) == 0) return;
+/* How many seats it has ended the bias of. */
+static uint32_t bias_clear(const weft_pool *pool) {
     uint32_t cleared = 0;
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
@@ -357,9 +372,31 @@ void worker_unbias(weft_pool *pool) {
         uint32_t was = 1;
         if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
     }
-    os_fence_heavy(D1);
-    if (cleared > 0) add_rlx(&pool->biased, -cleared);
+    return cleared;
 }
+
+/* Has another's fence served this thread, too? Not longer than a fence takes, about: that one's thread may have lost its CPU. Or
+ * somebody has woken the worker of that seat. */
+static bool bias_ends(const weft_pool *pool, const struct weft_worker *parked) {
+    uint32_t looks = load_rlx(&pool->cpus_allowed) * UNBIAS_LOOKS;
+    for (uint32_t i = 0; i < looks; i++) {
+        if (load_acq(D20, &pool->biased) == 0) return true;
+        if (parked != NULL && !park_is_parked(&pool->park, parked->index)) return true;
+        os_pause();
+    }
+    return false;
+}
+
+/* `parked`: its worker has announced that, and will look whether it was woken; or NULL. */
+static void bias_end(weft_pool *pool, const struct weft_worker *parked) {
+    if (load_rlx(&pool->biased) == 0) return;
+    uint32_t cleared = bias_clear(pool);
+    if (cleared == 0 && bias_ends(pool, parked)) return;
+    os_fence_heavy(D1);
+    if (cleared > 0) add_rel(D21, &pool->biased, -cleared);
+}
+
+void worker_unbias(weft_pool *pool) { bias_end(pool, NULL); }
 
 /* ---- a worker's life ---------------------------------------------------------------------------------------------- */
 
@@ -367,6 +404,7 @@ void worker_unbias(weft_pool *pool) {
  * gone. */
 static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const struct park_view *view) {
     if (find == NULL || find->tasks == 0 || find->lane == NULL || load_rlx(&find->lane->tiny)) return 0;
+    if (find->is_background) return 0;                                      /* more may not run */
     if (load_rlx(&pool->workers) > load_rlx(&pool->cpus_allowed)) return 0; /* they would take each other's CPUs */
     uint64_t left = lane_backlog(find->lane) / find->piece.stride;
     return left - min_u64(left, view->searchers);
@@ -383,6 +421,11 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     uint64_t left = tasks_left(pool, find, &view);
     bool is_watched = (view.polling && load_rlx(&pool->tiny)) || predict_suffices(seat, &view);
     if ((view.searchers > 0 && (left == 0 || view.parked == 0)) || (is_watched && load_rlx(&pool->offers) == 0)) return;
+    if (left > 0 && view.parked > 0) {
+        worker_wake(seat);
+        if (left > 1 && view.parked > 1) worker_wake(seat);
+        return;
+    }
     worker_unbias(pool);
     sources_ask(pool, NULL, true);
     priority_wake_helpers(pool);
@@ -391,7 +434,6 @@ static void leave_searcher(struct weft_worker *seat, const struct find *find) {
         worker_wake(seat);
     else
         worker_wake_helpers(pool, 0);
-    if (left > 1 && view.parked > 1) worker_wake(seat);
 }
 
 uint32_t workers_awake(const weft_pool *pool) {
@@ -496,11 +538,12 @@ static bool park_until(struct weft_worker *seat, bool is_last) {
 static bool park(struct weft_worker *seat, bool is_searcher) {
     weft_pool *pool = seat->pool;
     park_announce(&pool->park, seat->index, is_searcher);
-    worker_unbias(pool);
+    bool sees = find_sees(pool, false, NULL); /* then it needs no heavy fence */
+    if (!sees) bias_end(pool, seat);
     sources_ask(pool, NULL, true);
     struct park_view view = park_look(&pool->park);
     bool is_guarded = view.searchers > 0 || view.polling; /* they look at the claims, in their time */
-    bool sees = find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
+    sees = sees || find_sees(pool, !is_guarded, NULL) || (view.searchers == 0 && sources_hold_back(pool));
     bool is_last = view.parked >= load_rlx(&pool->workers);
     if (recheck(D16, sees || load_rlx(&pool->exits), false)) {
         park_retract(&pool->park, seat->index);
