@@ -155,7 +155,8 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
 }
 
 #ifndef LINES_OUTSIDE
-#define LINES_OUTSIDE 4u /* outside threads with a line of their own in each group record; further ones share one */
+#define LINES_OUTSIDE                                                                                                       \
+    4u /* outside threads with a counter in each group record itself; that of a further one is in a block */
 #endif
 
 /* Where the pool's memory is to stay, that for the first tasks is there from the beginning. */
@@ -169,7 +170,7 @@ static bool furnish_segments(weft_pool *pool) {
 static bool pool_furnish(weft_pool *pool) {
     uint32_t threads = pool->workers_max + pool->spare_seats;
     uint32_t lines = (uint32_t)min_u64(threads + LINES_OUTSIDE + 1, COUNTERS_MAX);
-    pool->counters_given = (uint32_t)min_u64(pool->workers_max, lines - 1 - min_u64(LINES_OUTSIDE, lines - 1));
+    pool->workers_near = (uint32_t)min_u64(pool->workers_max, lines - 1 - min_u64(LINES_OUTSIDE, lines - 1));
     pool->blank.group_id = LANE_NO_GROUP;
     pool->seats = store_get(&pool->store, SEATS_MAX * sizeof *pool->seats);
     if (pool->seats == NULL || !park_init(&pool->park, &pool->store, threads) ||

@@ -142,10 +142,9 @@ static void test_lines_used(void **state) {
     atomic_uint count = 0;
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
-    const struct record *record = record_at(&pool->groups, id_index(group.id));
     const struct weft_worker *self = os_self_get()->worker;
-    assert_false(counter_is_shared(record, self->counter)); /* though it comes after 200 seats */
-    assert_ptr_not_equal(self->lane, &pool->blank);         /* and so goes the short way */
+    assert_false(counter_is_shared(self->lane->counter)); /* though it comes after 200 seats */
+    assert_ptr_not_equal(self->lane, &pool->blank);       /* and so goes the short way */
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, note_counters, &at, sizeof at), WEFT_OK);
     assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
@@ -298,6 +297,46 @@ static void test_one_task(void **state) {
     expect_ones();
     end_pool(pool);
 }
+/* The same by a thread that came after many others, which are there still: its counter is not in the record itself. */
+static void *come_and_stay(void *argument) {
+    struct comers *comers = argument;
+    atomic_uint count = 0;
+    one_task(comers->pool, &count);
+    pthread_barrier_wait(&comers->all);
+    pthread_barrier_wait(&comers->all);
+    return NULL;
+}
+static void test_one_task_far(void **state) {
+    (void)state;
+    enum { THREADS = 150 };
+    if (!STEPS_ARE_COUNTED) SKIP("instructions are counted on x86-64, without ThreadSanitizer");
+    struct comers comers = {.pool = make_pool(1)};
+    pthread_t threads[THREADS];
+    weft_group held = WEFT_GROUP_INIT, group = WEFT_GROUP_INIT;
+    atomic_uint count = 0;
+    gate g;
+    assert_int_equal(pthread_barrier_init(&comers.all, NULL, THREADS + 1), 0);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, come_and_stay, &comers) == 0);
+    pthread_barrier_wait(&comers.all);
+    gate_occupy(&g, comers.pool, &held);
+    step_ones(comers.pool, &count);
+    assert_int_equal(submit_count(comers.pool, &group, &count), WEFT_OK);
+    struct record *record = record_at(&comers.pool->groups, id_index(group.id));
+    const struct weft_worker *self = os_self_get()->worker;
+    assert_false(counter_is_near(record, self->counter));
+    assert_false(counter_is_shared(self->lane->counter));
+    assert_ptr_not_equal(self->lane, &comers.pool->blank);
+    assert_int_equal(__builtin_popcountll(load_rlx(&record->used_blocks)), 1);
+    assert_int_equal(load_rlx(&record->used), 0);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(comers.pool, &group), WEFT_OK);
+    assert_int_equal(weft_group_wait(comers.pool, &held), WEFT_OK);
+    assert_int_equal(atomic_load(&count), MANY + ONES + 1);
+    expect_ones();
+    pthread_barrier_wait(&comers.all);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    end_pool(comers.pool);
+}
 static int ones_inside(void *payload, weft_worker *self) {
     step_ones(weft_worker_pool(self), *(atomic_uint **)payload);
     return 0;
@@ -322,7 +361,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_threads_gone),       cmocka_unit_test(test_lines_used),
         cmocka_unit_test(test_steps_last_first),   cmocka_unit_test(test_steps_fan),
         cmocka_unit_test(test_nested_beside_gate), cmocka_unit_test(test_one_task),
-        cmocka_unit_test(test_one_task_inside),
+        cmocka_unit_test(test_one_task_inside),    cmocka_unit_test(test_one_task_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum { LINES = 3 };
+/* Two in the record, one in a block, one that shares. */
+static const uint32_t numbers[LINES + 1] = {0, 1, LINES - 1, LINES - 1 + COUNTERS_FURTHER};
 
 static struct {
     struct store store;
@@ -29,10 +31,10 @@ static void setup_with(uint32_t flags) {
     struct record *record = open(0, 0);
     world.before = load_rlx(&record->id);
     for (uint32_t seat = 0; seat < LINES + 1; seat++) {
-        bool is_shared = counter_is_shared(record, seat);
-        counter_use(record, seat, world.before);
-        counter_submit(counter_of(record, seat), is_shared, 3);
-        counter_complete(counter_of(record, seat), is_shared, 3);
+        struct group_counter *counter = counter_use(&world.groups, record, numbers[seat], world.before);
+        EXPECT(counter_is_shared(counter) == (seat == LINES));
+        counter_submit(counter, seat == LINES, 3);
+        counter_complete(counter, seat == LINES, 3);
     }
     EXPECT(record_is_finished(record) && !record_must_wake(record));
     record_discard(&world.groups, record);
@@ -47,11 +49,13 @@ static void end(void) { store_end(&world.store); }
 
 /* Numbers of tasks begin anew with each group, at what the line has counted. */
 static void number_tasks(void) {
-    for (uint32_t seat = 0; seat < LINES - 1; seat++) {
-        EXPECT(counter_first(world.record, seat, world.id) == 3);
-        EXPECT(counter_submit(counter_of(world.record, seat), false, 1) == 3);
-        EXPECT(counter_first(world.record, seat, world.id) == 3 && !record_is_finished(world.record));
-        counter_complete(counter_of(world.record, seat), false, 1);
+    for (uint32_t seat = 0; seat < LINES; seat++) {
+        struct group_counter *counter = counter_use(&world.groups, world.record, numbers[seat], world.id);
+        EXPECT(counter_first(world.record, counter) == 3);
+        EXPECT(counter_submit(counter, false, 1) == 3);
+        EXPECT(counter == counter_use(&world.groups, world.record, numbers[seat], world.id));
+        EXPECT(counter_first(world.record, counter) == 3 && !record_is_finished(world.record));
+        counter_complete(counter, false, 1);
         EXPECT(record_is_finished(world.record));
     }
 }

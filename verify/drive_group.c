@@ -55,13 +55,13 @@ static void wake_waiters(void) {
 
 static bool submit(uint64_t id, uint32_t seat, uint32_t task, uint32_t worker, bool nests) {
     struct record *record = record_at(&world.groups, id_index(id));
-    bool shared = counter_is_shared(record, seat);
-    counter_use(record, seat, id);
-    counter_submit(counter_of(record, seat), shared, 1);
+    struct group_counter *counter = counter_use(&world.groups, record, seat, id);
+    bool shared = counter_is_shared(counter);
+    counter_submit(counter, shared, 1);
     os_fence_light(drive_group_count);
     if ((load_rlx(&record->id) & ~ID_CANCELLED) != id) {
         /* A waiter may have gone to sleep for this count: taking it back is like completing. */
-        counter_complete(counter_of(record, seat), shared, 1);
+        counter_complete(counter, shared, 1);
         if (record_must_wake(record)) wake_waiters();
         return false;
     }
@@ -80,8 +80,8 @@ static void run_task(uint32_t task, uint32_t seat) {
     world.result[task] = task + 1;
     if (world.task[task].nests) submit(id, seat, task + 3, 1, false);
     struct record *record = record_at(&world.groups, id_index(id));
-    counter_use(record, seat, id);
-    counter_complete(counter_of(record, seat), counter_is_shared(record, seat), 1);
+    struct group_counter *counter = counter_use(&world.groups, record, seat, id);
+    counter_complete(counter, counter_is_shared(counter), 1);
     if (record_must_wake(record)) wake_waiters();
 }
 
@@ -169,21 +169,57 @@ EXPLORE_DRIVER(group_wait, .about = "a wait over two workers and a nested task, 
                .flags = EXPLORE_NO_RESCUE);
 
 /* Workers and submitter share a counter. */
-static void work_shared(uint32_t worker, uint32_t task) {
+enum { SHARED = LINES + COUNTERS_FURTHER, FAR = LINES + BLOCK_COUNTERS };
+static void work_at(uint32_t worker, uint32_t task, uint32_t seat) {
     while (load_acq(drive_group_take, &world.task[task].ready) != worker + 1) os_pause();
-    run_task(task, LINES + worker);
+    run_task(task, seat);
 }
-static void worker_shared_0(void) { work_shared(0, 0); }
-static void worker_shared_1(void) { work_shared(1, 1); }
-static void submit_shared(void) {
+static void submit_at(uint32_t seat) {
     uint64_t id = load_rlx(&world.id);
-    EXPECT(submit(id, LINES + 2, 0, 0, false));
-    EXPECT(submit(id, LINES + 2, 1, 1, false));
-    EXPECT(wait(id, LINES + 2));
+    EXPECT(submit(id, seat, 0, 0, false));
+    EXPECT(submit(id, seat, 1, 1, false));
+    EXPECT(wait(id, seat));
     release_results(2);
 }
+static void worker_shared_0(void) { work_at(0, 0, SHARED); }
+static void worker_shared_1(void) { work_at(1, 1, SHARED + 1); }
+static void submit_shared(void) { submit_at(SHARED + 2); }
 EXPLORE_DRIVER(group_shared, .about = "seats beyond the counters share one", .setup = group_setup,
                .threads = {submit_shared, worker_shared_0, worker_shared_1}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+/* All have counters in blocks, two of them in the same one; the group before used two blocks, too. */
+static void setup_far(void) {
+    group_setup();
+    uint64_t id = load_rlx(&world.id);
+    for (uint32_t seat = FAR - 1; seat <= FAR + 1; seat++) {
+        struct group_counter *counter = counter_use(&world.groups, world.record, seat, id);
+        EXPECT(!counter_is_shared(counter));
+        counter_submit(counter, false, 1 + (seat & 1));
+        counter_complete(counter_use(&world.groups, world.record, FAR, id), false, 1 + (seat & 1));
+    }
+    EXPECT(wait(id, FAR));
+    open_group();
+    EXPECT(id_index(load_rlx(&world.id)) == id_index(id));
+}
+static void worker_far_0(void) { work_at(0, 0, FAR); }
+static void worker_far_1(void) { work_at(1, 1, FAR + 1); }
+static void submit_far(void) { submit_at(FAR - 1); }
+EXPLORE_DRIVER(group_far, .about = "seats that count in blocks", .setup = setup_far,
+               .threads = {submit_far, worker_far_0, worker_far_1}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+/* The blocks are not there yet, and one task submits another in a counter that the first sums may not know. */
+static void submit_nested_far(void) {
+    uint64_t id = load_rlx(&world.id);
+    EXPECT(submit(id, 0, 0, 0, true));
+    EXPECT(wait(id, 0));
+    plain_read(&world.result[3], sizeof *world.result);
+    EXPECT(world.result[3] == 4);
+    release_results(1);
+}
+static void worker_nested_1(void) { work_at(1, 3, LINES); }
+EXPLORE_DRIVER(group_far_nested, .about = "a nested task counted in a block just made", .setup = group_setup,
+               .threads = {submit_nested_far, worker_far_0, worker_nested_1}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
 
 /* A stranger submits to a group that its owner is ending, and the record serves another group next. */
 static void setup_two_submitters(void) {

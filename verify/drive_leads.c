@@ -24,7 +24,7 @@ static void setup(void) {
     memset(&world, 0, sizeof world);
     EXPECT(groups_init(&world.groups, &world.store, 2));
     for (uint32_t i = 0; i < GROUPS; i++) open_group(i);
-    counter_use(world.record[FIRST], 0, world.id[FIRST]);
+    counter_use(&world.groups, world.record[FIRST], 0, world.id[FIRST]);
     counter_submit(&world.record[FIRST]->counter[0], false, 1);
 }
 static bool first_serves(uint32_t i) { return group_serves(&world.groups, world.id[FIRST], world.id[i]); }

@@ -108,7 +108,7 @@ static void setup_slot_biased(void) {
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_at(&world.pool->groups, id_index(world.group.id));
     piece_done(&piece);
-    counter_use(record, 0, world.group.id);
+    counter_use(&world.pool->groups, record, 0, world.group.id);
     counter_complete(counter_of(record, 0), false, 1);
     EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK);
     world.group.flags = WEFT_GROUP_BACKGROUND;
@@ -166,7 +166,7 @@ static void setup_holder(void) {
     EXPECT(lane_claim(load_rlx(&outside->lanes), 1, NULL, NULL, &piece) == 1);
     struct record *record = record_open(&world.pool->groups, 0, WEFT_GROUP_BACKGROUND);
     awaited = (weft_group){.id = load_rlx(&record->id), .flags = WEFT_GROUP_BACKGROUND};
-    counter_use(record, outside->counter, awaited.id);
+    counter_use(&world.pool->groups, record, outside->counter, awaited.id);
     counter_submit(counter_of(record, outside->counter), false, 1); /* one that the driver itself completes */
     const uint32_t payload = 1;
     EXPECT(weft_submit(world.pool, &world.group, waits, &payload, sizeof payload) == WEFT_OK);

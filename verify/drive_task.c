@@ -143,7 +143,7 @@ static void bind_and_count(void) {
     uint64_t id = task_bind(load_rlx(&world.pool->seats[1]), &world.group, &error);
     struct record *record = record_at(&world.pool->groups, id_index(id));
     if (record_note_foreign(record, id, 1) != id) return;
-    counter_use(record, 1, id), counter_submit(counter_of(record, 1), false, 1);
+    counter_use(&world.pool->groups, record, 1, id), counter_submit(counter_of(record, 1), false, 1);
     os_fence_light(T2);
     world.is_counted = load_rlx(&record->id) == id;
 }
@@ -324,7 +324,7 @@ static void setup_finished(void) {
     world.ending = record_at(&world.pool->groups, id_index(world.group.id));
 }
 static void complete(struct weft_worker *seat) {
-    counter_complete(counter_of(world.ending, seat->counter), counter_is_shared(world.ending, seat->counter), 1);
+    counter_complete(counter_of(world.ending, seat->counter), false, 1);
     worker_settle(seat, world.ending);
 }
 static void wait_idly(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
@@ -346,8 +346,8 @@ static void count_wait_read(void) {
     uint64_t id = load_acq(drive_task_id, id_of(&world.group));
     uint32_t counted = id != 0 && record_note_foreign(world.ending, id, seat->index) == id ? 1 : 2;
     if (counted == 1) {
-        counter_use(world.ending, seat->counter, id);
-        counter_submit(counter_of(world.ending, seat->counter), counter_is_shared(world.ending, seat->counter), 1);
+        counter_use(&world.pool->groups, world.ending, seat->counter, id);
+        counter_submit(counter_of(world.ending, seat->counter), false, 1);
         os_fence_light(drive_task_count);
         if (load_rlx(&world.ending->id) != id) counted = 2, complete(seat);
     }
@@ -363,7 +363,7 @@ static void complete_when_ending(void) {
     if (load_rlx(&world.seen) == 2) return;
     for (int i = 0; i < 20 && !record_is_closing(world.ending); i++) explore_step();
     plain_write(&world.result, sizeof world.result), world.result = 1;
-    counter_use(world.ending, seat->counter, load_acq(drive_task_id, id_of(&world.group)));
+    counter_use(&world.pool->groups, world.ending, seat->counter, load_acq(drive_task_id, id_of(&world.group)));
     complete(seat);
 }
 EXPLORE_DRIVER(task_end_seen, .about = "a task is counted and run while another ends its group", .setup = setup_finished,
@@ -487,7 +487,7 @@ static void setup_claim_waits(void) {
     struct record *record = record_open(&world.pool->groups, 0, 0);
     world.other.id = load_rlx(&record->id);
     uint32_t counter = outside()->counter; /* for a task that this driver itself completes */
-    counter_use(record, counter, world.other.id), counter_submit(counter_of(record, counter), false, 1);
+    counter_use(&world.pool->groups, record, counter, world.other.id), counter_submit(counter_of(record, counter), false, 1);
 }
 static void complete_and_stop(void) {
     await_second();

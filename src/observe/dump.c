@@ -114,12 +114,10 @@ static void dump_seat(struct text *text, const struct weft_worker *seat) {
 
 static void dump_group(struct text *text, const struct record *record) {
     uint64_t id = load_rlx(&record->id);
-    uint64_t submitted = 0, completed = 0, parent = load_rlx(&record->parent);
+    uint64_t parent = load_rlx(&record->parent);
+    uint64_t completed = record_completed(record);
+    uint64_t submitted = record_submitted(record);
     uint32_t waiting = load_rlx(&record->waiting) & ~WAITS_ENDED;
-    for (uint32_t i = 0; i < load_rlx(&record->counters); i++) {
-        completed += load_rlx(&record->counter[i].completed);
-        submitted += load_rlx(&record->counter[i].submitted);
-    }
     if (id == 0 || (submitted == completed && waiting == 0)) return;
     put_field(text, "  group ", record->item.index, ": ");
     put_field(text, "", submitted > completed ? submitted - completed : 0, " tasks not known to have ended");

@@ -504,8 +504,8 @@ static void fork_done(const struct fork_call *call, struct weft_worker *owner) {
 void fork_detach(struct weft_worker *seat) {
     struct fork_call *call = forks_of(seat)->running;
     const struct frame *frame = seat->frame;
-    counter_use(frame->record, seat->counter, frame->id);
-    counter_submit(counter_of(frame->record, seat->counter), counter_is_shared(frame->record, seat->counter), 1);
+    struct group_counter *counter = counter_use(&seat->pool->groups, frame->record, seat->counter, frame->id);
+    counter_submit(counter, counter_is_shared(counter), 1);
     call->is_detached = true;
     seat->frame->caller = NULL; /* which need not wait for it */
     fork_done(call, chunk_of(call->slot)->seat);

@@ -12,6 +12,11 @@
  * cannot be read while late ones may submit to it and take that back: who closes the group has it from sums that are equal,
  * and the next group begins with it.
  *
+ * A record has counters for the first seats. Those of further ones lie in blocks that a record gets when such a seat first counts
+ * there (block_make), and keeps; `used` of a block tells which of them the group uses, `used_blocks` of the record which
+ * blocks. A seat notes its counter in these two before it counts there, so both are read again, too. What a late one of the
+ * group before notes there is one whose balance is right, and its completions make up for its submissions.
+ *
  * Waiting: the waiter counts itself in `waiting`. Before it sleeps it notes its seat in `sleeper`, says there what it waits
  * for, fences and sums again (wait.c). A thread that completes stores its count (G1), fences (G4), reads `sleeper` and what
  * the group holds, and if there is either sums for itself. Of two that complete at once, at least one sees the other's
@@ -43,7 +48,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   G1  counter_complete: completed + n, x2 release  G2  the waiter returns before it sees what the task wrote; split (shared
  *                                                     counters): a completion is lost, the wait never ends
- *   G2  record_is_finished: load completed  acquire  G1  see G1; a task's own submissions may be missing from the sum
+ *   G2  sum_completed: load completed       acquire  G1  see G1; a task's own submissions may be missing from the sum
  *   G4  record_must_wake: fence          sc       T17 the last to complete does not see the waiter, which sleeps for ever
  *   G5  record_enter: waiting + 1        acquire  G21 the waiter uses a record that was freed; split: as that, or never freed
  *   G6  record_fail: CAS failed          relaxed  -   split: a lower failure is overwritten
@@ -71,8 +76,15 @@
  *   G27 record_begin: store parent       release  G28 who reads the parent of the record's next group takes it for that of
  *                                                     the group before, and a wait runs a stranger's task
  *   G29 counter_begin: used | bit          release  G30 the balance is not there yet; split: a counter is not summed
- *   G30 sums_are_equal: load used        acquire  G29 see G29
- *   G32 records_are_finished: load completed acquire G1 what the task has submitted may be missing from the sum: destroy ends the
+ *   G38 counter_begin_shared: used | bit   release  G30 as G29
+ *   G39 blocks_completed: load completed   acquire  G1 see G2
+ *   G33 block_make: store block, x2        release  G34 a block is read before it is made. survives order: it is of zeros
+ *   G34 block_at: load block, x4           acquire  G33 see G33. survives order: as that
+ *   G35 counter_begin_far: used | bit, x2  release  G36 as G29
+ *   G36 blocks_completed: load used, x2       acquire  G35 see G35
+ *   G37 counters_walk: load used_blocks, x2 acquire G35 the block is not there yet
+ *   G30 sum_completed: load used        acquire  G29 see G29
+ *   G32 record_completed: load completed   acquire G1 what the task has submitted may be missing from the sum: destroy ends the
  *                                                     pool before that has run
  *   G31 record_note_sleeper: CAS sleeper relaxed  -   split: of two that sleep one is not woken
  *   G28 group_parent: load parent        acquire  G27 see G27
@@ -81,6 +93,7 @@
 
 bool groups_init(struct groups *groups, struct store *store, uint32_t counters) {
     struct pile shape = {.store = store, .chunk_shift = 4, .items_max = RECORDS_MAX};
+    groups->store = store;
     groups->counters = counters;
     shape.item_bytes = round_up(sizeof(struct continuation), CACHE_LINE);
     if (!pile_init(&groups->continuation, &shape)) return false;
@@ -155,6 +168,23 @@ static void record_go_below(const struct groups *groups, struct record *record, 
     if (upper != NULL && load_rlx(&upper->above) == 0) store_rlx(&upper->above, 1);
 }
 
+INLINE uint32_t lowest_bit(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+
+/* A block of the record, or NULL. */
+static struct counter_block *block_at(const struct record *record, uint32_t number) {
+    struct counter_blocks *blocks = load_acq(G34, &record->blocks);
+    return blocks == NULL ? NULL : load_acq(G34, &blocks->block[number]);
+}
+
+/* None is used any more. */
+static void counters_unuse(struct record *record) {
+    store_rlx(&record->used, 0);
+    uint64_t blocks = load_acq(G37, &record->used_blocks);
+    if (LIKELY(blocks == 0)) return;
+    store_rlx(&record->used_blocks, 0);
+    for (; blocks != 0; blocks &= blocks - 1) store_rlx(&block_at(record, lowest_bit(blocks))->used, 0);
+}
+
 uint64_t record_begin(struct groups *groups, struct record *record, uint64_t parent, uint32_t flags) {
     uint64_t generation = generation_next(record);
     uint64_t id = generation << ID_SHIFT | (uint64_t)record->item.index << ID_INDEX_SHIFT;
@@ -168,9 +198,10 @@ uint64_t record_begin(struct groups *groups, struct record *record, uint64_t par
     store_rlx(&record->failed, NOT_FAILED);
     store_rlx(&record->foreign, FOREIGN_NONE);
     struct group_counter *shared = &record->counter[groups->counters - 1];
+    if (UNLIKELY(!counter_is_shared(shared))) store_rlx(&shared->id, COUNTER_SHARED);
     store_rlx(&record->shared_first, load_rlx(&shared->submitted));
     store_rlx(&shared->balance, load_rlx(&record->shared_next));
-    store_rlx(&record->used, 0);
+    counters_unuse(record);
     store_rlx(&record->sleeper, 0);
     if ((flags & WEFT_GROUP_BACKGROUND) != 0) add_rlx(&groups->background, 1);
     if ((flags & WEFT_GROUP_URGENT) != 0) record_boost(groups, record, id);
@@ -180,30 +211,81 @@ uint64_t record_begin(struct groups *groups, struct record *record, uint64_t par
 
 /* ---- counting ----------------------------------------------------------------------------------------------------- */
 
-static void line_begin_own(struct group_counter *counter, uint64_t id) {
+/* The same, made if there is none. NULL: no memory. */
+static NOINLINE struct counter_block *block_make(struct groups *groups, struct record *record, uint32_t number) {
+    struct counter_block *block = block_at(record, number);
+    if (LIKELY(block != NULL)) return block;
+    os_lock(&groups->blocks_lock);
+    struct counter_blocks *blocks = load_rlx(&record->blocks);
+    if (blocks == NULL) blocks = store_get(groups->store, sizeof *blocks);
+    if (blocks != NULL) {
+        store_rel(G33, &record->blocks, blocks);
+        block = load_rlx(&blocks->block[number]);
+        if (block == NULL) block = store_get(groups->store, sizeof *block);
+        if (block != NULL) store_rel(G33, &blocks->block[number], block);
+    }
+    os_unlock(&groups->blocks_lock);
+    return block;
+}
+
+/* The number of a seat without a counter in the record itself, from 0 on. */
+static uint32_t counter_far(const struct record *record, uint32_t number) {
+    return number + 1 - load_rlx(&record->counters);
+}
+
+NOINLINE struct group_counter *counter_of_far(struct record *record, uint32_t number) {
+    uint32_t far = counter_far(record, number);
+    struct counter_block *block = far >= COUNTERS_FURTHER ? NULL : block_at(record, far / BLOCK_COUNTERS);
+    return block == NULL ? counter_shared(record) : &block->counter[far % BLOCK_COUNTERS];
+}
+
+static void counter_begin_own(struct group_counter *counter, uint64_t id) {
     uint64_t submitted = load_rlx(&counter->submitted);
     store_rlx(&counter->balance, submitted - load_rlx(&counter->completed));
     store_rlx(&counter->first, submitted);
     store_rlx(&counter->id, id);
 }
 
-NOINLINE void counter_begin(struct record *record, uint32_t number, uint64_t id) {
-    bool is_shared = counter_is_shared(record, number);
-    uint64_t bit = UINT64_C(1) << (is_shared ? load_rlx(&record->counters) - 1 : number);
-    if (is_shared && (load_rlx(&record->used) & bit) != 0) return;
-    if (!is_shared) line_begin_own(&record->counter[number], id);
-    or_rel(G29, &record->used, bit);
+static struct group_counter *counter_begin_shared(struct record *record) {
+    uint64_t bit = UINT64_C(1) << (load_rlx(&record->counters) - 1);
+    if ((load_rlx(&record->used) & bit) == 0) or_rel(G38, &record->used, bit);
+    return counter_shared(record);
 }
 
-void line_begin_first(struct record *record, uint32_t number, uint64_t id) {
-    if (counter_is_shared(record, number)) return;
-    line_begin_own(&record->counter[number], id);
-    store_rlx(&record->used, UINT64_C(1) << number);
+static struct group_counter *counter_begin_far(struct groups *groups, struct record *record, uint32_t number, uint64_t id) {
+    uint32_t far = counter_far(record, number);
+    uint32_t at = far / BLOCK_COUNTERS;
+    struct counter_block *block = far >= COUNTERS_FURTHER ? NULL : block_make(groups, record, at);
+    if (block == NULL) return counter_begin_shared(record);
+    struct group_counter *counter = &block->counter[far % BLOCK_COUNTERS];
+    if (LIKELY(load_rlx(&counter->id) == id)) return counter;
+    counter_begin_own(counter, id);
+    or_rel(G35, &block->used, UINT64_C(1) << far % BLOCK_COUNTERS);
+    if ((load_rlx(&record->used_blocks) >> at & 1) == 0) or_rel(G35, &record->used_blocks, UINT64_C(1) << at);
+    return counter;
 }
 
-uint64_t counter_first(struct record *record, uint32_t number, uint64_t id) {
-    counter_use(record, number, id);
-    return counter_is_shared(record, number) ? load_rlx(&record->shared_first) : load_rlx(&record->counter[number].first);
+NOINLINE struct group_counter *counter_begin(struct groups *groups, struct record *record, uint32_t number, uint64_t id) {
+    if (!counter_is_near(record, number)) return counter_begin_far(groups, record, number, id);
+    struct group_counter *counter = &record->counter[number];
+    counter_begin_own(counter, id);
+    or_rel(G29, &record->used, UINT64_C(1) << number);
+    return counter;
+}
+
+void counter_begin_first(struct groups *groups, struct record *record, uint32_t number, uint64_t id) {
+    if (LIKELY(counter_is_near(record, number))) {
+        counter_begin_own(&record->counter[number], id);
+        store_rlx(&record->used, UINT64_C(1) << number);
+        return;
+    }
+    uint32_t far = counter_far(record, number);
+    uint32_t at = far / BLOCK_COUNTERS;
+    struct counter_block *block = far >= COUNTERS_FURTHER ? NULL : block_make(groups, record, at);
+    if (block == NULL) return;
+    counter_begin_own(&block->counter[far % BLOCK_COUNTERS], id);
+    store_rlx(&block->used, UINT64_C(1) << far % BLOCK_COUNTERS);
+    store_rlx(&record->used_blocks, UINT64_C(1) << at);
 }
 
 void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks) {
@@ -214,38 +296,104 @@ void counter_complete(struct group_counter *counter, bool is_shared, uint64_t ta
     store_rel(G1, &counter->completed, load_rlx(&counter->completed) + tasks);
 }
 
-INLINE uint32_t lowest_bit(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
-
-/* Of the counters that the group uses. The last one is the shared one, if that is used. */
+/* Of the counters that the group uses: those of the record itself, of which the shared one is the last, if it is used, and
+ * those of blocks. */
 struct sums {
-    uint64_t used, completed, submitted;
-    uint64_t last_balance; /* of the last one */
+    uint64_t used, blocks;
+    uint64_t seen; /* `used` of all blocks, added up: these only rise while the group lasts */
+    uint64_t completed, submitted;
+    uint64_t last_balance; /* of the last one of the record itself */
 };
 
-static bool sums_are_equal(const struct record *record, struct sums *sums) {
-    uint64_t last = 0;
-    do { /* a counter that comes in between may hold a submission whose completion is summed */
-        sums->completed = 0;
-        sums->used = load_acq(G30, &record->used);
-        for (uint64_t left = sums->used; left != 0; left &= left - 1) {
-            const struct group_counter *counter = &record->counter[lowest_bit(left)];
-            last = load_acq(G2, &counter->completed);
-            sums->completed += last + load_rlx(&counter->balance);
+static NOINLINE void blocks_completed(const struct record *record, struct sums *sums) {
+    sums->seen = 0;
+    for (uint64_t blocks = sums->blocks; blocks != 0; blocks &= blocks - 1) {
+        const struct counter_block *block = block_at(record, lowest_bit(blocks));
+        uint64_t used = load_acq(G36, &block->used);
+        sums->seen += used;
+        for (; used != 0; used &= used - 1) {
+            const struct group_counter *counter = &block->counter[lowest_bit(used)];
+            sums->completed += load_acq(G39, &counter->completed) + load_rlx(&counter->balance);
         }
-    } while (load_rlx(&record->used) != sums->used);
-    sums->submitted = 0;
+    }
+}
+/* Adds the submissions. false: there is another counter by now. */
+static NOINLINE bool blocks_submitted(const struct record *record, struct sums *sums) {
+    uint64_t seen = 0;
+    for (uint64_t blocks = sums->blocks; blocks != 0; blocks &= blocks - 1) {
+        const struct counter_block *block = block_at(record, lowest_bit(blocks));
+        uint64_t used = load_rlx(&block->used);
+        seen += used;
+        for (; used != 0; used &= used - 1) sums->submitted += load_rlx(&block->counter[lowest_bit(used)].submitted);
+    }
+    return seen == sums->seen;
+}
+
+static void sum_completed(const struct record *record, struct sums *sums) {
+    uint64_t last = 0;
+    sums->completed = 0;
+    sums->used = load_acq(G30, &record->used);
+    for (uint64_t left = sums->used; left != 0; left &= left - 1) {
+        const struct group_counter *counter = &record->counter[lowest_bit(left)];
+        last = load_acq(G2, &counter->completed);
+        sums->completed += last + load_rlx(&counter->balance);
+    }
     sums->last_balance = -last;
+    sums->blocks = load_acq(G36, &record->used_blocks);
+    if (UNLIKELY(sums->blocks != 0)) blocks_completed(record, sums);
+}
+
+/* false: a counter has come that may hold a submission whose completion is summed. */
+static bool sum_submitted(const struct record *record, struct sums *sums) {
+    sums->submitted = 0;
     for (uint64_t left = sums->used; left != 0; left &= left - 1) {
         uint64_t submitted = load_rlx(&record->counter[lowest_bit(left)].submitted);
         sums->submitted += submitted;
         if ((left & (left - 1)) == 0) sums->last_balance += submitted;
     }
+    if (UNLIKELY(sums->blocks != 0) && !blocks_submitted(record, sums)) return false;
+    return load_rlx(&record->used) == sums->used && load_rlx(&record->used_blocks) == sums->blocks;
+}
+
+static bool sums_are_equal(const struct record *record, struct sums *sums) {
+    do sum_completed(record, sums);
+    while (!sum_submitted(record, sums));
     return sums->completed == sums->submitted;
 }
 
 bool record_is_finished(const struct record *record) {
     struct sums sums;
     return sums_are_equal(record, &sums);
+}
+
+/* A counter of the record and of its blocks, one after the other: `*at` is 0 at first. NULL: there is no more. */
+static const struct group_counter *counter_next(const struct record *record, uint32_t *at) {
+    uint32_t near = load_rlx(&record->counters);
+    if (*at < near) return &record->counter[(*at)++];
+    const struct counter_blocks *blocks = load_acq(G34, &record->blocks);
+    while (blocks != NULL && *at - near < COUNTERS_FURTHER) {
+        uint32_t far = *at - near;
+        const struct counter_block *block = load_acq(G34, &blocks->block[far / BLOCK_COUNTERS]);
+        *at += block == NULL ? BLOCK_COUNTERS : 1;
+        if (block != NULL) return &block->counter[far % BLOCK_COUNTERS];
+    }
+    return NULL;
+}
+
+uint64_t record_completed(const struct record *record) {
+    uint64_t sum = 0;
+    uint32_t at = 0;
+    for (const struct group_counter *counter; (counter = counter_next(record, &at)) != NULL;)
+        sum += load_acq(G32, &counter->completed);
+    return sum;
+}
+
+uint64_t record_submitted(const struct record *record) {
+    uint64_t sum = 0;
+    uint32_t at = 0;
+    for (const struct group_counter *counter; (counter = counter_next(record, &at)) != NULL;)
+        sum += load_rlx(&counter->submitted);
+    return sum;
 }
 
 /* One record after the other does not tell that all are: a task of one still to be looked at may submit to one that was found
@@ -256,15 +404,22 @@ bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t t
     uint32_t end = (uint32_t)min_u64(load_rlx(&groups->records.made), to);
     for (uint32_t i = from; i < end; i++) {
         const struct record *record = record_at(groups, i);
-        for (uint32_t k = 0; record != NULL && k < groups->counters; k++)
-            open -= load_acq(G32, &record->counter[k].completed);
+        if (record != NULL) open -= record_completed(record);
     }
     end = (uint32_t)min_u64(load_rlx(&groups->records.made), to);
     for (uint32_t i = from; i < end; i++) {
         const struct record *record = record_at(groups, i);
-        for (uint32_t k = 0; record != NULL && k < groups->counters; k++) open += load_rlx(&record->counter[k].submitted);
+        if (record != NULL) open += record_submitted(record);
     }
     return open == 0;
+}
+
+/* Its next block. */
+NOINLINE void counters_next_block(const struct record *record, struct counter_walk *walk) {
+    const struct counter_block *block = block_at(record, lowest_bit(walk->blocks));
+    walk->blocks &= walk->blocks - 1;
+    walk->counters = block->counter;
+    walk->left = load_rlx(&block->used);
 }
 
 void record_note_sleeper(struct record *record, uint32_t seat) {

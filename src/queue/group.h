@@ -38,19 +38,33 @@ struct group_counter {
     ALIGNED(CACHE_LINE) ATOMIC(uint64_t) submitted;
     ATOMIC(uint64_t) completed;
     ATOMIC(uint64_t) balance;   /* submitted less completed before the group that uses the counter now */
-    ATOMIC(uint64_t) id;        /* that group; not of a shared counter, so the next two */
+    ATOMIC(uint64_t) id;        /* that group, or COUNTER_SHARED: that counter has neither this nor the next two */
     ATOMIC(uint64_t) first;     /* `submitted` before that group's first submission here */
     ATOMIC(struct lane *) lane; /* the seat's own: which it last bound to a group of this record */
 };
 
+#define COUNTER_SHARED UINT64_MAX /* no group's id */
 #define NOT_CANCELLED UINT32_MAX
 #define NOT_FAILED UINT64_MAX
 #define FOREIGN_NONE 0u
 #define FOREIGN_MANY UINT32_MAX
 #define LATE_DROPPED UINT64_MAX
 #define SLEEPERS_MANY UINT32_MAX
-#define COUNTERS_MAX 64u                /* of a record: bits of `used` */
+#define COUNTERS_MAX 64u   /* of a record itself: bits of `used` */
+#define BLOCK_COUNTERS 16u /* in a block of further ones; COUNTERS_MAX of those at most */
+#define COUNTERS_FURTHER (COUNTERS_MAX * BLOCK_COUNTERS)
 #define WAITS_ENDED (UINT32_C(1) << 31) /* who ended the group has left; the last one out frees the record */
+
+/* Counters of seats for which the record itself has none: made when one of these first counts there, and kept. */
+struct counter_block {
+    ATOMIC(uint64_t) used; /* a bit for each that the group uses */
+    struct group_counter counter[BLOCK_COUNTERS];
+};
+struct counter_blocks {
+    ATOMIC(struct counter_block *) block[COUNTERS_MAX];
+};
+
+struct groups;
 
 struct record {
     struct pile_item item;
@@ -71,7 +85,9 @@ struct record {
     ATOMIC(uint64_t) shared_first;  /* `submitted` of the shared counter when the group began */
     ATOMIC(uint64_t) shared_next;   /* the shared counter's balance for the next group; by who closes this one */
     ATOMIC(uint64_t) used;          /* a bit for each counter that the group uses: only these are summed */
-    ATOMIC(uint32_t) sleeper;       /* the seat + 1 that has slept in a wait for it; 0: none; SLEEPERS_MANY */
+    ATOMIC(uint64_t) used_blocks;   /* and for each block with such ones */
+    ATOMIC(struct counter_blocks *) blocks; /* NULL: none yet; written under groups->blocks_lock */
+    ATOMIC(uint32_t) sleeper;               /* the seat + 1 that has slept in a wait for it; 0: none; SLEEPERS_MANY */
     /* continuation.c's, changed under groups->lock */
     continuation_link continuation_in;  /* continuations that count in the group, the last added first */
     ATOMIC(uint32_t) slept_in;          /* waits that sleep inside its tasks, once for each frame of it */
@@ -103,7 +119,9 @@ struct frame {
 struct groups {
     struct pile records;
     struct pile continuation;
-    uint32_t counters;       /* in each record */
+    struct store *store;
+    uint32_t counters;       /* in each record itself */
+    os_mutex blocks_lock;    /* making blocks of counters */
     ATOMIC(uint32_t) urgent; /* records that serve such groups */
     ATOMIC(uint32_t) background;
     ATOMIC(uint32_t) due; /* records with deadlines */
@@ -124,18 +142,24 @@ INLINE void record_mark_run(struct record *record) { store_rlx(&record->flags, l
 uint64_t record_begin(struct groups *groups, struct record *record, uint64_t parent, uint32_t flags);
 INLINE struct record *record_at(const struct groups *groups, uint32_t index) { return pile_at(&groups->records, index); }
 
-/* The counter of a seat, by its number (seat->counter): its own, or the last, which all further seats share. */
-INLINE bool counter_is_shared(const struct record *record, uint32_t number) {
-    return number + 1 >= load_rlx(&record->counters);
+/* The counter of a seat, by its number (seat->counter): the record has one for it, or a block. Where there are too many
+ * seats, or was no memory for the block so far, it is the record's last one, which all such seats share. */
+INLINE bool counter_is_near(const struct record *record, uint32_t number) {
+    return number + 1 < load_rlx(&record->counters);
 }
+INLINE struct group_counter *counter_shared(struct record *record) {
+    return &record->counter[load_rlx(&record->counters) - 1];
+}
+struct group_counter *counter_of_far(struct record *record, uint32_t number);
 INLINE struct group_counter *counter_of(struct record *record, uint32_t number) {
-    return &record->counter[counter_is_shared(record, number) ? load_rlx(&record->counters) - 1 : number];
+    return LIKELY(counter_is_near(record, number)) ? &record->counter[number] : counter_of_far(record, number);
 }
+INLINE bool counter_is_shared(const struct group_counter *counter) { return load_rlx(&counter->id) == COUNTER_SHARED; }
 
 /* Depth of the group that the record serves; 0: of none. */
 INLINE uint32_t record_depth(const struct record *record) { return record == NULL ? 0 : load_rlx(&record->depth); }
 
-/* Has no seat that shares a counter submitted to the group? */
+/* Has no seat that shares its counter submitted to the group? */
 INLINE bool record_is_apart(const struct record *record) {
     return load_rlx(&record->counter[load_rlx(&record->counters) - 1].submitted) == load_rlx(&record->shared_first);
 }
@@ -147,23 +171,51 @@ INLINE uint64_t counter_submit(struct group_counter *counter, bool is_shared, ui
     store_rlx(&counter->submitted, before + tasks);
     return before;
 }
-/* To be called before a thread first counts for the group in that counter, having acquired the id. */
-void counter_begin(struct record *record, uint32_t number, uint64_t id);
-INLINE void counter_use(struct record *record, uint32_t number, uint64_t id) {
-    if (UNLIKELY(load_rlx(&counter_of(record, number)->id) != id)) counter_begin(record, number, id);
+/* The seat's counter, to be got so before a thread first counts for the group there, having acquired the id. It is another
+ * one later if there was no memory for its own. */
+struct group_counter *counter_begin(struct groups *groups, struct record *record, uint32_t number, uint64_t id);
+INLINE struct group_counter *counter_use(struct groups *groups, struct record *record, uint32_t number, uint64_t id) {
+    struct group_counter *counter = &record->counter[number];
+    if (LIKELY(counter_is_near(record, number) && load_rlx(&counter->id) == id)) return counter;
+    return counter_begin(groups, record, number, id);
 }
 /* The same by who has opened the group, before anybody else knows of it. */
-void line_begin_first(struct record *record, uint32_t number, uint64_t id);
-/* Where the numbers of the group's tasks begin that the seat counts in its counter; counter_use is in it. */
-uint64_t counter_first(struct record *record, uint32_t number, uint64_t id);
+void counter_begin_first(struct groups *groups, struct record *record, uint32_t number, uint64_t id);
+/* Where the numbers of the group's tasks begin that are counted in that counter, which counter_use has returned. */
+INLINE uint64_t counter_first(struct record *record, const struct group_counter *counter) {
+    return counter_is_shared(counter) ? load_rlx(&record->shared_first) : load_rlx(&counter->first);
+}
 /* Counts `tasks` that have run; what they did is visible to whoever finds the record finished. */
 void counter_complete(struct group_counter *counter, bool is_shared, uint64_t tasks);
 
 /* Has every task counted so far run? true: what they wrote is visible. */
 bool record_is_finished(const struct record *record);
 
-/* The same of all groups together that the records of these indices, `to` left out, serve and ever served. */
+/* Of all groups that it serves and ever served: tasks completed, and, read after these, submitted. */
+uint64_t record_completed(const struct record *record);
+uint64_t record_submitted(const struct record *record);
+
+/* Has every task run of all groups together that the records of these indices, `to` left out, serve and ever served. */
 bool records_are_finished(const struct groups *groups, uint32_t from, uint32_t to);
+
+/* The counters that the group uses, one after the other; NULL: there is no more. */
+struct counter_walk {
+    const struct group_counter *counters;
+    uint64_t left, blocks;
+};
+INLINE struct counter_walk counters_walk(const struct record *record) {
+    return (struct counter_walk){record->counter, load_rlx(&record->used), load_acq(G37, &record->used_blocks)};
+}
+void counters_next_block(const struct record *record, struct counter_walk *walk);
+INLINE const struct group_counter *counter_next_used(const struct record *record, struct counter_walk *walk) {
+    while (walk->left == 0) {
+        if (LIKELY(walk->blocks == 0)) return NULL;
+        counters_next_block(record, walk);
+    }
+    uint32_t at = (uint32_t)__builtin_ctzll(walk->left);
+    walk->left &= walk->left - 1;
+    return &walk->counters[at];
+}
 
 /* A wait of that seat is about to sleep; a full fence follows. */
 void record_note_sleeper(struct record *record, uint32_t seat);

@@ -81,7 +81,7 @@ static int continuation_count(struct weft_worker *seat, weft_group *group, struc
 static int hold(struct weft_worker *seat, struct record *record, uint64_t id, struct continuation *continuation) {
     weft_pool *pool = seat->pool;
     if (!continuation_add(&pool->groups, record, continuation)) {
-        task_undo(seat, continuation->record);
+        task_undo(seat, continuation->record, continuation->id);
         return WEFT_EDEADLK;
     }
     fence_sc(V1);

@@ -258,8 +258,9 @@ bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
 
 bool find_help_record(struct weft_worker *seat, struct record *record, lane_filter filter, const void *context,
                       struct piece *piece) {
-    for (uint64_t left = load_rlx(&record->used); left != 0; left &= left - 1) {
-        struct lane *lane = load_acq(I1, &record->counter[__builtin_ctzll(left)].lane);
+    struct counter_walk walk = counters_walk(record);
+    for (const struct group_counter *counter; (counter = counter_next_used(record, &walk)) != NULL;) {
+        struct lane *lane = load_acq(I1, &counter->lane);
         if (lane == NULL || lane_is_empty(lane) || lane_claim(lane, 1, filter, context, piece) == 0) continue;
         seat->help_from = claim_source_of(seat, worker_seat(seat->pool, lane->seat));
         return true;

@@ -66,14 +66,21 @@ static bool registry_has(const weft_pool *pool, uint64_t id) {
 
 /* ---- seats -------------------------------------------------------------------------------------------------------- */
 
+/* Of a group record's counters the first are the workers', then come some of other seats; in blocks it is the same again. */
+static uint32_t counter_number(weft_pool *pool, uint32_t index) {
+    uint32_t outside_near = pool->groups.counters - 1 - pool->workers_near;
+    if (index < pool->workers_max) return index < pool->workers_near ? index : index + outside_near;
+    uint32_t nth = pool->outside_given++;
+    return nth < outside_near ? pool->workers_near + nth : pool->workers_max + nth;
+}
+
 struct weft_worker *seat_make(weft_pool *pool, uint32_t index) {
     struct weft_worker *seat = store_get(&pool->store, sizeof *seat);
     if (seat == NULL) return NULL;
     plain_write(&seat->pool, sizeof seat->pool);
     seat->pool = pool;
     seat->index = index;
-    uint32_t own = index < pool->counters_given ? index : COUNTERS_MAX; /* of a worker */
-    seat->counter = index < pool->workers_max ? own : pool->counters_given++;
+    seat->counter = counter_number(pool, index);
     seat->lane = &pool->blank;
     seat->searcher_ticks = load_rlx(&pool->spin_ticks);
     store_rel(P1, &pool->seats[index], seat);

@@ -47,9 +47,13 @@
 
 #define GROUP_FLAGS (WEFT_GROUP_CANCEL_ON_ERROR | WEFT_GROUP_URGENT | WEFT_GROUP_BACKGROUND | WEFT_GROUP_DROP_LATE)
 
-void task_undo(struct weft_worker *seat, struct record *record) {
-    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), 1);
+/* Takes back what was counted there. */
+static void count_undo(struct weft_worker *seat, struct record *record, struct group_counter *counter) {
+    counter_complete(counter, counter_is_shared(counter), 1);
     worker_settle(seat, record); /* somebody may have gone to sleep for this count */
+}
+void task_undo(struct weft_worker *seat, struct record *record, uint64_t id) {
+    count_undo(seat, record, counter_use(&seat->pool->groups, record, seat->counter, id));
 }
 
 /* ---- lanes of a seat ---------------------------------------------------------------------------------------------- */
@@ -67,11 +71,10 @@ static bool lane_grow(struct weft_worker *seat, struct lane *lane, uint32_t cell
 }
 
 struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct record *record) {
-    struct lane *lane;
-    if (!counter_is_shared(record, seat->counter)) {
-        lane = load_rlx(&counter_of(record, seat->counter)->lane);
-        return lane != NULL && lane->group_id == id ? lane : NULL;
-    }
+    const struct group_counter *counter = counter_of(record, seat->counter);
+    struct lane *lane = load_rlx(&counter->lane);
+    if (lane != NULL && lane->group_id == id) return lane;
+    if (LIKELY(!counter_is_shared(counter))) return NULL;
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
     return lane;
 }
@@ -86,12 +89,13 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     if (!is_bound && observe_tasks(seat->pool)) lane->last = NULL; /* its first task's time is to be noted */
     lane->group_id = id;
     lane->record = record;
-    lane->counter = counter_of(record, seat->counter);
-    lane->first = counter_first(record, seat->counter, id);
+    struct group_counter *counter = counter_use(&seat->pool->groups, record, seat->counter, id);
+    lane->counter = counter;
+    lane->first = counter_first(record, counter);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
     store_rlx(&lane->group, record->item.index);
-    bool is_shared = counter_is_shared(record, seat->counter);
-    if (!is_shared) store_rel(T30, &counter_of(record, seat->counter)->lane, lane);
+    bool is_shared = counter_is_shared(counter);
+    if (!is_shared) store_rel(T30, &counter->lane, lane);
     bool is_plain = seat->pool->config.queue_max == 0 && !is_shared;
     seat->lane = is_plain ? lane : &seat->pool->blank;
     seat->lane_bound = lane;
@@ -129,7 +133,7 @@ static struct record *group_open(struct weft_worker *seat, weft_group *group, ui
     seat->kept = NULL;
     uint64_t none = 0;
     uint64_t id = *of = record_begin(groups, record, seat->frame == NULL ? 0 : seat->frame->id, group->flags);
-    line_begin_first(record, seat->counter, id);
+    counter_begin_first(groups, record, seat->counter, id);
     store_rlx(&record->foreign, seat->index + 1);
     *error = WEFT_OK;
     if (cas_rel(T11, id_of(group), &none, id)) return record;
@@ -239,18 +243,20 @@ struct job {
     struct heap_payload heap;
 };
 
-/* As task_count; `first`: where the numbers of the group's tasks begin. */
-INLINE bool count_from(struct weft_worker *seat, struct record *record, uint64_t id, uint64_t first, uint32_t *sequence) {
-    uint64_t before = counter_submit(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), 1);
+/* As task_count, in that counter. */
+INLINE bool count_from(struct weft_worker *seat, struct record *record, uint64_t id, struct group_counter *counter,
+                       uint32_t *sequence) {
+    uint64_t before = counter_submit(counter, counter_is_shared(counter), 1);
     os_fence_light(T2);
-    *sequence = (uint32_t)(before - first) & META_SEQUENCE_MAX;
+    *sequence = (uint32_t)(before - counter_first(record, counter)) & META_SEQUENCE_MAX;
     if (load_rlx(&record->id) == id && (!load_rlx(&seat->pool->closed) || seat->frame != NULL)) return true;
-    task_undo(seat, record);
+    count_undo(seat, record, counter);
     return false;
 }
 
 bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence) {
-    return count_from(seat, record, id, counter_first(record, seat->counter, id), sequence);
+    struct group_counter *counter = counter_use(&seat->pool->groups, record, seat->counter, id);
+    return count_from(seat, record, id, counter, sequence);
 }
 
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells) {
@@ -267,7 +273,7 @@ bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, cons
 static bool submit_checked(struct weft_worker *seat, struct lane *lane, const struct job *job) {
     const struct record *record = lane->record;
     uint32_t sequence;
-    if (!count_from(seat, lane->record, lane->group_id, lane->first, &sequence)) return false;
+    if (!count_from(seat, lane->record, lane->group_id, lane->counter, &sequence)) return false;
     struct cell *cell = lane_cell(lane);
     cell->fn = job->fn;
     cell->meta = meta_make(record->item.index, job->bytes, job->kind, sequence);
@@ -312,7 +318,7 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
     }
     struct record *record = lane->record;
     if (!record_lets_run(record, sequence)) {
-        task_undo(seat, record);
+        task_undo(seat, record, lane->group_id);
         return WEFT_ECANCELED;
     }
     struct frame frame;
@@ -414,7 +420,7 @@ static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, 
 /* The group or the pool ended meanwhile: takes back what was counted. */
 static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
     struct weft_worker *seat = os_self_get()->worker;
-    task_undo(seat, seat->lane->record);
+    count_undo(seat, seat->lane->record, seat->lane->counter);
     store_rlx(&seat->inside, 0); /* submit_slow enters anew */
     return submit_slow(pool, group, fn, payload, size);
 }
@@ -503,7 +509,7 @@ bool task_publish_own(struct weft_worker *seat, weft_fn fn, const void *payload)
         worker_leave_queue(pool);
         return false;
     }
-    uint64_t before = counter_submit(lane->counter, counter_is_shared(lane->record, seat->counter), 1);
+    uint64_t before = counter_submit(lane->counter, counter_is_shared(lane->counter), 1);
     struct cell *cell = lane_cell(lane);
     cell->fn = fn;
     cell->meta = meta_make(frame->index, TASK_OWN_BYTES, CELL_OWN, (uint32_t)(before - lane->first) & META_SEQUENCE_MAX);

@@ -32,8 +32,8 @@ struct lane *task_enter(struct weft_worker *seat, weft_group *group, int *error)
 struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct record *record);
 /* Counts a task in the group `id`, if that and the pool are open still. By who has learnt the id by acquiring. */
 bool task_count(struct weft_worker *seat, struct record *record, uint64_t id, uint32_t *sequence);
-/* Takes the count back. */
-void task_undo(struct weft_worker *seat, struct record *record);
+/* Takes the count back, while the group is open: a count of the caller's keeps it so. */
+void task_undo(struct weft_worker *seat, struct record *record, uint64_t id);
 /* Publishes a task of the open group `id` that has been counted. false: no memory; nothing happened. */
 bool task_put(struct weft_worker *seat, uint64_t id, struct record *record, const struct cell *cells);
 

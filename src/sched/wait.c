@@ -14,7 +14,7 @@
  * it tells the lane's owner (D14), for then the task after it is next.
  *
  * Who closes otherwise wakes nobody. The sums of one that sleeps differed for it: by a completion, and who completes last wakes it
- * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (task_undo).
+ * (G4, G11, T17); or by a submission that is to be taken back, and the thread that takes it back wakes it (count_undo).
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T14 wait_sleep: looks again          -        T17 the wait sleeps and nobody wakes it
@@ -267,7 +267,9 @@ static bool wait_is_lost(const struct wait *wait) { return wait_is_stranded(wait
 static struct lane *wait_lane(const struct wait *wait) {
     const struct weft_worker *seat = wait->seat;
     if (seat->pool->ordered) return wait_has_next(wait) ? load_rlx(&seat->lanes) : NULL;
-    if (wait->help == WEFT_HELP_NONE || (!wait->is_one && counter_is_shared(wait->record, seat->counter))) return NULL;
+    if (wait->help == WEFT_HELP_NONE || (!wait->is_one && !counter_is_near(wait->record, seat->counter) &&
+                                         counter_is_shared(counter_of(wait->record, seat->counter))))
+        return NULL;
     return task_lane(seat, wait->id, wait->record);
 }
 

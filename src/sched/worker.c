@@ -122,8 +122,8 @@ struct record *worker_count(struct weft_worker *seat) {
     seat->lane = &seat->pool->blank;
     if (tasks == 0) return NULL;
     priority_before_count(seat->pool, record);
-    counter_use(record, seat->counter, frame->id);
-    counter_complete(counter_of(record, seat->counter), counter_is_shared(record, seat->counter), tasks);
+    struct group_counter *counter = counter_use(&seat->pool->groups, record, seat->counter, frame->id);
+    counter_complete(counter, counter_is_shared(counter), tasks);
     return record;
 }
 

@@ -40,7 +40,7 @@ struct weft_worker {
     struct weft_forker forker; /* first: fork slots point to it. patterns/chunk.c sets its `slow` with the first chunk */
     weft_pool *pool;           /* these two: written by seat_make; read by all */
     uint32_t index;
-    uint32_t counter;             /* index of its counter in each group record */
+    uint32_t counter;             /* number of its counter in each group record */
     bool is_worker;               /* a worker or a spare, not an outside thread; written by who starts its thread */
     os_word has_begun;            /* 1: its thread has run its start hook */
     bool hands_over;              /* it submits for its own loop or graph; a full queue accepts that too */
@@ -173,7 +173,8 @@ struct weft_pool {
     ATOMIC(uint32_t) seat_count;         /* seats made; this and the next three are written under the lock */
     ATOMIC(uint32_t) seats_used;         /* all seats from here on are empty and left by their threads (seat.c) */
     uint32_t seats_taken;                /* all outside seats before this one are taken */
-    uint32_t counters_given; /* counters given: to workers, then to other seats in the order in which they are made */
+    uint32_t workers_near;  /* workers whose counters are the first in a group record; written as the pool is made */
+    uint32_t outside_given; /* other seats made, which get counters in that order */
     ATOMIC(uint32_t) background_runs; /* background slots taken (priority.c) */
     ATOMIC(uint32_t) background_busy; /* tasks that run in slots and are in no blocking section; written as `blocked` is */
     ATOMIC(uint32_t) blocked; /* open blocking sections; any thread that runs a task writes these four (wait.c, seat.c) */
