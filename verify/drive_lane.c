@@ -63,7 +63,7 @@ static void run_task(uint32_t l, const struct cell *cell) {
 
 /* Claims and runs up to `max` tasks; how many it found. With a filter, of that group alone. `left`: of this thread. */
 static uint32_t claim_on(uint32_t l, uint32_t max, lane_filter filter, struct lane_left *left) {
-    const struct lane_want want = {max, filter, NULL, left};
+    const struct lane_want want = {max, filter, NULL, left, 0};
     struct piece piece;
     uint32_t tasks = lane_claim_want(&world.lane[l], &want, &piece);
     EXPECT(tasks <= max);

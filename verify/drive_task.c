@@ -1,77 +1,6 @@
-/* drive_task.c: submitting, waiting and blocking over a pool without threads, whose parts the driver's own threads play:
- * guests that help, one that only parks, workers by worker_main. So a schedule is about one step of task.c or worker.c. */
-#include "record.h"
-#include "at_rest.h"
-#include "front.h"
-#include "sched/seat.h"
-#include "sched/task.h"
-
-#include <string.h>
-
-enum { TASKS_MAX = 8 };
-
-static struct {
-    weft_pool *pool;
-    weft_config config;
-    weft_group group, other, more[3];
-    uint32_t submitted; /* the test's own, like the next two */
-    uint32_t run[TASKS_MAX];
-    uint32_t cleaned[TASKS_MAX];
-    os_word second_run;
-    ATOMIC(uint32_t) seen;
-    uint32_t result; /* plain */
-    struct record *ending;
-    bool is_ended, is_counted; /* the test's own */
-    ATOMIC(uint32_t) seated;
-} world;
-
-static void clean(void *payload, size_t size, void *context) {
-    EXPECT(size == sizeof(uint32_t) && context == &world);
-    world.cleaned[*(uint32_t *)payload]++;
-}
-
-static void make(uint32_t workers, uint32_t flags) {
-    memset(&world, 0, sizeof world);
-    EXPECT(weft_config_init(&world.config) == WEFT_OK);
-    world.config.workers = workers;
-    world.config.spares = 1;
-    world.config.flags = flags;
-    world.config.spin_ns = WEFT_SPIN_NONE;
-    world.config.clean = clean, world.config.context = &world;
-    world.pool = pool_make(&world.config);
-    EXPECT(world.pool != NULL);
-    for (uint32_t i = 0; i < workers; i++) load_rlx(&world.pool->seats[i])->is_worker = true;
-    world.pool->config.spares = world.pool->spare_seats = 0; /* no thread is started, though there are seats for spares */
-}
-/* The seat of the first thread from outside, which is thread 0. */
-static struct weft_worker *outside(void) { return load_rlx(&world.pool->seats[world.config.workers]); }
-static void setup_one(void) { make(1, 0); }
-static void setup_two(void) { make(2, 0); }
-
-/* Everything submitted has run or was cleaned, and the pool goes. */
-static void end(void) {
-    expect_at_rest(world.pool);
-    store_rlx(&world.pool->workers, 0), store_rlx(&world.pool->spares_made, 0); /* to be joined */
-    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
-    for (uint32_t i = 0; i < world.submitted; i++) EXPECT(world.run[i] + world.cleaned[i] == 1);
-}
-
-static int task(void *payload, weft_worker *self) {
-    (void)self;
-    uint32_t number = *(uint32_t *)payload;
-    EXPECT(number < world.submitted && ++world.run[number] == 1);
-    return 0;
-}
-static int try_submit(weft_group *group, weft_fn fn) {
-    uint32_t number = world.submitted++;
-    EXPECT(number < TASKS_MAX);
-    int error = weft_submit(world.pool, group, fn, &number, sizeof number);
-    if (error != WEFT_OK) world.cleaned[number]++; /* it stays the caller's */
-    return error;
-}
-static void submit(weft_group *group, weft_fn fn) { EXPECT(try_submit(group, fn) == WEFT_OK); }
-static void submit_task(void) { submit(&world.group, task); }
-static void wait_group(void) { EXPECT(weft_group_wait(world.pool, &world.group) == WEFT_OK); }
+/* drive_task.c: submitting, waiting, claims of several and loops over a pool without threads (task_world.h). So a schedule is about one
+ * step of task.c or worker.c. */
+#include "task_world.h"
 
 /* ---- submitting --------------------------------------------------------------------------------------------------- */
 
@@ -206,11 +135,6 @@ EXPLORE_DRIVER(task_cancel, .about = "submitted, cancelled and waited for at onc
                .threads = {submit_or_not, cancel, wait_cancelled}, .check = check_cancelled, .flags = EXPLORE_NO_RESCUE);
 
 /* A worker that only parks finds everything that a submitter publishes, also when that one becomes biased. */
-static void be_worker(uint32_t index, struct frame *frame) {
-    struct weft_worker *seat = load_rlx(&world.pool->seats[index]);
-    *os_self_get() = (os_self){.pool_id = world.pool->id, .worker = seat, .is_worker = true};
-    frame_push(seat, frame);
-}
 /* Whether it ran a task. */
 static bool park_once(void) {
     struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
@@ -371,14 +295,6 @@ EXPLORE_DRIVER(task_end_seen, .about = "a task is counted and run while another 
 
 /* ---- claims of several -------------------------------------------------------------------------------------------- */
 
-static int task_second(void *payload, weft_worker *self) {
-    store_rel(drive_task_second, &world.second_run, 1);
-    os_wake(&world.second_run, 8);
-    return task(payload, self);
-}
-static void await_second(void) {
-    while (load_acq(drive_task_first, &world.second_run) == 0) os_wait(&world.second_run, 0, 0);
-}
 /* Ends only after the second one has run; it says nothing of that. */
 static int task_first(void *payload, weft_worker *self) {
     await_second();
@@ -397,20 +313,6 @@ static int task_waits(void *payload, weft_worker *self) {
     return task(payload, self);
 }
 
-static void worker_0(void) { worker_main(load_rlx(&world.pool->seats[0])); }
-static void worker_1(void) { worker_main(load_rlx(&world.pool->seats[1])); }
-
-/* As pool_stop. */
-static void stop(void) {
-    store_rlx(&world.pool->exits, 1);
-    fence_sc(drive_task_stop);
-    for (uint32_t i = 0; i < world.pool->park.workers; i++) {
-        add_rlx(&world.pool->park.slots[i].event, 1);
-        os_wake(&world.pool->park.slots[i].event, 8);
-    }
-    while (park_wake(&world.pool->park)) {}
-}
-
 /* Two tasks in a lane that are claimed together. No seat is biased: the heavy fence for that would be one for all. */
 static void setup_claim(weft_fn first) {
     make(2, WEFT_POOL_NO_HELP);
@@ -418,10 +320,6 @@ static void setup_claim(weft_fn first) {
     submit(&world.group, task_second);
     worker_unbias(world.pool);
     store_rlx(&load_rlx(&outside()->lanes)->tiny, 1);
-}
-static void wait_and_stop(void) {
-    wait_group();
-    stop();
 }
 static void setup_claim_open(void) { setup_claim(task_first); }
 EXPLORE_DRIVER(task_claim, .about = "the first of two tasks claimed together needs the second", .setup = setup_claim_open,
@@ -647,103 +545,3 @@ static void loop_or_not(void) {
 }
 EXPLORE_DRIVER(task_loop_closed, .about = "a guest begins a loop while the pool is being closed", .setup = setup_loop_alone,
                .threads = {loop_or_not, close_pool}, .check = end, .flags = EXPLORE_NO_RESCUE);
-
-/* ---- blocking ----------------------------------------------------------------------------------------------------- */
-
-/* Seat 0 is a worker that blocks, seat 1 a spare that has been started. */
-static void setup_spare(void) {
-    setup_two();
-    world.pool->workers_max = 1;
-    world.pool->config.spares = 1;
-    store_rlx(&world.pool->workers, 1);
-    store_rlx(&world.pool->spares_made, 1);
-}
-static void block_until_second(void) {
-    struct frame frame;
-    be_worker(0, &frame);
-    weft_worker *self = load_rlx(&world.pool->seats[0]);
-    submit(&world.group, task_second);
-    EXPECT(weft_block_begin(self) == WEFT_OK);
-    await_second();
-    EXPECT(weft_block_end(self) == WEFT_OK);
-    wait_and_stop();
-}
-EXPLORE_DRIVER(task_spare, .about = "a spare stands in", .setup = setup_spare, .threads = {block_until_second, worker_1},
-               .check = end, .flags = EXPLORE_NO_RESCUE);
-
-/* Seats 0 and 1 block, seat 3 is the second spare; the first one is busy elsewhere. */
-static void setup_second_spare(void) {
-    make(4, 0);
-    world.pool->workers_max = 2;
-    world.pool->config.spares = 2;
-    store_rlx(&world.pool->workers, 2);
-    store_rlx(&world.pool->spares_made, 2);
-}
-static void block_once(void) {
-    struct frame frame;
-    be_worker(0, &frame);
-    weft_worker *self = load_rlx(&world.pool->seats[0]);
-    EXPECT(weft_block_begin(self) == WEFT_OK);
-    await_second();
-    EXPECT(weft_block_end(self) == WEFT_OK);
-}
-static void block_often(void) {
-    struct frame frame;
-    be_worker(1, &frame);
-    weft_worker *self = load_rlx(&world.pool->seats[1]);
-    for (int i = 0; i < 2; i++) {
-        EXPECT(weft_block_begin(self) == WEFT_OK);
-        EXPECT(weft_block_end(self) == WEFT_OK);
-    }
-    submit(&world.group, task_second);
-    EXPECT(weft_block_begin(self) == WEFT_OK);
-    await_second();
-    EXPECT(weft_block_end(self) == WEFT_OK);
-    wait_and_stop();
-}
-static void worker_3(void) { worker_main(load_rlx(&world.pool->seats[3])); }
-EXPLORE_DRIVER(task_second_spare, .about = "a spare for two sections, one of which comes and goes",
-               .setup = setup_second_spare, .threads = {block_once, block_often, worker_3}, .check = end,
-               .flags = EXPLORE_NO_RESCUE);
-
-/* Two sections open at once. */
-static void block_together(uint32_t index) {
-    struct frame frame;
-    be_worker(index, &frame);
-    weft_worker *self = load_rlx(&world.pool->seats[index]);
-    EXPECT(weft_block_begin(self) == WEFT_EAGAIN);
-    add_rlx(&world.seen, 1);
-    while (load_rlx(&world.seen) < 2) os_pause();
-    EXPECT(weft_block_end(self) == WEFT_OK);
-}
-static void block_0(void) { block_together(0); }
-static void block_1(void) { block_together(1); }
-static void check_peak(void) {
-    EXPECT(load_rlx(&world.pool->blocked_peak) == 2 && load_rlx(&world.pool->blocked) == 0);
-    end();
-}
-EXPLORE_DRIVER(task_peak, .about = "two sections at once", .setup = setup_two, .threads = {block_0, block_1},
-               .check = check_peak);
-
-/* Tasks are short, worker 1 polls, 2 sleeps, and a guest waits without helping: once that is asleep, one CPU of two is
- * free. */
-static void setup_crowd(void) {
-    make(3, 0);
-    store_rlx(&world.pool->tasks_are_short, 1);
-    EXPECT(park_poll_announce(&world.pool->park, 1, false));
-    park_announce(&world.pool->park, 2, false);
-    submit_task();
-}
-static void guest_waits(void) { EXPECT(weft_group_wait_until(world.pool, &world.group, WEFT_HELP_NONE, 0) == WEFT_OK); }
-static void submit_beside_guest(void) {
-    struct frame frame;
-    be_worker(0, &frame);
-    while (guest_calls(world.pool) == 0) os_pause();
-    uint64_t before = load_rlx(&load_rlx(&world.pool->seats[0])->wakes);
-    submit(&world.other, task);
-    explore_observe(load_rlx(&load_rlx(&world.pool->seats[0])->wakes) > before);
-    wait_group();
-    EXPECT(weft_group_wait(world.pool, &world.other) == WEFT_OK);
-}
-EXPLORE_DRIVER(task_crowd, .about = "who sleeps in a wait does not count among those awake", .setup = setup_crowd,
-               .threads = {guest_waits, submit_beside_guest}, .check = end, .must_see = 3);

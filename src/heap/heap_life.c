@@ -19,8 +19,8 @@
  *   H1  heap_make: CAS all       release  H2      a heap is looked at before it is made
  *   H2  heaps_all: load all      acquire  H1      see H1
  *   H3  turn_if_due: CAS next    relaxed  -       survives split: two threads do the same work, which is harmless
- *   H4  counts_leave: add past   release  H5      who sums counts counts a heap's twice
- *   H5  counts_past: load past   acquire  H4      see H4
+ *   H6  counts_leave: add past   release  H7      who sums counts counts a heap's twice
+ *   H7  counts_past: load past   acquire  H6      see H6
  */
 #include <string.h>
 
@@ -148,7 +148,7 @@ void heap_tidy(struct heap *heap) {
 }
 
 void counts_past(unsigned kind, heap_counter *past) {
-    for (unsigned k = 0; k < HEAP_COUNTS; k++) store_rlx(&past[k], load_acq(H5, &heaps.past[kind][k]));
+    for (unsigned k = 0; k < HEAP_COUNTS; k++) store_rlx(&past[k], load_acq(H7, &heaps.past[kind][k]));
 }
 
 /* What the heap has counted counts on without it. Blocks made ready and given back go as their difference: whoever sums counts
@@ -161,7 +161,7 @@ static void counts_leave(struct heap *heap) {
         store_rlx(&count[COUNT_CARVED], load_rlx(&count[COUNT_CARVED]) - load_rlx(&count[COUNT_FLUSHED]));
         store_rlx(&count[COUNT_FLUSHED], 0);
         for (unsigned k = 0; k < HEAP_COUNTS; k++) {
-            if (load_rlx(&count[k]) != 0) add_rel(H4, &heaps.past[i][k], load_rlx(&count[k]));
+            if (load_rlx(&count[k]) != 0) add_rel(H6, &heaps.past[i][k], load_rlx(&count[k]));
             store_rlx(&count[k], 0);
         }
     }

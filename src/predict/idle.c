@@ -89,11 +89,12 @@ static void survey(const weft_pool *pool, struct polling *polling) {
     uint64_t heads = 0;
     polling->backlog = 0;
     polling->is_stuck = false;
+    bool offers = load_rlx(&pool->offers) > 0; /* else an offered claim is a loose one, which moves */
     for (uint32_t i = 0; i < count; i++) {
         struct weft_worker *other = worker_seat(pool, i);
         if (other == NULL) continue;
         uint64_t mark = claim_mark(&other->claim);
-        if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || claim_is_offered(&other->claim)))
+        if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || (offers && claim_is_offered(&other->claim))))
             polling->is_stuck = true;
         store_rlx(&predict_of(other)->claim_seen, mark);
         for (struct lane *lane = worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {

@@ -41,6 +41,13 @@ static uint64_t undisturbed(uint64_t last[2], uint64_t each) {
     return max_u64(min_u64(older, old), min_u64(each, max_u64(older, old)));
 }
 
+/* How long the tasks of one lane take. What takes longer counts at once: it may wait for others. */
+static void lane_timed(struct weft_worker *seat, const struct lane *lane, uint64_t each) {
+    bool is_first = seat->timed_lane != lane;
+    seat->timed_lane = lane;
+    seat->timed_ticks = is_first ? each + 1 : max_u64(each, (seat->timed_ticks * 3 + each) / 4) + 1; /* 0: not known */
+}
+
 void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, uint64_t tasks) {
     struct predict_seat *mine = predict_of(seat);
     uint64_t each = ticks / tasks;
@@ -48,6 +55,7 @@ void tasks_timed(struct weft_worker *seat, struct lane *lane, uint64_t ticks, ui
     uint32_t caller = seat->pool->helps ? 1 : 0;
     if (load_rlx(&seat->pool->workers) + caller > load_rlx(&seat->pool->cpus_allowed)) learn_short(seat, usual);
     store_rlx(&seat->task_ticks, (load_rlx(&seat->task_ticks) * 3 + usual) / 4);
+    lane_timed(seat, lane, each);
     mine->timed++;
     if (each > seat->pool->tiny_ticks * 4) {
         mine->timed = 0;

@@ -127,6 +127,11 @@ struct lane_left {
     bool are_many;     /* others claimed so many before the last claim */
 };
 
+INLINE void left_forget(struct lane_left *left) {
+    left->segment = PILE_NONE;
+    left->are_many = false;
+}
+
 struct lane_want {
     uint32_t max; /* tasks */
     lane_filter filter;

@@ -5,8 +5,8 @@
  *
  * A lane's head can pass from one worker to the next only so often. Where others claim much between a worker's last two claims
  * there, its next one takes as many tasks as run for GROWN_US, but no more than its share of what the lane has; the rest lies
- * open in a loose claim (claim.c). Few workers do not get in each other's way so, nor do more than there are CPUs; a task that
- * waits for others is not among those that are short.
+ * open in a loose claim (claim.c). Few workers do not get in each other's way so, nor do more than there are CPUs. Tasks may wait
+ * for later ones of their lane: they take long, and from the first that does, claims there are of one again.
  *
  * A lane whose tasks submit more tasks to it never becomes empty: after CLAIMS_PER_LANE claims, the lanes after it have their
  * turn.
@@ -34,9 +34,9 @@
 
 /* Tasks in one claim of a lane where others claim much: as many as take so long. Its head cannot pass often enough for claims of
  * one. */
-static uint32_t grown_size(const struct weft_worker *seat) {
+static uint32_t grown_size(const struct weft_worker *seat, const struct lane *lane) {
     const weft_pool *pool = seat->pool;
-    uint64_t each = load_rlx(&seat->task_ticks);
+    uint64_t each = seat->timed_lane == lane ? seat->timed_ticks : 0; /* of others' tasks these may wait */
     uint32_t workers = load_rlx(&pool->workers);
     if (each == 0 || !seat->taken_left.are_many || workers <= LEFT_OTHERS || workers > load_rlx(&pool->cpus_allowed))
         return 1;
@@ -48,9 +48,10 @@ static struct lane_want want_from(struct weft_worker *seat, const struct lane *l
     const weft_pool *pool = seat->pool;
     uint32_t workers = load_rlx(&pool->workers);
     if (load_rlx(&lane->tiny) == 0 || filter == priority_is_background) {
-        uint32_t most = filter == priority_is_background ? 1 : grown_size(seat);
+        uint32_t most = filter == priority_is_background ? 1 : grown_size(seat, lane);
         return (struct lane_want){most, filter, pool, &seat->taken_left, GROWN_SHARE * workers};
     }
+    left_forget(&seat->taken_left);                   /* others' claims are not counted meanwhile */
     uint64_t fair = lane_backlog(lane) / workers + 1; /* it has just looked at the head */
     return (struct lane_want){(uint32_t)min_u64(fair, pool->claim_max), filter, pool, NULL, 0};
 }
@@ -102,8 +103,7 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
                           struct find *find) {
     for (; lane != NULL; lane = load_rlx(&lane->next)) {
         if (lane_is_empty(lane)) continue;
-        seat->taken_left.segment = PILE_NONE; /* it is of another lane */
-        seat->taken_left.are_many = false;
+        left_forget(&seat->taken_left); /* it is of another lane */
         struct lane_want want = want_from(seat, lane, filter);
         find->tasks = lane_claim_want(lane, &want, &find->piece);
         if (find->tasks == 0) continue;
@@ -168,7 +168,7 @@ static NOINLINE bool find_due(struct weft_worker *seat, struct find *find) {
         uint32_t record;
         find->lane = due_first(seat->pool, &owner, &record);
         if (find->lane == NULL) return false;
-        seat->taken_left.segment = PILE_NONE;
+        left_forget(&seat->taken_left);
         find->tasks = lane_claim(find->lane, 1, priority_is_record, &record, &find->piece);
         if (find->tasks == 0) continue;
         find_note(seat, owner, find->lane);

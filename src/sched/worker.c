@@ -38,7 +38,8 @@
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
  *   D20 bias_ends: load biased              acquire  D21  a task published before another's heavy fence is not seen: lost wake-up
- *   D21 bias_end: subtracts from biased     release  D20  see D20
+ *   D21 bias_end: subtracts from biased     release  D20, D22 see D20
+ *   D22 bias_end: load biased               acquire  D21  see D20
  */
 #include "sched/find.h"
 #include "sched/fit.h"
@@ -389,7 +390,7 @@ static bool bias_ends(const weft_pool *pool, const struct weft_worker *parked) {
 
 /* `parked`: its worker has announced that, and will look whether it was woken; or NULL. */
 static void bias_end(weft_pool *pool, const struct weft_worker *parked) {
-    if (load_rlx(&pool->biased) == 0) return;
+    if (load_acq(D22, &pool->biased) == 0) return;
     uint32_t cleared = bias_clear(pool);
     if (cleared == 0 && bias_ends(pool, parked)) return;
     os_fence_heavy(D1);

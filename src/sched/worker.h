@@ -67,15 +67,17 @@ struct weft_worker {
     enum claim_source taken_from; /* source of its last claim */
     enum claim_source help_from;  /* source of the last task that it helped with */
     os_thread thread;
-    struct loop *in_loop;    /* the loop whose body it calls now, or NULL */
-    bool has_worked;         /* it ran a task since its last sleep, at which predict/ cleared this */
-    bool has_woken;          /* a thread from outside that runs nothing, since it last lingered */
-    uint64_t searcher_ticks; /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
-    uint64_t spin_window;    /* ticks: when the window began in which its spinning is bounded (realtime.c) */
-    uint64_t spin_before;    /* spin_ticks then */
-    uint64_t slice_ns;       /* its time slice; 0: the system's, unchanged (slice.c) */
-    uint64_t slice_ticks;    /* task_ticks when that slice was chosen */
-    const struct cell *cell; /* the task about to run, if `extras` need it */
+    struct loop *in_loop;          /* the loop whose body it calls now, or NULL */
+    bool has_worked;               /* it ran a task since its last sleep, at which predict/ cleared this */
+    bool has_woken;                /* a thread from outside that runs nothing, since it last lingered */
+    uint64_t searcher_ticks;       /* how long it looks for work as a searcher before it sleeps; predict/ adapts it */
+    uint64_t spin_window;          /* ticks: when the window began in which its spinning is bounded (realtime.c) */
+    uint64_t spin_before;          /* spin_ticks then */
+    uint64_t slice_ns;             /* its time slice; 0: the system's, unchanged (slice.c) */
+    uint64_t slice_ticks;          /* task_ticks when that slice was chosen */
+    const struct lane *timed_lane; /* where its last timed claim was from */
+    uint64_t timed_ticks;          /* how long that lane's tasks take: the longest lately; 0: not known (predict/tasks.c) */
+    const struct cell *cell;       /* the task about to run, if `extras` need it */
 
     /* read by all, written by the seat's own thread */
     ALIGNED(CACHE_LINE)
