@@ -124,20 +124,21 @@ static void test_threads_gone(void **state) {
 
 /* In a pool of many workers only the lines of threads that used a group are summed, its own for a thread from outside. */
 static int note_counters(void *payload, weft_worker *self) {
-    uint64_t *used = *(uint64_t **)payload;
+    uint32_t *used = *(uint32_t **)payload;
     weft_pool *pool = weft_worker_pool(self);
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint count = 0;
     REQUIRE(submit_count(pool, &group, &count) == WEFT_OK);
     const struct record *record = record_at(&pool->groups, id_index(group.id));
-    *used = load_rlx(&record->used);
+    struct counter_walk walk = counters_walk(record);
+    while (counter_next_used(record, &walk) != NULL) ++*used;
     REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     return 0;
 }
 static void test_lines_used(void **state) {
     (void)state;
     weft_pool *pool = make_pool(100);
-    uint64_t used = 0, *at = &used;
+    uint32_t used = 0, *at = &used;
     weft_group group = WEFT_GROUP_INIT;
     atomic_uint count = 0;
     assert_int_equal(submit_count(pool, &group, &count), WEFT_OK);
@@ -148,7 +149,7 @@ static void test_lines_used(void **state) {
     assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
     assert_int_equal(weft_submit(pool, &group, note_counters, &at, sizeof at), WEFT_OK);
     assert_int_equal(weft_group_wait_until(pool, &group, WEFT_HELP_NONE, 0), WEFT_OK);
-    assert_in_range(__builtin_popcountll(used), 1, 2); /* its submitter's; and that of who was faster */
+    assert_in_range(used, 1, 2); /* its submitter's; and that of who was faster */
     end_pool(pool);
 }
 

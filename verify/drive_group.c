@@ -169,7 +169,7 @@ EXPLORE_DRIVER(group_wait, .about = "a wait over two workers and a nested task, 
                .flags = EXPLORE_NO_RESCUE);
 
 /* Workers and submitter share a counter. */
-enum { SHARED = LINES + COUNTERS_FURTHER, FAR = LINES + BLOCK_COUNTERS };
+enum { SHARED = LINES + COUNTERS_FURTHER, FAR = LINES - 1 + BLOCK_COUNTERS };
 static void work_at(uint32_t worker, uint32_t task, uint32_t seat) {
     while (load_acq(drive_group_take, &world.task[task].ready) != worker + 1) os_pause();
     run_task(task, seat);
@@ -247,6 +247,28 @@ static void stranger_submits(uint32_t seat, uint32_t task) {
 static void stranger_3(void) { stranger_submits(3, 2); }
 EXPLORE_DRIVER(group_stranger, .about = "a stranger submits while the group ends", .setup = setup_two_submitters,
                .threads = {owner_of_two_groups, stranger_3, worker_0}, .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+/* The same, and it shares its counter. */
+static void stranger_shared(void) { stranger_submits(SHARED, 2); }
+EXPLORE_DRIVER(group_stranger_shared, .about = "a stranger that shares its counter submits while the group ends",
+               .setup = setup_two_submitters, .threads = {owner_of_two_groups, stranger_shared, worker_0},
+               .check = group_end, .flags = EXPLORE_NO_RESCUE);
+
+/* The shared counter has more submissions than completions when the first group ends, and the second begins with that. */
+static void owner_shared(void) {
+    uint64_t id = load_rlx(&world.id);
+    EXPECT(submit(id, SHARED, 0, 0, false));
+    EXPECT(wait(id, SHARED));
+    open_group();
+    id = load_rlx(&world.id);
+    EXPECT(submit(id, SHARED, 1, 0, false));
+    EXPECT(wait(id, SHARED));
+    submitter_leaves();
+}
+EXPLORE_DRIVER(group_shared_again,
+               .about = "two groups of a record, one after the other, whose submitter shares its counter",
+               .setup = setup_one_submitter, .threads = {owner_shared, worker_0}, .check = group_end,
+               .flags = EXPLORE_NO_RESCUE);
 
 static void setup_three_submitters(void) {
     group_setup();

@@ -88,6 +88,7 @@ EXPLORE_DRIVER(task_bind_end, .about = "the same, and one ends it", .setup = set
 static void setup_shared(void) {
     setup_one();
     world.pool->groups.counters = 1;
+    world.pool->outside_given = COUNTERS_FURTHER; /* those before have counters in blocks */
 }
 static void setup_shared_open(void) {
     setup_shared();
@@ -181,6 +182,19 @@ static void submit_biased(void) {
 static void park_for_two(void) { park_until_run(2); }
 EXPLORE_DRIVER(task_biased, .about = "a biased submitter beside a worker that sleeps", .setup = setup_one,
                .threads = {submit_biased, park_for_two}, .check = check_group, .flags = EXPLORE_NO_RESCUE);
+
+/* Two fall asleep at once, and one heavy fence serves both. */
+static void setup_two_workers(void) { make(2, WEFT_POOL_NO_HELP); }
+static void submit_beside_two(void) {
+    submit_task();
+    wait_group();
+    become_biased();
+    submit_task();
+    wait_and_stop();
+}
+EXPLORE_DRIVER(task_biased_two, .about = "a biased submitter beside two workers that fall asleep",
+               .setup = setup_two_workers, .threads = {submit_beside_two, worker_0, worker_1}, .check = end,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_ALWAYS_LIGHT);
 
 static void setup_biased(void) {
     setup_two();

@@ -83,11 +83,11 @@ struct record {
     ATOMIC(uint64_t) deadline_ns;   /* when the group is to have finished; nonzero: counted in groups->due */
     ATOMIC(uint64_t) late;          /* the last moment that it is known to miss; LATE_DROPPED: tasks were dropped for that */
     ATOMIC(uint64_t) shared_first;  /* `submitted` of the shared counter when the group began */
-    ATOMIC(uint64_t) shared_next;   /* the shared counter's balance for the next group; by who closes this one */
     ATOMIC(uint64_t) used;          /* a bit for each counter that the group uses: only these are summed */
     ATOMIC(uint64_t) used_blocks;   /* and for each block with such ones */
+    ATOMIC(uint32_t) sleeper;       /* the seat + 1 that has slept in a wait for it; 0: none; SLEEPERS_MANY */
+    ATOMIC(uint64_t) shared_next;   /* the shared counter's balance for the next group; by who closes this one */
     ATOMIC(struct counter_blocks *) blocks; /* NULL: none yet; written under groups->blocks_lock */
-    ATOMIC(uint32_t) sleeper;               /* the seat + 1 that has slept in a wait for it; 0: none; SLEEPERS_MANY */
     /* continuation.c's, changed under groups->lock */
     continuation_link continuation_in;  /* continuations that count in the group, the last added first */
     ATOMIC(uint32_t) slept_in;          /* waits that sleep inside its tasks, once for each frame of it */

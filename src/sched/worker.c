@@ -37,9 +37,10 @@
  *   D15 leave_searcher: looks again         -        K10  a task published while there was a searcher waits for nobody
  *   D16 park: looks again                   -        K3   a task published while the worker was busy waits for nobody
  *   D17 payload_clean: load aborted         acquire  P8   see P8
- *   D20 bias_ends: load biased              acquire  D21  a task published before another's heavy fence is not seen: lost wake-up
- *   D21 bias_end: subtracts from biased     release  D20, D22 see D20
- *   D22 bias_end: load biased               acquire  D21  see D20
+ *   D20 bias_ends: load biased              acquire  D21  a task published before another's heavy fence is not seen: lost wake-up. survives order:
+ *                                                    that fence is one of this thread, too, where seats are biased
+ *   D21 bias_end: subtracts from biased     release  D20, D22 see D20. survives order: as that
+ *   D22 bias_end: load biased               acquire  D21  see D20. survives order: as that
  */
 #include "sched/find.h"
 #include "sched/fit.h"
