@@ -3,7 +3,7 @@
 #include "help.h"
 
 #include "heap/heap.h"
-#include "heap/kept.h"
+#include "pages/kept.h"
 #include "weft.h"
 
 static char *map_segments(size_t count) {

@@ -4,7 +4,7 @@
 #include "../../src/queue/store.c"
 
 void *os_map(size_t bytes) { return calloc(1, bytes); }
-void os_unmap(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+bool os_unmap(void *memory, size_t bytes) { return (void)memory, (void)bytes, true; }
 size_t os_page_size(void) { return 4096; }
 int os_memory_lock(void *memory, size_t bytes) { return (void)memory, (void)bytes, 0; }
 void os_memory_unlock(void *memory, size_t bytes) { (void)memory, (void)bytes; }
