@@ -41,10 +41,15 @@ static int pool_start(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t wanted = load_rlx(&pool->workers);
     uint32_t started = fit_start(pool, wanted);
-    if (started < wanted) store_rlx(&pool->workers, started);
+    if (started < wanted) {
+        fit_count(pool, started);
+        store_rlx(&pool->wish, started);
+    }
     if (started > 0) park_limit(&pool->park, started);
+    if (started > 0 && tokens_are_used(pool)) tokens_start(pool);
+    uint32_t made = pool->workers_made;
     os_unlock(&pool->lock);
-    pool_await_start(pool, started);
+    pool_await_start(pool, made);
     if (started > 0) return WEFT_OK;
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
@@ -68,7 +73,8 @@ static void pool_stop(weft_pool *pool) {
 
 /* ---- creating ----------------------------------------------------------------------------------------------------- */
 
-#define CONFIG_FLAGS (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK)
+#define CONFIG_FLAGS                                                                                                        \
+    (WEFT_POOL_ORDERED | WEFT_POOL_NO_HELP | WEFT_POOL_NO_PLACING | WEFT_POOL_BIND | WEFT_POOL_LOCK | WEFT_POOL_JOBSERVER)
 
 const char *config_read(weft_config *whole, const weft_config *config) {
     *whole = (weft_config){.struct_size = sizeof *whole};
@@ -110,6 +116,7 @@ static void text_copy(char *to, size_t size, const char *from) {
 static void configure_threads(weft_pool *pool) {
     weft_config *config = &pool->config;
     fit_configure(pool);
+    tokens_configure(pool, variable("MAKEFLAGS"));
     pool->spares_follow = config->spares == 0 && pool->is_fitted; /* else the number of workers only gets smaller */
     pool->background_follows = config->background_max == 0;
     if (config->spares == 0) config->spares = config->workers;
@@ -183,6 +190,7 @@ static bool pool_furnish(weft_pool *pool) {
 }
 
 static void pool_free(weft_pool *pool) {
+    if (tokens_are_used(pool)) os_jobserver_close(&pool->tokens.server);
     segments_end(&pool->segments);
     store_end(&pool->store);
     os_unmap(pool, round_up(sizeof *pool, os_page_size()));
@@ -228,7 +236,7 @@ int weft_pool_create(weft_pool **pool, const weft_config *config) {
         pool_free(made);
         return error;
     }
-    made->config.workers = load_rlx(&made->workers);
+    made->config.workers = load_rlx(&made->wish);
     policy_started(made);
     *pool = made;
     return WEFT_OK;

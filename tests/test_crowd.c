@@ -275,9 +275,12 @@ static void test_several_pollers_go_to_sleep(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_wake_for_each_task),
-        cmocka_unit_test(test_wakes_are_no_chain), cmocka_unit_test(test_quota_is_of_time),
-        cmocka_unit_test(test_no_task_is_left_alone),  cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
-        cmocka_unit_test(test_guard_goes_to_sleep),    cmocka_unit_test(test_several_pollers_go_to_sleep),
+        cmocka_unit_test(test_wakes_are_no_chain),
+        cmocka_unit_test(test_quota_is_of_time),
+        cmocka_unit_test(test_no_task_is_left_alone),
+        cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
+        cmocka_unit_test(test_guard_goes_to_sleep),
+        cmocka_unit_test(test_several_pollers_go_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

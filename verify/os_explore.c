@@ -14,6 +14,8 @@ static struct {
         bool continuation;
     } mutexes[MUTEXES_MAX];
     uint32_t mutex_count;
+    bool has_jobserver;
+    uint32_t tokens; /* in its pipe */
 } O;
 
 extern char __start_explore_state[], __stop_explore_state[];
@@ -21,6 +23,7 @@ extern char __start_explore_state[], __stop_explore_state[];
 void os_begin(void) {
     memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
+    O.has_jobserver = false;
     R.barrier_is_lost = false;
     R.now_ns = 1000000;
 }
@@ -102,6 +105,31 @@ void os_thread_join(os_thread joined) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+void explore_jobserver(uint32_t tokens) {
+    O.has_jobserver = true;
+    O.tokens = tokens;
+}
+uint32_t explore_tokens(void) { return O.tokens; }
+bool os_jobserver_is_named(const char *flags) { return (void)flags, false; }
+int os_jobserver_open(const char *flags, os_jobserver *server) {
+    (void)flags; /* the explorer may run under make itself */
+    *server = (os_jobserver){O.has_jobserver ? 0 : -1, 0, 0};
+    return O.has_jobserver ? 0 : ENOENT;
+}
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
+    (void)server;
+    step_point();
+    if (O.tokens == 0) return false;
+    *token = (unsigned char)O.tokens--;
+    return true;
+}
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
+    (void)server;
+    step_point();
+    O.tokens++;
+    return token != 0;
+}
+void os_jobserver_close(os_jobserver *server) { server->fd = -1; }
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;

@@ -83,6 +83,23 @@ void os_close(int fd);
 /* The name goes, if it is one of a file. */
 void os_remove(const char *path);
 
+/* A pipe of tokens, and a descriptor of this process for it; below 0: none. */
+typedef struct os_jobserver {
+    int fd;
+    uint64_t device, inode;
+} os_jobserver;
+
+/* Does MAKEFLAGS (or NULL) tell of tokens? */
+bool os_jobserver_is_named(const char *flags);
+/* Finds the tokens of the make that MAKEFLAGS tells of (jobserver.c). 0, or a positive errno value and fd -1: ENOENT, it tells of
+ * none, or the named pipe is gone; EBADF, make has not left its pipe to this program; EINVAL, what it tells is no pipe. */
+int os_jobserver_open(const char *flags, os_jobserver *server);
+/* Takes one, and gives that one back; neither waits. false: there is none just now; there is no room; or the program has closed the
+ * descriptor, and its number may be another file's. */
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token);
+bool os_jobserver_give(const os_jobserver *server, unsigned char token);
+void os_jobserver_close(os_jobserver *server);
+
 /* Ends the process with a line on standard error: going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));
 

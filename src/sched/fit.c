@@ -5,7 +5,8 @@
  * workers need not know. The pool has seats for as many workers as the machine has CPUs; the first `workers` of these run.
  *
  * More: resting threads continue, others are started. Fewer: a worker whose seat is beyond the number finishes its task and then
- * rests on its seat's event, like a spare that is not needed. The tasks that it has submitted are in its lanes, where others find
+ * rests on its seat's event, like a spare that is not needed. (`wish` is their number. Where workers need tokens, tokens.c says
+ * which of these run.) The tasks that it has submitted are in its lanes, where others find
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
  * never rests. So the proof in park.c, that all busy workers look again before they sleep, holds without the resting ones.
  *
@@ -13,7 +14,7 @@
  * system call that takes it until after the one that gives it back. Who looks reads the word, asks the system, and reads the
  * word again. The same word twice means that one state held meanwhile, since each change has a number of its own; else it asks again.
  *
- * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
+ * `workers`, `wish`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
  * and destroy passes through the lock before it joins them.
  *
  * Ordering table (tag, site, order, pairs with, what breaks without it)
@@ -83,7 +84,8 @@ void fit_configure(weft_pool *pool) {
     if (is_chosen) config->workers = (uint32_t)min_u64(load_rlx(&pool->cpu_count), WEFT_WORKERS_MAX);
     pool->workers_max = config->workers;
     if (pool->is_fitted) pool->workers_max = (uint32_t)min_u64(max_u64(os_cpus_online(), config->workers), WEFT_WORKERS_MAX);
-    store_rlx(&pool->workers, config->workers);
+    fit_count(pool, config->workers);
+    store_rlx(&pool->wish, config->workers);
     store_rlx(&pool->fit_due, pool->is_fitted ? os_ticks() + pool->fit_ticks : UINT64_MAX);
 }
 
@@ -110,6 +112,11 @@ static void fit_times(weft_pool *pool) {
     store_rlx(&pool->expect_percent, fit_expect_percent(pool));
 }
 
+void fit_count(weft_pool *pool, uint32_t workers) {
+    store_rlx(&pool->workers, workers);
+    store_rlx(&pool->surely, tokens_are_used(pool) ? 1 : workers);
+}
+
 /* ---- more and fewer ----------------------------------------------------------------------------------------------- */
 
 uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
@@ -125,19 +132,34 @@ uint32_t fit_start(weft_pool *pool, uint32_t wanted) {
 
 enum mover { BY_LOOK, BY_HAND };
 
+/* Under the lock: as many run as are wanted and can be started. Where they need tokens, each of them sees to that itself. */
+static uint32_t limit(weft_pool *pool, uint32_t wanted) {
+    if (tokens_are_used(pool)) {
+        tokens_start(pool);
+        return wanted;
+    }
+    uint32_t now = fit_start(pool, wanted);
+    fit_count(pool, now);
+    park_limit(&pool->park, now);
+    return now;
+}
+
 /* Whether there are as many. What it was told by hand stays until it is to follow again. */
 static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_lock(&pool->lock);
-    uint32_t before = load_rlx(&pool->workers);
+    uint32_t before = load_rlx(&pool->wish);
+    uint32_t now = before;
     bool may = !load_rlx(&pool->closed) && (mover == BY_HAND || pool->follows);
     if (mover == BY_HAND) {
         pool->follows = false;
         store_rlx(&pool->fit_due, UINT64_MAX);
     }
-    uint32_t now = may ? fit_start(pool, wanted) : before;
-    store_rlx(&pool->workers, now);
+    if (may) {
+        store_rlx(&pool->wish, wanted);
+        now = limit(pool, wanted);
+        store_rlx(&pool->wish, now);
+    }
     if (pool->background_follows) store_rlx(&pool->background_max, fit_background(now));
-    park_limit(&pool->park, now);
     os_unlock(&pool->lock);
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
@@ -165,7 +187,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     if (count == 0) return; /* it stays what it was */
     count_cpus(pool, count, workers_have);
     uint32_t wanted = (uint32_t)min_u64(load_rlx(&pool->cpu_count), pool->workers_max);
-    if (wanted == load_rlx(&pool->workers) && allowed == load_rlx(&pool->cpus_allowed)) return;
+    if (wanted == load_rlx(&pool->wish) && allowed == load_rlx(&pool->cpus_allowed)) return;
     fit_times(pool);
     set_workers(pool, wanted, BY_LOOK);
 }

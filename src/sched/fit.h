@@ -2,7 +2,7 @@
 #ifndef WEFT_FIT_H
 #define WEFT_FIT_H
 
-#include "sched/worker.h"
+#include "sched/tokens.h"
 
 /* By who makes the pool: how many CPUs and workers it has, and whether it is to follow. */
 void fit_configure(weft_pool *pool);
@@ -12,6 +12,8 @@ uint32_t fit_expect_percent(const weft_pool *pool);
 
 /* Background tasks at once, where half as many as workers may run. */
 INLINE uint32_t fit_background(uint32_t workers) { return (uint32_t)max_u64(workers / 2, 1); }
+/* Under the pool's lock, or while it is made: so many workers may run. */
+void fit_count(weft_pool *pool, uint32_t workers);
 /* Under the pool's lock: so many workers, of those wanted, have been started. */
 uint32_t fit_start(weft_pool *pool, uint32_t wanted);
 
@@ -23,9 +25,10 @@ INLINE void fit_look(weft_pool *pool) {
 /* By the seat's own thread: before its affinity is made to lack `cpu` for a while, and, with OS_NO_CPU, when it has that back. It
  * is still counted among those that the thread may use. */
 void fit_keep_off(struct weft_worker *seat, uint32_t cpu);
-/* Is the seat a worker's that is to rest, while fewer run? */
+/* Is the seat a worker's that is to rest, while fewer run? By its own thread. */
 INLINE bool fit_is_over(const struct weft_worker *seat) {
-    return UNLIKELY(seat->index >= load_rlx(&seat->pool->workers)) && seat->index < seat->pool->workers_max;
+    return UNLIKELY(seat->index >= load_rlx(&seat->pool->surely)) && seat->index < seat->pool->workers_max &&
+           (!tokens_are_used(seat->pool) || tokens_forbid(seat));
 }
 
 #endif

@@ -17,6 +17,7 @@
 #include "sched/hooks.h"
 #include "sched/lanes.h"
 #include "sched/priority.h"
+#include "sched/tokens.h"
 
 struct seating {
     struct seating *next;
@@ -53,6 +54,12 @@ void registry_remove(weft_pool *pool) {
         *link = pool->registry_next;
         break;
     }
+    os_unlock(&registry.lock);
+}
+
+void registry_each(void (*call)(weft_pool *pool)) {
+    os_lock(&registry.lock);
+    for (weft_pool *pool = registry.pools; pool != NULL; pool = pool->registry_next) call(pool);
     os_unlock(&registry.lock);
 }
 
@@ -268,7 +275,8 @@ static uint32_t excess(uint32_t threads, uint32_t workers) { return threads < wo
  * greater one for a moment while a section begins or ends. */
 static uint32_t blocked_inside(const weft_pool *pool) {
     uint32_t blocked = load_rlx(&pool->blocked);
-    uint32_t aside = excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
+    /* a token is one thread's, whatever that runs */
+    uint32_t aside = tokens_are_used(pool) ? 0 : excess(load_rlx(&pool->background_busy), load_rlx(&pool->workers));
     return blocked - (uint32_t)min_u64(blocked, load_rlx(&pool->blocked_outside)) + aside;
 }
 

@@ -16,6 +16,8 @@ struct weft_worker *seat_make(weft_pool *pool, uint32_t index);
 int seat_start_thread(weft_pool *pool, struct weft_worker *seat);
 /* The pools that live; the pool gets its id. After a fork there are none. */
 void registry_add(weft_pool *pool);
+/* For each pool that this process has made and not ended, under the registry's lock. */
+void registry_each(void (*call)(weft_pool *pool));
 void registry_remove(weft_pool *pool);
 void registry_forked(void);
 /* The thread's seat in that pool, or NULL. It need not remember that one any more. */

@@ -39,6 +39,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/slice.h"
+#include "sched/tokens.h"
 
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
@@ -378,6 +379,7 @@ static uint64_t tasks_left(const weft_pool *pool, const struct find *find, const
 static void leave_searcher(struct weft_worker *seat, const struct find *find) {
     weft_pool *pool = seat->pool;
     park_unscout(&pool->park, seat->index);
+    if (UNLIKELY(load_rlx(&pool->tokens.asleep))) tokens_ring(pool);
     if (park_glance(&pool->park) == 0) return;
     struct park_view view = park_look(&pool->park);
     uint64_t left = tasks_left(pool, find, &view);
@@ -475,20 +477,24 @@ static void give_pages_back(weft_pool *pool) {
     store_rlx(&pool->purged, 1);
 }
 
-/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or, for the last one to
- * park, to give pages back. */
+/* Of two moments; 0 is never. */
+static uint64_t first_of(uint64_t a, uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+/* Sleeps until woken: true; or until it is time to be ready for work, or to plan for it anew, or to do without its token,
+ * or, for the last one to park, to give pages back. */
 static bool park_until(struct weft_worker *seat, bool is_last) {
     weft_pool *pool = seat->pool;
     uint64_t told_ns = park_told(&pool->park, seat->index);
     uint64_t ready_ns = predict_plan(seat, told_ns);
     uint64_t purge_ns = is_last && load_rlx(&pool->purged) == 0 && !pool->store.locks ? os_now_ns() + PURGE_NS : 0;
-    bool is_ready_first = ready_ns != 0 && (purge_ns == 0 || ready_ns < purge_ns);
+    uint64_t tired_ns = tokens_patience(seat);
     if (ready_ns != 0) os_timer_exact(true);
-    enum park_end end = park_sleep(&pool->park, seat->index, is_ready_first ? ready_ns : purge_ns, told_ns);
+    enum park_end end = park_sleep(&pool->park, seat->index, first_of(first_of(ready_ns, purge_ns), tired_ns), told_ns);
     if (ready_ns != 0) os_timer_exact(false);
     uint64_t now_ns = end == PARK_WOKEN ? 0 : os_now_ns();
     if (end == PARK_WOKEN) predict_woken(seat);
     if (purge_ns != 0 && now_ns >= purge_ns) give_pages_back(pool);
+    if (tired_ns != 0 && now_ns >= tired_ns) seat->is_tired = true;
     return end == PARK_WOKEN;
 }
 
@@ -540,7 +546,7 @@ static void rest(struct weft_worker *seat) {
     for (;;) {
         uint32_t seen = load_acq(D10, event);
         if ((spare_is_wanted(seat) && !fit_is_over(seat)) || load_rlx(&seat->pool->exits)) return;
-        os_wait(event, seen, 0);
+        os_wait(event, seen, tokens_rest(seat));
     }
 }
 
@@ -571,7 +577,7 @@ static void worker_run(struct weft_worker *seat, const struct find *found) {
         run_claim(seat, find.lane, &find.piece, find.tasks);
 }
 
-/* Fewer workers are to run: until more are, or the pool ends. */
+/* Fewer workers are to run, or it has no token: until more are, or the pool ends. */
 static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
     worker_flush(seat);
     lanes_hide(seat);
@@ -580,9 +586,11 @@ static NOINLINE void worker_rest(struct weft_worker *seat, bool is_searcher) {
         leave_searcher(seat, NULL);
     else if (find_sees(seat->pool, true, NULL))
         worker_wake(seat);
+    tokens_fall(seat);
     add_rlx(&seat->pool->awake, UINT32_MAX);
     fence_sc(D12);
     if (!pool_call_spares(seat->pool)) worker_wake_stranded(seat->pool);
+    tokens_give(seat);
     rest(seat);
     add_rlx(&seat->pool->awake, 1);
 }
@@ -647,6 +655,7 @@ void worker_main(void *argument) {
     store_rel(D11, &seat->has_begun, 1);
     os_wake(&seat->has_begun, 1);
     worker_loop(seat);
+    tokens_give(seat);
     if (pool->config.stop != NULL) pool->config.stop(seat, pool->config.context);
     realtime_end(seat);
     frame_pop(seat);

@@ -76,6 +76,7 @@ struct weft_worker {
     uint64_t spin_before;    /* spin_ticks then */
     uint64_t slice_ns;       /* its time slice; 0: the system's, unchanged (slice.c) */
     uint64_t slice_ticks;    /* task_ticks when that slice was chosen */
+    bool is_up, is_tired;    /* where workers need tokens: it counts among those that run; it is to rest (tokens.c) */
     const struct cell *cell; /* the task about to run, if `extras` need it */
 
     /* read by all, written by the seat's own thread */
@@ -84,6 +85,7 @@ struct weft_worker {
     ATOMIC(uint64_t) running_since; /* ticks; 0: not noted */
     ATOMIC(uint64_t) task_ticks;    /* an estimate of how long its tasks take (predict/tasks.c) */
     ATOMIC(uint32_t) runs_on;       /* of a worker: CPU that it last woke on, + 1; 0: not known; a hint (predict/place.c) */
+    ATOMIC(uint32_t) token; /* 0: none; else its byte, + 256; under pool->lock, also by who ends the process (tokens.c) */
     ATOMIC(uint32_t) in_background; /* it runs a background task in a slot (priority.c) */
     ATOMIC(uint64_t) kept_off;   /* low half: a CPU that its thread is kept off now, + 1, or 0; high half: changes (fit.c) */
     ATOMIC(struct lane *) lanes; /* newest first, linked by lane->next; newer ones may be hidden (lanes.c) */
@@ -122,15 +124,17 @@ struct weft_worker {
 /* All threads read a field. One that is not ATOMIC is written while the pool is made, unless its comment says otherwise. */
 struct weft_pool {
     /* read often, written rarely */
-    uint64_t id;                /* unique in the process; 0 never */
-    uint64_t fork_count;        /* os_fork_count when it was made */
-    uint32_t references;        /* to the process's own pool; under the lock of that pool's place (pool.c) */
-    bool is_own;                /* it is the process's own pool; written by pool.c */
-    ATOMIC(uint32_t) workers;   /* worker threads that may run tasks, on the first seats; written by fit.c under the lock */
-    uint32_t workers_made;      /* worker threads started; some may rest; under the lock */
-    ATOMIC(uint32_t) awake;     /* of these, those that do not rest; written by each (worker.c) and by who starts it */
-    uint32_t workers_max;       /* seats for workers; the spares' seats come after them */
-    ATOMIC(uint32_t) cpu_count; /* CPUs for the workers; this and the next are written by fit.c */
+    uint64_t id;              /* unique in the process; 0 never */
+    uint64_t fork_count;      /* os_fork_count when it was made */
+    uint32_t references;      /* to the process's own pool; under the lock of that pool's place (pool.c) */
+    bool is_own;              /* it is the process's own pool; written by pool.c */
+    ATOMIC(uint32_t) workers; /* worker threads that may run tasks; by fit.c and tokens.c, under the lock, as the next two */
+    ATOMIC(uint32_t) wish;    /* as many, if there were tokens for all */
+    ATOMIC(uint32_t) surely;  /* these first seats may, without another look */
+    uint32_t workers_made;    /* worker threads started; some may rest; under the lock */
+    ATOMIC(uint32_t) awake;   /* of these, those that do not rest; written by each (worker.c) and by who starts it */
+    uint32_t workers_max;     /* seats for workers; the spares' seats come after them */
+    ATOMIC(uint32_t) cpu_count;    /* CPUs for the workers; this and the next are written by fit.c */
     ATOMIC(uint32_t) cpus_allowed; /* CPUs that they may run on: more than cpu_count under a quota */
     ATOMIC(uint64_t) fit_due;      /* ticks: when to count the CPUs again; UINT64_MAX: never; under the lock */
     uint64_t fit_ticks;            /* ticks between two counts */
@@ -212,6 +216,14 @@ struct weft_pool {
         ATOMIC(uint32_t) refused;
         ATOMIC(int) error;
     } slices; /* written by slice.c; refusals by each worker */
+    struct {
+        bool are_used;   /* each worker but the first needs one; this, `error` and `server` are set while the pool is made */
+        bool have_ended; /* the process ends: none is taken any more; under the lock */
+        int error;       /* why not, where they were asked for */
+        os_jobserver server;
+        ATOMIC(uint32_t) asleep; /* the next worker to run sleeps until somebody rings; written under the lock */
+        ATOMIC(uint32_t) asks;   /* how often it has looked in vain; a hint */
+    } tokens;                    /* tokens.c */
     char name[16];
     os_cpuset cpus;
     ALIGNED(CACHE_LINE) unsigned char predict[POOL_PREDICT_BYTES];

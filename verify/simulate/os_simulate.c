@@ -110,6 +110,21 @@ void os_thread_join(os_thread thread) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+bool os_jobserver_is_named(const char *flags) { return (void)flags, false; }
+int os_jobserver_open(const char *flags, os_jobserver *server) {
+    (void)flags;
+    server->fd = -1;
+    return ENOENT;
+}
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
+    (void)server, (void)token;
+    return false;
+}
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
+    (void)server, (void)token;
+    return false;
+}
+void os_jobserver_close(os_jobserver *server) { server->fd = -1; }
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;
