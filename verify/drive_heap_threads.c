@@ -522,3 +522,28 @@ static void look_at_counts(void) {
 }
 EXPLORE_DRIVER(heap_counts, .about = "blocks are counted while they change threads", .setup = setup,
                .threads = {hand_over, take_over, look_at_counts}, .check = check, .must_see = 3);
+
+/* A heap whose thread has ended goes back while its counts are summed: they may be missed, and never count twice. */
+static ATOMIC(uint64_t) misses;
+static void use_and_end(void) {
+    EXPECT(heap_alloc(SIZE) != NULL);
+    store_rel(drive_heap_used, &misses, load_rlx(&heap_mine()->bins[class_of(SIZE)].count[COUNT_MISSES]));
+}
+static void setup_misses(void) {
+    setup();
+    store_rlx(&misses, 0);
+}
+static void trim_often(void) {
+    for (int i = 0; i < 3; i++) heap_trim();
+}
+static void sum_misses(void) {
+    weft_heap_counts one = {.struct_size = sizeof one};
+    size_t size = 0;
+    uint64_t most;
+    while ((most = load_acq(drive_heap_sums, &misses)) == 0) os_pause();
+    EXPECT(weft_heap_class_stats(class_of(SIZE), &size, &one) == WEFT_OK);
+    EXPECT(one.miss_count <= most);
+    explore_observe(load_rlx(&heaps.past[class_of(SIZE)][COUNT_MISSES]) != 0);
+}
+EXPLORE_DRIVER(heap_past, .about = "counts are summed while an ended thread's heap goes back", .setup = setup_misses,
+               .threads = {use_and_end, trim_often, sum_misses}, .must_see = 2);
