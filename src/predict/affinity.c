@@ -7,7 +7,8 @@
  *
  * Whenever code other than weft's runs, the affinity is the original one, so threads that tasks create inherit all CPUs. If
  * another thread has changed the affinity meanwhile, that change stays. If the cpuset has changed, the thread gets all that it
- * allows now of the CPUs that were chosen for the thread, unless it was confined further. */
+ * allows now of the CPUs that were chosen for the thread, unless it was confined further. The system has no way to change an
+ * affinity only if it is still what was read: a change by another thread between these two calls is lost. */
 #include "predict/affinity.h"
 
 #include <string.h>
