@@ -155,8 +155,7 @@ static void pool_configure(weft_pool *pool, const weft_config *wish) {
 }
 
 #ifndef LINES_OUTSIDE
-#define LINES_OUTSIDE                                                                                                       \
-    4u /* outside threads with a counter in each group record itself; that of a further one is in a block */
+#define LINES_OUTSIDE 4u /* outside threads with counters in each record itself; others' are in blocks */
 #endif
 
 /* Where the pool's memory is to stay, that for the first tasks is there from the beginning. */

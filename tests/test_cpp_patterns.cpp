@@ -5,9 +5,12 @@
 #include "cpp_help.hpp"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -36,6 +39,25 @@ void *__real__ZnwmRKSt9nothrow_t(std::size_t size, const std::nothrow_t &tag);
 void *__wrap__ZnwmRKSt9nothrow_t(std::size_t size, const std::nothrow_t &tag) {
     return keeps_nothing ? nullptr : __real__ZnwmRKSt9nothrow_t(size, tag);
 }
+}
+
+// ---- submitting -------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a callable for which there is no memory") {
+    weft::pool pool(2);
+    weft::group group(pool);
+    std::atomic<int> runs{0};
+    std::array<unsigned char, WEFT_INLINE_MAX> bytes{};
+    auto large = [bytes, moved = std::make_unique<int>(1), &runs] { runs += bytes[0] + *moved; };
+    std::error_code error;
+    keeps_nothing = true;
+    group.submit(std::move(large), error);
+    CHECK(error == std::errc::not_enough_memory);
+    CHECK_THROWS_AS(group.submit([bytes, moved = std::make_unique<int>(1), &runs] { runs += bytes[0] + *moved; }),
+                    weft::error);
+    keeps_nothing = false;
+    group.wait();
+    CHECK(runs == 0);
 }
 
 // ---- fork and join ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@
  *
  * What may not be touched: a pool works with wrong guesses and without any. So nothing here decides what runs, counts tasks,
  * or is relied on for a wake-up. The results that sched reads are fields of sched's (pool->tiny, short, spin_now, from_cpu;
- * seat->task_ticks, timed_lane, timed_ticks, searcher_ticks, runs_on; the lane's tiny). All other state is in state.h, which only this room reads. */
+ * seat->task_ticks, timed_lane, timed_ticks, searcher_ticks, runs_on; the lane's tiny). All other state is in state.h, which only
+ * this room reads. */
 #ifndef WEFT_PREDICT_H
 #define WEFT_PREDICT_H
 
