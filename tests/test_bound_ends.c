@@ -39,6 +39,29 @@ static void test_failed_group_runs_nothing_more(void **state) {
     end_pool(pool);
 }
 
+/* A continuation of a group that has finished, though nobody has waited for it, needs a place in the queue like any task. */
+static void test_continuation_of_a_finished_group(void **state) {
+    (void)state;
+    weft_pool *pool = make_bounded(WEFT_FULL_ERROR);
+    weft_group gates = WEFT_GROUP_INIT, first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
+    const weft_after after = {&first, &then};
+    atomic_uint count = 0;
+    atomic_uint *counter = &count;
+    gate g;
+    assert_int_equal(submit_count(pool, &first, &count), WEFT_OK);
+    while (stats_of(pool).task_run_count == 0) sched_yield(); /* counted as run, so `first` has finished */
+    gate_occupy(&g, pool, &gates);
+    assert_int_equal(weft_submit(pool, &gates, empty_task, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_submit_after(pool, after, count_task, &counter, sizeof counter), WEFT_EFULL);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &gates), WEFT_OK);
+    assert_int_equal(weft_submit_after(pool, after, count_task, &counter, sizeof counter), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &then), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &first), WEFT_OK);
+    assert_int_equal(atomic_load(&count), 2);
+    end_pool(pool);
+}
+
 /* ---- graphs from outside, which only workers may run ----------------------------------------------------------------- */
 
 static struct {
@@ -166,6 +189,7 @@ static void test_abort_starts_nothing_where_it_is_full(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failed_group_runs_nothing_more),
+        cmocka_unit_test(test_continuation_of_a_finished_group),
         cmocka_unit_test(test_graph_of_a_full_pool),
         cmocka_unit_test(test_graph_beside_a_busy_worker),
         cmocka_unit_test(test_abort_starts_nothing_where_it_is_full),

@@ -334,6 +334,22 @@ static void test_nobody_helps_a_background_task(void **state) {
     end_pool(pool);
 }
 
+/* Nor where a wait runs it, while the slots are taken. */
+static void test_nobody_helps_what_a_wait_runs(void **state) {
+    (void)state;
+    weft_pool *pool = pool_of(3, 1, 0);
+    weft_group background = GROUP_OF(WEFT_GROUP_BACKGROUND), taken = GROUP_OF(WEFT_GROUP_BACKGROUND);
+    gate g;
+    gate_occupy(&g, pool, &taken);
+    for (unsigned i = 0; i < 20; i++) assert_int_equal(weft_submit(pool, &background, start_much, &i, sizeof i), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
+    assert_int_equal(weft_run(pool, &background, start_much, NULL), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &background), WEFT_OK);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &taken), WEFT_OK);
+    end_pool(pool);
+}
+
 /* ---- ends --------------------------------------------------------------------------------------------------------- */
 
 static void count_clean(void *payload, size_t size, void *context) {
@@ -457,6 +473,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ways_round_the_slots),
         cmocka_unit_test(test_blocked_ones_give_their_slot),
         cmocka_unit_test(test_nobody_helps_a_background_task),
+        cmocka_unit_test(test_nobody_helps_what_a_wait_runs),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_crowd),

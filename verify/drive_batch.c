@@ -12,6 +12,7 @@ enum {
     CALLS = 3,
     SPAN_CALLS = CHUNK_SLOTS - CHUNK_FIRST,
     LONG = SPAN_CALLS + 1,
+    LONGEST = SPAN_CALLS + 6,
     ROWS = 6,
     CALLS_MAX = ROWS * LONG
 };
@@ -131,6 +132,23 @@ static void long_rows(void) {
     row(here, LONG, empty_store);
     weft_fork_leave(here);
 }
+/* Once a fork has been refused, another region begins before each fork, for which there may be memory again. */
+static void long_rows_between(void) {
+    weft_fork_slot *places[LONGEST + 1], *inner;
+    uint32_t numbers[LONGEST];
+    while (weft_fork_enter(world.pool, &places[0]) != WEFT_OK) continue;
+    for (uint32_t i = 0; i < LONGEST; i++) {
+        numbers[i] = world.made++;
+        empty_store();
+        if (i > 0 && places[i] == places[i - 1] && weft_fork_enter(world.pool, &inner) == WEFT_OK) weft_fork_leave(inner);
+        places[i + 1] = fork_one(places[i], &numbers[i]);
+    }
+    for (uint32_t i = LONGEST; i-- > 0;) join_one(places[i], &numbers[i]);
+    weft_fork_leave(places[0]);
+}
+EXPLORE_DRIVER(row_between, .about = "the same, and other regions begin between", .setup = setup,
+               .threads = {long_rows_between, thief_0, thief_1}, .check = each_ran,
+               .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 1);
 EXPLORE_DRIVER(row_poor, .about = "more calls than a span has places, and memory runs out", .setup = setup,
                .threads = {long_rows, thief_0}, .check = each_ran, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS,
                .must_see = 1);

@@ -325,3 +325,44 @@ static void check_refused(void) {
 }
 EXPLORE_DRIVER(graph_refused, .about = "a node's task is refused: the run was cancelled", .setup = setup_refused,
                .threads = {run_refused, cancel}, .check = check_refused, .must_see = 3);
+
+/* Whoever cancels a run may come late: the next one, in another pool, is not cancelled. */
+static void run_there_next(void) {
+    int first = weft_graph_run(world.pool, world.graph);
+    EXPECT(first == WEFT_OK || first == WEFT_ECANCELED);
+    explore_observe(first != WEFT_OK);
+    EXPECT(weft_graph_run(world.other, world.graph) == WEFT_OK);
+}
+static void check_next(void) {
+    EXPECT(weft_pool_destroy(&world.other) == WEFT_OK);
+    check_refused();
+}
+static void setup_next(void) {
+    weft_config config;
+    setup_refused();
+    EXPECT(weft_graph_add(world.graph, NULL, empty_task, NULL) == WEFT_OK);
+    EXPECT(weft_graph_build(world.graph, NULL) == WEFT_OK);
+    EXPECT(weft_config_init(&config) == WEFT_OK);
+    config.workers = 1;
+    config.spares = 0;
+    config.spin_ns = WEFT_SPIN_NONE;
+    EXPECT(weft_pool_create(&world.other, &config) == WEFT_OK);
+}
+EXPLORE_DRIVER(graph_late_cancel, .about = "a stranger cancels a run in one pool; the next is in another",
+               .setup = setup_next, .threads = {run_there_next, cancel}, .check = check_next, .must_see = 3);
+
+/* A change while another thread runs the graph, or the other way round: one of them is refused. */
+static void change(void) {
+    int error = weft_graph_add(world.graph, NULL, empty_task, NULL);
+    EXPECT(error == WEFT_OK || error == WEFT_EBUSY);
+    explore_observe(error == WEFT_OK ? 0 : 1);
+    if (error == WEFT_OK) error = weft_graph_build(world.graph, NULL);
+    EXPECT(error == WEFT_OK || error == WEFT_EBUSY);
+}
+static void run_changed(void) {
+    int error = weft_graph_run(world.pool, world.graph);
+    EXPECT(error == WEFT_OK || error == WEFT_EBUSY || error == WEFT_EINVAL);
+    if (error != WEFT_OK) explore_observe(error == WEFT_EBUSY ? 2 : 3);
+}
+EXPLORE_DRIVER(graph_change, .about = "a graph is changed while another thread runs it", .setup = setup_refused,
+               .threads = {run_changed, change}, .check = check_refused, .must_see = 15);

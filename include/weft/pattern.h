@@ -39,7 +39,9 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * all calls have returned; what they wrote is then visible. The body may submit, wait and loop itself; it belongs to the
  * group of the task that called weft_for. weft decides which calls run at the same time, so no call may wait for another.
  * In a pool with WEFT_POOL_ORDERED the loop starts at once, before queued tasks. In a pool with WEFT_POOL_NO_HELP, if an
- * outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max.
+ * outside thread calls weft_for, a worker runs that thread's part, regardless of queue_max; if the pool is also ordered, it
+ * does so after the tasks that the thread has queued before. Without memory for a loop, one call of the body gets the whole
+ * range.
  * @param pool the pool
  * @param range the indices
  * @param body what handles them
@@ -177,7 +179,8 @@ WEFT_API int weft_sort(weft_pool *pool, void *items, size_t count, const weft_or
  *     weft_graph_build(graph, NULL);
  *     for each frame: weft_graph_run(pool, graph);
  *
- * One thread at a time may change a graph. While the graph runs, changes fail with WEFT_EBUSY. It belongs to no pool.
+ * One thread at a time may change a graph. While the graph runs, or another thread changes it, changes fail with WEFT_EBUSY,
+ * and so do runs during a change. A graph belongs to no pool.
  */
 typedef struct weft_graph weft_graph;
 typedef uint64_t weft_node; /**< a node of one graph; 0: no node */
@@ -217,7 +220,7 @@ WEFT_API int weft_graph_destroy(weft_graph **graph);
 WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
 
 /**
- * Adds an edge: `after` starts when `before` has returned, and sees what it wrote. Adding an edge again changes nothing.
+ * Adds an edge: `after` starts when `before` has returned, and sees what it wrote. An edge that is added again counts once.
  * @param graph the graph
  * @param before a node of it
  * @param after another node of it
@@ -234,7 +237,7 @@ WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node afte
  * Makes the graph ready to run. Must be called again after nodes or edges were added. After an error the graph is not
  * ready; it can be changed and built again.
  * @param graph the graph
- * @param on_cycle on WEFT_ECYCLE set to the first node, in the order of adding, that is on a cycle; may be NULL
+ * @param on_cycle on WEFT_ECYCLE set to a node of a cycle: of its nodes the one that was added first; may be NULL
  * @retval WEFT_OK ready
  * @retval WEFT_ECYCLE edges form a cycle
  * @retval WEFT_EINVAL graph is NULL
@@ -255,7 +258,7 @@ WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);
  * @retval WEFT_OK every node has run
  * @retval WEFT_ECANCELED no node failed, but the run was cancelled or the pool aborted
  * @retval WEFT_EINVAL pool or graph is NULL, or the graph is not built; nothing has run, as with the codes below
- * @retval WEFT_EBUSY this graph already runs, perhaps because one of its own nodes made this call
+ * @retval WEFT_EBUSY this graph already runs, perhaps because one of its own nodes made this call, or is being changed
  * @retval WEFT_ESHUTDOWN as in weft_submit, as are WEFT_EFORK, WEFT_ENOMEM, WEFT_EAGAIN and WEFT_EDEADLK
  * @threads Any thread, also in tasks and in nodes of other graphs.
  */

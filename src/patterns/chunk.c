@@ -31,7 +31,7 @@ static struct fork_chunk *chunk_next(struct fork_chunk *chunk) {
     return next;
 }
 
-static struct fork_chunk *first_span(struct weft_worker *seat) {
+static struct fork_chunk *chunk_first(struct weft_worker *seat) {
     struct fork_chunk *chunk = load_rlx(&forks_of(seat)->first);
     if (chunk != NULL) return chunk;
     seat->forker.slow = fork_slow;
@@ -51,7 +51,8 @@ static void chunk_switch(struct fork_chunk *from, struct fork_chunk *to) {
 
 struct fork_chunk *region_chunk(struct weft_worker *seat) {
     struct fork_chunk *current = load_rlx(&forks_of(seat)->current);
-    return current == NULL ? first_span(seat) : chunk_next(current);
+    if (current == NULL) return chunk_first(seat);
+    return current->refused > 0 ? NULL : chunk_next(current);
 }
 
 weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame) {

@@ -3,8 +3,8 @@
  * A seat's slots are in a chain of chunks. A slot in use holds a function; slots in use come first. A region, the calls that a
  * thread forks between entering and leaving, begins in a new chunk. So every slot lies after those of the calls around it. A
  * slot's position is its number in the chain. */
-#ifndef WEFT_SPAN_H
-#define WEFT_SPAN_H
+#ifndef WEFT_CHUNK_H
+#define WEFT_CHUNK_H
 
 #include "patterns/state.h"
 
@@ -21,7 +21,7 @@ struct fork_chunk {
     ATOMIC(struct loop *) in_loop; /* in whose body the region is, or the fork of the call that it is in; or NULL */
     ATOMIC(struct frame *) frame;  /* that the region is in, or NULL; and the index of its group's record */
     ATOMIC(uint32_t) index;
-    uint32_t refused : 30; /* forks at the last slot that there was no memory for */
+    uint32_t refused : 30; /* forks at the last slot that there was no memory for; until all are joined there is no next */
     uint32_t is_guest : 1; /* the region is an outside thread's */
 };
 
@@ -86,7 +86,8 @@ void fork_slow(weft_fork_slot *here) __attribute__((target("general-regs-only"),
 void fork_slow(weft_fork_slot *here) WEFT_FORK_KEEPS;
 #endif
 
-/* The chunk where the seat's next region will begin. NULL: no memory. */
+/* The chunk where the seat's next region will begin. NULL: no memory, or a fork has been refused for want of it: while the
+ * last slot is used for calls that nobody may take, there must be no next chunk, for thieves go by that. */
 struct fork_chunk *region_chunk(struct weft_worker *seat);
 /* Begins a region there, in that frame (NULL: none) and in the loop that the seat is in; its first slot. */
 weft_fork_slot *region_begin(struct fork_chunk *chunk, struct frame *frame);

@@ -98,16 +98,16 @@ static bool filter_accepts(const struct fork_filter *filter, const struct fork_c
 }
 
 /* The oldest call at position `from` or later, in `chunk` or those after it, that no other thread knows of; NULL: there is
- * none, or the seat runs a background task. Exact for the seat's own thread, a guess for others. `force`: a call that may be
+ * none, or they are a background task's. Exact for the seat's own thread, a guess for others. `force`: a call that may be
  * taken without an offer, or else the oldest open one. The last slot of a chunk without a next one is then left out: a fork
- * there may have been refused (chunk_leave), which happens no more once there is a next chunk. */
+ * there may have been refused (chunk_leave), which happens no more once there is a next chunk (region_chunk). */
 static weft_fork_slot *fork_scan(const struct weft_worker *seat, struct fork_chunk *chunk, uint64_t from,
                                  const struct fork_filter *filter, bool force) {
     const struct fork_chunk *current = load_acq(J17, &forks_of(seat)->current);
     if (current == NULL || load_rlx(&seat->in_background)) return NULL;
     weft_fork_slot *open = NULL;
     for (; chunk != NULL; chunk = chunk == current ? NULL : load_rlx(&chunk->next)) {
-        bool is_wanted = filter_accepts(filter, chunk);
+        bool is_wanted = filter_accepts(filter, chunk) && priority_lets_help(seat->pool, load_rlx(&chunk->index));
         size_t end = force && load_rlx(&chunk->next) == NULL ? CHUNK_SLOTS - 1 : CHUNK_SLOTS;
         for (size_t i = CHUNK_FIRST; is_wanted && i < end; i++) {
             weft_fork_slot *slot = chunk_slot(chunk, i);

@@ -18,7 +18,10 @@
  *            it back to `needed` for the next run. A predecessor that finds itself the last need not write: it has seen the other
  *            arrivals, and nobody else will arrive. A node with one predecessor is ready when that arrives.
  *   SKIP     set by a predecessor that failed, or was skipped for such a reason, before it arrives.
- *   trouble  of the graph: whether any node failed, or the run was cancelled. 0 is all that a walk reads in a good run.
+ *   trouble  of the graph: whether any node failed, the run was cancelled, or somebody says that a run may have been. 0 is all
+ *            that a walk reads in a good run. Who cancels may be late and say it of the next run: only the run's group knows.
+ *   use      of the graph: what its user does, USE_ bits, and the process's count of forks when that began. Of an earlier
+ *            count it is nobody's: a forked child has the caller's thread alone.
  *
  * Nodes that are skipped are walked through like the others, so that a run always leaves every counter as it found it.
  *
@@ -26,9 +29,9 @@
  *   Y1  arrive: load pending         acquire  Y2  the node runs before it sees what another predecessor wrote
  *   Y2  arrive: pending - 1          acq_rel  Y1  see Y1; split: a node runs never or twice
  *   Y3  graph_fail: CAS failed       relaxed  -   split: a lower failure is overwritten
- *   Y4  graph_begin: CAS running     acquire  Y5  a run starts on counters that the last has not set back; split: two at
+ *   Y4  graph_use: CAS use           acquire  Y5  a run starts on counters that the last has not set back; split: two at
  *                                                   once
- *   Y5  graph_end: store running     release  Y4  see Y4
+ *   Y5  graph_leave: store use       release  Y4  see Y4
  */
 #include "patterns/fork.h"
 
@@ -44,6 +47,11 @@
 
 #define TROUBLE_FAILED 1u
 #define TROUBLE_CANCELLED 2u
+#define TROUBLE_LOOK 4u /* the run's group, or that of one before, was cancelled */
+
+#define USE_RUN UINT64_C(1)
+#define USE_CHANGE UINT64_C(2)
+#define USE_FORK_SHIFT 2
 
 struct ALIGNED(32) node {
     weft_fn fn;
@@ -77,16 +85,15 @@ struct weft_graph {
     uint32_t *successors;
     uint32_t *kept; /* for each node that is kept the one kept before it */
     ATOMIC(uint32_t) trouble;
-    ATOMIC(uint32_t) running;
+    ATOMIC(uint64_t) use;
     ATOMIC(uint64_t) failed; /* index | code of the first node that failed; NOT_FAILED */
     weft_group group;
 
     /* of the builder */
     struct list added;
     struct list edges;
-    void *block;         /* what nodes, successors and kept lie in */
-    uint64_t tag;        /* unique in the process */
-    uint64_t fork_count; /* os_fork_count when the run began */
+    void *block;  /* what nodes, successors and kept lie in */
+    uint64_t tag; /* unique in the process */
 };
 
 /* ---- building ----------------------------------------------------------------------------------------------------- */
@@ -106,18 +113,25 @@ static void graph_unbuild(weft_graph *graph) {
     os_free(graph->block);
     graph->block = NULL;
     graph->nodes = NULL;
-    store_rlx(&graph->running, 0);
     store_rlx(id_of(&graph->group), 0);
 }
 
-/* In a forked child nothing runs. */
-static bool is_busy(const weft_graph *graph) {
-    return load_rlx(&graph->running) != 0 && graph->fork_count == os_fork_count();
+/* false: somebody uses it. */
+static bool graph_use(weft_graph *graph, uint64_t bit) {
+    uint64_t mine = os_fork_count() << USE_FORK_SHIFT | bit;
+    uint64_t use = load_rlx(&graph->use);
+    if (use != 0 && use >> USE_FORK_SHIFT == mine >> USE_FORK_SHIFT) return false;
+    return cas_acq(Y4, &graph->use, &use, mine);
+}
+/* Returns `result`. */
+static int graph_leave(weft_graph *graph, int result) {
+    store_rel(Y5, &graph->use, 0);
+    return result;
 }
 
 int weft_graph_destroy(weft_graph **graph) {
     if (graph == NULL || *graph == NULL) return WEFT_EINVAL;
-    if (is_busy(*graph)) return WEFT_EBUSY;
+    if (!graph_use(*graph, USE_CHANGE)) return WEFT_EBUSY;
     graph_unbuild(*graph);
     os_free((*graph)->added.items);
     os_free((*graph)->edges.items);
@@ -142,23 +156,22 @@ static void *list_grow(struct list *list, size_t item_bytes) {
 
 int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context) {
     if (graph == NULL || fn == NULL) return WEFT_EINVAL;
-    if (is_busy(graph)) return WEFT_EBUSY;
+    if (!graph_use(graph, USE_CHANGE)) return WEFT_EBUSY;
     struct added *added = list_grow(&graph->added, sizeof *added);
-    if (added == NULL) return WEFT_ENOMEM;
+    if (added == NULL) return graph_leave(graph, WEFT_ENOMEM);
     *added = (struct added){fn, context};
     if (node != NULL) *node = graph->tag | graph->added.count;
     graph->added.count++;
     graph_unbuild(graph);
-    return WEFT_OK;
+    return graph_leave(graph, WEFT_OK);
 }
 
 static bool is_node(const weft_graph *graph, weft_node node) {
     return node >> TAG_SHIFT == graph->tag >> TAG_SHIFT && (uint32_t)node < graph->added.count;
 }
 
-int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after) {
-    if (graph == NULL || !is_node(graph, before) || !is_node(graph, after)) return WEFT_EINVAL;
-    if (is_busy(graph)) return WEFT_EBUSY;
+static int graph_edge(weft_graph *graph, weft_node before, weft_node after) {
+    if (!is_node(graph, before) || !is_node(graph, after)) return WEFT_EINVAL;
     if (before == after) return WEFT_ECYCLE;
     struct edge *edge = list_grow(&graph->edges, sizeof *edge);
     if (edge == NULL) return WEFT_ENOMEM;
@@ -166,6 +179,12 @@ int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after) {
     graph->edges.count++;
     graph_unbuild(graph);
     return WEFT_OK;
+}
+
+int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after) {
+    if (graph == NULL) return WEFT_EINVAL;
+    if (!graph_use(graph, USE_CHANGE)) return WEFT_EBUSY;
+    return graph_leave(graph, graph_edge(graph, before, after));
 }
 
 /* Memory for the nodes and the root, for successors, and for kept. */
@@ -267,10 +286,7 @@ static uint32_t find_cycle(weft_graph *graph) {
     return lowest;
 }
 
-int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
-    if (on_cycle != NULL) *on_cycle = 0;
-    if (graph == NULL) return WEFT_EINVAL;
-    if (is_busy(graph)) return WEFT_EBUSY;
+static int graph_build(weft_graph *graph, weft_node *on_cycle) {
     graph_unbuild(graph);
     if (!graph_allocate(graph)) return WEFT_ENOMEM;
     nodes_fill(graph);
@@ -285,6 +301,13 @@ int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
     }
     for (uint32_t i = 0; i < graph->added.count; i++) store_rlx(&graph->nodes[i].pending, graph->nodes[i].needed);
     return WEFT_OK;
+}
+
+int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
+    if (on_cycle != NULL) *on_cycle = 0;
+    if (graph == NULL) return WEFT_EINVAL;
+    if (!graph_use(graph, USE_CHANGE)) return WEFT_EBUSY;
+    return graph_leave(graph, graph_build(graph, on_cycle));
 }
 
 /* ---- walking ------------------------------------------------------------------------------------------------------ */
@@ -328,7 +351,8 @@ INLINE bool node_run(weft_graph *graph, const struct node *node, weft_worker *se
 
 /* With trouble: runs the node or not. */
 static NOINLINE void node_visit_slow(weft_graph *graph, const struct node *node, uint32_t was_pending, weft_worker *self) {
-    if (load_rlx(&self->pool->aborted)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
+    bool is_cancelled = (load_rlx(&graph->trouble) & TROUBLE_LOOK) != 0 && weft_worker_cancelled(self);
+    if (is_cancelled || load_rlx(&self->pool->aborted)) or_rlx(&graph->trouble, TROUBLE_CANCELLED);
     if ((was_pending & SKIP) != 0)
         skip_successors(graph, node);
     else if ((load_rlx(&graph->trouble) & TROUBLE_CANCELLED) == 0)
@@ -450,27 +474,18 @@ static int walk_task(void *payload, weft_worker *self) {
 
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
-static bool graph_begin(weft_graph *graph) {
-    uint32_t idle = 0;
-    if (!cas_acq(Y4, &graph->running, &idle, 1)) return false;
-    graph->fork_count = os_fork_count();
-    store_rlx(&graph->trouble, 0);
-    store_rlx(&graph->failed, NOT_FAILED);
-    return true;
-}
-
-static int graph_end(weft_graph *graph) {
+static int graph_result(const weft_graph *graph) {
     uint64_t failed = load_rlx(&graph->failed);
-    bool is_cancelled = (load_rlx(&graph->trouble) & TROUBLE_CANCELLED) != 0;
-    store_rel(Y5, &graph->running, 0);
     if (failed != NOT_FAILED) return (int)(uint32_t)failed;
-    return is_cancelled ? WEFT_ECANCELED : WEFT_OK;
+    return (load_rlx(&graph->trouble) & TROUBLE_CANCELLED) != 0 ? WEFT_ECANCELED : WEFT_OK;
 }
 
 /* The calling thread begins, where it may run anything. Else a bound on what waits does not concern it, for it has no more
  * than this one task. */
 static int graph_run(struct weft_worker *seat, weft_graph *graph) {
-    if (!graph_begin(graph)) return WEFT_EBUSY;
+    if (graph->nodes == NULL) return WEFT_EINVAL;
+    store_rlx(&graph->trouble, 0);
+    store_rlx(&graph->failed, NOT_FAILED);
     weft_pool *pool = seat->pool;
     const struct node *root = &graph->nodes[graph->added.count];
     struct walk walk = {graph, root->first, root->first + root->successors};
@@ -485,17 +500,16 @@ static int graph_run(struct weft_worker *seat, weft_graph *graph) {
     int waited =
         task_await_own(pool, &graph->group); /* also after an error: the group may have been opened, and cancelled */
     if (waited == WEFT_ECANCELED) or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* by who has not come to say so here */
-    int result = graph_end(graph);
-    return error == WEFT_OK ? result : error;
+    return error == WEFT_OK ? graph_result(graph) : error;
 }
 
 int weft_graph_run(weft_pool *pool, weft_graph *graph) {
-    if (pool == NULL || graph == NULL || graph->nodes == NULL) return WEFT_EINVAL;
+    if (pool == NULL || graph == NULL) return WEFT_EINVAL;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     guest_enter(seat);
-    error = graph_run(seat, graph);
+    error = graph_use(graph, USE_RUN) ? graph_leave(graph, graph_run(seat, graph)) : WEFT_EBUSY;
     guest_leave(seat);
     return error;
 }
@@ -504,7 +518,7 @@ int weft_graph_cancel(weft_pool *pool, weft_graph *graph) {
     if (pool == NULL || graph == NULL) return WEFT_EINVAL;
     if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
     if (load_rlx(id_of(&graph->group)) == 0) return WEFT_OK;
-    if (weft_group_cancel(pool, &graph->group) == WEFT_OK)
-        or_rlx(&graph->trouble, TROUBLE_CANCELLED); /* else it runs elsewhere */
+    if (weft_group_cancel(pool, &graph->group) != WEFT_OK) return WEFT_OK; /* it runs elsewhere */
+    or_rlx(&graph->trouble, TROUBLE_LOOK);
     return WEFT_OK;
 }

@@ -435,7 +435,8 @@ static void loop_open(struct loop *loop, uint64_t ticks) {
     struct weft_worker *seat = loop->seat;
     const weft_pool *pool = seat->pool;
     bool has_more = range_left(load_rlx(&loop->subrange[0].range)) > 0;
-    uint64_t open = load_rlx(&seat->in_background) || !has_more ? 0 : ENTRY_OPEN;
+    bool is_open = has_more && !load_rlx(&seat->in_background) && priority_lets_help(pool, load_rlx(&loop->index));
+    uint64_t open = is_open ? ENTRY_OPEN : 0;
     uint64_t entry = load_rlx(&loop->entry); /* as the last use left it */
     uint32_t used = entry_subranges(entry);
     struct loop *first = load_rlx(&patterns_of(seat)->loops);
@@ -588,11 +589,17 @@ static int loop_run(struct loop *loop) {
     return load_rlx(&loop->error);
 }
 
+static NOINLINE int loop_without_memory(struct weft_worker *seat, const struct loop_job *job) {
+    const struct record *record = seat->frame->record;
+    if (record != NULL && (load_rlx(&record->id) & ID_CANCELLED) != 0) return WEFT_ECANCELED;
+    return job->body(job->range.begin, job->range.end, job->context, seat);
+}
+
 static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
     size_t count = job->range.end - job->range.begin;
     if (count == 0) return WEFT_OK;
     struct loop *loop = loop_of(seat);
-    if (loop == NULL) return WEFT_ENOMEM;
+    if (loop == NULL) return loop_without_memory(seat, job);
     size_t grain = job->range.grain == 0 ? 1 : min_u64(job->range.grain, count);
     size_t units = (count - 1) / grain + 1;
     if (UNLIKELY(units > UNITS_MAX)) {
@@ -620,13 +627,12 @@ static int loop_start(struct weft_worker *seat, const struct loop_job *job) {
 
 struct handed {
     const struct loop_job *job;
-    int *error; /* told when the task will not run */
+    int *result; /* the loop's, or why it will not run */
 };
 
 static int handed_run(void *payload, weft_worker *self) {
     const struct handed *handed = payload;
-    if (self != NULL) return loop_start(self, handed->job);
-    *handed->error = WEFT_ESHUTDOWN;
+    *handed->result = self == NULL ? WEFT_ESHUTDOWN : loop_start(self, handed->job);
     return WEFT_OK;
 }
 
@@ -635,14 +641,14 @@ static int handed_run(void *payload, weft_worker *self) {
 static int loop_hand_over(struct weft_worker *seat, const struct loop_job *job) {
     static const weft_object type = {sizeof(struct handed), handed_run, NULL};
     weft_group group = WEFT_GROUP_INIT;
-    int dropped = WEFT_OK;
-    struct handed handed = {job, &dropped};
+    int result = WEFT_OK;
+    struct handed handed = {job, &result};
     weft_pool *pool = seat->pool;
     seat->hands_over = true;
     int error = weft_submit_object(pool, &group, &type, &handed);
     seat->hands_over = false;
-    if (error == WEFT_OK) error = weft_group_wait(pool, &group);
-    return dropped != WEFT_OK ? dropped : error;
+    (void)weft_group_wait(pool, &group); /* also after an error: the group may be open. What it returns is the children's */
+    return error != WEFT_OK ? error : result;
 }
 
 /* The caller runs in a frame, as a task would. */

@@ -252,6 +252,7 @@ static int sort_run(weft_pool *pool, struct sort *sort) {
         sort->from = sort->to;
         sort->to = sort->from == sort->items ? sort->other : sort->items;
         error = weft_for(pool, (weft_range){0, chunks, 1}, chunks_body, sort);
+        if (error == WEFT_ENOMEM) error = chunks_body(0, chunks, sort, NULL); /* none to hand the loop over */
         if (error == WEFT_OK) continue;
         if (sort->from == sort->other) memcpy(sort->items, sort->other, sort->count * sort->order->size);
         return error;
@@ -261,7 +262,8 @@ static int sort_run(weft_pool *pool, struct sort *sort) {
 
 static unsigned choose_levels(size_t count) {
     unsigned levels = 0;
-    while (count >> levels > PIECE_ITEMS || (1u << levels < PIECES_WANTED && count >> (levels + 1) >= PIECE_ITEMS_MIN))
+    while (count >> levels > PIECE_ITEMS ||
+           ((size_t)1 << levels < PIECES_WANTED && count >> (levels + 1) >= PIECE_ITEMS_MIN))
         levels++;
     return levels;
 }

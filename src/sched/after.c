@@ -96,7 +96,11 @@ static struct record *after_group(weft_pool *pool, weft_group *after, uint64_t *
     *id = load_acq(V2, id_of(after));
     if (*id == 0) return NULL;
     struct record *record = record_at(&pool->groups, id_index(*id));
-    if (record != NULL && record_enter(&pool->groups, record, *id)) return record;
+    if (record != NULL && record_enter(&pool->groups, record, *id)) {
+        if (pool->config.queue_max == 0 || !record_is_finished(record)) return record;
+        record_leave(&pool->groups, record, false); /* the task needs a place in the queue now */
+        return NULL;
+    }
     if (record == NULL || group_is_astray(&pool->groups, record, id_of(after), *id)) *error = WEFT_EINVAL;
     return NULL;
 }

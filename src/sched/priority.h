@@ -23,6 +23,12 @@ INLINE void priority_before_count(const weft_pool *pool, struct record *record) 
 INLINE bool priority_has_urgent(const weft_pool *pool) { return UNLIKELY(load_rlx(&pool->groups.urgent) != 0); }
 INLINE bool priority_has_background(const weft_pool *pool) { return UNLIKELY(load_rlx(&pool->groups.background) != 0); }
 
+/* May others help with the loops and forked calls of tasks of that record's group? Not with background ones: a few workers are
+ * to run these. */
+INLINE bool priority_lets_help(const weft_pool *pool, uint32_t record) {
+    return !priority_has_background(pool) || !priority_is_background(pool, record);
+}
+
 /* May the group of those flags have tasks in this pool? */
 bool priority_allows(const weft_pool *pool, uint32_t flags);
 
