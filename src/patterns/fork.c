@@ -511,8 +511,6 @@ void fork_detach(struct weft_worker *seat) {
     fork_done(call, chunk_of(call->slot)->seat);
 }
 
-uint32_t fork_index(const struct fork_call *call) { return load_rlx(&chunk_of(call->slot)->index); }
-
 void fork_run(struct weft_worker *seat, struct fork_call *call) {
     count_up(&seat->forks_taken, 1);
     struct fork_chunk *above = chunk_of(call->slot);
@@ -562,10 +560,7 @@ static bool source_find(struct weft_worker *seat, bool force, const struct sourc
     *work = (struct source_work){&fork_source, call.slot, (uintptr_t)call.fn};
     return true;
 }
-static uint32_t source_index_of(const struct source_work *work) {
-    const struct fork_call call = call_of(work);
-    return fork_index(&call);
-}
+static uint32_t source_index_of(const struct source_work *work) { return load_rlx(&chunk_of(work->item)->index); }
 static void source_run_call(struct weft_worker *seat, struct source_work *work, uint64_t until_ns) {
     struct fork_call call = call_of(work);
     (void)until_ns;
@@ -591,16 +586,13 @@ const struct source fork_source = {.find = source_find,
 
 /* ---- entering ----------------------------------------------------------------------------------------------------- */
 
-static int enter_seated(struct weft_worker *seat, weft_fork_slot **here) {
-    struct fork_chunk *chunk = region_chunk(seat);
-    if (chunk == NULL) return WEFT_ENOMEM;
-    *here = region_begin(chunk, seat->frame);
-    return WEFT_OK;
-}
-
 weft_fork_slot *fork_enter(struct weft_worker *seat) {
-    weft_fork_slot *here;
-    return enter_seated(seat, &here) == WEFT_OK ? here : NULL;
+    struct fork_chunk *chunk = region_chunk(seat);
+    return chunk == NULL ? NULL : region_begin(chunk, seat->frame);
+}
+static int enter_seated(struct weft_worker *seat, weft_fork_slot **here) {
+    *here = fork_enter(seat);
+    return *here == NULL ? WEFT_ENOMEM : WEFT_OK;
 }
 void fork_leave(weft_fork_slot *first) { region_end(chunk_of(first)); }
 

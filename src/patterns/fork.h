@@ -36,8 +36,6 @@ bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *f
 /* The same of a call below the one of that slot, which another thread runs, or inside a loop below it; or enters such a
  * loop. */
 bool fork_find_below(struct weft_worker *seat, weft_fork_slot *here, bool force, struct fork_help *help);
-/* Of the group of the task that forked it: its record's index. */
-uint32_t fork_index(const struct fork_call *call);
 void fork_run(struct weft_worker *seat, struct fork_call *call);
 /* The loop no longer than until that time; 0: to its end. */
 void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t until_ns);

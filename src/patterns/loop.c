@@ -259,7 +259,7 @@ static bool loop_has_more(const struct loop *loop, uint64_t entry) {
     return (entry & ENTRY_OPEN) != 0 && loop_has_left(loop, entry);
 }
 
-bool loops_are_open(const weft_pool *pool) {
+static bool loops_are_open(const weft_pool *pool) {
     uint32_t count = load_rlx(&pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = loop_seat(pool, i);
@@ -319,8 +319,6 @@ uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, s
     return 0;
 }
 
-uint32_t loop_index(const struct loop *loop) { return load_rlx(&loop->index); }
-
 bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from) {
     for (uint32_t i = 0; i < NEST_MAX && loop != NULL; i++, loop = load_rlx(&loop->above))
         if (loop->seat == caller && load_rlx(&loop->position) > from) return true;
@@ -378,7 +376,7 @@ void loop_help(struct weft_worker *seat, struct loop *loop, uint32_t number, uin
 
 static bool is_of_group(const void *context, const struct loop *loop) {
     const struct source_filter *filter = context;
-    return filter->accepts(filter->context, loop_index(loop));
+    return filter->accepts(filter->context, load_rlx(&loop->index));
 }
 static bool source_find(struct weft_worker *seat, bool force, const struct source_filter *filter, struct source_work *work) {
     struct loop *loop = NULL;
@@ -388,7 +386,10 @@ static bool source_find(struct weft_worker *seat, bool force, const struct sourc
     *work = (struct source_work){&loop_source, loop, number};
     return number != 0;
 }
-static uint32_t source_index_of(const struct source_work *work) { return loop_index(work->item); }
+static uint32_t source_index_of(const struct source_work *work) {
+    const struct loop *loop = work->item;
+    return load_rlx(&loop->index);
+}
 static void source_help(struct weft_worker *seat, struct source_work *work, uint64_t until_ns) {
     loop_help(seat, work->item, (uint32_t)work->detail, until_ns);
 }

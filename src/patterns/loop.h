@@ -4,9 +4,6 @@
 
 #include "patterns/state.h"
 
-/* Whether some thread has a loop with more left than its helpers have begun. Any thread. */
-bool loops_are_open(const weft_pool *pool);
-
 /* Whose loops to help with: those it accepts. It is asked while the entry stands open that the finder then enters, else in
  * vain. */
 struct loop_filter {
@@ -14,8 +11,6 @@ struct loop_filter {
     const void *context;
     bool leaves; /* perhaps before the loop is over: only where others find what is left */
 };
-/* Of the group of the task that called it: its record's index. */
-uint32_t loop_index(const struct loop *loop);
 /* Was it called by that thread while that forked in a region from that position on, or in a body of a loop that was? */
 bool loop_is_called(const struct loop *loop, const struct weft_worker *caller, uint64_t from);
 
