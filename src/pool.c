@@ -41,7 +41,10 @@ static int pool_start(weft_pool *pool) {
     os_lock(&pool->lock);
     uint32_t wanted = load_rlx(&pool->workers);
     uint32_t started = fit_start(pool, wanted);
-    if (started < wanted) store_rlx(&pool->workers, started);
+    if (started < wanted) {
+        store_rlx(&pool->workers, started);
+        if (pool->background_follows) store_rlx(&pool->background_max, fit_background(started));
+    }
     if (started > 0) park_limit(&pool->park, started);
     os_unlock(&pool->lock);
     pool_await_start(pool, started);

@@ -276,6 +276,7 @@ static void *first_use(void *nothing) {
 static void in_forked_child(weft_worker *self, unsigned way) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (self != NULL) FORKED(weft_submit_child(self, empty_task, NULL, 0));
+    if (self != NULL) FORKED(weft_block_begin(self));
     if (way % 2 == 0) {
         pthread_t threads[2];
         REQUIRE(pthread_barrier_init(&both, NULL, 2) == 0);

@@ -272,6 +272,19 @@ static void test_several_pollers_go_to_sleep(void **state) {
     end_pool(pool);
 }
 
+/* Fewer workers: those that are to rest are woken, and no others. */
+static void test_who_stays_sleeps_on(void **state) {
+    (void)state;
+    enum { WORKERS = 12, STAY = 9 };
+    weft_pool *pool = crowd_of(WORKERS);
+    uint32_t events[WORKERS];
+    until_asleep(pool);
+    for (uint32_t i = 0; i < WORKERS; i++) events[i] = load_rlx(&pool->park.slots[i].event);
+    assert_int_equal(weft_pool_resize(pool, STAY), WEFT_OK);
+    for (uint32_t i = 0; i < WORKERS; i++) assert_int_equal(load_rlx(&pool->park.slots[i].event) != events[i], i >= STAY);
+    end_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_wake_for_each_task),
@@ -281,6 +294,7 @@ int main(void) {
         cmocka_unit_test(test_a_waits_own_tasks_hide_no_others),
         cmocka_unit_test(test_guard_goes_to_sleep),
         cmocka_unit_test(test_several_pollers_go_to_sleep),
+        cmocka_unit_test(test_who_stays_sleeps_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

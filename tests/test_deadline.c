@@ -215,6 +215,33 @@ static void test_dropped(void **state) {
 }
 
 /* Every task runs once or is cleaned once, whoever is late; waits help. */
+/* Tasks that their submitter runs, for the queue is full, are late as others are. */
+static void test_run_at_once(void **state) {
+    (void)state;
+    weft_config config = one_worker();
+    config.queue_max = 1;
+    config.full = WEFT_FULL_RUN;
+    weft_pool *pool = make_pool_with(&config);
+    weft_group gates = WEFT_GROUP_INIT, late = WEFT_GROUP_INIT, dropped = {.flags = WEFT_GROUP_DROP_LATE};
+    atomic_uint count = 0;
+    gate g;
+    gate_occupy(&g, pool, &gates);
+    assert_int_equal(weft_submit(pool, &gates, outlast, &(uint64_t){0}, sizeof(uint64_t)), WEFT_OK); /* it is full */
+    assert_int_equal(weft_group_deadline(pool, &late, LONG_AGO), WEFT_OK);
+    assert_int_equal(submit_count(pool, &late, &count), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(weft_group_deadline(pool, &dropped, LONG_AGO), WEFT_OK);
+    assert_int_equal(submit_count(pool, &dropped, &count), WEFT_ECANCELED);
+    assert_int_equal(count, 1);
+    assert_int_equal(stats_of(pool).task_late_count, 2);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &gates), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, &late), WEFT_ELATE);
+    assert_int_equal(weft_group_wait(pool, &dropped), WEFT_ELATE);
+    none_is_left(pool);
+    end_pool(pool);
+}
+
 static void test_crowd(void **state) {
     (void)state;
     weft_config config = config_of(3);
@@ -279,6 +306,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_late_end),
         cmocka_unit_test(test_late_for_the_replaced),
         cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_run_at_once),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_misuse),
     };

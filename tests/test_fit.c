@@ -53,8 +53,10 @@ bool __wrap_os_cpuset_apply(const os_cpuset *set) {
     weft_pool *pool = atomic_load(&watched);
     if (pool == NULL || os_cpuset_has(set, atomic_load(&everybody_on) - 1)) return __real_os_cpuset_apply(set);
     bool is_told = false;
-    for (uint32_t i = 0; i < weft_pool_workers(pool); i++)
-        is_told |= (uint32_t)load_rlx(&load_rlx(&pool->seats[i])->kept_off) == atomic_load(&everybody_on);
+    for (uint32_t i = 0; i < weft_pool_workers(pool); i++) {
+        uint32_t kept_off = (uint32_t)load_rlx(&load_rlx(&pool->seats[i])->kept_off);
+        is_told |= kept_off == FIT_UNSURE + 1 || kept_off == atomic_load(&everybody_on);
+    }
     atomic_fetch_add(&untold, !is_told);
     atomic_fetch_add(&narrowed, 1);
     return __real_os_cpuset_apply(set);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BOTH = 3, FIRST = 1 };
+enum { BOTH = 3, FIRST = 1, ALL = 7 }; /* sets of CPUs; all while the system is asked what there is */
 
 static struct {
     weft_pool *pool;
@@ -22,6 +22,7 @@ static void setup(void) {
     EXPECT(load_rlx(&world.pool->cpus_allowed) == 2 && world.pool->follows);
     store_rlx(&world.sleepers_cpus, BOTH);
     explore_cpus = &world.sleepers_cpus;
+    explore_cpus_of = load_rlx(&world.pool->seats[0])->thread;
 }
 
 /* The system changes and tells a thread's CPUs under a lock of its own. */
@@ -29,8 +30,10 @@ static void be_on(uint32_t cpus) { store_rel(drive_fit_apply, &world.sleepers_cp
 static void sleep_twice(void) {
     struct weft_worker *seat = load_rlx(&world.pool->seats[0]);
     for (int i = 0; i < 2; i++) {
-        fit_keep_off(seat, 1);
+        fit_keep_off(seat, FIT_UNSURE);
+        be_on(ALL);
         be_on(FIRST);
+        fit_keep_off(seat, 1);
         explore_step();
         be_on(BOTH);
         fit_keep_off(seat, OS_NO_CPU);

@@ -58,8 +58,9 @@ void explore_step(void);
 /* From now on the calling thread has a real-time priority, on the one CPU of all: as long as it can run, nobody else
  * does. It leaves the CPU only when it sleeps, and to os_yield, never to os_pause. */
 void explore_fifo(bool is_fifo);
-/* Where a driver has set it: the CPUs of every thread but the one that asks, which is on the first alone then. NULL: all are on both. */
+/* Where a driver has set it: the CPUs of one thread; all others are on the first alone then. NULL: all are on both. */
 extern os_word *explore_cpus;
+extern os_thread explore_cpus_of;
 extern uint32_t explore_cpu_counts; /* how often the CPUs were counted; a driver's setup makes it 0 */
 /* Of os_map and os_alloc, not released yet. A driver that has ended all that it began expects none: what is lost fails nothing
  * else. */

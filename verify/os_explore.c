@@ -254,6 +254,7 @@ bool os_cpuset_parse(os_cpuset *set, const char *text) {
     return os_cpuset_current(set);
 }
 os_word *explore_cpus;
+os_thread explore_cpus_of;
 bool os_cpuset_current(os_cpuset *set) {
     memset(set, 0, sizeof *set);
     set->bits[0] = explore_cpus == NULL ? 3 : 1;
@@ -281,9 +282,8 @@ unsigned os_cpu_count_now(unsigned allowed) {
     return allowed;
 }
 bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
-    (void)thread;
     bool is_known = os_cpuset_current(set);
-    if (explore_cpus != NULL) set->bits[0] = load_acq(explore_cpus, explore_cpus);
+    if (explore_cpus != NULL && thread.handle == explore_cpus_of.handle) set->bits[0] = load_acq(explore_cpus, explore_cpus);
     return is_known;
 }
 unsigned os_cpus_online(void) { return 2; }

@@ -340,6 +340,7 @@ WEFT_API weft_worker *weft_worker_here(void);
  * @retval WEFT_EAGAIN no spare stands in: all are in use, or none could be started; the section is open all the same, so
  *     call weft_block_end
  * @retval WEFT_EINVAL self is NULL or runs no task
+ * @retval WEFT_EFORK the pool is the parent process's; no section is open
  * @threads The thread that runs the task of `self`.
  */
 WEFT_API int weft_block_begin(weft_worker *self);
@@ -349,6 +350,7 @@ WEFT_API int weft_block_begin(weft_worker *self);
  * @param self the calling task's
  * @retval WEFT_OK ended
  * @retval WEFT_EINVAL self is NULL, or no section is open
+ * @retval WEFT_EFORK the pool is the parent process's, where the section was begun
  * @threads The thread that runs the task of `self`.
  */
 WEFT_API int weft_block_end(weft_worker *self);

@@ -23,10 +23,10 @@ void place_before_park(struct weft_worker *seat) {
     if (!mine->is_placed) return;
     mine->affinity.wished = pool->config.cpus == NULL ? NULL : &pool->cpus;
     if (mine->by_clock || mine->affinity.turns == 0) return; /* the clock wakes threads where they fell asleep */
-    fit_keep_off(seat, mine->affinity.cpu);
+    fit_keep_off(seat, FIT_UNSURE);
     affinity_before_sleep(&mine->affinity,
                           is_first(seat) && workers_awake(pool) < load_rlx(&pool->cpus_allowed)); /* itself among them */
-    if (!mine->affinity.is_narrowed) fit_keep_off(seat, OS_NO_CPU);
+    fit_keep_off(seat, mine->affinity.is_narrowed ? mine->affinity.cpu : OS_NO_CPU);
 }
 
 void place_after_park(struct weft_worker *seat, bool was_woken) {
@@ -40,7 +40,7 @@ void place_after_park(struct weft_worker *seat, bool was_woken) {
     mine->by_clock = !was_woken && mine->plan.wake != 0;
     /* the clock woke it for an arrival, and who submits then gets up on that CPU: there it would keep off the very arrival */
     if (!is_there || !mine->by_clock) return;
-    fit_keep_off(seat, mine->affinity.cpu);
+    fit_keep_off(seat, FIT_UNSURE);
     affinity_leave(&mine->affinity);
     fit_keep_off(seat, OS_NO_CPU);
 }

@@ -154,19 +154,22 @@ static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
 }
 
-/* Takes the lowest parked worker of the word, or else its poller, as a searcher; UINT32_MAX when there is none. The lowest,
- * so that the same few workers stay warm. */
-static uint32_t park_take(struct park_word *own) {
+/* Takes a parked worker of the word, or else its poller, as a searcher; UINT32_MAX when there is none. The lowest, so that the
+ * same few workers stay warm; or only the one of that bit. */
+#define PARK_ANY UINT32_MAX
+static uint32_t park_take(struct park_word *own, uint32_t only) {
     uint64_t word = load_rlx(&own->word);
     for (;;) {
         uint32_t bit;
         uint64_t left;
-        if (word & PARK_MASK) {
-            bit = (uint32_t)__builtin_ctzll(word);
-            left = word & (word - 1);
-        } else if (word & PARK_POLL) {
+        uint64_t parked = word & (only == PARK_ANY ? PARK_MASK : UINT64_C(1) << only);
+        if (parked != 0) {
+            bit = (uint32_t)__builtin_ctzll(parked);
+            left = word & ~(UINT64_C(1) << bit);
+        } else if ((word & PARK_POLL) != 0) {
             bit = (uint32_t)((word & PARK_POLLER_MASK) >> PARK_POLLER_SHIFT);
             left = word & ~(PARK_POLL | PARK_POLLER_MASK);
+            if (only != PARK_ANY && bit != only) return UINT32_MAX;
         } else {
             return UINT32_MAX;
         }
@@ -176,10 +179,14 @@ static uint32_t park_take(struct park_word *own) {
 
 bool park_wake(struct park *park) {
     for (uint32_t i = 0; i < park->words; i++) {
-        uint32_t bit = park_take(&park->word[i]);
+        uint32_t bit = park_take(&park->word[i], PARK_ANY);
         if (bit == UINT32_MAX) continue;
         park_send(park, i * PARK_BITS + bit);
         return true;
     }
     return false;
+}
+
+void park_wake_worker(struct park *park, uint32_t worker) {
+    if (park_take(park_word_of(park, worker), worker % PARK_BITS) != UINT32_MAX) park_send(park, worker);
 }

@@ -111,5 +111,7 @@ void park_poll_end(struct park *park, uint32_t worker);
 
 /* Wakes one parked worker, or else the polling one, which becomes a searcher. false: there is none. Any thread. */
 bool park_wake(struct park *park);
+/* The same of that worker, should it be parked or poll. */
+void park_wake_worker(struct park *park, uint32_t worker);
 
 #endif

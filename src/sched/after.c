@@ -14,8 +14,11 @@ static void start(struct weft_worker *seat, struct continuation *continuation) {
     if (seat->pool->config.queue_max != 0) add_rlx(&seat->pool->queued, 1);
     if (!task_put(seat, continuation->id, continuation->record, continuation->cells)) {
         struct frame frame;
+        uint32_t was_inside = load_rlx(&seat->inside); /* of the submission around this, if there is one */
         frame_push(seat, &frame);
         worker_run_cell(seat, continuation->cells);
+        store_rlx(&seat->inside,
+                  was_inside); /* a submission in the task has left; the pool is not drained until the flush */
         worker_flush(seat);
         frame_pop(seat);
     }

@@ -129,11 +129,11 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
     return false;
 }
 
-/* At all seats, from that one on; from its own: the near ones first. */
+/* At all seats, from that one on. */
 static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
     uint32_t count = load_rlx(&seat->pool->seats_used);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = first == seat->index ? worker_victim(seat, i, count) : (first + i) % count;
+        uint32_t index = (first + i) % count;
         const struct weft_worker *owner = worker_seat(seat->pool, index);
         if (owner != NULL && find_in_lanes(seat, owner, worker_lanes(owner), filter, find)) return true;
     }

@@ -9,9 +9,11 @@
  * them; before it rests, it makes sure that a thread looks for them. Sleeping workers are woken once, to rest. The first worker
  * never rests. So the proof in park.c, that all busy workers look again before they sleep, holds without the resting ones.
  *
- * Prediction keeps a sleeper's thread off one CPU (predict/place.c). That CPU counts all the same: `kept_off` names it from before the
+ * Prediction keeps a sleeper's thread off one CPU (predict/place.c). That CPU counts all the same: `kept_off` names it from after the
  * system call that takes it until after the one that gives it back. Who looks reads the word, asks the system, and reads the
  * word again. The same word twice means that one state held meanwhile, since each change has a number of its own; else it asks again.
+ * While a CPU is being taken the thread may have more than it had (predict/affinity.c): FIT_UNSURE says so, and who looks leaves
+ * everything as it is and looks again before the next task.
  *
  * `workers`, `workers_made` and the threads' starts are under the pool's lock; a pool that is being destroyed starts none,
  * and destroy passes through the lock before it joins them.
@@ -36,23 +38,24 @@ void fit_keep_off(struct weft_worker *seat, uint32_t cpu) {
     store_rel(U2, &seat->kept_off, changes << 32 | (uint32_t)(cpu + 1));
 }
 
-/* The CPUs that the worker may be on, as if no sleep kept it off one. false: the system does not tell. */
-static bool cpus_of(const struct weft_worker *seat, os_cpuset *set) {
+/* The CPUs that the worker may be on, as if no sleep kept it off one. false: the system does not tell, or it is not sure. */
+static bool cpus_of(const struct weft_worker *seat, os_cpuset *set, bool *is_sure) {
     uint64_t kept_off;
     do {
         kept_off = load_acq(U3, &seat->kept_off);
         if (!os_thread_cpuset(seat->thread, set)) return false;
     } while (load_rlx(&seat->kept_off) != kept_off);
     uint32_t cpu = (uint32_t)kept_off - 1;
+    if (cpu == FIT_UNSURE) return *is_sure = false;
     if (cpu != OS_NO_CPU) set->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
     return true;
 }
 
 /* Under the pool's lock: adds the CPUs that the first workers may be on to the set, until there are `enough`. How many it has. */
-static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough) {
+static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough, bool *is_sure) {
     os_cpuset one;
     for (uint32_t i = 0; i < pool->workers_made; i++) {
-        if (!cpus_of(load_rlx(&pool->seats[i]), &one)) continue;
+        if (!cpus_of(load_rlx(&pool->seats[i]), &one, is_sure)) continue;
         for (uint32_t word = 0; word < OS_CPUS_MAX / 64; word++) all->bits[word] |= one.bits[word];
         if (os_cpuset_count(all) >= enough) break;
     }
@@ -60,23 +63,26 @@ static uint32_t add_cpus(const weft_pool *pool, os_cpuset *all, uint32_t enough)
 }
 
 /* The CPUs that any worker may be on: of one that keeps itself to some, as its task or start hook may, the others tell. Before
- * there are workers, those of the calling thread. */
+ * there are workers, those of the calling thread. 0: it is not sure, and the next look is due at once. */
 static uint32_t cpus_of_workers(weft_pool *pool) {
     os_cpuset all;
+    bool is_sure = true;
     if (!os_cpuset_current(&all)) return load_rlx(&pool->cpu_count);
     os_lock(&pool->lock);
-    uint32_t count = add_cpus(pool, &all, OS_CPUS_MAX);
+    uint32_t count = add_cpus(pool, &all, OS_CPUS_MAX, &is_sure);
+    if (!is_sure && pool->follows) store_rlx(&pool->fit_due, 0);
     os_unlock(&pool->lock);
-    return count;
+    return is_sure ? count : 0;
 }
 
 bool fit_cpus(const weft_pool *pool, os_cpuset *set) {
     os_cpuset own;
+    bool is_sure;
     uint32_t enough = load_rlx(&pool->cpus_allowed);
     memset(set, 0, sizeof *set);
     bool is_first = pool->workers_made == 0;
     if (is_first || (pool->config.flags & WEFT_POOL_BIND) != 0 || !os_cpuset_current(&own)) return false;
-    return add_cpus(pool, set, enough) >= enough && memcmp(set, &own, sizeof own) != 0;
+    return add_cpus(pool, set, enough, &is_sure) >= enough && memcmp(set, &own, sizeof own) != 0;
 }
 
 static void count_cpus(weft_pool *pool, uint32_t count, uint32_t allowed) {
@@ -163,7 +169,7 @@ static bool set_workers(weft_pool *pool, uint32_t wanted, enum mover mover) {
     os_unlock(&pool->lock);
     fence_sc(U1);
     for (uint32_t i = before; i < now; i++) event_raise(&pool->park.slots[i].event);
-    while (now < before && park_wake(&pool->park)) {}
+    for (uint32_t i = now; i < before; i++) park_wake_worker(&pool->park, i); /* to rest */
     /* those that will rest stood in for others that sleep; each of them tells again when it does */
     if (now < before && !pool_call_spares(pool)) worker_wake_stranded(pool);
     return now == wanted;
@@ -183,6 +189,7 @@ NOINLINE void fit_look_slow(weft_pool *pool) {
     if (!put_off(pool)) return;
     uint32_t allowed = load_rlx(&pool->cpus_allowed);
     uint32_t workers_have = cpus_of_workers(pool);
+    if (workers_have == 0) return;
     uint32_t count = os_cpu_count_now(workers_have);
     if (count == 0) return; /* it stays what it was */
     count_cpus(pool, count, workers_have);

@@ -24,8 +24,9 @@ void fit_look_slow(weft_pool *pool);
 INLINE void fit_look(weft_pool *pool) {
     if (UNLIKELY(os_ticks() >= load_rlx(&pool->fit_due))) fit_look_slow(pool);
 }
-/* By the seat's own thread: before its affinity is made to lack `cpu` for a while, and, with OS_NO_CPU, when it has that back. It
- * is still counted among those that the thread may use. */
+/* By the seat's own thread, whose affinity is to lack a CPU for a while: with FIT_UNSURE before that is changed, with that CPU when it
+ * lacks it, and with OS_NO_CPU when it has it back. The CPU is still counted among those that the thread may use. */
+#define FIT_UNSURE (OS_NO_CPU - 1)
 void fit_keep_off(struct weft_worker *seat, uint32_t cpu);
 /* Is the seat a worker's that is to rest, while fewer run? */
 INLINE bool fit_is_over(const struct weft_worker *seat) {

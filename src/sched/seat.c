@@ -265,7 +265,7 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
         length++;
     }
     uint32_t number = seat->index;
-    uint32_t scale = number >= 100 ? 100 : number >= 10 ? 10 : 1;
+    uint32_t scale = number >= 1000 ? 1000 : number >= 100 ? 100 : number >= 10 ? 10 : 1;
     for (; scale > 0; scale /= 10) name[length++] = (char)('0' + number / scale % 10);
     name[length] = 0;
     return os_thread_start(&seat->thread, &options, worker_main, seat);
@@ -367,8 +367,9 @@ void rest_keep(struct weft_worker *seat) {
 
 int weft_block_begin(weft_worker *self) {
     if (self == NULL || self->frame == NULL) return WEFT_EINVAL;
-    if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     weft_pool *pool = self->pool;
+    if (pool->fork_count != os_fork_count()) return WEFT_EFORK;
+    if (++self->blocking > 1) return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
     if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
@@ -378,6 +379,7 @@ int weft_block_begin(weft_worker *self) {
 
 int weft_block_end(weft_worker *self) {
     if (self == NULL || self->blocking == 0) return WEFT_EINVAL;
+    if (self->pool->fork_count != os_fork_count()) return WEFT_EFORK;
     if (--self->blocking > 0) return WEFT_OK;
     pool_stand_down(self->pool);
     if (!self->is_worker) add_rlx(&self->pool->blocked_outside, UINT32_MAX);

@@ -74,7 +74,9 @@ struct lane *task_lane(const struct weft_worker *seat, uint64_t id, struct recor
     const struct group_counter *counter = counter_of(record, seat->counter);
     struct lane *lane = load_rlx(&counter->lane);
     if (lane != NULL && lane->group_id == id) return lane;
-    if (LIKELY(!counter_is_shared(counter))) return NULL;
+    /* a lane may count in the shared counter, for lack of memory, while the seat has one of its own by now */
+    if (LIKELY(counter_is_near(record, seat->counter) || (!counter_is_shared(counter) && record_is_apart(record))))
+        return NULL;
     for (lane = load_rlx(&seat->lanes); lane != NULL && lane->group_id != id;) lane = load_rlx(&lane->next);
     return lane;
 }
@@ -89,7 +91,8 @@ static struct lane *lane_for(struct weft_worker *seat, uint64_t id, struct recor
     if (!is_bound && observe_tasks(seat->pool)) lane->last = NULL; /* its first task's time is to be noted */
     lane->group_id = id;
     lane->record = record;
-    struct group_counter *counter = counter_use(&seat->pool->groups, record, seat->counter, id);
+    bool stays = is_bound && counter_is_shared(lane->counter); /* so that its tasks' numbers go on */
+    struct group_counter *counter = stays ? lane->counter : counter_use(&seat->pool->groups, record, seat->counter, id);
     lane->counter = counter;
     lane->first = counter_first(record, counter);
     lane->meta = meta_make(record->item.index, 0, CELL_INLINE, 0);
@@ -326,6 +329,14 @@ static int run_now(struct weft_worker *seat, weft_group *group, const struct job
     frame.record = record;
     frame.index = record->item.index;
     frame.id = lane->group_id;
+    if (UNLIKELY((load_rlx(&seat->pool->extras) & EXTRA_DUE) != 0)) {
+        priority_before_task(seat);
+        if (!record_lets_run(record, sequence)) { /* it would have been late */
+            frame_pop(seat);
+            task_undo(seat, record, frame.id);
+            return WEFT_ECANCELED;
+        }
+    }
     if (job->move != NULL) job->move(payload, job->object);
     store_rlx(&seat->running, (uintptr_t)job->fn);
     int error = observe_task(seat->pool, job->fn)(payload, seat);

@@ -322,11 +322,11 @@ static int wait_loop(struct wait *wait) {
         if (wait_run_own(wait) && wait->has_ended) return WEFT_OK;
         if (record_has_ended(wait->record)) return WEFT_OK;
         if (record_is_finished(wait->record) && wait_close(wait)) return WEFT_OK;
-        if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
         if (record_is_closing(wait->record)) {
             os_yield(); /* another waiter is about to end it */
             continue;
         }
+        if (is_past(wait->deadline_ns)) return WEFT_ETIMEDOUT;
         if (wait->help != WEFT_HELP_NONE && wait_find_any(wait, &piece)) {
             worker_run_help(wait->seat, &piece);
             wait->ran = true;
