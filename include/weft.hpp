@@ -289,13 +289,15 @@ template <class F> struct boxed {
 };
 
 /// How a T travels: as bytes, as an object, or (neither) boxed.
-template <class T> inline constexpr bool is_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= payload_align;
+template <class T>
+inline constexpr bool is_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= payload_align &&
+                                 sizeof(T) <= WEFT_INLINE_MAX;
 template <class T>
 inline constexpr bool is_object = std::is_nothrow_move_constructible_v<T> &&object<T>::size <= WEFT_INLINE_MAX;
 
 template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
     if constexpr (is_bytes<T>)
-        return weft_submit(pool, group, run_bytes<T>, &it, sizeof it);
+        return weft_submit_plain(pool, group, run_bytes<T>, &it, sizeof it); // a pool's clean is for payloads of C
     else
         return weft_submit_object(pool, group, &object<T>::type, &it);
 }

@@ -1,0 +1,77 @@
+// weft.hpp: tasks that never run in a pool that cleans payloads, and waits that are refused.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include "cpp_help.hpp"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+
+// ---- a pool of C's, with a clean ---------------------------------------------------------------------------------------
+
+static std::atomic<int> cleaned{0};
+static void clean(void *payload, std::size_t, void *) {
+    if (payload != nullptr) cleaned++;
+}
+
+static weft_config cleaning() {
+    weft_config config;
+    weft_config_init(&config);
+    config.workers = 1;
+    config.clean = clean;
+    return config;
+}
+
+static int nothing(void *, weft_worker *) { return 0; }
+
+// Callables of bytes alone, of which some fit into a cell, some into several, and some nowhere.
+static void submit_each(weft::group &group) {
+    std::array<char, 200> some{};
+    std::array<char, WEFT_INLINE_MAX> much{};
+    group.submit([] { FAIL("a task ran that was cancelled"); });
+    group.submit([some] { FAIL("a task ran that was cancelled: ", some[0]); });
+    group.submit([much] { FAIL("a task ran that was cancelled: ", much[0]); });
+}
+
+TEST_CASE("a pool's clean gets payloads of C alone") {
+    const std::array<char, 4> payload{};
+    cleaned = 0;
+    std::error_code error;
+    weft::pool pool(cleaning());
+    {
+        occupied worker(pool);
+        weft::group group(pool);
+        submit_each(group);
+        REQUIRE(weft_submit(pool, group.native(), nothing, payload.data(), payload.size()) == WEFT_OK);
+        group.cancel();
+        group.wait(error);
+    }
+    CHECK(error.value() == WEFT_ECANCELED);
+    CHECK(pool.stats().task_dropped_count == 4);
+    CHECK(cleaned == 1);
+}
+
+TEST_CASE("nor does that of an abort") {
+    cleaned = 0;
+    weft_config config = cleaning();
+    weft_pool *pool = nullptr;
+    REQUIRE(weft_pool_create(&pool, &config) == WEFT_OK);
+    gate door;
+    {
+        weft::group first(pool), group(pool);
+        first.submit([&door] { door(); });
+        door.entered.await();
+        submit_each(group);
+        REQUIRE(weft_submit(pool, group.native(), nothing, "abc", 4) == WEFT_OK);
+        std::thread opener([&door, native = pool] {
+            while (weft_submit(native, nullptr, nothing, nullptr, 0) != WEFT_ESHUTDOWN) std::this_thread::yield();
+            door.opened.set();
+        });
+        weft_pool_abort(&pool, clean, nullptr);
+        opener.join();
+        *first.native() = *group.native() = WEFT_GROUP_INIT;
+    }
+    CHECK(cleaned == 1);
+}
