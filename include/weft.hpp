@@ -154,7 +154,7 @@ class failures {
     /// Throws the exception of that number if there is one; otherwise returns the number. Other exceptions of that use of the
     /// group are dropped, unless the number says that not all its tasks have ended: then a later wait asks for them.
     int rethrow(int code, std::uint64_t in = 0) {
-        if (!is_end(code)) return code;
+        if (!is_end(code) || (code == WEFT_ENOMEM && in != 0 && use() == in)) return code;
         std::exception_ptr thrown = take(code, in);
 #if defined(__cpp_exceptions)
         if (thrown) std::rethrow_exception(std::move(thrown));

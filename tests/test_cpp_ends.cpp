@@ -75,3 +75,54 @@ TEST_CASE("nor does that of an abort") {
     }
     CHECK(cleaned == 1);
 }
+
+// ---- without memory ----------------------------------------------------------------------------------------------------
+
+static thread_local int hungry = 0; // so many allocations of weft's fail on this thread
+static thread_local int refused = 0;
+static thread_local event *after_the_last = nullptr;
+
+static bool gets_nothing() {
+    if (hungry == 0) return false;
+    refused++;
+    if (--hungry == 0 && after_the_last != nullptr) after_the_last->set();
+    return true;
+}
+
+// The linker puts these in place of weft's (CMakeLists.txt).
+extern "C" {
+void *__real_os_alloc(std::size_t bytes);
+void *__wrap_os_alloc(std::size_t bytes) { return gets_nothing() ? nullptr : __real_os_alloc(bytes); }
+void *__real_os_map(std::size_t bytes);
+void *__wrap_os_map(std::size_t bytes) { return gets_nothing() ? nullptr : __real_os_map(bytes); }
+void *__real_weft_alloc(std::size_t bytes);
+void *__wrap_weft_alloc(std::size_t bytes) { return gets_nothing() ? nullptr : __real_weft_alloc(bytes); }
+}
+
+TEST_CASE("a wait for which there is no memory forgets nothing of what was thrown") {
+    weft::pool pool(1);
+    weft::group group(pool);
+    group.submit([] { throw std::string("first"); });
+    std::error_code error;
+    std::thread([&] {
+        hungry = 1;
+        group.wait(error);
+    }).join();
+    CHECK(error.value() == WEFT_ENOMEM);
+    CHECK_THROWS_AS(group.wait(), std::string);
+}
+
+TEST_CASE("a task that returns the error of such a wait ends the group all the same") {
+    weft::pool pool(1);
+    weft::group group(pool);
+    std::error_code error;
+    auto shared = std::make_shared<int>(1);
+    struct holds {
+        std::shared_ptr<int> shared;
+    };
+    group.submit([] { return int{WEFT_ENOMEM}; });
+    group.submit([shared] { throw holds{shared}; });
+    group.wait(error);
+    CHECK(error.value() == WEFT_ENOMEM);
+    CHECK(shared.use_count() == 1);
+}
