@@ -49,6 +49,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -318,6 +319,14 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
 
 struct group_parts; // weft_coroutine.hpp
 
+/// For waits of destructors: a thread that is new to the pool found no memory or no place in it. Then it is to try again, after
+/// this has given the CPU to others.
+inline bool is_shortage(int code) noexcept {
+    if (code != WEFT_ENOMEM && code != WEFT_EAGAIN) return false;
+    std::this_thread::yield();
+    return true;
+}
+
 inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline) noexcept {
     auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
     return since > 0 ? static_cast<std::uint64_t>(since) : 1;
@@ -341,6 +350,7 @@ class group {
     ~group() {
         if (counted.id == 0) return;
         int code = weft_group_wait(home, &counted);
+        while (counted.id != 0 && detail::is_shortage(code)) code = weft_group_wait(home, &counted);
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
@@ -563,6 +573,7 @@ template <class T> class [[nodiscard]] future {
     ~future() {
         if (!shared) return;
         int code = shared->wait();
+        while (detail::is_shortage(code)) code = shared->wait();
         if (code != WEFT_OK && code != WEFT_ECANCELED && code != WEFT_EFORK) std::terminate();
         if (code != WEFT_EFORK) shared->clear();
     }

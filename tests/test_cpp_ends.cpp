@@ -126,3 +126,27 @@ TEST_CASE("a task that returns the error of such a wait ends the group all the s
     CHECK(error.value() == WEFT_ENOMEM);
     CHECK(shared.use_count() == 1);
 }
+
+TEST_CASE("a group and a future that go wait for memory") {
+    weft::pool pool(1);
+    std::atomic<int> ran{0};
+    int failed = 0;
+    std::thread([&] {
+        auto group = std::make_unique<weft::group>(pool);
+        std::thread([&] { group->submit([&] { ran++; }); }).join(); // this thread is new to the pool yet
+        hungry = 3;
+        group.reset();
+        failed += refused;
+    }).join();
+    CHECK(failed == 3);
+    CHECK(ran == 1);
+    gate door;
+    auto future = pool.async([&] { door(); });
+    door.entered.await();
+    std::thread([&] {
+        hungry = 3;
+        after_the_last = &door.opened;
+        auto last = std::move(future);
+    }).join();
+    CHECK_FALSE(future.valid());
+}
