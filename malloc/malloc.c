@@ -153,10 +153,30 @@ EXPORT void *new_one(size_t size) {
     return LIKELY(block != NULL) ? block : new_slow(size);
 }
 
-EXPORT void *new_array(size_t size) { return new_one(size); }
-
 EXPORT void delete_one(void *block) { weft_free(block); }
-EXPORT void delete_array(void *block) { weft_free(block); }
 
-EXPORT void delete_one_sized(void *block, size_t size) { weft_free_sized(block, size); }
-EXPORT void delete_array_sized(void *block, size_t size) { weft_free_sized(block, size); }
+void *operators_new(size_t size) __attribute__((alias("_Znwm")));
+void *operators_new_array(size_t size) __attribute__((alias("_Znam")));
+void operators_delete(void *block) __attribute__((alias("_ZdlPv")));
+void operators_delete_array(void *block) __attribute__((alias("_ZdaPv")));
+
+EXPORT void *new_array(size_t size) {
+    if (UNLIKELY(operators_new_is_replaced)) return operators_new_used(size);
+    void *block = heap_alloc_quick(size);
+    return LIKELY(block != NULL) ? block : new_slow(size);
+}
+
+EXPORT void delete_array(void *block) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_used(block);
+    weft_free(block);
+}
+
+EXPORT void delete_one_sized(void *block, size_t size) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_used(block);
+    weft_free_sized(block, size);
+}
+
+EXPORT void delete_array_sized(void *block, size_t size) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_array_used(block);
+    weft_free_sized(block, size);
+}
