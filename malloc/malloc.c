@@ -133,6 +133,9 @@ void libc_cfree(void *block) __asm__("cfree") __attribute__((alias("free"), visi
 
 /* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
 
+/* libweft-malloc.a has none: those of a C++ runtime's archive ask malloc, throw and catch, and give way to the program's. */
+#ifndef WEFT_ARCHIVE
+
 /* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */
 void *new_one(size_t size) __asm__("_Znwm");
 void *new_array(size_t size) __asm__("_Znam");
@@ -180,3 +183,5 @@ EXPORT void delete_array_sized(void *block, size_t size) {
     if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_array_used(block);
     weft_free_sized(block, size);
 }
+
+#endif

@@ -23,10 +23,6 @@ namespace {
 
 // NULL: there is no such thing in the process.
 template <class Function> Function late(const char *name) {
-#if defined(WEFT_STATIC) // nothing comes later
-    (void)name;
-    return nullptr;
-#else
     static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
     for (const char *runtime : runtimes) {
         void *library = dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD),
@@ -34,7 +30,6 @@ template <class Function> Function late(const char *name) {
         if (found != nullptr) return reinterpret_cast<Function>(found);
     }
     return nullptr;
-#endif
 }
 
 std::new_handler handler_now() {
