@@ -49,6 +49,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -154,7 +155,7 @@ class failures {
     /// Throws the exception of that number if there is one; otherwise returns the number. Other exceptions of that use of the
     /// group are dropped, unless the number says that not all its tasks have ended: then a later wait asks for them.
     int rethrow(int code, std::uint64_t in = 0) {
-        if (!is_end(code)) return code;
+        if (!is_end(code) || (code == WEFT_ENOMEM && in != 0 && use() == in)) return code;
         std::exception_ptr thrown = take(code, in);
 #if defined(__cpp_exceptions)
         if (thrown) std::rethrow_exception(std::move(thrown));
@@ -289,13 +290,15 @@ template <class F> struct boxed {
 };
 
 /// How a T travels: as bytes, as an object, or (neither) boxed.
-template <class T> inline constexpr bool is_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= payload_align;
+template <class T>
+inline constexpr bool is_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= payload_align &&
+                                 sizeof(T) <= WEFT_INLINE_MAX;
 template <class T>
 inline constexpr bool is_object = std::is_nothrow_move_constructible_v<T> &&object<T>::size <= WEFT_INLINE_MAX;
 
 template <class T> int submit_task(weft_pool *pool, weft_group *group, T &&it) {
     if constexpr (is_bytes<T>)
-        return weft_submit(pool, group, run_bytes<T>, &it, sizeof it);
+        return weft_submit_plain(pool, group, run_bytes<T>, &it, sizeof it); // a pool's clean is for payloads of C
     else
         return weft_submit_object(pool, group, &object<T>::type, &it);
 }
@@ -315,6 +318,14 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
 }
 
 struct group_parts; // weft_coroutine.hpp
+
+/// For waits of destructors: a thread that is new to the pool found no memory or no place in it. Then it is to try again, after
+/// this has given the CPU to others.
+inline bool is_shortage(int code) noexcept {
+    if (code != WEFT_ENOMEM && code != WEFT_EAGAIN) return false;
+    std::this_thread::yield();
+    return true;
+}
 
 inline std::uint64_t nanoseconds(std::chrono::steady_clock::time_point deadline) noexcept {
     auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
@@ -339,6 +350,7 @@ class group {
     ~group() {
         if (counted.id == 0) return;
         int code = weft_group_wait(home, &counted);
+        while (counted.id != 0 && detail::is_shortage(code)) code = weft_group_wait(home, &counted);
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
@@ -561,6 +573,7 @@ template <class T> class [[nodiscard]] future {
     ~future() {
         if (!shared) return;
         int code = shared->wait();
+        while (detail::is_shortage(code)) code = shared->wait();
         if (code != WEFT_OK && code != WEFT_ECANCELED && code != WEFT_EFORK) std::terminate();
         if (code != WEFT_EFORK) shared->clear();
     }

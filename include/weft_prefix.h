@@ -30,6 +30,7 @@
 #define weft_submit_child WEFT_NAME(weft_submit_child)
 #define weft_submit_after WEFT_NAME(weft_submit_after)
 #define weft_submit_object WEFT_NAME(weft_submit_object)
+#define weft_submit_plain WEFT_NAME(weft_submit_plain)
 #define weft_submit_after_object WEFT_NAME(weft_submit_after_object)
 #define weft_run WEFT_NAME(weft_run)
 #define weft_group_wait WEFT_NAME(weft_group_wait)

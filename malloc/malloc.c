@@ -133,6 +133,9 @@ void libc_cfree(void *block) __asm__("cfree") __attribute__((alias("free"), visi
 
 /* ---- C++'s operators ---------------------------------------------------------------------------------------------- */
 
+/* libweft-malloc.a has none: those of a C++ runtime's archive ask malloc, throw and catch, and give way to the program's. */
+#ifndef WEFT_ARCHIVE
+
 /* The forms that programs use most; the others, and what happens when there is no memory, in operators.cpp. */
 void *new_one(size_t size) __asm__("_Znwm");
 void *new_array(size_t size) __asm__("_Znam");
@@ -153,10 +156,32 @@ EXPORT void *new_one(size_t size) {
     return LIKELY(block != NULL) ? block : new_slow(size);
 }
 
-EXPORT void *new_array(size_t size) { return new_one(size); }
-
 EXPORT void delete_one(void *block) { weft_free(block); }
-EXPORT void delete_array(void *block) { weft_free(block); }
 
-EXPORT void delete_one_sized(void *block, size_t size) { weft_free_sized(block, size); }
-EXPORT void delete_array_sized(void *block, size_t size) { weft_free_sized(block, size); }
+void *operators_new(size_t size) __attribute__((alias("_Znwm")));
+void *operators_new_array(size_t size) __attribute__((alias("_Znam")));
+void operators_delete(void *block) __attribute__((alias("_ZdlPv")));
+void operators_delete_array(void *block) __attribute__((alias("_ZdaPv")));
+
+EXPORT void *new_array(size_t size) {
+    if (UNLIKELY(operators_new_is_replaced)) return operators_new_used(size);
+    void *block = heap_alloc_quick(size);
+    return LIKELY(block != NULL) ? block : new_slow(size);
+}
+
+EXPORT void delete_array(void *block) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_used(block);
+    weft_free(block);
+}
+
+EXPORT void delete_one_sized(void *block, size_t size) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_used(block);
+    weft_free_sized(block, size);
+}
+
+EXPORT void delete_array_sized(void *block, size_t size) {
+    if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_array_used(block);
+    weft_free_sized(block, size);
+}
+
+#endif

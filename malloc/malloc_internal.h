@@ -37,6 +37,19 @@ void profile_at_exit(void);
 /* operator new when there is no memory: asks the handler, and throws. */
 void *operators_new_slow(size_t bytes);
 
+/* Our operators new, new[], delete and delete[], by names of their own. */
+#define OURS __attribute__((visibility("hidden")))
+OURS void *operators_new(size_t bytes);
+OURS void *operators_new_array(size_t bytes);
+OURS void operators_delete(void *block);
+OURS void operators_delete_array(void *block);
+/* Those that the process uses: of the program, if it has its own. */
+void *operators_new_used(size_t bytes);
+void operators_delete_used(void *block);
+void operators_delete_array_used(void *block);
+/* Whether some of those are not ours: then the other forms ask them, as C++ has it. Set before main. */
+extern __attribute__((visibility("hidden"))) bool operators_new_is_replaced, operators_delete_is_replaced;
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,10 +23,6 @@ namespace {
 
 // NULL: there is no such thing in the process.
 template <class Function> Function late(const char *name) {
-#if defined(WEFT_STATIC) // nothing comes later
-    (void)name;
-    return nullptr;
-#else
     static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
     for (const char *runtime : runtimes) {
         void *library = dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD),
@@ -34,7 +30,6 @@ template <class Function> Function late(const char *name) {
         if (found != nullptr) return reinterpret_cast<Function>(found);
     }
     return nullptr;
-#endif
 }
 
 std::new_handler handler_now() {
@@ -100,20 +95,79 @@ inline void *get_or_null(size bytes, alignment align) noexcept {
 
 void *operators_new_slow(size_t bytes) { return get_slow(bytes, 0); }
 
+// ---- where the program has its own -------------------------------------------------------------------------------------
+
+// As the standard has it, a form that the program has not replaced asks one that it may have. Calls of operators in this file
+// go through the linker's names, so to the program's; where the plain ones are ours, the forms used most do not ask.
+bool operators_new_is_replaced, operators_delete_is_replaced;
+
+void *operators_new_used(size_t bytes) { return ::operator new(bytes); }
+void operators_delete_used(void *block) { ::operator delete(block); }
+void operators_delete_array_used(void *block) { ::operator delete[](block); }
+
+OURS void *operators_new_aligned(size bytes, alignment align) noexcept(false) __attribute__((alias("_ZnwmSt11align_val_t")));
+
+namespace {
+
+bool plain_is_replaced, aligned_is_replaced; // operator new alone, and that to an alignment
+
+// Of which the compiler knows nothing: it takes it that two functions are at two addresses.
+template <class Function> bool is_ours(Function used, Function ours) {
+    __asm__("" : "+r"(used));
+    return used == ours;
+}
+
+__attribute__((constructor(101))) void operators_compare() {
+    using new_form = void *(*)(size);
+    using delete_form = void (*)(void *);
+    using aligned_form = void *(*)(size, alignment);
+    plain_is_replaced = !is_ours(static_cast<new_form>(::operator new), operators_new);
+    operators_new_is_replaced = plain_is_replaced || !is_ours(static_cast<new_form>(::operator new[]), operators_new_array);
+    operators_delete_is_replaced = !is_ours(static_cast<delete_form>(::operator delete), operators_delete) ||
+                                   !is_ours(static_cast<delete_form>(::operator delete[]), operators_delete_array);
+    aligned_is_replaced = !is_ours(static_cast<aligned_form>(::operator new), operators_new_aligned);
+}
+
+template <class Call> void *null_if_thrown(Call call) noexcept {
+    try {
+        return call();
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+} // namespace
+
+// ---- the operators -----------------------------------------------------------------------------------------------------
+
 EXPORT void *operator new(size bytes, alignment align) { return get_or_throw(bytes, align); }
-EXPORT void *operator new[](size bytes, alignment align) { return get_or_throw(bytes, align); }
-EXPORT void *operator new(size bytes, const std::nothrow_t &) noexcept { return get_or_null(bytes); }
-EXPORT void *operator new[](size bytes, const std::nothrow_t &) noexcept { return get_or_null(bytes); }
-EXPORT void *operator new(size bytes, alignment align, const std::nothrow_t &) noexcept { return get_or_null(bytes, align); }
+EXPORT void *operator new[](size bytes, alignment align) { return ::operator new(bytes, align); }
+EXPORT void *operator new(size bytes, const std::nothrow_t &) noexcept {
+    if (UNLIKELY(plain_is_replaced)) return null_if_thrown([=] { return ::operator new(bytes); });
+    return get_or_null(bytes);
+}
+EXPORT void *operator new[](size bytes, const std::nothrow_t &) noexcept {
+    if (UNLIKELY(operators_new_is_replaced)) return null_if_thrown([=] { return ::operator new[](bytes); });
+    return get_or_null(bytes);
+}
+EXPORT void *operator new(size bytes, alignment align, const std::nothrow_t &) noexcept {
+    if (UNLIKELY(aligned_is_replaced)) return null_if_thrown([=] { return ::operator new(bytes, align); });
+    return get_or_null(bytes, align);
+}
 EXPORT void *operator new[](size bytes, alignment align, const std::nothrow_t &) noexcept {
+    if (UNLIKELY(aligned_is_replaced)) return null_if_thrown([=] { return ::operator new[](bytes, align); });
     return get_or_null(bytes, align);
 }
 
 EXPORT void operator delete(void *block, alignment) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block, alignment) noexcept { weft_free(block); }
-EXPORT void operator delete(void *block, size, alignment) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block, size, alignment) noexcept { weft_free(block); }
-EXPORT void operator delete(void *block, const std::nothrow_t &) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block, const std::nothrow_t &) noexcept { weft_free(block); }
-EXPORT void operator delete(void *block, alignment, const std::nothrow_t &) noexcept { weft_free(block); }
-EXPORT void operator delete[](void *block, alignment, const std::nothrow_t &) noexcept { weft_free(block); }
+EXPORT void operator delete[](void *block, alignment align) noexcept { ::operator delete(block, align); }
+EXPORT void operator delete(void *block, size, alignment align) noexcept { ::operator delete(block, align); }
+EXPORT void operator delete[](void *block, size, alignment align) noexcept { ::operator delete[](block, align); }
+EXPORT void operator delete(void *block, const std::nothrow_t &) noexcept { ::operator delete(block); }
+EXPORT void operator delete[](void *block, const std::nothrow_t &) noexcept { ::operator delete[](block); }
+EXPORT void operator delete(void *block, alignment align, const std::nothrow_t &) noexcept {
+    ::operator delete(block, align);
+}
+EXPORT void operator delete[](void *block, alignment align, const std::nothrow_t &) noexcept {
+    ::operator delete[](block, align);
+}

@@ -343,6 +343,7 @@ static const struct {
 
 __attribute__((constructor)) static void environment_read(void) {
     weft_heap_config config = {.struct_size = sizeof config};
+    int saved = errno;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         weft_heap_config trial = config;
         const char *value = secure_getenv(variables[i].name);
@@ -359,6 +360,7 @@ __attribute__((constructor)) static void environment_read(void) {
     bool is_profiled = profile_begin();
     int fd = wish.at_exit || is_profiled ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, ERROR_FD_MIN) : -1;
     if (fd >= 0 && fstat(fd, &wish.error_file) == 0) wish.error_fd = fd;
+    errno = saved; /* a program finds it 0 when main begins */
 }
 
 __attribute__((destructor)) static void report_at_exit(void) {

@@ -71,6 +71,10 @@ static void test_objects(void **state) {
     REFUSED(weft_submit_object(pool, &group, &no_run, bytes));
     REFUSED(weft_submit_object(pool, &group, &large, bytes));
     REFUSED(weft_submit_object(pool, &group, &good, NULL));
+    REFUSED(weft_submit_plain(no_pool, &group, note_task, bytes, 1));
+    REFUSED(weft_submit_plain(pool, &group, NULL, bytes, 1));
+    REFUSED(weft_submit_plain(pool, &group, note_task, NULL, 0));
+    REFUSED(weft_submit_plain(pool, &group, note_task, bytes, WEFT_INLINE_MAX + 1));
     REFUSED(weft_submit_after_object(no_pool, after, &good, bytes));
     REFUSED(weft_submit_after_object(pool, after, NULL, bytes));
     REFUSED(weft_submit_after_object(pool, after, &no_run, bytes));

@@ -186,6 +186,36 @@ static void test_threads_refused(void **state) {
     threads_left = -1;
 }
 
+int __real_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
+int __real_weft_pool_destroy(weft_pool **pool);
+int __wrap_weft_pool_destroy(weft_pool **pool);
+
+static int refusals, destroyed;
+
+int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns) {
+    if (refusals == 0) return __real_weft_group_wait_until(pool, group, help, deadline_ns);
+    return --refusals % 2 == 0 ? WEFT_ENOMEM : WEFT_EAGAIN;
+}
+
+int __wrap_weft_pool_destroy(weft_pool **pool) {
+    destroyed++;
+    return __real_weft_pool_destroy(pool);
+}
+
+/* Nothing tells the caller of a free that it did not happen. */
+static void test_free_without_memory(void **state) {
+    (void)state;
+    slices s = {.threads = NULL};
+    assert_int_equal(avpriv_slicethread_create(&s.threads, &s, plain_job, NULL, 3), 3);
+    refusals = 3;
+    destroyed = 0;
+    avpriv_slicethread_free(&s.threads);
+    assert_null(s.threads);
+    assert_int_equal(destroyed, 1);
+    assert_int_equal(refusals, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_job_once),
@@ -194,6 +224,7 @@ int main(void) {
         cmocka_unit_test(test_main_waits_for_jobs),
         cmocka_unit_test(test_how_many),
         cmocka_unit_test(test_threads_refused),
+        cmocka_unit_test(test_free_without_memory),
     };
     return cmocka_run_group_tests_name("ffmpeg adapter", tests, NULL, NULL);
 }

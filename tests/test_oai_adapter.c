@@ -506,6 +506,54 @@ static void test_pull_without_threads(void **state) {
     end_pool(other);
 }
 
+static sem_t abort_began;
+
+static void process_told_abort(void *data) {
+    sem_post(&abort_began);
+    process_abort(data);
+}
+
+/* The message that its pull runs is the abort: the pool's own thread is busy. */
+static int pull_abort_task(void *payload, weft_worker *self) {
+    puller *p = *(puller **)payload;
+    (void)self;
+    notifiedFIFO_elt_t *msg = newNotifiedFIFO_elt(sizeof(aborter), 1, &p->response, process_told_abort);
+    REQUIRE(msg != NULL);
+    *(aborter *)NotifiedFifoData(msg) = (aborter){p->pool, -1};
+    pushTpool(p->pool, msg);
+    REQUIRE(pullTpool(&p->response, p->pool) == msg);
+    p->value = (unsigned)((aborter *)NotifiedFifoData(msg))->result;
+    delNotifiedFIFO_elt(msg);
+    return 0;
+}
+
+static void test_abort_in_a_message_elsewhere(void **state) {
+    (void)state;
+    weft_pool *other = make_pool(1);
+    weft_group group = WEFT_GROUP_INIT;
+    tpool_t pool;
+    gate g;
+    puller p = {.pool = &pool, .value = 1}, *pointer = &p;
+    sem_init(&abort_began, 0, 0);
+    gate_init(&g);
+    initNotifiedFIFO(&p.response);
+    assert_int_equal(initTpool("-1", &pool, false), 0);
+    pushTpool(&pool, message_make(1, NULL, 1, &g));
+    await(&g.entered);
+    assert_int_equal(weft_submit(other, &group, pull_abort_task, &pointer, sizeof pointer), WEFT_OK);
+    await(&abort_began);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait_until(other, &group, WEFT_HELP_NONE, 0), WEFT_OK);
+    assert_int_equal(p.value, 0);
+    assert_int_equal(tpool_nbthreads(pool), 1);
+    pushTpool(&pool, message_make(2, &p.response, 21, NULL));
+    notifiedFIFO_elt_t *msg = pullTpool(&p.response, &pool);
+    assert_int_equal(((message *)NotifiedFifoData(msg))->value, 42);
+    delNotifiedFIFO_elt(msg);
+    assert_int_equal(abortTpool(&pool), 0);
+    end_pool(other);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -526,6 +574,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_abort_by_key),
         cmocka_unit_test(test_abort_all),
         cmocka_unit_test(test_abort_in_a_message),
+        cmocka_unit_test(test_abort_in_a_message_elsewhere),
         cmocka_unit_test(test_pull_without_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

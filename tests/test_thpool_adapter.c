@@ -4,6 +4,7 @@
 #include "pool_help.h"
 
 #include <cthreadpool/thpool.h>
+#include <signal.h>
 
 static void count_job(void *argument) { atomic_fetch_add((atomic_uint *)argument, 1); }
 static void gate_job(void *argument) { gate_task(&argument, NULL); }
@@ -289,6 +290,28 @@ static void test_wait_without_memory(void **state) {
     refused_gate = NULL; /* it was this function's */
 }
 
+#ifndef WEFT_VIEW_SHARED
+static void mask_job(void *mask) { pthread_sigmask(SIG_SETMASK, NULL, mask); }
+
+/* A child of a job inherits it, and is to end with SIGTERM as one of the program's first thread is. */
+static void test_signal_mask(void **state) {
+    (void)state;
+    sigset_t some, before, seen;
+    sigemptyset(&some);
+    sigaddset(&some, SIGUSR2);
+    sigfillset(&seen);
+    pthread_sigmask(SIG_BLOCK, &some, &before);
+    threadpool pool = make(2);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    assert_int_equal(thpool_add_work(pool, mask_job, &seen), 0);
+    thpool_wait(pool);
+    thpool_destroy(pool);
+    assert_int_equal(sigismember(&seen, SIGUSR2), 1);
+    for (int number = 1; number < 32; number++)
+        if (number != SIGUSR2) assert_int_equal(sigismember(&seen, number), sigismember(&before, number));
+}
+#endif
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -302,6 +325,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bounded),
 #else
         cmocka_unit_test(test_jobs_wait_for_each_other),
+        cmocka_unit_test(test_signal_mask),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

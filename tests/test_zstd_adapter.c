@@ -344,6 +344,39 @@ static void test_free_without_memory(void **state) {
     assert_int_equal(atomic_load(&counter), 8);
 }
 
+/* A fork while one job runs and two wait: what has not started runs in the child, whichever of its calls comes first. */
+static void test_fork_while_jobs_run(void **state) {
+    (void)state;
+#ifdef SANITIZED_THREAD
+    SKIP("ThreadSanitizer: the child makes no threads");
+#else
+    for (size_t threads = 1; threads <= 2; threads++) {
+        POOL_ctx *pool = make(threads, 2);
+        atomic_uint counter = 0;
+        for (size_t i = 0; i < threads; i++) occupy(&two[i], pool);
+        for (int i = 0; i < 2; i++) POOL_add(pool, count_job, &counter);
+        fflush(NULL);
+        for (int first = 0; first < 4; first++) {
+            const pid_t child = fork();
+            if (child == 0) {
+                if (first == 0) POOL_add(pool, count_job, &counter); /* for which there is no room yet */
+                if (first == 1 && POOL_tryAdd(pool, count_job, &counter) != 1) _exit(2);
+                if (first == 2) POOL_joinJobs(pool);
+                POOL_free(pool);
+                _exit((int)atomic_load(&counter) == 2 + (first < 2) ? 0 : 1);
+            }
+            int status = 0;
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), 0);
+        }
+        open_both();
+        POOL_free(pool);
+        assert_int_equal(atomic_load(&counter), 2);
+    }
+#endif
+}
+
 static void free_job(void *pool) { POOL_free(pool); }
 
 static void test_free_in_a_job(void **state) {
@@ -389,6 +422,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_resize_while_jobs_wait),
         cmocka_unit_test(test_memory_is_the_callers),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork_while_jobs_run),
         cmocka_unit_test(test_free_without_memory),
         cmocka_unit_test(test_free_in_a_job),
 #ifdef WEFT_VIEW_SHARED

@@ -93,7 +93,9 @@ void avpriv_slicethread_execute(AVSliceThread *ctx, int nb_jobs, int execute_mai
 }
 
 void avpriv_slicethread_free(AVSliceThread **pctx) {
+    AVSliceThread *ctx;
     if (pctx == NULL || *pctx == NULL) return;
-    if ((*pctx)->jobs.pool != NULL) (void)view_close(&(*pctx)->jobs, NULL);
-    av_freep(pctx);
+    ctx = *pctx;
+    *pctx = NULL;
+    if (ctx->jobs.pool == NULL || view_close_in_time(&ctx->jobs) == 0) av_freep(&ctx); /* else its jobs may still come */
 }

@@ -8,14 +8,21 @@
  *  - thpool_destroy lets what runs finish and drops what has not started. It returns as soon as the last job has (the
  *    original polls its idle threads for a second).
  *  - thpool_num_threads_working counts the threads inside a job.
+ *  - The threads have the signal mask of who calls thpool_init, and so have children that a job starts. On the process's pool
+ *    they have weft's: nearly all signals are blocked.
  * A wait or destroy in a job of the pool, for which the original never returns, returns at once and does nothing. A pool
  * of no threads gets one. The threads are the pool's own, as many as it asks for: jobs may block on later ones.
  * -DWEFT_VIEW_SHARED: the process's instead, where it asks for as many as that has (view.h). */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #if __has_include(<cthreadpool/thpool.h>)
 #include <cthreadpool/thpool.h>
 #else
 #include "thpool.h"
 #endif
+
+#include <signal.h>
 
 #include "shelf.h"
 
@@ -28,6 +35,7 @@ typedef struct job {
 struct thpool_ {
     shelf_view shelf; /* first: a job's home is its pool */
     atomic_int working;
+    sigset_t mask; /* of its threads */
 };
 
 static _Thread_local const struct thpool_ *running; /* the pool whose job this thread runs */
@@ -47,10 +55,27 @@ static void run_job(shelf_job *head, weft_worker *self) {
 
 /* ---- the host's seven functions ----------------------------------------------------------------------------------- */
 
+/* On each thread before its first job. */
+static void set_mask(weft_worker *self, void *context) {
+    (void)self;
+    pthread_sigmask(SIG_SETMASK, &((const struct thpool_ *)context)->mask, NULL);
+}
+
+static int open_view(struct thpool_ *pool, unsigned threads) {
+    weft_config config;
+    int error = view_open_shared(&pool->shelf.view, threads);
+    if (error <= 0) return error;
+    pthread_sigmask(SIG_SETMASK, NULL, &pool->mask);
+    view_own_threads(&config, threads, "thread-pool");
+    config.start = set_mask;
+    config.context = pool;
+    return view_open_with(&pool->shelf.view, &config);
+}
+
 struct thpool_ *thpool_init(int num_threads) {
     struct thpool_ *pool = calloc(1, sizeof *pool);
     if (pool == NULL) return NULL;
-    if (view_open(&pool->shelf.view, num_threads > 0 ? (unsigned)num_threads : 1, "thread-pool") != 0) {
+    if (open_view(pool, num_threads > 0 ? (unsigned)num_threads : 1) != 0) {
         free(pool);
         return NULL;
     }

@@ -10,7 +10,8 @@
  *    which jobs that run do not notice.
  *  - POOL_free runs what is queued; in a job of the pool, which it would wait for, the pool stays. POOL_joinJobs waits for all jobs.
  *  - Memory of the pool itself comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
- * Where no permit can be sent (no memory, a forked child) the job runs in the thread that adds it.
+ * Where no permit can be sent (no memory, a forked child) the job runs in the thread that adds it. In a forked child what the
+ * parent's threads ran is lost; what had not started runs in the first call there.
  * -DWEFT_VIEW_SHARED: the process's threads instead of its own (view.h). */
 #include "pool.h"
 
@@ -166,12 +167,25 @@ static bool pool_lacks_permits(const POOL_ctx *pool) {
     return pool->permits < pool->limit && pool->permits < pool->running + pool->queued;
 }
 
+/* In a forked child permits that were out are lost, with the jobs that ran: what has not started runs here. */
+static void pool_inherit(POOL_ctx *pool) {
+    bool is_lost = false;
+    for (pool_crew *crew = pool->crews; crew != NULL && !is_lost; crew = crew->next)
+        is_lost = crew->permits > 0 && view_check(&crew->view) == -EINVAL;
+    if (!is_lost) return;
+    for (pool_crew *crew = pool->crews; crew != NULL; crew = crew->next) crew->permits = 0;
+    pool->permits = pool->running = 0;
+    while (pool->queued > 0) pool_run_oldest(pool);
+}
+
 /* As many permits as jobs that nobody else will take. If none can be sent, and nobody is left, the jobs run here. */
 static void pool_send_permits(POOL_ctx *pool) {
-    bool is_sent = true;
+    bool is_sent = true, are_sent = false;
     for (pool_crew *crew = pool->crews; crew != NULL && is_sent; crew = crew->next)
-        while (is_sent && crew->permits < crew->threads && pool_lacks_permits(pool)) is_sent = pool_send(pool, crew);
+        while (is_sent && crew->permits < crew->threads && pool_lacks_permits(pool))
+            are_sent |= is_sent = pool_send(pool, crew);
     while (!is_sent && pool->permits == 0 && pool->queued > 0) pool_run_oldest(pool);
+    if (!are_sent && pool->queued > 0) pool_inherit(pool);
 }
 
 static void pool_queue(POOL_ctx *pool, pool_job job) {
@@ -183,6 +197,7 @@ static void pool_queue(POOL_ctx *pool, pool_job job) {
 
 static void pool_set_ended(POOL_ctx *pool, bool has_ended) {
     pthread_mutex_lock(&pool->lock);
+    if (has_ended && pool->queued > 0) pool_inherit(pool);
     pool->has_ended = has_ended;
     pool_tell(pool);
     pthread_mutex_unlock(&pool->lock);
@@ -257,6 +272,7 @@ size_t POOL_sizeof(const POOL_ctx *ctx) {
 
 void POOL_add(POOL_ctx *ctx, POOL_function function, void *opaque) {
     pthread_mutex_lock(&ctx->lock);
+    if (pool_is_full(ctx)) pool_inherit(ctx);
     if (pool_is_full(ctx) && !ctx->has_ended) {
         (void)view_sleep_begin();
         while (pool_is_full(ctx) && !ctx->has_ended) pool_sleep(ctx);
@@ -268,6 +284,7 @@ void POOL_add(POOL_ctx *ctx, POOL_function function, void *opaque) {
 
 int POOL_tryAdd(POOL_ctx *ctx, POOL_function function, void *opaque) {
     pthread_mutex_lock(&ctx->lock);
+    if (pool_is_full(ctx)) pool_inherit(ctx);
     const bool is_full = pool_is_full(ctx);
     if (!is_full && !ctx->has_ended) pool_queue(ctx, (pool_job){function, opaque});
     pthread_mutex_unlock(&ctx->lock);
@@ -276,6 +293,7 @@ int POOL_tryAdd(POOL_ctx *ctx, POOL_function function, void *opaque) {
 
 void POOL_joinJobs(POOL_ctx *ctx) {
     pthread_mutex_lock(&ctx->lock);
+    if (ctx->queued + ctx->running > 0) pool_inherit(ctx);
     if (ctx->queued + ctx->running > 0) {
         (void)view_sleep_begin();
         while (ctx->queued + ctx->running > 0) pool_sleep(ctx);

@@ -146,6 +146,20 @@ typedef struct weft_object {
 WEFT_API int weft_submit_object(weft_pool *pool, weft_group *group, const weft_object *type, void *object);
 
 /**
+ * Queues a task as weft_submit does, whose payload owns nothing: weft_config.clean is not called for it (a C++ callable
+ * of plain bytes).
+ * @param pool the pool
+ * @param group the task's group; NULL: the pool's own
+ * @param fn as in weft_submit
+ * @param payload its bytes are copied
+ * @param size at most WEFT_INLINE_MAX
+ * @retval WEFT_OK queued
+ * @retval WEFT_EINVAL payload is NULL, size is too large, or as in weft_submit; the other codes are weft_submit's, too
+ * @threads Any thread.
+ */
+WEFT_API int weft_submit_plain(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
+
+/**
  * Queues a continuation, as weft_submit_after does, whose payload is an object of at most 112 bytes. After an error,
  * `run` was not called and will not be.
  * @param pool the pool

@@ -14,17 +14,25 @@ enum cell_kind {
     CELL_NO_PAYLOAD = 1,
     CELL_HEAP = 2,
     CELL_OWN = 3,   /* as CELL_INLINE; the task is weft's own and always runs */
-    CELL_OBJECT = 4 /* as CELL_INLINE; fn ends the payload, whether it runs or not */
+    CELL_PLAIN = 4, /* as CELL_INLINE; nothing has to end the payload */
+    CELL_OBJECT = 5 /* as CELL_INLINE; fn ends the payload, whether it runs or not */
 };
+#define CELL_KIND_SHIFT 30
 #define META_SEQUENCE_MAX 0x3fffffffu
 #define META_BYTES_SHIFT 33
 
 INLINE uint64_t meta_make(uint32_t record, uint32_t bytes, enum cell_kind kind, uint32_t sequence) {
-    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << 30 | sequence;
+    return (uint64_t)record << 44 | (uint64_t)bytes << META_BYTES_SHIFT | (uint64_t)kind << CELL_KIND_SHIFT | sequence;
 }
 INLINE uint32_t meta_record(uint64_t meta) { return (uint32_t)(meta >> 44); }
 INLINE uint32_t meta_bytes(uint64_t meta) { return (uint32_t)(meta >> META_BYTES_SHIFT) & 0x7ff; }
-INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> 30) & 7); }
+INLINE enum cell_kind meta_kind(uint64_t meta) { return (enum cell_kind)((meta >> CELL_KIND_SHIFT) & 7); }
+/* CELL_INLINE or CELL_PLAIN, by one test. */
+INLINE bool meta_is_inline(uint64_t meta) { return (meta & (uint64_t)3 << CELL_KIND_SHIFT) == 0; }
+/* Bytes and kind, for a lane's meta. */
+INLINE uint64_t meta_shape(uint64_t bytes, enum cell_kind kind) {
+    return (bytes << (META_BYTES_SHIFT - CELL_KIND_SHIFT) | kind) << CELL_KIND_SHIFT;
+}
 INLINE uint32_t meta_sequence(uint64_t meta) { return (uint32_t)meta & META_SEQUENCE_MAX; }
 /* Cells that a task with a payload of that many bytes needs. */
 INLINE uint32_t cells_of(uint32_t bytes) { return (bytes + (CELL_BYTES - CELL_PAYLOAD) + CELL_BYTES - 1) / CELL_BYTES; }

@@ -171,7 +171,7 @@ static NOINLINE void cell_drop(struct weft_worker *seat, struct cell *cell, uint
     void *payload = cell_payload(cell, meta);
     if (meta_kind(meta) == CELL_OBJECT)
         (void)cell->fn(payload, NULL);
-    else
+    else if (meta_kind(meta) != CELL_PLAIN)
         payload_clean(seat->pool, payload, payload == NULL ? 0 : cell_size(cell, meta));
     if (load_rlx(&seat->pool->aborted)) record_fail(seat->frame->record, META_SEQUENCE_MAX, WEFT_ECANCELED);
     count_up(&seat->tasks_dropped, 1);
@@ -211,7 +211,7 @@ INLINE uint32_t run_cell(struct weft_worker *seat, struct cell *cell, uint64_t m
     if (UNLIKELY(load_rlx(&pool->extras) != 0)) fn = begin_extras(seat, cell);
     if (LIKELY((record_lets_run(frame->record, meta_sequence(meta)) && !load_rlx(&pool->aborted)) ||
                meta_kind(meta) == CELL_OWN)) {
-        int error = fn(meta_kind(meta) == CELL_INLINE ? cell->payload : cell_payload(cell, meta), seat);
+        int error = fn(meta_is_inline(meta) ? cell->payload : cell_payload(cell, meta), seat);
         if (UNLIKELY(error != 0)) record_fail(frame->record, meta_sequence(meta), error);
     } else {
         cell_drop(seat, cell, meta);

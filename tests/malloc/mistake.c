@@ -1,4 +1,6 @@
-/* What checked mode is to tell: `mistake twice | past | foreign | none`. numbers: takes all numbers of files for one of its own. */
+/* What checked mode is to tell: `mistake twice | past | foreign | none`. numbers: takes all numbers of files for one of its own. errno: ends
+ * with what that is at the start. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@ static void take_numbers(void) {
 
 int main(int argc, char **argv) {
     const char *which = argc == 2 ? argv[1] : "";
+    if (strcmp(which, "errno") == 0) return errno; /* as it is when main begins */
     char local[32] = {0};
     char *p = hidden(aligned_alloc(8, 40));
     if (p == NULL) return 1;

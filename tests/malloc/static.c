@@ -1,5 +1,6 @@
 /* static.c: a program linked statically with libweft-malloc.a, with any C library: who serves it, in two threads. It has names
  * of its own that the library has inside, and with WITH_POOL libweft.a beside it. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -59,6 +60,12 @@ int main(void) {
     REQUIRE(pthread_create(&thread, NULL, work, NULL) == 0);
     work(NULL);
     REQUIRE(pthread_join(thread, NULL) == 0);
+    REQUIRE(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1);
+    char text[300] = "";
+    FILE *file = fmemopen(text, sizeof text, "w");
+    REQUIRE(file != NULL && malloc_info(0, file) == 0 && malloc_info(1, file) == -1 && errno == EINVAL);
+    fclose(file);
+    REQUIRE(strncmp(text, "<malloc version=\"1\">", 20) == 0);
     errno = 0;
     REQUIRE(malloc(SIZE_MAX / 2) == NULL && errno == ENOMEM);
     puts("served by weft");

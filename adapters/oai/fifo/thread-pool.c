@@ -14,9 +14,10 @@
 
 #define ALIGNMENT 32u
 
-/* A message that runs, on the stack of its worker. */
+/* A message that runs, on the stack of its thread. */
 typedef struct running_message {
     uint64_t key;
+    pthread_t thread;
     bool is_aborted;
     struct running_message *next;
 } running_message;
@@ -167,7 +168,7 @@ static bool process_one(tpool_t *t) {
     if (t->threads == NULL) return false;
     pthread_mutex_lock(&t->incomingFifo.lockF);
     notifiedFIFO_elt_t *msg = fifo_take(&t->incomingFifo);
-    running_message mine = {.key = msg == NULL ? 0 : msg->key, .next = t->threads->running};
+    running_message mine = {.key = msg == NULL ? 0 : msg->key, .thread = pthread_self(), .next = t->threads->running};
     if (msg != NULL) t->threads->running = &mine;
     pthread_mutex_unlock(&t->incomingFifo.lockF);
     if (msg == NULL) return false;
@@ -297,8 +298,20 @@ static void reopen(tpool_t *t) {
     pthread_mutex_unlock(&t->incomingFifo.lockF);
 }
 
+/* Whether the caller is in a message's function of this pool: on one of its threads, or on that of another pool, which ran
+ * it here and now. */
+static bool is_in_message(tpool_t *t) {
+    bool is_found = false;
+    pthread_mutex_lock(&t->incomingFifo.lockF);
+    for (const running_message *each = t->threads->running; each != NULL && !is_found; each = each->next)
+        is_found = pthread_equal(each->thread, pthread_self()) != 0;
+    pthread_mutex_unlock(&t->incomingFifo.lockF);
+    return is_found;
+}
+
 int abortTpool(tpool_t *t) {
     int error = 0;
+    if (t->threads != NULL && is_in_message(t)) return 0;
     while (t->threads != NULL && view_tries_again(error = view_check(&t->threads->view))) {}
     if (error == -EDEADLK) return 0;
     int deleted = abortNotifiedFIFO(&t->incomingFifo);
