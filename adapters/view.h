@@ -1,10 +1,10 @@
 /* view.h: what the adapters share: a host's pool as a view of a weft pool.
  *
- * A view has the host's jobs in a group of its own and its own pointer for each thread that runs them. It has as many
- * threads of its own as the host asks for: a host's jobs may block on each other. With WEFT_VIEW_SHARED defined, a host that
- * asks for at least as many threads as the process's pool has gets that pool's threads; one that asks for fewer still gets
- * its own, so that no more of its jobs run at once than it said. The pool's threads run a view's jobs, never one that waits,
- * unless it asks for anybody's tasks (WEFT_HELP_ANY).
+ * A view has the host's jobs in a group of its own and, where VIEW_HAS_DATA is defined, its own pointer for each thread that
+ * runs them. It has as many threads of its own as the host asks for: a host's jobs may block on each other. With
+ * WEFT_VIEW_SHARED defined, a host that asks for at least as many threads as the process's pool has gets that pool's threads;
+ * one that asks for fewer still gets its own, so that no more of its jobs run at once than it said. The pool's threads run a
+ * view's jobs, never one that waits, unless it asks for anybody's tasks (WEFT_HELP_ANY).
  *
  * Included by one source file of a host, which is compiled there; needs weft.h and libc. */
 #ifndef WEFT_ADAPTERS_VIEW_H
@@ -18,7 +18,9 @@
 typedef struct view {
     weft_pool *pool;
     weft_group group; /* every job of the view */
-    void **data;      /* VIEW_PLACES, by worker index; each written by its worker alone */
+#ifdef VIEW_HAS_DATA
+    void **data; /* VIEW_PLACES, by worker index; each written by its worker alone */
+#endif
 } view;
 
 /* Every worker and spare has one, and threads from outside while there are not too many. */
@@ -39,10 +41,14 @@ static inline int view_error(int error) {
 /* After the pool is there: the view's own part. */
 static inline int view_furnish(view *v) {
     v->group = (weft_group)WEFT_GROUP_INIT;
+#ifdef VIEW_HAS_DATA
     v->data = calloc(VIEW_PLACES, sizeof *v->data);
-    if (v->data != NULL) return 0;
-    weft_pool_destroy(&v->pool);
-    return -ENOMEM;
+    if (v->data == NULL) {
+        weft_pool_destroy(&v->pool);
+        return -ENOMEM;
+    }
+#endif
+    return 0;
 }
 
 #define VIEW_STACK_BYTES ((size_t)8 << 20) /* address space; the system's default may be too small for a host */
@@ -98,11 +104,13 @@ static inline int view_open(view *v, unsigned threads, const char *name) {
     return view_open_with(v, &config);
 }
 
+#ifdef VIEW_HAS_DATA
 /* The running worker's pointer in this view, NULL at first. NULL itself for a thread that there is no place for, and for
  * self NULL. */
 static inline void **view_data(const view *v, weft_worker *self) {
     return self != NULL && weft_worker_index(self) < VIEW_PLACES ? &v->data[weft_worker_index(self)] : NULL;
 }
+#endif
 
 static inline int view_submit(view *v, weft_fn fn, const void *payload, size_t size) {
     return view_error(weft_submit(v->pool, &v->group, fn, payload, size));
@@ -146,10 +154,16 @@ static inline int view_check(view *v) {
 static inline int view_close(view *v, void (*data_free)(void *)) {
     int error = view_wait(v);
     if (view_is_refusal(error)) return error;
+#ifdef VIEW_HAS_DATA
     for (unsigned i = 0; i < VIEW_PLACES && data_free != NULL; i++)
         if (v->data[i] != NULL) data_free(v->data[i]);
+#else
+    (void)data_free;
+#endif
     weft_pool_destroy(&v->pool);
+#ifdef VIEW_HAS_DATA
     free(v->data);
+#endif
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#define VIEW_HAS_DATA /* as the adapter does */
 #include "view.h"
 
 static int meeting_wait(view *v);

@@ -306,13 +306,77 @@ static void test_fork(void **state) {
 #endif
 }
 
+/* ---- its threads --------------------------------------------------------------------------------------------------- */
+
+static int openings;   /* of weft's pools, tried */
+static bool is_closed; /* none succeeds */
+
+/* The names are the linker's choice. */
+int __real_weft_pool_create(weft_pool **pool, const weft_config *config);
+int __wrap_weft_pool_create(weft_pool **pool, const weft_config *config);
+int __real_weft_pool_default(weft_pool **pool);
+int __wrap_weft_pool_default(weft_pool **pool);
+
+int __wrap_weft_pool_create(weft_pool **pool, const weft_config *config) {
+    openings++;
+    return is_closed ? WEFT_EAGAIN : __real_weft_pool_create(pool, config);
+}
+
+int __wrap_weft_pool_default(weft_pool **pool) {
+    openings++;
+    return is_closed ? WEFT_ENOMEM : __real_weft_pool_default(pool);
+}
+
+/* A pool without jobs has no threads, and each crew begins once. */
+static void test_threads_begin_with_the_first_job(void **state) {
+    (void)state;
+    atomic_uint counter = 0;
+    openings = 0;
+    POOL_ctx *pool = make(2, 8);
+    assert_int_equal(POOL_resize(pool, 3), 0);
+    assert_int_equal(POOL_resize(pool, 2), 0);
+    POOL_joinJobs(pool);
+    POOL_free(pool);
+    assert_int_equal(openings, 0);
+    pool = make(2, 8);
+    for (int i = 0; i < 100; i++) POOL_add(pool, count_job, &counter);
+    POOL_joinJobs(pool);
+    assert_int_equal(openings, 1);
+    POOL_free(pool);
+    assert_int_equal(openings, 1);
+    assert_int_equal(atomic_load(&counter), 100);
+}
+
+static void who_job(void *thread) { *(pthread_t *)thread = pthread_self(); }
+
+/* Without threads a job runs in the thread that adds it; later ones have threads when there are some. */
+static void test_no_threads(void **state) {
+    (void)state;
+    for (size_t queue = 0; queue <= 2; queue++) {
+        atomic_uint counter = 0;
+        pthread_t ran = 0;
+        POOL_ctx *pool = make(2, queue);
+        is_closed = true;
+        for (unsigned i = 1; i <= 20; i++) {
+            POOL_add(pool, count_job, &counter);
+            assert_int_equal(atomic_load(&counter), i);
+        }
+        assert_int_equal(POOL_tryAdd(pool, who_job, &ran), 1);
+        is_closed = false;
+        assert_true(pthread_equal(ran, pthread_self()));
+        POOL_add(pool, who_job, &ran);
+        POOL_joinJobs(pool);
+        assert_false(pthread_equal(ran, pthread_self()));
+        POOL_free(pool);
+    }
+}
+
 /* ---- its end ------------------------------------------------------------------------------------------------------- */
 
 static int refusals;    /* of waits that are left; with the last one the gates open */
 static int submissions; /* that are left before the gates open; 0: none are counted */
 static gate two[2];
 
-/* The names are the linker's choice. */
 int __real_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 int __wrap_weft_group_wait_until(weft_pool *pool, weft_group *group, enum weft_help help, uint64_t deadline_ns);
 int __real_weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size);
@@ -423,6 +487,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_memory_is_the_callers),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_fork_while_jobs_run),
+        cmocka_unit_test(test_threads_begin_with_the_first_job),
+        cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_free_without_memory),
         cmocka_unit_test(test_free_in_a_job),
 #ifdef WEFT_VIEW_SHARED

@@ -36,20 +36,24 @@ static inline int hook_is_shared(const weft_pool *pool) {
     return weft_pool_config(pool, &config) == WEFT_OK && !(config.flags & WEFT_POOL_ORDERED);
 }
 
-/* Runs every job once, on `slots` threads at most and no more than the pool has, and returns when all have ended. Where the
+/* Runs every job once, on `slots` threads at most, the calling one among them, and returns when all have ended. Where the
  * pool has no thread to give (the parent's, in a forked child; no memory; ordered) they run here, one after the other. */
-static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
-    const size_t workers = weft_pool_workers(pool);
+static inline void hook_run_on(weft_pool *pool, hook_jobs *jobs, size_t slots) {
     weft_group group = WEFT_GROUP_INIT;
     hook_slot slot = {jobs, 0};
     jobs->next = 0;
     if (slots > jobs->count) slots = jobs->count;
-    if (slots > workers) slots = workers;
     if (slots > 1 && hook_is_shared(pool))
         while (++slot.slot < slots && weft_submit(pool, &group, hook_take, &slot, sizeof slot) == WEFT_OK) {}
     slot.slot = 0;
     (void)hook_take(&slot, NULL);
     (void)weft_group_wait(pool, &group); /* helps, so that a task that nobody has taken is over at once */
+}
+
+/* As hook_run_on, on no more threads than the pool has. */
+static inline void hook_run(weft_pool *pool, hook_jobs *jobs, size_t slots) {
+    const size_t workers = weft_pool_workers(pool);
+    hook_run_on(pool, jobs, slots < workers ? slots : workers);
 }
 
 #endif

@@ -6,7 +6,8 @@
 // or, in a program that is not compiled anew, adapters/opencv/plugin.cpp. `pool` and the backend must outlive OpenCV's last loop.
 //
 // A loop is cut to some pieces for each thread, which take the next one when they have done theirs. OpenCV's loops may nest and be
-// called in tasks of the pool. An exception of a loop's body is OpenCV's affair: it catches and passes it on itself.
+// called in tasks of the pool. A loop has as many threads as the pool has workers, the calling one among them; with `beside` 1 it has
+// one more, for a pool that only such loops use. An exception of a loop's body is OpenCV's affair: it catches and passes it on itself.
 #ifndef WEFT_HOOKS_OPENCV_HPP
 #define WEFT_HOOKS_OPENCV_HPP
 
@@ -17,20 +18,21 @@
 
 class weft_opencv : public cv::parallel::ParallelForAPI {
   public:
-    explicit weft_opencv(weft_pool *pool) : pool_(pool) {}
+    explicit weft_opencv(weft_pool *pool, int beside = 0) : pool_(pool), beside_(beside) {}
 
     void parallel_for(int tasks, FN_parallel_for_body_cb_t body, void *data) override {
         if (tasks <= 0) return;
         const unsigned slots = static_cast<unsigned>(getNumThreads());
         const size_t most = static_cast<size_t>(slots) * pieces_of_a_thread, count = static_cast<size_t>(tasks);
         loop mine = {{run_piece, count < most ? count : most, 0}, body, data, count};
-        hook_run(pool_, &mine.jobs, slots);
+        hook_run_on(pool_, &mine.jobs, slots);
     }
 
     int getThreadNum() const override { return place(); }
 
     int getNumThreads() const override {
-        const int wanted = threads_.load(std::memory_order_relaxed), there = static_cast<int>(weft_pool_workers(pool_));
+        const int wanted = threads_.load(std::memory_order_relaxed),
+                  there = static_cast<int>(weft_pool_workers(pool_)) + beside_;
         return wanted > 0 && wanted < there ? wanted : there > 0 ? there : 1;
     }
 
@@ -65,6 +67,7 @@ class weft_opencv : public cv::parallel::ParallelForAPI {
     }
 
     weft_pool *pool_;
+    int beside_;
     std::atomic<int> threads_{0};
 };
 

@@ -15,6 +15,7 @@
  * threads instead of its own (view.h). */
 #include "thread_pool.h"
 #include "thread_pool_weft.h"
+#define VIEW_HAS_DATA
 #include "shelf.h"
 
 #ifdef WEFT_VMAF_UNBOUNDED

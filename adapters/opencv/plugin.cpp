@@ -1,4 +1,6 @@
-// OpenCV's plugin for loops, on the process's pool: weft under programs that stay as they are.
+// OpenCV's plugin for loops: weft under programs that stay as they are. The threads are the plugin's own, one fewer than there
+// are CPUs, for the calling thread does its part: a further one would take turns with another, and malloc would keep a loop's buffers
+// for both. With -DWEFT_VIEW_SHARED, or WEFT_WORKERS in the environment, the pool is the process's.
 //
 //     g++ -O2 -shared -fPIC -fvisibility=hidden -I include -I adapters -I /usr/include/opencv4 adapters/opencv/plugin.cpp
 //     libweft.a
@@ -19,13 +21,30 @@ struct plugin_interface {
     int (*get_instance)(cv::parallel::ParallelForAPI **handle) noexcept; // 0, or -1
 };
 
+#ifdef WEFT_VIEW_SHARED
+constexpr bool is_shared = true;
+#else
+constexpr bool is_shared = false;
+#endif
+
+// nullptr: the environment's settings are wrong, or there is no memory.
+cv::parallel::ParallelForAPI *make() noexcept {
+    weft_config config;
+    weft_config_init(&config);
+    if (weft_config_from_env(&config) != WEFT_OK) return nullptr;
+    const bool is_process = is_shared || config.workers > 0;
+    const unsigned cpus = weft_cpu_count();
+    config.workers = cpus > 1 ? cpus - 1 : 1;
+    if (config.name == nullptr) config.name = "opencv";
+    weft_pool *pool = nullptr;
+    const int error = is_process ? weft_pool_default(&pool) : weft_pool_create(&pool, &config);
+    if (error != WEFT_OK) return nullptr;
+    return new (std::nothrow) weft_opencv(pool, is_process || cpus == 1 ? 0 : 1);
+}
+
 // Made at the first call and kept: OpenCV has loops as long as the process lives.
 cv::parallel::ParallelForAPI *backend() noexcept {
-    static cv::parallel::ParallelForAPI *const made = []() -> cv::parallel::ParallelForAPI * {
-        weft_pool *pool = nullptr;
-        if (weft_pool_default(&pool) != WEFT_OK) return nullptr;
-        return new (std::nothrow) weft_opencv(pool);
-    }();
+    static cv::parallel::ParallelForAPI *const made = make();
     return made;
 }
 

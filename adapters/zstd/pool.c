@@ -10,8 +10,9 @@
  *    which jobs that run do not notice.
  *  - POOL_free runs what is queued; in a job of the pool, which it would wait for, the pool stays. POOL_joinJobs waits for all jobs.
  *  - Memory of the pool itself comes from the caller's ZSTD_customMem; that of weft's threads and queues does not.
- * Where no permit can be sent (no memory, a forked child) the job runs in the thread that adds it. In a forked child what the
- * parent's threads ran is lost; what had not started runs in the first call there.
+ * Threads begin with the first job: zstd's program makes pools for every file, and small files need none.
+ * Where no permit can be sent (no memory, no threads, a forked child) the job runs in the thread that adds it. In a forked child
+ * what the parent's threads ran is lost; what had not started runs in the first call there.
  * -DWEFT_VIEW_SHARED: the process's threads instead of its own (view.h). */
 #include "pool.h"
 
@@ -28,7 +29,8 @@ typedef struct pool_job {
 } pool_job;
 
 typedef struct pool_crew {
-    view view;
+    view view; /* while is_open: from the first permit on */
+    bool is_open;
     struct pool_crew *next;
     POOL_ctx *pool;
     size_t threads;
@@ -93,21 +95,24 @@ static int pool_open(view *v, unsigned threads) {
     return view_open_with(v, &config);
 }
 
-/* `threads` more threads. */
+/* `threads` more threads, which begin with the first permit. */
 static bool pool_hire(POOL_ctx *pool, size_t threads) {
     pool_crew *crew = pool_take(pool->memory, sizeof *crew);
     if (crew == NULL) return false;
-    if (pool_open(&crew->view, threads < WEFT_WORKERS_MAX ? (unsigned)threads : WEFT_WORKERS_MAX) != 0) {
-        pool_give(pool->memory, crew);
-        return false;
-    }
-    *crew = (pool_crew){crew->view, pool->crews, pool, threads, 0};
+    *crew = (pool_crew){.next = pool->crews, .pool = pool, .threads = threads};
     pool->crews = crew;
     pool->threads += threads;
     return true;
 }
 
 /* ---- jobs and permits; with the lock held --------------------------------------------------------------------------- */
+
+static bool crew_is_open(pool_crew *crew) {
+    if (!crew->is_open)
+        crew->is_open =
+            pool_open(&crew->view, crew->threads < WEFT_WORKERS_MAX ? (unsigned)crew->threads : WEFT_WORKERS_MAX) == 0;
+    return crew->is_open;
+}
 
 static bool pool_is_full(const POOL_ctx *pool) {
     return pool->queue_size > 0 ? pool->queued >= pool->queue_size : pool->queued + pool->running >= pool->limit;
@@ -152,6 +157,7 @@ static int pool_permit(void *payload, weft_worker *self) {
 /* Counted first, and sent without the lock: the process's pool may be bounded, and then the submission waits for workers to
  * start others, or runs it here. false: it could not be sent. */
 static bool pool_send(POOL_ctx *pool, pool_crew *crew) {
+    if (!crew_is_open(crew)) return false;
     pool->permits++;
     crew->permits++;
     pthread_mutex_unlock(&pool->lock);
@@ -206,7 +212,7 @@ static void pool_set_ended(POOL_ctx *pool, bool has_ended) {
 /* The threads of the newest crew end. false: one of them has called this, or waits for who did. */
 static bool pool_dismiss(POOL_ctx *pool) {
     pool_crew *crew = pool->crews;
-    if (view_close_in_time(&crew->view) != 0) return false;
+    if (crew->is_open && view_close_in_time(&crew->view) != 0) return false;
     pool->crews = crew->next;
     pool->threads -= crew->threads;
     pool_give(pool->memory, crew);

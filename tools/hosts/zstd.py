@@ -54,11 +54,14 @@ class Host:
         self.data = os.path.join(self.work, "data")
         self.packed = self.data + ".zst"
         self.samples = os.path.join(self.work, "samples")
+        self.small = os.path.join(self.work, "small")
         log, tree = os.path.join(self.work, "files.log"), BUILDS[0]
         if not os.path.exists(self.data):
             run(["sh", "-c", f'"{self.tree(tree, "tests", "datagen")}" -s1 -g{MEGABYTES}MB >"{self.data}.part"'], log)
             os.rename(self.data + ".part", self.data)
         run([self.tree(tree, "programs", "zstd"), "-q", "-f", self.data, "-o", self.packed], log)
+        with open(self.data, "rb") as data, open(self.small, "wb") as small:
+            small.write(data.read(1000))
         if not os.path.exists(self.samples):
             os.makedirs(self.samples + ".part", exist_ok=True)
             with open(self.data, "rb") as data:
@@ -84,6 +87,7 @@ class Host:
         yield self.case("level 1, 4 threads, jobs of 512 KiB", ["-1", "-T4", "-B512K", self.data])
         yield self.case("level 9, 4 threads", ["-9", "-T4", self.data])
         yield self.case("decompress", ["-d", self.packed])
+        yield self.case("1 KB, 4 threads", ["-T4", self.small])
         yield self.case("dictionary, 4 threads", ["--train-cover=d=8,steps=24", "-T4", "-r", self.samples])
 
     def case(self, name, words):
