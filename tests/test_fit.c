@@ -1,5 +1,5 @@
 /* test_fit.c: how many workers run: by hand, as the CPUs of the affinity change, as the cgroup's quota changes; while tasks run, of which none
- * is lost. */
+ * is lost. WEFT_TEST_CHANGES=n: so many changes of quota and affinity, at the pool's own looks each half second. */
 #define _GNU_SOURCE
 #include "os_help.h"
 #include "pool_help.h"
@@ -23,11 +23,31 @@ unsigned __wrap_os_cpu_count_lately(void) {
 unsigned __real_os_cpu_count_now(unsigned allowed);
 unsigned __wrap_os_cpu_count_now(unsigned allowed);
 static atomic_bool is_secret; /* the system does not tell */
+static _Thread_local bool has_counted;
 unsigned __wrap_os_cpu_count_now(unsigned allowed) {
+    has_counted = true;
     unsigned own = atomic_load(&cpus); /* as it was before it became secret */
     if (atomic_load(&is_secret)) return 0;
     return own != 0 ? own : __real_os_cpu_count_now(allowed);
 }
+/* Looks that began after the last change and have ended, since one ended that began before; and how many there are now. */
+static atomic_uint changes, whole_looks, looks_now;
+void __real_fit_look_slow(weft_pool *pool);
+void __wrap_fit_look_slow(weft_pool *pool);
+void __wrap_fit_look_slow(weft_pool *pool) {
+    atomic_fetch_add(&looks_now, 1);
+    unsigned at = atomic_load(&changes);
+    has_counted = false;
+    __real_fit_look_slow(pool);
+    if (has_counted) { /* else it was another thread's */
+        if (at == atomic_load(&changes))
+            atomic_fetch_add(&whole_looks, 1);
+        else
+            atomic_store(&whole_looks, 0);
+    }
+    atomic_fetch_sub(&looks_now, 1);
+}
+
 unsigned __real_os_cpus_online(void);
 unsigned __wrap_os_cpus_online(void);
 unsigned __wrap_os_cpus_online(void) { return online != 0 ? online : __real_os_cpus_online(); }
@@ -487,28 +507,79 @@ static bool write_text(const char *folder, const char *name, const char *text) {
     return fclose(file) == 0 && written;
 }
 
-/* A process in a group of its own, whose quota is halved, doubled and lifted. 77: there can be none. */
+/* ---- quota and affinity, change by change ------------------------------------------------------------------------- */
+
+static struct {
+    const char *folder; /* NULL: no cgroup */
+    bool is_v2;
+    unsigned made, lost;
+    uint64_t slowest_ns;
+} turns;
+
+static bool quota_is(unsigned percent) { /* 0: none */
+    char text[32];
+    if (percent == 0)
+        snprintf(text, sizeof text, turns.is_v2 ? "max" : "-1");
+    else
+        snprintf(text, sizeof text, turns.is_v2 ? "%u 100000" : "%u", percent * 1000);
+    return write_text(turns.folder, turns.is_v2 ? "cpu.max" : "cpu.cfs_quota_us", text);
+}
+
+/* A look that began after the change has the right number. */
+static void change_is_seen(const weft_pool *pool, const cpu_set_t *set, unsigned percent, unsigned workers) {
+    uint64_t begin = os_now_ns();
+    for (;;) {
+        if (set != NULL)
+            affinity_of_all(set);
+        else
+            REQUIRE(quota_is(percent));
+        atomic_store(&whole_looks, 0);
+        atomic_fetch_add(&changes, 1);
+        while (atomic_load(&looks_now) != 0 || atomic_load(&whole_looks) == 0) usleep(20);
+        if (weft_pool_workers(pool) == workers) break;
+        REQUIRE(set != NULL); /* see confine_all */
+        turns.lost++;
+        begin = os_now_ns();
+    }
+    while (!others_rest(pool)) usleep(20);
+    uint64_t took_ns = os_now_ns() - begin;
+    if (took_ns > turns.slowest_ns) turns.slowest_ns = took_ns;
+    turns.made++;
+}
+
+/* A process in a group of its own, whose quota is halved, doubled and lifted, and whose affinity is cut and widened. 77: there can be none. */
 static int use_quota(void *folder) {
     char pid[32];
-    unsigned most = __real_os_cpu_count();
+    unsigned most = __real_os_cpu_count(), two = most < 2 ? most : 2;
+    const char *wish = getenv("WEFT_TEST_CHANGES");
+    unsigned wanted = wish != NULL ? (unsigned)strtoul(wish, NULL, 10) : 35;
+    cpu_set_t all, one;
+    size_t first;
     snprintf(pid, sizeof pid, "%d", (int)getpid());
+    turns.folder = folder;
     if (!write_text(folder, "cgroup.procs", pid)) return 77;
-    bool is_v2 = write_text(folder, "cpu.max", "50000 100000");
-    const char *file = is_v2 ? "cpu.max" : "cpu.cfs_quota_us";
-    if (!is_v2 && !write_text(folder, file, "50000")) return 77;
+    turns.is_v2 = write_text(folder, "cpu.max", "50000 100000");
+    if (!turns.is_v2 && !quota_is(50)) return 77;
+    first_and_last(&all, &first, &one);
     weft_pool *pool = pool_of(0, 0);
+    if (wish != NULL) pool->fit_ticks = 500000 * pool->ticks_per_us;
     REQUIRE(weft_pool_workers(pool) == 1);
     pthread_t thread = load_begin(pool);
-    for (int i = 0; i < 5; i++) {
-        REQUIRE(write_text(folder, file, is_v2 ? "max" : "-1"));
-        until_there_are(pool, most);
-        REQUIRE(write_text(folder, file, "50000"));
-        until_there_are(pool, 1);
-        REQUIRE(write_text(folder, file, "170000"));
-        until_there_are(pool, most < 2 ? most : 2);
+    while (turns.made < wanted) {
+        change_is_seen(pool, NULL, 100, 1);
+        change_is_seen(pool, NULL, 200, two);
+        change_is_seen(pool, NULL, 100, 1);
+        change_is_seen(pool, NULL, 0, most);
+        change_is_seen(pool, &one, 0, 1);
+        change_is_seen(pool, &all, 0, most);
+        change_is_seen(pool, NULL, 50, 1);
     }
     load_end(thread);
     end_pool(pool);
+    printf("%s: %u changes, %.3f s the slowest, %u affinities made twice; %llu tasks, each run\n", turns.folder, turns.made,
+           (double)turns.slowest_ns / 1e9, turns.lost, atomic_load(&load.run));
+    fflush(stdout);                             /* the child ends without */
+    REQUIRE(turns.lost <= 5 + turns.made / 10); /* where sleeps are many */
     return 0;
 }
 

@@ -1,10 +1,14 @@
 """The parts of tools/x264_race that need neither network nor x264: apt's sources, which cases run, what a row says."""
 
+import contextlib
+import dataclasses
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 import unittest.mock
@@ -14,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 
 import cases  # noqa: E402
 import measure  # noqa: E402
+import neighbours  # noqa: E402
 import report  # noqa: E402
 import source  # noqa: E402
 
@@ -54,7 +59,7 @@ Components: main
 class Arguments(unittest.TestCase):
     def test_wrong_ones_are_told_before_anything_is_set_up(self):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tools", "x264_race")
-        for options in (["--rounds", "0"], ["--rounds", "-1"], ["--threads", "0"], ["--mode", "none"], ["--clip", "/nonexistent"],
+        for options in (["--rounds", "0"], ["--rounds", "-1"], ["--threads", "0"], ["--mode", "none"], ["--size", "4k"], ["--hogs", "0"], ["--hogs", "1", "--compile"], ["--clip", "/nonexistent"],
                         ["--json", "/nonexistent/file"], ["--json", "/"], ["--work", "/dev/null/folder"]):
             done = subprocess.run([sys.executable, program, "--library", __file__, *options], capture_output=True, text=True,
                                   timeout=600, check=False)
@@ -109,6 +114,53 @@ class Sources(unittest.TestCase):
             self.assertEqual(sorted(os.listdir(made)), ["a.sources", "sources.list"])
 
 
+class Neighbours(unittest.TestCase):
+    def pids_beside(self, hogs, compiles):
+        """Of those that are this process's children meanwhile, and after."""
+        listed = f"/proc/self/task/{os.getpid()}/children"
+        with neighbours.neighbours(hogs, compiles), open(listed, encoding="ascii") as children:
+            found = children.read().split()
+            affinities = [os.sched_getaffinity(int(pid)) for pid in found]
+        with open(listed, encoding="ascii") as children:
+            return affinities, set(found) & set(children.read().split())
+
+    def test_each_has_a_cpu_and_is_gone_after(self):
+        cpus = len(os.sched_getaffinity(0))
+        affinities, left = self.pids_beside(cpus + 1, False)
+        self.assertEqual((len(affinities), left), (cpus + 1, set()))
+        self.assertEqual(set().union(*affinities), os.sched_getaffinity(0))
+        self.assertEqual({len(one) for one in affinities}, {1})
+
+    def test_compilers(self):
+        with mock.patch.dict(os.environ, {"CC": "true"}):
+            affinities, left = self.pids_beside(0, True)
+        self.assertEqual((len(affinities), left), (len(os.sched_getaffinity(0)), set()))
+        for words in ("false", "/nonexistent/cc"):
+            with mock.patch.dict(os.environ, {"CC": words}), self.assertRaises(source.Unavailable):
+                self.pids_beside(0, True)
+
+    def test_they_end_with_a_race_that_is_killed(self):
+        folder = os.path.dirname(neighbours.__file__)
+        code = "import neighbours, os, signal, sys\nwith neighbours.neighbours(1, False):\n" \
+               " print(open(f'/proc/self/task/{os.getpid()}/children').read(), flush=True)\n os.kill(os.getpid(), signal.SIGTERM)"
+        done = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, -signal.SIGTERM)
+        path = f"/proc/{int(done.stdout)}/stat"
+        while os.path.exists(path):  # the kernel ends it; nobody may have reaped it yet
+            with contextlib.suppress(OSError), open(path, encoding="ascii") as stat:
+                if stat.read().split()[2] in "ZX":
+                    break
+            time.sleep(0.01)
+
+    def test_none(self):
+        self.assertEqual(self.pids_beside(0, False), ([], set()))
+
+    def test_one_that_ends_is_told(self):
+        with mock.patch.object(neighbours, "HOG", ["true"]), self.assertRaises(source.Unavailable):
+            with neighbours.neighbours(1, False):
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+
 def sample(fps, digest="same", use=100.0):
     return measure.Sample(fps=fps, frames=10, context_switches=50, cpu_percent=use, cpu_seconds=use / fps / 10, others_percent=1.0,
                           digest=digest)
@@ -140,6 +192,26 @@ class Rows(unittest.TestCase):
         row = measure.row(self.case("frame", *samples), self.weft, samples)
         self.assertAlmostEqual(row["use_to_stock_mean"], math.sqrt(1.2 * 1.1))
         self.assertAlmostEqual(row["use_to_stock_mean"] / row["cpu_to_stock_mean"], row["ratio_to_stock_mean"])
+
+    def test_frame_times_of_all_rounds_and_round_by_round(self):
+        stock, weft = ([dataclasses.replace(sample(1), frame_ms=tuple(times)) for times in rounds]
+                       for rounds in (([4] * 99 + [40], [2] * 98 + [20] * 2), ([4] * 99 + [40], [2] * 98 + [10] * 2)))
+        row = measure.row(self.case("sliced", self.stock, self.weft), self.weft, {self.stock: stock, self.weft: weft})
+        self.assertEqual((row["frame_ms_p50"], row["frame_ms_p99"], row["frame_p99_of_stock"]), (4, 10, 0.5))
+        self.assertAlmostEqual(row["frame_p99_to_stock_mean"], math.sqrt(0.5))
+        table = report.table([row])
+        self.assertIn("4.00/10.00", table)
+
+    def test_frame_times_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "times")
+            with self.assertRaises(measure.EncodeFailed):
+                measure.read_frame_ms(path, 1)
+            with open(path, "w", encoding="ascii") as out:
+                out.write("0 1500000\n2000000 5000000\n")
+            self.assertEqual(measure.read_frame_ms(path, 2), (1.5, 3))
+            with self.assertRaises(measure.EncodeFailed):
+                measure.read_frame_ms(path, 3)
 
     def test_no_variant_always_comes_first(self):
         case, order = self.case("sliced", self.stock, self.weft), []

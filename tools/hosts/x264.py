@@ -20,7 +20,7 @@ class Host:
         source = source or unpack(work, self.package)
         adapter = os.path.join(ADAPTERS, "x264", "threadpool.c")
         stock = x264_build.build_stock(source, work)
-        self.pool = (LIBRARY, f"-I{INCLUDE} -I{ADAPTERS}")
+        self.pool = ([LIBRARY], f"-I{INCLUDE} -I{ADAPTERS}")
         weft = x264_build.build_variant("weft", adapter, work, *self.pool)
         self.program = {STOCK: stock, WEFT: weft}
         self.videos = clips.make_clips(work, FRAMES)

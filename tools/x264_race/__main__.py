@@ -15,6 +15,7 @@ import cases
 import clips
 import measure
 import report
+from neighbours import neighbours
 from source import Broken, Unavailable, unpack
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,6 +52,13 @@ def mode_list(text):
     return modes
 
 
+def size_list(text):
+    sizes = text.split(",")
+    if not set(sizes) <= set(clips.SIZES):
+        raise argparse.ArgumentTypeError(f"sizes are {', '.join(clips.SIZES)}")
+    return sizes
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="x264-race", description=__doc__.splitlines()[0])
     profile = parser.add_mutually_exclusive_group()
@@ -59,6 +67,10 @@ def parse_arguments():
     parser.add_argument("--clip", metavar="FILE", help="encode this video instead (anything ffmpeg reads)")
     parser.add_argument("--threads", type=number_list, default=[1, 2, 4, 8], metavar="N,...", help="default: 1,2,4,8")
     parser.add_argument("--mode", type=mode_list, default=list(cases.MODES), metavar="M,...", help="sliced, frame, lookahead")
+    parser.add_argument("--size", type=size_list, default=list(clips.SIZES), metavar="S,...", help="360p, 720p")
+    beside = parser.add_mutually_exclusive_group()
+    beside.add_argument("--hogs", type=positive, default=0, metavar="N", help="beside so many busy threads, each on a CPU")
+    beside.add_argument("--compile", action="store_true", help="beside a C compiler on each CPU (CC, or cc)")
     parser.add_argument("--realtime", action="store_true", help="sliced, frame: each pool under SCHED_RR, too; needs the right to it")
     parser.add_argument("--rounds", type=positive, metavar="N", help="encodes of each kind (default: 7, quick 6)")
     parser.add_argument("--verdicts", action="store_true", help="a line for each of weft's rows in place of the table")
@@ -102,7 +114,8 @@ def main():
     print(f"x264: setting up in {os.path.relpath(chosen.work)} (kept for the next time)", file=sys.stderr)
     try:
         programs = build.build_all(unpack(chosen.work), chosen.work, ROOT, chosen.library)
-        videos = clips.make_clips(chosen.work, FRAMES[chosen.profile], chosen.clip)
+        frames = {size: FRAMES[chosen.profile][size] for size in chosen.size}
+        videos = clips.make_clips(chosen.work, frames, chosen.clip)
     except Unavailable as reason:
         print(f"x264: left out: {reason}")
         if chosen.json:
@@ -111,9 +124,14 @@ def main():
     except Broken as fault:
         print(f"FAULT: {fault}")
         return 1
-    about = build.describe(chosen.work) | {"profile": chosen.profile, "reason": None}
+    about = build.describe(chosen.work) | {"profile": chosen.profile, "hogs": chosen.hogs, "compile": chosen.compile, "reason": None}
     print(f"{about['x264']}, {about['compiler']}, {about['flags']}")
-    rows, faults = race(chosen, programs, videos)
+    try:
+        with neighbours(chosen.hogs, chosen.compile):
+            rows, faults = race(chosen, programs, videos)
+    except Unavailable as reason:
+        print(f"x264: left out: {reason}")
+        return 1
     print(report.verdicts(rows) if chosen.verdicts else report.table(rows))
     for fault in faults:
         print(f"FAULT: {fault}")

@@ -1,6 +1,7 @@
 """x264's command-line program in four builds: stock, with the control pool, with weft, with weft and one pool for all.
 
-The variants are copies of the stock build with one file exchanged, so all else, flags included, is the same object code.
+The variants are copies of the stock build with one file exchanged, so all else, flags included, is the same object code. Each is
+linked with frame_times.c, which notes when calls of the encoder begin and end.
 """
 
 import os
@@ -42,16 +43,16 @@ def build_stock(source, work):
     return program
 
 
-def pool_variables(link=None, flags=""):
+def pool_variables(link=(), flags=""):
     """What makes x264's makefile compile and link a pool that needs more: it appends these two, which it has for profiling, to its own."""
-    return [*([f"CFLAGSPROF={flags}"] if flags else []), *([f"LDFLAGSPROF={link}"] if link else [])]
+    return [*([f"CFLAGSPROF={flags}"] if flags else []), *([f"LDFLAGSPROF={' '.join(link)}"] if link else [])]
 
 
-def build_variant(name, pool_file, work, link=None, flags=""):
-    """The stock build with `pool_file` as its thread pool, linked to `link`. Made anew when one of them is newer."""
+def build_variant(name, pool_file, work, link=(), flags=""):
+    """The stock build with `pool_file` as its thread pool, linked with the files and options `link`. Made anew when a file is newer."""
     tree, log = os.path.join(work, name), os.path.join(work, f"{name}.log")
     program = os.path.join(tree, "x264")
-    inputs = [path for path in (pool_file, link, os.path.join(work, "stock", "x264")) if path]
+    inputs = [pool_file, os.path.join(work, "stock", "x264"), *(word for word in link if not word.startswith("-"))]
     if os.path.exists(program) and os.path.getmtime(program) > max(os.path.getmtime(path) for path in inputs):
         return program
     shutil.rmtree(tree, ignore_errors=True)
@@ -63,18 +64,28 @@ def build_variant(name, pool_file, work, link=None, flags=""):
     return program
 
 
+def build_frame_times(work):
+    """What links a program with frame_times.c: the object, made anew when its source is newer, and the linker's option."""
+    source, made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frame_times.c"), os.path.join(work, "frame_times.o")
+    if not os.path.exists(made) or os.path.getmtime(made) <= os.path.getmtime(source):
+        run([os.environ.get("CC", "cc"), "-O2", "-c", "-o", made, source], os.path.join(work, "frame_times.log"))
+    return [made, "-Wl,--wrap=x264_encoder_encode"]
+
+
 def build_all(source, work, root, library):
     """{pool: program} of every build."""
     adapters = os.path.join(root, "adapters", "x264")
     weft = os.path.join(adapters, "threadpool.c")
     flags = f"-I{os.path.join(root, 'include')} -I{os.path.join(root, 'adapters')}"
-    stock = build_stock(source, work)
+    build_stock(source, work)
+    times = build_frame_times(work)
+    stock = build_variant("stock-timed", os.path.join(source, POOL_FILE), work, times)
     return {
         "stock": stock,
         "stock-again": stock,
-        "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work),
-        "weft": build_variant("weft", weft, work, library, flags),
-        "weft-shared": build_variant("weft-shared", weft, work, library, f"{flags} -DWEFT_VIEW_SHARED"),
+        "control": build_variant("control", os.path.join(adapters, "fifo-control.c"), work, times),
+        "weft": build_variant("weft", weft, work, [library, *times], flags),
+        "weft-shared": build_variant("weft-shared", weft, work, [library, *times], f"{flags} -DWEFT_VIEW_SHARED"),
     }
 
 

@@ -59,6 +59,7 @@ class Sample:
     cpu_seconds: float
     others_percent: float  # of all CPUs, what was not this encode's, stolen time included
     digest: str
+    frame_ms: tuple = ()  # what each call of the encoder took
 
 
 class EncodeFailed(Exception):
@@ -98,12 +99,12 @@ def machine_cpu_seconds():
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def run_and_account(command, variant, log):
-    """Runs a command to its end: (exit code, seconds, its rusage)."""
+def run_and_account(command, variant, log, times):
+    """Runs a command to its end: (exit code, seconds, its rusage). The file `times` then has those of its frames."""
     start = time.monotonic()
     with open(log, "wb") as out:
         child = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                 preexec_fn=lambda: use_scheduling(variant))
+                                 env={**os.environ, "X264_FRAME_TIMES": times}, preexec_fn=lambda: use_scheduling(variant))
         signal.signal(signal.SIGALRM, hang)
         signal.alarm(HANG_SECONDS)
         try:
@@ -118,18 +119,33 @@ def run_and_account(command, variant, log):
     return child.returncode, time.monotonic() - start, usage
 
 
+def read_frame_ms(path, frames):
+    """What the calls that frame_times.c noted took, in ms; of a program that pipelines frames, one a frame as well."""
+    try:
+        with open(path, encoding="ascii") as lines:
+            times = [tuple(map(int, line.split())) for line in lines]
+    except FileNotFoundError:
+        times = []
+    if len(times) < frames:
+        raise EncodeFailed(f"{len(times)} frame times of {frames} frames")
+    return tuple((end - begin) / 1e6 for begin, end in times)
+
+
 def encode(program, case, variant, work):
     """One encode's Sample."""
-    output, log = os.path.join(work, "out.264"), os.path.join(work, "encode.log")
+    output, log, times = (os.path.join(work, name) for name in ("out.264", "encode.log", "frame.times"))
+    if os.path.exists(times):
+        os.remove(times)
     before = machine_cpu_seconds()
     try:
-        code, seconds, usage = run_and_account([program, *case.arguments(variant, output)], variant, log)
+        code, seconds, usage = run_and_account([program, *case.arguments(variant, output)], variant, log, times)
         after = machine_cpu_seconds()
         with open(log, encoding="utf-8", errors="replace") as text:
             said = text.read()
         found = re.search(r"encoded (\d+) frames, ([\d.]+) fps", said)
         if code or not found:
             raise EncodeFailed(f"exit code {code}: {said.strip().splitlines()[-1:]}")
+        frame_ms = read_frame_ms(times, int(found[1]))
     except EncodeFailed as error:
         words = f"{case.clip} {case.mode} {case.threads} threads, {variant.row_pool()}"
         raise EncodeFailed(f"{words}: {error}") from error
@@ -145,6 +161,7 @@ def encode(program, case, variant, work):
         cpu_seconds=cpu_seconds,
         others_percent=100 * max(0, others) / seconds / (os.cpu_count() or 1),
         digest=digest,
+        frame_ms=frame_ms,
     )
 
 
@@ -218,6 +235,22 @@ def mean_ratio(name, ratios):
     return {f"{name}_mean": mean, f"{name}_error": error}
 
 
+def percentile(values, percent):
+    """The nearest rank."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def frame_times(mine, stock):
+    """Of all rounds' frames together; and p99 over stock's, round by round, its mean and error."""
+    if not all(sample.frame_ms for sample in (*mine, *stock)):
+        return {}
+    all_mine, all_stock = ([ms for sample in samples for ms in sample.frame_ms] for samples in (mine, stock))
+    values = {f"frame_ms_p{percent}": percentile(all_mine, percent) for percent in (50, 90, 99)}
+    values["frame_p99_of_stock"] = values["frame_ms_p99"] / percentile(all_stock, 99)
+    return values | mean_ratio("frame_p99_to_stock", [percentile(one.frame_ms, 99) / percentile(other.frame_ms, 99)
+                                                      for one, other in zip(mine, stock)])
+
+
 def row(case, variant, samples):
     """The figures of one variant. Ratios are taken round by round: what drifts hits both sides of a round."""
     mine = samples[variant]
@@ -229,6 +262,7 @@ def row(case, variant, samples):
     values |= beside("ratio_to_stock", mine, samples[stock_of(variant)])
     values |= mean_ratio("use_to_stock", [one.cpu_percent / stock.cpu_percent for one, stock in pairs])
     values |= mean_ratio("cpu_to_stock", [one.cpu_seconds / stock.cpu_seconds for one, stock in pairs])
+    values |= frame_times(mine, samples[stock_of(variant)])
     others = {"control": control_of(variant)} if variant.pool != "control" else {}
     if variant.realtime:
         others["stock_rr"] = dataclasses.replace(variant, pool="stock")

@@ -4,6 +4,7 @@ import json
 import sys
 
 HEAD = ("clip", "mode", "threads", "lookahead", "cpus", "pool", "fps", "of stock, mean and its error", "of control", "of stock under RR", "use of CPUs", "CPU/frame",
+        "frame ms p50/p99", "p99 of stock's", "round by round",
         "of serial la.", "switches/frame", "CPU %", "others %", "bits")
 
 
@@ -21,6 +22,13 @@ def with_error(row, name):
     return f"{row[f'{name}_mean']:.3f}" + (f" +- {error:.3f}" if error is not None else "")
 
 
+def frames(row):
+    if "frame_ms_p99" not in row:
+        return "", "", ""
+    told = with_error(row, "frame_p99_to_stock")
+    return f"{row['frame_ms_p50']:.2f}/{row['frame_ms_p99']:.2f}", f"{row['frame_p99_of_stock']:.3f}", told
+
+
 def cells(row):
     return (
         row["clip"],
@@ -35,6 +43,7 @@ def cells(row):
         with_error(row, "ratio_to_stock_rr"),
         with_error(row, "use_to_stock"),
         with_error(row, "cpu_to_stock"),
+        *frames(row),
         with_error(row, "ratio_to_serial_lookahead"),
         f"{row['context_switches_per_frame']:.1f}",
         f"{row['cpu_percent']:.0f}",
