@@ -280,6 +280,7 @@ static void test_cancelled(void **state) {
     config.clean = count_clean;
     weft_pool *pool = make_pool_with(&config);
     unsigned char bytes[200] = {0};
+    static const unsigned char large[100000];
     atomic_store(&cleaned, 0);
     weft_group first = WEFT_GROUP_INIT, then = WEFT_GROUP_INIT;
     const weft_after after = {&first, &then};
@@ -289,6 +290,12 @@ static void test_cancelled(void **state) {
     assert_int_equal(weft_submit_after(pool, after, empty_task, bytes, 200), WEFT_OK);
     assert_int_equal(weft_group_cancel(pool, &then), WEFT_OK);
     assert_int_equal(weft_submit_after(pool, after, empty_task, bytes, 8), WEFT_ECANCELED);
+    weft_heap_counts before = {.struct_size = sizeof before}, refused = {.struct_size = sizeof refused};
+    REQUIRE(weft_heap_stats(&before) == WEFT_OK);
+    assert_int_equal(weft_submit_after(pool, after, empty_task, large, sizeof large), WEFT_ECANCELED);
+    REQUIRE(weft_heap_stats(&refused) == WEFT_OK);
+    assert_int_equal(refused.alloc_count, before.alloc_count + 1);
+    assert_int_equal(refused.free_count, before.free_count + 1); /* its copy is not kept */
     gate_open(&g);
     assert_int_equal(weft_group_wait(pool, &then), WEFT_ECANCELED);
     assert_int_equal(atomic_load(&cleaned), 2);

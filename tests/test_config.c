@@ -23,11 +23,19 @@ uint32_t __wrap_os_cpuset_count(const os_cpuset *set) {
 
 int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
 int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-static uint32_t threads_left = UINT32_MAX;
+static uint32_t threads_left = UINT32_MAX, threads_begun, threads_ended;
 int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
     if (threads_left == 0) return EAGAIN;
     threads_left--;
+    threads_begun++;
     return __real_os_thread_start(thread, options, entry, argument);
+}
+
+void __real_os_thread_join(os_thread thread);
+void __wrap_os_thread_join(os_thread thread);
+void __wrap_os_thread_join(os_thread thread) {
+    threads_ended++;
+    __real_os_thread_join(thread);
 }
 
 static weft_pool *pool_on(uint32_t count, uint32_t may_use, const weft_config *config) {
@@ -235,11 +243,38 @@ static void test_no_threads(void **state) {
     if (CPU_COUNT(&before) < 2) SKIP("one CPU: there is nothing to be put back");
 }
 
+/* Nor is there anything open then of what it was to write, or a thread that looks at it. */
+static void test_no_threads_and_files(void **state) {
+    (void)state;
+    weft_config config = default_config();
+    config.trace = config.stats = "/dev/null";
+    int before = dup(0);
+    assert_true(before >= 0 && close(before) == 0);
+    for (uint32_t others = 0; others < 2; others++) {
+        weft_pool *pool = NULL;
+        if (others > 0) config.watchdog_ns = UINT64_C(1000000000);
+        threads_left = others;
+        int error = weft_pool_create(&pool, &config);
+        threads_left = UINT32_MAX;
+        assert_null(pool);
+        assert_int_equal(error, WEFT_EAGAIN);
+        int after = dup(0);
+        assert_int_equal(after, before);
+        assert_int_equal(close(after), 0);
+        assert_int_equal(threads_ended, threads_begun);
+    }
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_wishes),        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_bounds),   cmocka_unit_test(test_fewer_threads), cmocka_unit_test(test_no_threads),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_fewer_threads),
+        cmocka_unit_test(test_no_threads),
+        cmocka_unit_test(test_no_threads_and_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,6 +268,28 @@ static void test_sites(void **state) {
     end_pool(pool);
 }
 
+static int empty_body(size_t begin, size_t end, void *context, weft_worker *self) {
+    (void)begin, (void)end, (void)context, (void)self;
+    return 0;
+}
+
+/* Of loops alone one in several is looked at, and counts for as many: so their kind is believed soon. */
+static void test_short_ones_are_believed(void **state) {
+    (void)state;
+    const weft_range range = {0, 100, 1};
+    struct memory memory = memory_make();
+    uint64_t key = cost_key((uintptr_t)empty_body, cost_site(contexts, range.end));
+    const struct loop_cost *cost = cost_at(memory.seat, key);
+    unsigned loops = 0, step = 0;
+    for (; loops < 100000 && step < COST_LOOK_EVERY; loops++) {
+        unsigned before = cost->key == key ? cost->since : 0;
+        assert_int_equal(weft_for(memory.pool, range, empty_body, contexts), WEFT_OK);
+        step = cost->since > before ? cost->since - before : 0;
+    }
+    assert_int_equal(step, COST_LOOK_EVERY);
+    memory_end(&memory);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -280,6 +302,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_long_after_short_ones_of_a_kind),
         cmocka_unit_test(test_long_now_and_then),
         cmocka_unit_test(test_sites),
+        cmocka_unit_test(test_short_ones_are_believed),
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

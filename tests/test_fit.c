@@ -174,6 +174,23 @@ static void test_by_hand(void **state) {
     end_pool(pool);
 }
 
+/* As many as there are: nobody is woken. */
+static void test_same_number(void **state) {
+    enum { WORKERS = 3 };
+    (void)state;
+    weft_config config = config_of(WORKERS);
+    weft_pool *pool = make_pool_with(&config);
+    atomic_uint counter = 0;
+    assert_int_equal(submit_count(pool, NULL, &counter), WEFT_OK);
+    assert_int_equal(weft_group_wait(pool, NULL), WEFT_OK);
+    while (park_look(&pool->park).parked != WORKERS) usleep(20);
+    uint64_t sent[WORKERS];
+    for (unsigned i = 0; i < WORKERS; i++) sent[i] = load_rlx(&pool->park.slots[i].sent_ticks);
+    assert_int_equal(weft_pool_resize(pool, WORKERS), WEFT_OK);
+    for (unsigned i = 0; i < WORKERS; i++) assert_int_equal(load_rlx(&pool->park.slots[i].sent_ticks), sent[i]);
+    end_pool(pool);
+}
+
 /* A resting worker's queue is not forgotten, nor one at rest when the pool ends. */
 static int submit_more(void *payload, weft_worker *self) {
     atomic_uint *count = *(atomic_uint **)payload;
@@ -605,6 +622,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_same_number),
         cmocka_unit_test(test_inside),
         cmocka_unit_test(test_none_while_it_ends),
         cmocka_unit_test(test_thousand_changes),

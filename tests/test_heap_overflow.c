@@ -201,6 +201,32 @@ static void test_classes(void **state) {
     assert_null(heap_mine()->overflow);
 }
 
+/* A cache is dense if of eight pairs of neighbours in it, as far from each other as they can be, all but one are of one slab each. */
+static void test_dense(void **state) {
+    enum { PAIRS = 8, STEP = CACHE / PAIRS };
+    (void)state;
+    const unsigned kind = class_of(SIZE);
+    weft_trim();
+    make(MANY);
+    while (cache_count(heap_mine(), kind) > 0) REQUIRE((spares[spare_count++] = weft_alloc(SIZE)) != NULL);
+    const struct slab *slab = slab_of(blocks[MANY / 2]);
+    for (int odd = 0; odd <= 2; odd++) {
+        int inside = 0, outside = 0;
+        for (int i = 0; i < CACHE; i++) {
+            bool is_outside = i % STEP == 1 && i / STEP >= 1 && i / STEP <= odd;
+            int *next = is_outside ? &outside : &inside;
+            while ((slab_of(blocks[*next]) == slab) == is_outside) ++*next;
+            weft_free(blocks[(*next)++]);
+        }
+        REQUIRE(cache_count(heap_mine(), kind) == CACHE);
+        assert_int_equal(heap_overflow_is_dense(heap_mine(), kind), odd <= 1);
+        while (cache_count(heap_mine(), kind) > 0) REQUIRE(weft_alloc(SIZE) != NULL); /* the same ones */
+    }
+    for (int i = 0; i < MANY; i++) weft_free(blocks[i]);
+    while (spare_count > 0) weft_free(spares[--spare_count]);
+    weft_trim();
+}
+
 /* ---- what ends it ------------------------------------------------------------------------------------------------- */
 
 static void test_trim(void **state) {
@@ -449,6 +475,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_only_frees), cmocka_unit_test(test_bursts),        cmocka_unit_test(test_rest),
         cmocka_unit_test(test_use),        cmocka_unit_test(test_others_blocks), cmocka_unit_test(test_other_policies),
         cmocka_unit_test(test_private),    cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_thread_end),
+        cmocka_unit_test(test_dense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,13 @@
 #include "pages/kept.h"
 #include "weft.h"
 
+static bool refuses;
+void *__real_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment);
+void *__wrap_os_map_aligned(size_t bytes, size_t alignment) {
+    return refuses ? NULL : __real_os_map_aligned(bytes, alignment);
+}
+
 static char *map_segments(size_t count) {
     char *range = os_map_aligned(count * SEGMENT_BYTES, SEGMENT_BYTES);
     REQUIRE(range != NULL);
@@ -35,6 +42,26 @@ static void test_room_for_another(void **state) {
     kept_purge(true);
 }
 
+/* Without address space for what is to be gathered, the first range goes back, and the others stay. */
+static void test_gathered_without_memory(void **state) {
+    enum { RANGES = 3, EACH = 2 };
+    (void)state;
+    kept_purge(true);
+    char *all = map_segments(RANGES * EACH);
+    for (int i = 0; i < RANGES; i++) /* behind each is what does not let it grow */
+        assert_true(kept_put(all + (size_t)i * EACH * SEGMENT_BYTES, SEGMENT_BYTES, SIZE_MAX));
+    refuses = true;
+    assert_null(kept_gather(2 * SEGMENT_BYTES));
+    refuses = false;
+    assert_int_equal(kept_held(), (RANGES - 1) * SEGMENT_BYTES);
+    assert_int_equal(kept_bytes(), (RANGES - 1) * SEGMENT_BYTES);
+    char *gathered = kept_gather(2 * SEGMENT_BYTES);
+    assert_non_null(gathered);
+    assert_int_equal(kept_held(), 0);
+    os_unmap(gathered, 2 * SEGMENT_BYTES);
+    for (int i = 0; i < RANGES; i++) os_unmap(all + ((size_t)i * EACH + 1) * SEGMENT_BYTES, SEGMENT_BYTES);
+}
+
 static uint64_t reused(void) { return load_rlx(&heap_mine()->large[LARGE_REUSED]); }
 
 /* A mapping that was kept counts as used again, a new one does not. */
@@ -61,6 +88,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_young_go_too),
         cmocka_unit_test(test_room_for_another),
+        cmocka_unit_test(test_gathered_without_memory),
         cmocka_unit_test(test_reuse_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "os/os.h"
 #include "pool_help.h"
 
 #define TEXT_MAX (1u << 22)
@@ -200,6 +201,64 @@ static void test_steals(void **state) {
     assert_int_equal(count_of(text, "\"name\":\"count_task\""), 5);
     assert_true(count_of(text, "\"cat\":\"claim\",\"name\":\"steal\",\"bind_id\":\"0x") >= 1);
     assert_int_equal(count_of(text, "\"name\":\"taken from\""), count_of(text, "\"flow_in\":true,\"args\":{\"tasks\":"));
+    free(text);
+    end_pool(pool);
+}
+
+/* One task from the lane that the thread outside submits to is no claim that is worth an event. */
+static void test_claims_of_one(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    for (int i = 0; i < 20; i++) run_leaves(pool, 1);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"cat\":\"task\""), 20);
+    assert_int_equal(count_of(text, "\"cat\":\"claim\""), 0);
+    free(text);
+    end_pool(pool);
+}
+
+static int turn_off(void *payload, weft_worker *self) {
+    (void)payload;
+    return weft_trace_stop(weft_worker_pool(self));
+}
+/* Tells when it ends, some time after. */
+static int turn_on(void *payload, weft_worker *self) {
+    uint64_t *ends_ns = *(uint64_t **)payload, begin_ns = os_now_ns();
+    int error = weft_trace_start(weft_worker_pool(self));
+    do {
+        *ends_ns = os_now_ns();
+    } while (*ends_ns - begin_ns < 2000000);
+    return error;
+}
+
+/* A task begins where the one before it ended, if that one is in the recording: not before what is not. */
+static void test_begins_after_what_is_not_recorded(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_NO_HELP;
+    weft_pool *pool = make_pool_with(&config);
+    weft_group group = WEFT_GROUP_INIT;
+    uint64_t on_ns = 0, *when = &on_ns;
+    gate g;
+    run_leaves(pool, 2000); /* so they are known to be tiny, and several are claimed at once */
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    gate_occupy(&g, pool, &group);
+    for (int i = 0; i < 3; i++) REQUIRE(weft_submit(pool, &group, traced_leaf, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_submit(pool, &group, turn_off, NULL, 0) == WEFT_OK);
+    REQUIRE(weft_submit(pool, &group, turn_on, &when, sizeof when) == WEFT_OK);
+    REQUIRE(weft_submit(pool, &group, traced_leaf, NULL, 0) == WEFT_OK);
+    gate_open(&g);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"cat\":\"task\""), 1);
+    const char *at = strstr(text, "\"name\":\"traced_leaf\"");
+    REQUIRE(at != NULL);
+    while (strncmp(at, "\"ts\":", 5) != 0) REQUIRE(--at > text);
+    double begins_us = strtod(at + 5, NULL);
+    assert_true(begins_us * 1000 > (double)(on_ns - 1000000));
     free(text);
     end_pool(pool);
 }
@@ -478,14 +537,23 @@ int main(int argc, char **argv) {
     if (fd < 0) return 1;
     close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task),   cmocka_unit_test(test_nothing_recorded),
-        cmocka_unit_test(test_bounded),      cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_submissions),  cmocka_unit_test(test_steals),
-        cmocka_unit_test(test_on_and_off),   cmocka_unit_test(test_config),
-        cmocka_unit_test(test_one_file),     cmocka_unit_test(test_own_stream),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_forked_child), cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_every_task),
+        cmocka_unit_test(test_nothing_recorded),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_steals),
+        cmocka_unit_test(test_on_and_off),
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_one_file),
+        cmocka_unit_test(test_own_stream),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_reduction),
         cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_claims_of_one),
+        cmocka_unit_test(test_begins_after_what_is_not_recorded),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAVE_EACH_S = 5
 OUTPUT_MAX = 64 << 20
 ASLEEP_S = 4
+STOPPED_S = 1  # between two looks: more is a stop of this program itself
 MEMORY_MAX = 16 << 30  # of addresses: a mutant may ask for memory without end
 
 
@@ -56,16 +57,19 @@ def ended(process):
 
 def wait_for(process, wall_s):
     """"" when it ends by itself. "asleep": all its threads sleep, and none has woken for some seconds. "clock": it has taken too
-    long; one that is ready to run is given more, for the machine may be busy."""
-    start = still_since = time.monotonic()
+    long; one that is ready to run is given more, for the machine may be busy. What time they are stopped together, as by a freezer of
+    control groups or the machine's sleep, does not count."""
+    now = still_since = 0.0  # since it began
     before, pause, next_look = None, 0.002, 0.0
+    clock = time.monotonic()
     while True:
         if ended(process):
             return ""
         time.sleep(pause)
-        now = time.monotonic()
+        last, clock = clock, time.monotonic()
+        now += min(clock - last, pause + STOPPED_S)
         pause = min(pause * 2, 0.05)
-        if now - start < 1 or now < next_look:
+        if now < 1 or now < next_look:
             continue
         next_look = now + 0.25
         threads = threads_of(process.pid)
@@ -74,7 +78,7 @@ def wait_for(process, wall_s):
             before, still_since = threads, now
         if now - still_since > ASLEEP_S:
             return "asleep"
-        if now - start > wall_s * (1 if sleeps else 4):
+        if now > wall_s * (1 if sleeps else 4):
             return "clock"
 
 

@@ -23,7 +23,6 @@
 static bool is_freed(const struct block *block) {
     const struct heap *heap = heap_mine();
     if (block->kind < CACHED && is_tagged(block->start, tag_of(block->start, block->kind))) return true;
-    if (heap == (void *)os_no_heap || block->is_private) return false;
     if (block->kind >= CLASSES || slab_owner(slab_of(block->start)) != heap) return false;
     return slab_is_free(slab_of(block->start), index_in(block->kind, block->start));
 }

@@ -271,7 +271,7 @@ static void looker_main(void *argument) {
     while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
         os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
         if (watches) watchdog_look_at_all(pool);
-        if (!publishes || os_now_ns() - published_ns < PUBLISH_NS) continue;
+        if (os_now_ns() - published_ns < PUBLISH_NS) continue;
         published_ns = os_now_ns();
         publish(pool, &publisher);
     }

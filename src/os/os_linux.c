@@ -565,6 +565,7 @@ void os_lock(os_mutex *mutex) {
 void os_unlock(os_mutex *mutex) {
     uint32_t self = os_thread_id();
     if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
+    ASSERT((self & FUTEX_TID_MASK) == os_thread_id()); /* it is the caller's */
     int saved = errno;
     or_rel(O5, &mutex->word, 0u); /* somebody sleeps */
     futex_pi(mutex, FUTEX_UNLOCK_PI);

@@ -67,8 +67,6 @@ void store_end(struct store *store) {
 bool pile_init(struct pile *pile, const struct pile *shape) {
     *pile = *shape;
     pile->chunks = store_get(pile->store, ((size_t)pile->items_max >> pile->chunk_shift) * sizeof *pile->chunks);
-    store_rlx(&pile->made, 0);
-    store_rlx(&pile->free_top, 0);
     return pile->chunks != NULL;
 }
 

@@ -55,7 +55,7 @@ struct pile {
     os_mutex lock;             /* making a chunk */
 };
 
-/* Takes the first five fields from *shape. false: no memory. */
+/* As *shape, of which the first five fields are set and the others zero. false: no memory. */
 bool pile_init(struct pile *pile, const struct pile *shape);
 /* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
  * thread. */
