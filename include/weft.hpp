@@ -320,9 +320,11 @@ template <class F> int submit(weft_pool *pool, weft_group *group, failures *sink
 struct group_parts; // weft_coroutine.hpp
 
 /// For waits of destructors: a thread that is new to the pool found no memory or no place in it. Then it is to try again, after
-/// this has given the CPU to others.
-inline bool is_shortage(int code) noexcept {
-    if (code != WEFT_ENOMEM && code != WEFT_EAGAIN) return false;
+/// this has given the CPU to others. In a task WEFT_EAGAIN says that every other thread waits already.
+inline bool is_shortage(const weft_pool *pool, int code) noexcept {
+    const weft_worker *self = weft_worker_here();
+    bool is_new = self == nullptr || weft_worker_pool(self) != pool;
+    if (code != WEFT_ENOMEM && (code != WEFT_EAGAIN || !is_new)) return false;
     std::this_thread::yield();
     return true;
 }
@@ -350,7 +352,7 @@ class group {
     ~group() {
         if (counted.id == 0) return;
         int code = weft_group_wait(home, &counted);
-        while (counted.id != 0 && detail::is_shortage(code)) code = weft_group_wait(home, &counted);
+        while (counted.id != 0 && detail::is_shortage(home, code)) code = weft_group_wait(home, &counted);
         if (counted.id != 0 && code != WEFT_EFORK) std::terminate();
     }
 
@@ -433,6 +435,8 @@ class promise {
         }
         return WEFT_OK;
     }
+
+    weft_pool *pool() const noexcept { return home; }
 
     bool is_ready() const noexcept {
         const state now = begun.load(std::memory_order_acquire);
@@ -573,7 +577,7 @@ template <class T> class [[nodiscard]] future {
     ~future() {
         if (!shared) return;
         int code = shared->wait();
-        while (detail::is_shortage(code)) code = shared->wait();
+        while (detail::is_shortage(shared->pool(), code)) code = shared->wait();
         if (code != WEFT_OK && code != WEFT_ECANCELED && code != WEFT_EFORK) std::terminate();
         if (code != WEFT_EFORK) shared->clear();
     }

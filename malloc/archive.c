@@ -1,5 +1,5 @@
-/* archive.c: what libweft-malloc.a needs beside the shared form. A C library's archive has these two in one object with its malloc: who
- * calls them would get that as well, and the linker two of each function. */
+/* archive.c: what libweft-malloc.a needs beside the shared form. In a C library's archive these two are in one object with malloc: a
+ * program that calls one would pull in that object, and the linker would find each function twice. */
 #include "malloc_internal.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 int mallopt(int param, int value);
 int malloc_info(int options, FILE *stream);
 
-/* Nothing is tuned here; and no program would mend what it is refused. */
+/* Nothing is tuned here. 1 means success: a program could do nothing about a refusal. */
 EXPORT int mallopt(int param, int value) {
     (void)param, (void)value;
     return 1;

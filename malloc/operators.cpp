@@ -99,7 +99,8 @@ void *operators_new_slow(size_t bytes) { return get_slow(bytes, 0); }
 
 // As the standard has it, a form that the program has not replaced asks one that it may have. Calls of operators in this file
 // go through the linker's names, so to the program's; where the plain ones are ours, the forms used most do not ask.
-bool operators_new_is_replaced, operators_delete_is_replaced;
+// Until they have been compared all forms ask: a library's constructor may run before.
+bool operators_new_is_replaced = true, operators_delete_is_replaced = true;
 
 void *operators_new_used(size_t bytes) { return ::operator new(bytes); }
 void operators_delete_used(void *block) { ::operator delete(block); }
@@ -109,7 +110,7 @@ OURS void *operators_new_aligned(size bytes, alignment align) noexcept(false) __
 
 namespace {
 
-bool plain_is_replaced, aligned_is_replaced; // operator new alone, and that to an alignment
+bool plain_is_replaced = true, aligned_is_replaced = true; // operator new alone, and that to an alignment
 
 // Of which the compiler knows nothing: it takes it that two functions are at two addresses.
 template <class Function> bool is_ours(Function used, Function ours) {

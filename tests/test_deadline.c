@@ -214,7 +214,6 @@ static void test_dropped(void **state) {
     end_pool(pool);
 }
 
-/* Every task runs once or is cleaned once, whoever is late; waits help. */
 /* Tasks that their submitter runs, for the queue is full, are late as others are. */
 static void test_run_at_once(void **state) {
     (void)state;
@@ -242,6 +241,7 @@ static void test_run_at_once(void **state) {
     end_pool(pool);
 }
 
+/* Every task runs once or is cleaned once, whoever is late; waits help. */
 static void test_crowd(void **state) {
     (void)state;
     weft_config config = config_of(3);

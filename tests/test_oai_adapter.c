@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "pool_help.h"
 
+#include "os/os.h"
+
 #include "oai/fifo/thread-pool.h"
 #include "task_manager.h"
 
@@ -554,6 +556,31 @@ static void test_abort_in_a_message_elsewhere(void **state) {
     end_pool(other);
 }
 
+/* The names are the linker's choice. */
+int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
+
+static int threads_left = -1; /* that the system gives; -1: any number */
+
+int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) threads_left--;
+    return __real_os_thread_start(thread, options, entry, argument);
+}
+
+/* A pool says how many there are, not how many were asked for. */
+static void test_threads_refused(void **state) {
+    (void)state;
+    tpool_t pool;
+    threads_left = 2;
+    assert_int_equal(initTpool("-1,-1,-1,-1", &pool, false), 0);
+    threads_left = -1;
+    assert_int_equal(tpool_nbthreads(pool), 2);
+    assert_int_equal(abortTpool(&pool), 0);
+    assert_int_equal(initFloatingCoresTpool(513, &pool, false, "many"), -EINVAL);
+    assert_int_equal(tpool_nbthreads(pool), 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     setenv("WEFT_WORKERS", "2", 1); /* some cases need two jobs to run at once, on any machine */
@@ -576,6 +603,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_abort_in_a_message),
         cmocka_unit_test(test_abort_in_a_message_elsewhere),
         cmocka_unit_test(test_pull_without_threads),
+        cmocka_unit_test(test_threads_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

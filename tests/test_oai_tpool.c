@@ -265,8 +265,14 @@ static void push_nothing(void) {
     pushTpool(&pool, (task_t){.args = &pool, .func = NULL});
 }
 
+static void init_many(void) {
+    tpool_t pool;
+    initFloatingCoresTpool(513, &pool, false, NULL);
+}
+
 static void test_misuse_ends_the_program(void **state) {
     (void)state;
+    expect_abort(init_many);
     expect_abort(init_with_words);
     expect_abort(push_nothing);
 }

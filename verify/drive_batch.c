@@ -10,9 +10,9 @@
 enum {
     THIEVES = 2,
     CALLS = 3,
-    SPAN_CALLS = CHUNK_SLOTS - CHUNK_FIRST,
-    LONG = SPAN_CALLS + 1,
-    LONGEST = SPAN_CALLS + 6,
+    CHUNK_CALLS = CHUNK_SLOTS - CHUNK_FIRST,
+    LONG = CHUNK_CALLS + 1,
+    LONGEST = CHUNK_CALLS + 6,
     ROWS = 6,
     CALLS_MAX = ROWS * LONG
 };
@@ -123,7 +123,7 @@ EXPLORE_DRIVER(row_lost, .about = "the same while the barrier is lost", .setup =
 EXPLORE_DRIVER(row_again, .about = "the same again and again, two thieves", .setup = setup,
                .threads = {many_rows, thief_0, thief_1}, .check = each_ran, .flags = EXPLORE_NO_RESCUE, .must_see = 7);
 
-/* Rows to beyond the end of a span. There may be no memory for the next: then the fork at the last place is refused. */
+/* Rows to beyond the end of a chunk. There may be no memory for the next: then the fork at the last place is refused. */
 static void empty_store(void) { store_get(&world.pool->store, (size_t)64 * 1024 - CACHE_LINE); }
 static void long_rows(void) {
     weft_fork_slot *here;
@@ -149,6 +149,6 @@ static void long_rows_between(void) {
 EXPLORE_DRIVER(row_between, .about = "the same, and other regions begin between", .setup = setup,
                .threads = {long_rows_between, thief_0, thief_1}, .check = each_ran,
                .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS, .must_see = 1);
-EXPLORE_DRIVER(row_poor, .about = "more calls than a span has places, and memory runs out", .setup = setup,
+EXPLORE_DRIVER(row_poor, .about = "more calls than a chunk has places, and memory runs out", .setup = setup,
                .threads = {long_rows, thief_0}, .check = each_ran, .flags = EXPLORE_NO_RESCUE | EXPLORE_MEMORY_FAILS,
                .must_see = 1);

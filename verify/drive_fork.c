@@ -145,13 +145,13 @@ static void one_place_wraps(void) {
 EXPLORE_DRIVER(fork_again_wraps, .about = "the same, and the count of offers wraps", .setup = setup_one,
                .threads = {one_place_wraps}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* The next offer is of a span that is made meanwhile: a thief that has read the one before may read its place. */
+/* The next offer is of a chunk that is made meanwhile: a thief that has read the one before may read its place. */
 static void fork_and_join(weft_fork_slot *here) {
     struct call call = call_new(0);
     leaf_fork(here, &call);
     call_end(&call, leaf_join(here, &call));
 }
-static void new_span(void) {
+static void new_chunk_row(void) {
     weft_fork_slot *here = enter();
     fork_and_join(here);
     fork_and_join(here);
@@ -160,10 +160,10 @@ static void new_span(void) {
     weft_fork_leave(inner);
     weft_fork_leave(here);
 }
-EXPLORE_DRIVER(fork_new_chunk, .about = "an offer, and then one in a new span", .setup = setup_one, .threads = {new_span},
-               .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
+EXPLORE_DRIVER(fork_new_chunk, .about = "an offer, and then one in a new chunk", .setup = setup_one,
+               .threads = {new_chunk_row}, .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* A row of open calls longer than a span. */
+/* A row of open calls longer than a chunk. */
 static void join_row(weft_fork_slot **places, const struct call *calls) {
     for (uint32_t i = ROW; i-- > 0;) call_end(&calls[i], leaf_join(places[i], &calls[i]));
     weft_fork_leave(places[0]);
@@ -177,10 +177,10 @@ static void open_row(void) {
     }
     join_row(places, calls);
 }
-EXPLORE_DRIVER(fork_batch, .about = "more open calls than a span has places", .setup = setup_one, .threads = {open_row},
+EXPLORE_DRIVER(fork_batch, .about = "more open calls than a chunk has places", .setup = setup_one, .threads = {open_row},
                .check = all_run, .flags = EXPLORE_NO_RESCUE, .must_see = 1);
 
-/* Rows where memory for entering, for the next span and for a helper's first may be refused, and may be there the next
+/* Rows where memory for entering, for the next chunk and for a helper's first may be refused, and may be there the next
  * time. */
 static void setup_poor(void) {
     configure(1, 0);

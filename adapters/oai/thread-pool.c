@@ -45,8 +45,9 @@ void initNamedTpool(char *params, tpool_t *tpool, bool performanceMeas, char *na
 void initFloatingCoresTpool(int nbThreads, tpool_t *pool, bool performanceMeas, char *name) {
     (void)performanceMeas;
     DevAssert(pool != NULL);
+    AssertFatal(nbThreads <= OAI_THREADS_MAX, "%d threads: at most %d are possible\n", nbThreads, OAI_THREADS_MAX);
     oai_threads threads;
-    threads.count = nbThreads < 0 ? 0 : nbThreads < OAI_THREADS_MAX ? nbThreads : OAI_THREADS_MAX;
+    threads.count = nbThreads < 0 ? 0 : nbThreads;
     for (int i = 0; i < threads.count; i++) threads.core_id[i] = OAI_FLOATING;
     open_pool(pool, &threads, name);
 }

@@ -200,7 +200,7 @@ WEFT_API int weft_graph_create(weft_graph **graph);
  * @param graph set to NULL
  * @retval WEFT_OK freed
  * @retval WEFT_EINVAL graph or *graph is NULL
- * @retval WEFT_EBUSY the graph runs; nothing happened
+ * @retval WEFT_EBUSY the graph runs, or another thread changes it; nothing happened
  * @threads One thread at a time for each graph.
  */
 WEFT_API int weft_graph_destroy(weft_graph **graph);
@@ -214,7 +214,7 @@ WEFT_API int weft_graph_destroy(weft_graph **graph);
  * @retval WEFT_OK added
  * @retval WEFT_EINVAL graph or fn is NULL
  * @retval WEFT_ENOMEM no memory, or too many nodes
- * @retval WEFT_EBUSY the graph runs
+ * @retval WEFT_EBUSY the graph runs, or another thread changes it
  * @threads One thread at a time for each graph.
  */
 WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context);
@@ -228,7 +228,7 @@ WEFT_API int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void
  * @retval WEFT_EINVAL graph is NULL, or a node is not this graph's
  * @retval WEFT_ECYCLE both are the same node
  * @retval WEFT_ENOMEM no memory
- * @retval WEFT_EBUSY the graph runs
+ * @retval WEFT_EBUSY the graph runs, or another thread changes it
  * @threads One thread at a time for each graph.
  */
 WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after);
@@ -242,7 +242,7 @@ WEFT_API int weft_graph_edge(weft_graph *graph, weft_node before, weft_node afte
  * @retval WEFT_ECYCLE edges form a cycle
  * @retval WEFT_EINVAL graph is NULL
  * @retval WEFT_ENOMEM no memory
- * @retval WEFT_EBUSY the graph runs
+ * @retval WEFT_EBUSY the graph runs, or another thread changes it
  * @threads One thread at a time for each graph.
  */
 WEFT_API int weft_graph_build(weft_graph *graph, weft_node *on_cycle);

@@ -206,7 +206,9 @@ WEFT_API unsigned weft_cpu_count(void);
 
 /**
  * Creates a pool and starts its workers. Blocks until every worker has run its start hook. If the system can start only
- * some of the threads, the pool runs with those: weft_pool_workers returns their number.
+ * some of the threads, the pool runs with those: weft_pool_workers returns their number. Workers and spares block all
+ * signals but those of faults and SIGPROF, and children that a task starts inherit that; a start hook may set another mask
+ * (pthread_sigmask).
  * @param pool set to the pool, which the caller owns and ends with weft_pool_destroy or weft_pool_abort; set to NULL on
  *     error
  * @param config how; NULL: the defaults

@@ -154,9 +154,9 @@ static void park_send(struct park *park, uint32_t worker) {
     store_rlx(&park->send_ticks, known == 0 ? took : known - known / 8 + min_u64(took, known * 8) / 8);
 }
 
+#define PARK_ANY UINT32_MAX
 /* Takes a parked worker of the word, or else its poller, as a searcher; UINT32_MAX when there is none. The lowest, so that the
  * same few workers stay warm; or only the one of that bit. */
-#define PARK_ANY UINT32_MAX
 static uint32_t park_take(struct park_word *own, uint32_t only) {
     uint64_t word = load_rlx(&own->word);
     for (;;) {

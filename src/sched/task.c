@@ -423,92 +423,93 @@ static int submit_any(weft_pool *pool, weft_group *group, struct job *job, size_
     return error;
 }
 
-static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                                enum cell_kind kind) {
-    struct job job = {.fn = fn, .payload = payload, .bytes = (uint32_t)size, .kind = kind};
-    if (kind == CELL_PLAIN && (payload == NULL || size > WEFT_INLINE_MAX)) return WEFT_EINVAL;
+/* By value: in two registers. */
+struct call {
+    weft_fn fn;
+    const void *payload;
+};
+
+static NOINLINE int submit_slow(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
+    struct job job = {.fn = call.fn, .payload = call.payload, .bytes = (uint32_t)size, .kind = kind};
+    if (kind == CELL_PLAIN && (call.payload == NULL || size > WEFT_INLINE_MAX)) return WEFT_EINVAL;
     return submit_any(pool, group, &job, size);
 }
 
 /* The group or the pool ended meanwhile: takes back what was counted. */
-static NOINLINE int submit_again(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                                 enum cell_kind kind) {
+static NOINLINE int submit_again(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     count_undo(seat, seat->lane->record, seat->lane->counter);
     store_rlx(&seat->inside, 0); /* submit_slow enters anew */
-    return submit_slow(pool, group, fn, payload, size, kind);
+    return submit_slow(pool, group, call, size, kind);
 }
 
 /* The lane at hand is full: the common reason to leave the short way. */
-static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                                  enum cell_kind kind) {
+static NOINLINE int submit_refill(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     if (!lane_grow(seat, seat->lane, cells_of((uint32_t)size))) return WEFT_ENOMEM;
-    return kind == CELL_PLAIN ? weft_submit_plain(pool, group, fn, payload, size)
-                              : weft_submit(pool, group, fn, payload, size);
+    return kind == CELL_PLAIN ? weft_submit_plain(pool, group, call.fn, call.payload, size)
+                              : weft_submit(pool, group, call.fn, call.payload, size);
 }
 
 /* To the lane at hand, which is the group's. */
-INLINE int submit_to(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size, enum cell_kind kind) {
+INLINE int submit_to(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     struct lane *lane = seat->lane;
-    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, fn, payload, size, kind);
+    if (UNLIKELY(!lane_fits(lane, cells_of((uint32_t)size)))) return submit_refill(pool, group, call, size, kind);
     submit_enter(seat);
     uint64_t before = counter_submit(lane->counter, false, 1);
     os_fence_light(T1);
     const struct record *record = lane->record;
     if (UNLIKELY(load_rlx(&record->id) != lane->group_id || load_rlx(&pool->closed)))
-        return submit_again(pool, group, fn, payload, size, kind);
+        return submit_again(pool, group, call, size, kind);
     struct cell *cell = lane_cell(lane);
-    cell->fn = fn;
+    cell->fn = call.fn;
     cell->meta = lane->meta | meta_shape(size, kind) | ((before - lane->first) & META_SEQUENCE_MAX);
-    copy_payload(cell->payload, payload, size);
+    copy_payload(cell->payload, call.payload, size);
     return submit_publish(pool, seat, lane, cell, true);
 }
 
 /* The group's lane is to come to hand first. */
-static NOINLINE int submit_bind(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                                enum cell_kind kind) {
+static NOINLINE int submit_bind(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     struct weft_worker *seat = os_self_get()->worker;
     int error;
-    if (group == NULL || fn == NULL || pool->config.queue_max != 0 || load_rlx(&pool->closed))
-        return submit_slow(pool, group, fn, payload, size, kind);
+    if (group == NULL || call.fn == NULL || pool->config.queue_max != 0 || load_rlx(&pool->closed))
+        return submit_slow(pool, group, call, size, kind);
     const struct lane *lane = task_enter(seat, group, &error);
     if (UNLIKELY(lane == NULL)) return error;
-    if (UNLIKELY(lane != seat->lane)) return submit_slow(pool, group, fn, payload, size, kind);
-    return submit_to(pool, group, fn, payload, size, kind);
+    if (UNLIKELY(lane != seat->lane)) return submit_slow(pool, group, call, size, kind);
+    return submit_to(pool, group, call, size, kind);
 }
 
 /* The caller has looked at pool, payload and size; the group and the function are looked at here, apart from them: all
  * together the compiler would turn into arithmetic. */
-INLINE int submit_at_hand(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                          enum cell_kind kind) {
+INLINE int submit_at_hand(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
     const struct weft_worker *seat = os_self_get()->worker;
-    if (UNLIKELY(group == NULL || seat->lane->group_id != load_rlx(id_of(group)) || fn == NULL))
-        return submit_bind(pool, group, fn, payload, size, kind);
-    return submit_to(pool, group, fn, payload, size, kind);
+    if (UNLIKELY(group == NULL || seat->lane->group_id != load_rlx(id_of(group)) || call.fn == NULL))
+        return submit_bind(pool, group, call, size, kind);
+    return submit_to(pool, group, call, size, kind);
 }
 
 /* Apart, for memcpy is a call. */
-static NOINLINE int submit_large(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size,
-                                 enum cell_kind kind) {
-    if (UNLIKELY(size > WEFT_INLINE_MAX)) return submit_slow(pool, group, fn, payload, size, kind);
-    return submit_at_hand(pool, group, fn, payload, size, kind);
+static NOINLINE int submit_large(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
+    if (UNLIKELY(size > WEFT_INLINE_MAX)) return submit_slow(pool, group, call, size, kind);
+    return submit_at_hand(pool, group, call, size, kind);
 }
 
-INLINE int submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size, enum cell_kind kind) {
-    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || payload == NULL))
-        return submit_slow(pool, group, fn, payload, size, kind);
-    if (size > CELL_PAYLOAD) return submit_large(pool, group, fn, payload, size, kind);
-    return submit_at_hand(pool, group, fn, payload, size, kind);
+INLINE int submit(weft_pool *pool, weft_group *group, struct call call, size_t size, enum cell_kind kind) {
+    if (UNLIKELY(pool == NULL || os_self_get()->pool_id != pool->id || call.payload == NULL))
+        return submit_slow(pool, group, call, size, kind);
+    if (size > CELL_PAYLOAD) return submit_large(pool, group, call, size, kind);
+    return submit_at_hand(pool, group, call, size, kind);
 }
 
-int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    return submit(pool, group, fn, payload, size, CELL_INLINE);
+/* These two are not to be inlined above, in part: that would cost a jump. */
+NOINLINE int weft_submit(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
+    return submit(pool, group, (struct call){fn, payload}, size, CELL_INLINE);
 }
 
 NOINLINE int weft_submit_plain(weft_pool *pool, weft_group *group, weft_fn fn, const void *payload, size_t size) {
-    return submit(pool, group, fn, payload, size, CELL_PLAIN);
+    return submit(pool, group, (struct call){fn, payload}, size, CELL_PLAIN);
 }
 
 int weft_submit_child(weft_worker *self, weft_fn fn, const void *payload, size_t size) {

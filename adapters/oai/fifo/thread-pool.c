@@ -213,7 +213,7 @@ static int open_pool(tpool_t *pool, struct tpool_threads *wish, bool performance
         return error;
     }
     pool->threads = wish;
-    pool->nbThreads = wish->threads.count;
+    pool->nbThreads = (int)weft_pool_workers(wish->view.pool); /* the system may have started fewer */
     return 0;
 }
 
@@ -224,9 +224,14 @@ static int init_pool(tpool_t *pool, const char *params, int floating, bool measu
     initNotifiedFIFO(&pool->incomingFifo);
     struct tpool_threads *wish = calloc(1, sizeof *wish);
     if (wish == NULL) return -ENOMEM;
+    if (params == NULL && floating > OAI_THREADS_MAX) {
+        fprintf(stderr, "%s: %d threads: at most %d are possible\n", name == NULL ? "Tpool" : name, floating,
+                OAI_THREADS_MAX);
+        free(wish);
+        return -EINVAL;
+    }
     if (params == NULL) {
-        for (int i = 0; i < floating && i < OAI_THREADS_MAX; i++)
-            wish->threads.core_id[wish->threads.count++] = OAI_FLOATING;
+        for (int i = 0; i < floating; i++) wish->threads.core_id[wish->threads.count++] = OAI_FLOATING;
     } else if (oai_threads_parse(&wish->threads, params) != 0) {
         fprintf(stderr, "%s: not a list of CPUs, -1 and n: \"%s\"\n", name == NULL ? "Tpool" : name, params);
         free(wish);

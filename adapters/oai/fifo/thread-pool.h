@@ -90,7 +90,7 @@ int abortNotifiedFIFO(notifiedFIFO_t *nf);
  * pulled, where OAI_THREADPOOLMEASUREMENTS names a pipe (measurement_display). */
 int initNamedTpool(const char *params, tpool_t *pool, bool performanceMeas, const char *name);
 #define initTpool(params, pool, measures) initNamedTpool(params, pool, measures, NULL)
-/* nbThreads threads on any CPU; 0: as "n". */
+/* nbThreads threads on any CPU; 0: as "n". The same errors; -EINVAL for more than 512. */
 int initFloatingCoresTpool(int nbThreads, tpool_t *pool, bool performanceMeas, const char *name);
 
 void pushTpool(tpool_t *t, notifiedFIFO_elt_t *msg);

@@ -75,10 +75,10 @@ static void start_threads(weft_tpool_t *pool, const char *name)
   weft_real_time outcome = {.struct_size = sizeof(outcome)};
   weft_pool_real_time(pool->weft, &outcome);
   if (outcome.policy_refused > 0)
-    LOG_W(UTIL, "%s: %u of %d threads have default priority: %s\n", name, outcome.policy_refused, pool->num_threads,
+    LOG_W(UTIL, "%s: %u of %u threads have default priority: %s\n", name, outcome.policy_refused, weft_pool_workers(pool->weft),
           strerror(outcome.policy_errno));
   else
-    LOG_I(UTIL, "%s: %d threads, priority %u\n", name, pool->num_threads, config.priority);
+    LOG_I(UTIL, "%s: %u threads, priority %u\n", name, weft_pool_workers(pool->weft), config.priority);
 }
 
 void initNamedTpool(char *params, tpool_t *tpool, bool performanceMeas, char *name)
@@ -106,7 +106,7 @@ void initNamedTpool(char *params, tpool_t *tpool, bool performanceMeas, char *na
     return;
   }
   start_threads(pool, name == NULL ? "Tpool" : name);
-  tpool->len_thr = pool->num_threads;
+  tpool->len_thr = weft_pool_workers(pool->weft); // the system may have started fewer
   tpool->q_arr = pool;
 }
 
