@@ -44,6 +44,7 @@ struct pile_item {
 struct pile {
     struct store *store;
     size_t item_bytes;    /* a multiple of the cache line */
+    size_t head_bytes;    /* of an item, which its next user writes first; 0: others have not used it */
     uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
     /* Completes zeroed items (their index is set); false: no memory; or NULL. */
@@ -55,7 +56,7 @@ struct pile {
     os_mutex lock;             /* making a chunk */
 };
 
-/* As *shape, of which the first five fields are set and the others zero. false: no memory. */
+/* As *shape, of which the first six fields are set and the others zero. false: no memory. */
 bool pile_init(struct pile *pile, const struct pile *shape);
 /* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
  * thread. */
