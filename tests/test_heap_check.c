@@ -472,6 +472,20 @@ static void short_of_memory(void) {
     REQUIRE(is_again);
 }
 
+/* A block that is freed where there is no memory for a heap goes home at once. */
+static void free_without_a_heap(void) {
+    begin();
+    weft_heap_counts before = {.struct_size = sizeof before}, after = before;
+    void *p = weft_alloc(5000);
+    REQUIRE(p != NULL);
+    no_maps = true;
+    while (weft_alloc(5000) != NULL) {}
+    REQUIRE(weft_heap_stats(&before) == WEFT_OK);
+    free_in_thread(p);
+    REQUIRE(weft_heap_stats(&after) == WEFT_OK && after.heap_count == before.heap_count);
+    REQUIRE(weft_alloc(5000) == p);
+}
+
 /* A thread that is not told of its end borrows a heap for each call. */
 int __real_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
 int __wrap_os_self_watch(enum os_exit who, void (*on_exit)(os_self *self));
@@ -508,6 +522,7 @@ static void test_right(void **state) {
     lives(purge_thread_without_checks);
     lives(fork_in_a_change);
     lives(short_of_memory);
+    lives(free_without_a_heap);
     lives(borrowed);
     dies(begin_late_and_free_twice, "was freed already");
     dies(never_ends, "was freed already");

@@ -73,9 +73,14 @@ static void test_reuse_is_counted(void **state) {
     weft_free(weft_alloc(1)); /* the thread has a heap */
     kept_purge(true);
     uint64_t before = reused();
-    void *block = weft_alloc(BYTES);
+    weft_heap_counts counts = {.struct_size = sizeof counts}, more = counts;
+    assert_int_equal(weft_heap_stats(&counts), WEFT_OK);
+    char *block = weft_alloc(BYTES);
     assert_non_null(block);
+    memset(block, 1, BYTES);
     assert_int_equal(reused(), before);
+    assert_int_equal(weft_heap_stats(&more), WEFT_OK);
+    assert_true(more.mapped_bytes >= counts.mapped_bytes + BYTES && more.resident_bytes >= counts.resident_bytes + BYTES);
     weft_free(block);
     block = weft_alloc(BYTES);
     assert_non_null(block);

@@ -62,8 +62,33 @@ static void test_sizes_bounded(void **state) {
     end_pool(pool);
 }
 
+static int fails_early(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 4;
+}
+static int fails_late(void *payload, weft_worker *self) {
+    (void)payload, (void)self;
+    return 5;
+}
+
+/* Of two errors that of the task submitted first, whatever its payload is. */
+static void test_first_error(void **state) {
+    static const size_t sizes[] = {0, 1, WEFT_INLINE_MAX, WEFT_INLINE_MAX + 1};
+    const unsigned char bytes[WEFT_INLINE_MAX + 1] = {0};
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        weft_group group = WEFT_GROUP_INIT;
+        assert_int_equal(weft_submit(pool, &group, fails_early, sizes[i] == 0 ? NULL : bytes, sizes[i]), WEFT_OK);
+        assert_int_equal(weft_submit(pool, &group, fails_late, bytes, 8), WEFT_OK);
+        assert_int_equal(weft_group_wait(pool, &group), 4);
+    }
+    end_pool(pool);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_sizes_bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_sizes_bounded),
+                                       cmocka_unit_test(test_first_error)};
     choose_cases(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

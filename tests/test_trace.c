@@ -410,6 +410,7 @@ static void test_own_stream(void **state) {
     const char *counters = strstr(text, "\nweft pool ");
     assert_non_null(counters);
     assert_non_null(strstr(counters, "\nafter it\n"));
+    assert_int_equal(count_of(text, " took not all of"), 0);
     free(text);
     unlink(file);
 }

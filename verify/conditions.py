@@ -162,8 +162,9 @@ class Tree:
 class Coverage:
     """Which driver and which test runs which site, and what a run of it costs."""
 
-    def __init__(self, tree, explorer, unit, simulate, killers):
+    def __init__(self, tree, explorer, unit, simulate, killers, targets=()):
         self.tree, self.explorer, self.unit, self.simulate, self.killers = tree, explorer, unit, simulate, killers
+        self.targets = targets  # of unit tests; none: all. Others that are there are of an older build, with other numbers
         self.drivers, self.tests = {}, {}  # name: {"cost": seconds, "hits": {number: count}}
         self.commands = {**self.read_tests(), **self.read_costs()}
 
@@ -183,7 +184,8 @@ class Coverage:
         tests = {}
         for test in json.loads(shown.stdout)["tests"]:
             labels = next((p["value"] for p in test["properties"] if p["name"] == "LABELS"), [])
-            if "unit" in labels and test.get("command", [""])[0].startswith(str(self.unit)):  # none: it is not built
+            program = test.get("command", [""])[0]  # none: it is not built
+            if "unit" in labels and program.startswith(str(self.unit)) and (not self.targets or Path(program).name in self.targets):
                 name = "test " + test["name"]
                 for part in TEST_PARTS.get(name, []):
                     tests[f"{name} {part}"] = ["env", "WEFT_TEST_SEED=1", test["command"][0], part]
