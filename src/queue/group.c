@@ -96,8 +96,10 @@ bool groups_init(struct groups *groups, struct store *store, uint32_t counters) 
     groups->store = store;
     groups->counters = counters;
     shape.item_bytes = round_up(sizeof(struct continuation), CACHE_LINE);
+    shape.head_bytes = offsetof(struct continuation, cells) + CELL_BYTES;
     if (!pile_init(&groups->continuation, &shape)) return false;
     shape.item_bytes = sizeof(struct record) + counters * sizeof(struct group_counter);
+    shape.head_bytes = sizeof(struct record);
     return pile_init(&groups->records, &shape);
 }
 

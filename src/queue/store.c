@@ -89,14 +89,24 @@ void pile_put(struct pile *pile, void *item) {
     } while (!cas_rel(S2, &pile->free_top, &top, fresh));
 }
 
+/* Whoever pops the next item reads its link first, and would wait for its line, which others have had last. */
+static void pile_foresee(const struct pile *pile, uint32_t index) {
+    if (index == PILE_NONE || pile->head_bytes == 0) return;
+    const char *item = pile_at(pile, index);
+    for (size_t at = 0; item != NULL && at < pile->head_bytes; at += CACHE_LINE) prefetch_write(item + at);
+}
+
 void *pile_pop(struct pile *pile) {
     for (;;) {
         uint64_t top = load_acq(S1, &pile->free_top);
         uint32_t index = (uint32_t)top & PILE_INDEX_MASK;
         if (index == PILE_NONE) return NULL;
         struct pile_item *item = pile_at(pile, index);
-        uint64_t fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | load_rlx(&item->free_next);
-        if (cas_rlx(S3, &pile->free_top, &top, fresh)) return item;
+        uint32_t next = load_rlx(&item->free_next);
+        uint64_t fresh = ((top >> PILE_INDEX_BITS) + 1) << PILE_INDEX_BITS | next;
+        if (!cas_rlx(S3, &pile->free_top, &top, fresh)) continue;
+        pile_foresee(pile, next);
+        return item;
     }
 }
 

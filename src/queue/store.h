@@ -44,6 +44,7 @@ struct pile_item {
 struct pile {
     struct store *store;
     size_t item_bytes;    /* a multiple of the cache line */
+    size_t head_bytes;    /* of an item, which its next user writes first; 0: others have not used it */
     uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
     /* Completes zeroed items (their index is set); false: no memory; or NULL. */
@@ -55,7 +56,7 @@ struct pile {
     os_mutex lock;             /* making a chunk */
 };
 
-/* Takes the first five fields from *shape. false: no memory. */
+/* Takes the first six fields from *shape. false: no memory. */
 bool pile_init(struct pile *pile, const struct pile *shape);
 /* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
  * thread. */
