@@ -64,26 +64,21 @@ INLINE uintptr_t greater_mask(const weft_order *order, const void *left, const v
     return -(uintptr_t)is_greater(order, left, right);
 }
 
-/* Writes the first and the last `bytes` of the output. Neither input is shorter. */
+/* Writes the first and the last `bytes` of the output. Neither input is shorter. Each end is done with before the other one's
+ * call: what lives across calls fits in the registers that they preserve, and a place in memory would lengthen its chain. */
 INLINE void merge_ends(const weft_order *order, struct inputs *in, struct output *out, size_t bytes, size_t size) {
-    size_t first_left = 0; /* how much of the first comes from the left */
-    size_t last_left = 0;
+    struct inputs now = *in;
     for (size_t at = 0; at < bytes; at += size) {
-        const unsigned char *left = in->left + first_left;
-        const unsigned char *right = in->right + (at - first_left);
-        const unsigned char *left_last = in->left_end - size - last_left;
-        const unsigned char *right_last = in->right_end - size - (at - last_left);
-        uintptr_t takes_right = greater_mask(order, left, right);
-        uintptr_t takes_left = greater_mask(order, left_last, right_last);
-        memcpy(out->begin + at, choose(left, right, takes_right), size);
-        memcpy(out->end - size - at, choose(right_last, left_last, takes_left), size);
-        first_left += size & ~takes_right;
-        last_left += size & takes_left;
+        uintptr_t takes_right = greater_mask(order, now.left, now.right);
+        memcpy(out->begin + at, choose(now.left, now.right, takes_right), size);
+        now.right += size & takes_right;
+        now.left += size & ~takes_right;
+        uintptr_t takes_left = greater_mask(order, now.left_end - size, now.right_end - size);
+        memcpy(out->end - size - at, choose(now.right_end - size, now.left_end - size, takes_left), size);
+        now.left_end -= size & takes_left;
+        now.right_end -= size & ~takes_left;
     }
-    in->left += first_left;
-    in->right += bytes - first_left;
-    in->left_end -= last_left;
-    in->right_end -= bytes - last_left;
+    *in = now;
     out->begin += bytes;
     out->end -= bytes;
 }
