@@ -280,14 +280,16 @@ static void test_short_ones_are_believed(void **state) {
     struct memory memory = memory_make();
     uint64_t key = cost_key((uintptr_t)empty_body, cost_site(contexts, range.end));
     const struct loop_cost *cost = cost_at(memory.seat, key);
-    unsigned loops = 0, step = 0;
+    unsigned loops = 0, alone = 0, step = 0;
     for (; loops < 100000 && step < COST_LOOK_EVERY; loops++) {
         unsigned before = cost->key == key ? cost->since : 0;
+        alone += cost->key == key && cost_is_short(cost, range.end);
         assert_int_equal(weft_for(memory.pool, range, empty_body, contexts), WEFT_OK);
         step = cost->since > before ? cost->since - before : 0;
     }
-    assert_int_equal(step, COST_LOOK_EVERY);
     memory_end(&memory);
+    if (alone < loops / 2) SKIP("such loops are not short here");
+    assert_int_equal(step, COST_LOOK_EVERY);
 }
 
 int main(int argc, char **argv) {

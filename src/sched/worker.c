@@ -395,7 +395,7 @@ static void bias_end(weft_pool *pool, const struct weft_worker *parked) {
     uint32_t cleared = bias_clear(pool);
     if (cleared == 0 && bias_ends(pool, parked)) return;
     os_fence_heavy(D1);
-    add_rel(D21, &pool->biased, -cleared);
+    if (cleared > 0) add_rel(D21, &pool->biased, -cleared);
 }
 
 void worker_unbias(weft_pool *pool) { bias_end(pool, NULL); }
