@@ -338,7 +338,19 @@ int observer_start(weft_pool *pool) {
     return error;
 }
 
+/* In a forked child, which writes nothing: it is its parent's to write. */
+static void end_in_child(weft_pool *pool) {
+    if (observe_of_pool(pool)->looker.runs) os_thread_join(observe_of_pool(pool)->looker.thread);
+    publish_end(pool);
+    file_close(&observe_of_pool(pool)->trace.file);
+    file_close(&observe_of_pool(pool)->stats_file);
+}
+
 void observer_end(weft_pool *pool) {
+    if (pool->fork_count != os_fork_count()) {
+        end_in_child(pool);
+        return;
+    }
     looker_end(pool);
     publish_end(pool);
     if (observe_of_pool(pool)->trace.file > 0) {
