@@ -52,13 +52,18 @@ static int pool_start(weft_pool *pool) {
     return cpus_are_absent(pool) ? WEFT_EINVAL : WEFT_EAGAIN;
 }
 
+/* In a forked child it waits for none of them: it gives back what is kept of each. */
+static void pool_join_all(weft_pool *pool, uint32_t workers, uint32_t spares) {
+    for (uint32_t i = 0; i < workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
+    for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
+}
+
 static void pool_join(weft_pool *pool) {
     os_lock(&pool->lock); /* who is starting one has done so after (fit.c) */
     uint32_t workers = pool->workers_made;
     uint32_t spares = load_rlx(&pool->spares_made);
     os_unlock(&pool->lock);
-    for (uint32_t i = 0; i < workers; i++) os_thread_join(load_rlx(&pool->seats[i])->thread);
-    for (uint32_t i = 0; i < spares; i++) os_thread_join(load_rlx(&pool->seats[pool->workers_max + i])->thread);
+    pool_join_all(pool, workers, spares);
 }
 
 static void pool_stop(weft_pool *pool) {
@@ -341,6 +346,9 @@ static int pool_end(weft_pool **handle, bool aborts, weft_clean_fn clean, void *
     }
     if (is_child) {
         *handle = NULL;
+        /* Without the lock: a thread that is not here may have it. */
+        pool_join_all(pool, pool->workers_made, load_rlx(&pool->spares_made));
+        observe_end(pool);
         pool_free(pool);
         return WEFT_EFORK;
     }

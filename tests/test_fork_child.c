@@ -1,5 +1,9 @@
 /* test_fork_child.c: the first calls of several threads of a forked child. */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+
 #include "pool_help.h"
 
 #include "os/os.h"
@@ -80,8 +84,53 @@ static void test_two_threads_of_a_child(void **state) {
     end_pool(pool);
 }
 
+static unsigned open_files(void) {
+    unsigned count = 0;
+    for (int fd = 3; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static size_t files_like(const char *pattern) {
+    glob_t found = {0};
+    glob(pattern, 0, NULL, &found);
+    size_t count = found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
+/* What the parent's pool writes to is closed with the child's copy of the pool, and left to the parent. */
+static int ends_parents_pool(void *argument) {
+    weft_pool *pool = argument;
+    unsigned before = open_files();
+    if (weft_pool_destroy(&pool) != WEFT_EFORK) return 1;
+    return before - open_files() == 4 ? 0 : 2; /* timeline, counters, weft top's and its directory */
+}
+
+static void test_files_of_parents_pool(void **state) {
+    (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
+    char directory[] = "/tmp/weft-fork-XXXXXX", trace[64], stats[64], top[64];
+    REQUIRE(mkdtemp(directory) != NULL);
+    snprintf(trace, sizeof trace, "%s/trace", directory);
+    snprintf(stats, sizeof stats, "%s/stats", directory);
+    weft_config config = config_of(1);
+    config.trace = trace;
+    config.stats = stats;
+    config.top = directory;
+    weft_pool *pool = make_pool_with(&config);
+    snprintf(top, sizeof top, "%s/weft-*.json", directory);
+    int status = in_child(ends_parents_pool, pool);
+    struct stat written;
+    assert_int_equal(status, 0);
+    assert_true(files_like(top) == 1 && stat(trace, &written) == 0 && written.st_size == 0);
+    end_pool(pool);
+    assert_true(files_like(top) == 0 && stat(trace, &written) == 0 && written.st_size > 0);
+    REQUIRE(unlink(trace) == 0 && unlink(stats) == 0 && rmdir(directory) == 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_threads_of_a_child)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files_of_parents_pool),
+                                       cmocka_unit_test(test_two_threads_of_a_child)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

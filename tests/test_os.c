@@ -663,6 +663,33 @@ static void test_yield_to_lower_priority(void **state) {
     assert_int_equal(result, 0);
 }
 
+/* A process without streams: no file becomes one of them. */
+static int without_streams(void *path) {
+    for (int fd = 0; fd <= 2; fd++) close(fd);
+    int made = os_create(path);
+    int appended = os_append(path);
+    bool is_none = fcntl(0, F_GETFD) == -1 && fcntl(1, F_GETFD) == -1 && fcntl(2, F_GETFD) == -1;
+    bool is_closed_by_exec = fcntl(made, F_GETFD) == FD_CLOEXEC && fcntl(appended, F_GETFD) == FD_CLOEXEC;
+    bool is_written = os_write(made, "text", 4);
+    os_empty(appended);
+    off_t left = lseek(appended, 0, SEEK_END);
+    return made > 2 && appended > 2 && is_none && is_closed_by_exec && is_written && left == 0 &&
+                   os_create("/dev/stdout") == -1
+               ? 0
+               : 1;
+}
+
+static void test_files_without_streams(void **state) {
+    (void)state;
+    char path[] = "/tmp/weft-os-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    int status = in_child(without_streams, path);
+    unlink(path);
+    assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
@@ -690,6 +717,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_yield_to_lower_priority),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_files_without_streams),
         cmocka_unit_test(test_panic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """`weft top` beside programs that run, end, stop and are killed: test_top.py WEFT PROGRAM, where PROGRAM is top_scene."""
 import atexit
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from pathlib import Path
 
@@ -18,9 +21,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 class Scene:
     """Killed when this program ends: one that is stopped then would keep its output, and whoever reads it, for ever."""
 
-    def __init__(self, directory, **more):
+    def __init__(self, directory, *arguments, cwd=None, **more):
         environment = {**ENVIRONMENT, **more, **({"WEFT_TOP": directory} if directory else {})}
-        self.run = subprocess.Popen([SCENE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.run = subprocess.Popen([SCENE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=cwd)
         atexit.register(self.run.kill)
         assert self.run.stdout.readline() == "begun\n"
 
@@ -81,10 +84,13 @@ def check_files(directory):
     for name, content in {"weft-1-1.json": "{", "weft-2-2.json": "[1, 2]", "weft-3-3.json": "", "other": "x",
                           "weft-4-4.json": '{"number": 1, "end": 2, "pool": "\\u001b[2J"}'}.items():
         Path(directory, name).write_text(content)
+    numbers = dict.fromkeys(("number end process pool_id monotonic_ns period_ns running searching polling sleeping waiting blocked queue_cells workers "
+                             "task_run_count wake_count steal_count heap_live_bytes spare_started_count").split(), 1)
+    Path(directory, "weft-7-7.json").write_text(json.dumps({**numbers, "pool": "x", "queued_task_count": "many"}))
     os.mkfifo(Path(directory, "weft-5-5.json"))
     os.symlink("/etc/passwd", Path(directory, "weft-6-6.json"))
     states = {pool["file"]: pool["state"] for pool in json.loads(top("--once", "--json", directory).stdout)}
-    assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 7)}, states
+    assert states == {f"weft-{n}-{n}.json": "unreadable" for n in range(1, 8)}, states
     assert "\033" not in top("--once", directory).stdout
 
 
@@ -107,24 +113,34 @@ def check_unasked(directory):
     scene.end()
 
 
+def check_elsewhere(directory):
+    """The file goes though the program has left the directory from which the name leads there."""
+    scene = Scene(".", "/", cwd=directory)
+    assert list(look(directory)) == [scene.run.pid]
+    scene.end()
+    assert os.listdir(directory) == [], os.listdir(directory)
+
+
 def check_pipe(directory):
     """A reader that goes ends it; a terminal is refreshed in place."""
     with subprocess.Popen([WEFT, "top", "--interval", "0.1", directory], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as run:
         assert run.stdout.readline().startswith(b"process")
         run.stdout.close()
         assert run.wait(300) != 0
-    leader, follower = pty.openpty()
-    with subprocess.Popen([WEFT, "top", "--interval", "0.1", directory], stdout=follower, env=ENVIRONMENT) as run:
-        os.close(follower)  # so that a command that has ended is an error of the read, not a wait
-        seen = b""
-        while seen.count(b"\033[H\033[J") < 3:
-            seen += os.read(leader, 4096)
-        run.terminate()
-    os.close(leader)
+    for rows in (24, 1):
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("4H", rows, 80, 0, 0))
+        with subprocess.Popen([WEFT, "top", "--interval", "0.1", directory], stdout=follower, env=ENVIRONMENT) as run:
+            os.close(follower)  # so that a command that has ended is an error of the read, not a wait
+            seen = b""
+            while seen.count(b"\033[H\033[J") < 3:
+                seen += os.read(leader, 4096)
+            run.terminate()
+        os.close(leader)
 
 
 def main():
-    for check in (check_live, check_files, check_arguments, check_unasked, check_pipe):
+    for check in (check_live, check_files, check_arguments, check_unasked, check_elsewhere, check_pipe):
         with tempfile.TemporaryDirectory() as directory:
             check(directory)
 

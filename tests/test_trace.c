@@ -79,6 +79,76 @@ static void test_every_task(void **state) {
     end_pool(pool);
 }
 
+static void *run_a_leaf(void *pool) {
+    run_leaves(pool, 1);
+    return (void *)(uintptr_t)gettid();
+}
+
+/* One seat, which two threads have one after the other: each has its own events. */
+static void test_threads_of_a_seat(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    char event[64];
+    void *threads[2];
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        REQUIRE(pthread_create(&thread, NULL, run_a_leaf, pool) == 0 && pthread_join(thread, &threads[i]) == 0);
+    }
+    run_leaves(pool, 1); /* a third, which writes */
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK);
+    char *text = timeline_of(pool);
+    const char *seat = strstr(text, "\"outside ");
+    REQUIRE(seat != NULL);
+    snprintf(event, sizeof event, "%.*s", (int)(strcspn(seat + 1, "\"") + 2), seat);
+    assert_int_equal(count_of(text, event), 3);
+    for (int i = 0; i < 2; i++) {
+        const char *at = text;
+        unsigned submits = 0;
+        snprintf(event, sizeof event, "\"tid\":%u,\"ts\"", (unsigned)(uintptr_t)threads[i]);
+        for (; (at = strstr(at, event)) != NULL; at++) submits += strstr(at, "\"submit\"") < strchr(at, '\n');
+        assert_int_equal(submits, 1);
+        snprintf(event, sizeof event, "\"submitter\":%u,", (unsigned)(uintptr_t)threads[i]);
+        assert_int_equal(count_of(text, event), 1);
+        snprintf(event, sizeof event, "\"tid\":%u,\"name\":\"thread_name\"", (unsigned)(uintptr_t)threads[i]);
+        assert_int_equal(count_of(text, event), 1);
+    }
+    assert_int_equal(dropped_of(text), 0);
+    free(text);
+    end_pool(pool);
+}
+
+struct held {
+    atomic_int has_begun, may_end;
+};
+static int held_leaf(void *payload, weft_worker *self) {
+    (void)self;
+    struct held *held = *(struct held **)payload;
+    atomic_store(&held->has_begun, 1);
+    while (!atomic_load(&held->may_end)) sched_yield();
+    return 0;
+}
+
+/* A task that began in one recording is not in the next. */
+static void test_task_of_earlier_recording(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    struct held held = {0}, *payload = &held;
+    weft_group group = WEFT_GROUP_INIT;
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    assert_int_equal(weft_submit(pool, &group, held_leaf, &payload, sizeof payload), WEFT_OK);
+    while (!atomic_load(&held.has_begun)) sched_yield();
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    atomic_store(&held.may_end, 1);
+    assert_int_equal(weft_group_wait(pool, &group), WEFT_OK);
+    run_leaves(pool, 3);
+    char *text = timeline_of(pool);
+    assert_int_equal(count_of(text, "\"name\":\"held_leaf\""), 0);
+    assert_int_equal(count_of(text, "\"cat\":\"task\""), 3);
+    free(text);
+    end_pool(pool);
+}
+
 static void test_nothing_recorded(void **state) {
     (void)state;
     weft_pool *pool = make_pool(2);
@@ -539,6 +609,8 @@ int main(int argc, char **argv) {
     close(fd);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_task),
+        cmocka_unit_test(test_threads_of_a_seat),
+        cmocka_unit_test(test_task_of_earlier_recording),
         cmocka_unit_test(test_nothing_recorded),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_kinds),

@@ -1,4 +1,5 @@
-/* top_scene.c: a pool made as the environment asks (WEFT_TOP) that runs small tasks until its standard input ends. */
+/* top_scene.c: a pool made as the environment asks (WEFT_TOP) that runs small tasks until its standard input ends. An
+ * argument is a directory to which it changes once the pool is made. */
 #define _GNU_SOURCE
 #include <poll.h>
 
@@ -9,7 +10,7 @@ static bool goes_on(void) {
     return poll(&input, 1, 1) == 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     weft_config config = config_of(2);
     config.name = "scene";
     REQUIRE(weft_config_from_env(&config) == WEFT_OK);
@@ -19,6 +20,7 @@ int main(void) {
         fprintf(stderr, "%s\n", weft_strerror(error));
         return 1;
     }
+    if (argc > 1) REQUIRE(chdir(argv[1]) == 0);
     puts("begun");
     fflush(stdout);
     while (goes_on()) {

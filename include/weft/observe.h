@@ -177,7 +177,9 @@ WEFT_API int weft_trace_stop(weft_pool *pool);
 /**
  * Writes the recording as Chrome trace JSON, for ui.perfetto or chrome://tracing. Times are in us on CLOCK_MONOTONIC.
  * Functions have their symbol's name, static ones too, or file+offset. "otherData".dropped is the number of events that
- * newer ones have overwritten. May be called while recording.
+ * newer ones have overwritten. May be called while recording. Until it returns it takes memory of the system: some 64
+ * bytes for each wake-up and submission that is recorded, 128 for each sleep and 256 for each task. Without that the file
+ * has no arrows and no counters.
  * @param pool the pool
  * @param fd file descriptor to write to
  * @retval WEFT_OK written

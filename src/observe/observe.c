@@ -78,12 +78,21 @@ static NOINLINE void ring_begin(struct trace_ring *ring, uint64_t recording) {
     store_rlx(&ring->first, load_rlx(&ring->count));
 }
 
+/* A seat for threads from outside has another thread than before. Workers have no such event. */
+static NOINLINE void ring_owner(struct trace_ring *ring, uint32_t thread, uint64_t since) {
+    uint32_t before = load_rlx(&ring->thread);
+    if (before != 0) trace_add(ring, since, since, thread, trace_label(TRACE_OWNER, 0, before));
+    store_rlx(&ring->thread, thread);
+}
+
 INLINE void record(struct weft_worker *seat, uint64_t start, uint64_t end, uint64_t what, uint64_t label) {
     struct trace_ring *ring = load_rlx(&observe_of(seat)->ring);
     if (UNLIKELY(ring == NULL)) ring = ring_make(seat);
     if (UNLIKELY(ring == NULL)) return;
     uint64_t recording = load_rlx(&observe_of_pool(seat->pool)->trace.recording);
     if (UNLIKELY(ring->recording != recording)) ring_begin(ring, recording);
+    uint32_t thread = load_rlx(&seat->thread_id);
+    if (UNLIKELY(load_rlx(&ring->thread) != thread)) ring_owner(ring, thread, start);
     trace_add(ring, start, end, what, label);
 }
 
@@ -329,7 +338,19 @@ int observer_start(weft_pool *pool) {
     return error;
 }
 
+/* In a forked child, which writes nothing: it is its parent's to write. */
+static void end_in_child(weft_pool *pool) {
+    if (observe_of_pool(pool)->looker.runs) os_thread_join(observe_of_pool(pool)->looker.thread);
+    publish_end(pool);
+    file_close(&observe_of_pool(pool)->trace.file);
+    file_close(&observe_of_pool(pool)->stats_file);
+}
+
 void observer_end(weft_pool *pool) {
+    if (pool->fork_count != os_fork_count()) {
+        end_in_child(pool);
+        return;
+    }
     looker_end(pool);
     publish_end(pool);
     if (observe_of_pool(pool)->trace.file > 0) {

@@ -97,6 +97,11 @@ const struct origin *origin_of_task(const struct origins *origins, uint64_t plac
     return NULL;
 }
 
+const struct origin *origin_before(const struct origins *origins, uint64_t key, uint64_t time) {
+    size_t until = rows_until(origins, key, time);
+    return until > 0 && origins->row[until - 1].key == key ? &origins->row[until - 1] : NULL;
+}
+
 const struct origin *origin_of_wake(const struct origins *origins, uint64_t sent) {
     size_t until = rows_until(origins, ORIGIN_WAKES, sent);
     for (size_t i = until; i > 0 && until - i < WAKES_AT_ONCE; i--) {

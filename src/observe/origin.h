@@ -7,11 +7,11 @@
 
 #include "observe/trace.h"
 
-/* A submission, noted for so many tasks; a wake; or a step of a counter. */
+/* A submission, noted for so many tasks; a wake; a step of a counter; or that a thread has a seat. */
 struct origin {
-    uint64_t key;   /* submission: the page of its cell; wake: ORIGIN_WAKES; step: 0 */
+    uint64_t key;   /* submission: the page of its cell; wake: ORIGIN_WAKES; step: 0; thread: its seat */
     uint64_t time;  /* ticks; sorted by key and time */
-    uint64_t place; /* submission: the first cell; wake: how long it took; step: which counter */
+    uint64_t place; /* submission: the first cell; wake: how long it took; step: which counter; thread: its number */
     uint32_t seat;
     uint16_t tasks, stride;
 };
@@ -22,7 +22,7 @@ struct origins {
     size_t count, most;
 };
 
-/* Room for so many; without memory for none. */
+/* Room for so many, twice, as sorting needs it; without memory for none. */
 void origins_make(struct origins *origins, size_t most);
 void origins_end(struct origins *origins);
 /* Does nothing if there is no room. */
@@ -32,6 +32,8 @@ void origins_sort(struct origins *origins);
 
 /* The submission of the task that began at `start` in that cell, and about when it was; NULL: it is not known. */
 const struct origin *origin_of_task(const struct origins *origins, uint64_t place, uint64_t start, uint64_t *submitted);
+/* The newest row of that key that is not after `time`; NULL: there is none. */
+const struct origin *origin_before(const struct origins *origins, uint64_t key, uint64_t time);
 /* The wake that was sent then; NULL: it is not known. */
 const struct origin *origin_of_wake(const struct origins *origins, uint64_t sent);
 

@@ -8,20 +8,19 @@
 #include "observe/publish.h"
 #include "observe/state.h"
 
-#define PATH_BYTES 1024u
+#define NAME_BYTES 64u
 #define HEAP_EVERY 8u     /* writings: counting the heap visits every page */
 #define EVENTS_SEEN 1024u /* newest events of each thread, while a timeline is recorded */
 
-static bool path_of(const weft_pool *pool, char path[PATH_BYTES]) {
-    struct text text = {.size = PATH_BYTES, .fd = TEXT_TO_MEMORY};
-    text.to = path;
-    text_put(&text, pool->config.top);
-    text_put(&text, "/weft-");
+static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
+    struct text text = {.size = NAME_BYTES, .fd = TEXT_TO_MEMORY};
+    text.to = name;
+    text_put(&text, "weft-");
     text_put_number(&text, os_process_id());
     text_put(&text, "-");
     text_put_number(&text, pool->id);
     text_put(&text, ".json");
-    return text_end(&text) < (int)PATH_BYTES;
+    text_end(&text);
 }
 
 /* ---- how long tasks were queued, where a timeline is recorded ----------------------------------------------------------- */
@@ -129,13 +128,16 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
 int publish_start(weft_pool *pool) {
-    char path[PATH_BYTES];
+    char name[NAME_BYTES];
+    struct observe_pool *own = observe_of_pool(pool);
     if (pool->config.top == NULL) return WEFT_OK;
     if (!store_text(&pool->store, &pool->config.top)) return WEFT_ENOMEM;
-    if (pool->config.top[0] == 0 || !path_of(pool, path)) return WEFT_EINVAL;
-    os_remove(path); /* of a process that was killed and had the same number */
-    observe_of_pool(pool)->top_file = os_append(path) + 1;
-    if (observe_of_pool(pool)->top_file == 0) return WEFT_EINVAL;
+    own->top_directory = os_open_directory(pool->config.top) + 1;
+    if (own->top_directory == 0) return WEFT_EINVAL;
+    name_of(pool, name);
+    os_remove_in(own->top_directory - 1, name); /* of a process that was killed and had the same number */
+    own->top_file = os_append_in(own->top_directory - 1, name) + 1;
+    if (own->top_file == 0) return WEFT_EINVAL;
     publish(pool, &(struct publisher){0});
     return WEFT_OK;
 }
@@ -156,9 +158,12 @@ void publish(weft_pool *pool, struct publisher *own) {
 }
 
 void publish_end(weft_pool *pool) {
-    char path[PATH_BYTES];
-    if (observe_of_pool(pool)->top_file == 0) return;
-    os_close(observe_of_pool(pool)->top_file - 1);
-    observe_of_pool(pool)->top_file = 0;
-    if (path_of(pool, path)) os_remove(path);
+    char name[NAME_BYTES];
+    struct observe_pool *own = observe_of_pool(pool);
+    bool is_child = pool->fork_count != os_fork_count(); /* the file is its parent's still */
+    name_of(pool, name);
+    if (own->top_file > 0) os_close(own->top_file - 1);
+    if (own->top_file > 0 && !is_child) os_remove_in(own->top_directory - 1, name);
+    if (own->top_directory > 0) os_close(own->top_directory - 1);
+    own->top_file = own->top_directory = 0;
 }

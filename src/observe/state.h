@@ -20,10 +20,10 @@ struct observe_seat {
 struct observe_pool {
     struct {
         os_mutex lock;
+        int file;                   /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
         ATOMIC(uint64_t) recording; /* its number */
         ATOMIC(uint64_t) since;     /* ticks; and the same on CLOCK_MONOTONIC */
         ATOMIC(uint64_t) since_ns;
-        int file; /* descriptor + 1, or 0; by who makes and ends the pool; so the rest */
     } trace;
     struct {
         os_thread thread;
@@ -32,6 +32,7 @@ struct observe_pool {
     } looker;       /* the watchdog's, and who writes counters for weft top */
     int stats_file; /* as trace.file; so the next */
     int top_file;
+    int top_directory;
 };
 
 _Static_assert(sizeof(struct observe_seat) <= SEAT_OBSERVE_BYTES && sizeof(struct observe_pool) <= POOL_OBSERVE_BYTES,

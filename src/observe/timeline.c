@@ -21,9 +21,10 @@ struct timeline {
     const weft_pool *pool;
     struct name *names; /* by address; NULL: no memory, each is looked up anew */
     struct origins origins;
-    struct origins steps; /* of the counters */
-    uint64_t since;       /* ticks */
-    uint64_t since_ns;    /* the same moment on CLOCK_MONOTONIC */
+    struct origins steps;  /* of the counters */
+    struct origins owners; /* which thread had which seat from when on */
+    uint64_t since;        /* ticks */
+    uint64_t since_ns;     /* the same moment on CLOCK_MONOTONIC */
     double ns_per_tick;
     const char *before; /* of the next event: a comma after the first */
 };
@@ -76,7 +77,11 @@ static void put_begin(struct timeline *line, const char *phase, uint32_t thread)
     text_put_number(&line->text, thread);
 }
 
-static uint32_t thread_of(const struct weft_worker *seat) { return load_rlx(&seat->thread_id); }
+/* Who had the seat at that moment: of those from outside another thread may have it now. */
+static uint32_t thread_at(const struct timeline *line, const struct weft_worker *seat, uint64_t ticks) {
+    const struct origin *owner = origin_before(&line->owners, seat->index, ticks);
+    return owner == NULL ? load_rlx(&seat->thread_id) : (uint32_t)owner->place;
+}
 
 static void put_process(struct timeline *line) {
     put_begin(line, "M", os_process_id());
@@ -85,13 +90,13 @@ static void put_process(struct timeline *line) {
     text_put(&line->text, "}}");
 }
 
-static void put_thread(struct timeline *line, const struct weft_worker *seat) {
-    put_begin(line, "M", thread_of(seat));
+static void put_thread(struct timeline *line, const struct weft_worker *seat, uint32_t thread) {
+    put_begin(line, "M", thread);
     text_put(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
     text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat_is_inside(seat) ? "spare " : "outside ");
     text_put_number(&line->text, seat->index);
     text_put(&line->text, "\"}}");
-    put_begin(line, "M", thread_of(seat));
+    put_begin(line, "M", thread);
     text_put(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":");
     text_put_number(&line->text, seat->index);
     text_put(&line->text, "}}");
@@ -131,7 +136,7 @@ static void put_task(struct timeline *line, const struct trace_event *event) {
     if (event->detail == 0 && seat == NULL) return;
     put_argument(line, ",\"args\":{\"group\":", event->detail);
     if (seat != NULL) {
-        put_argument(line, ",\"submitter\":", thread_of(seat));
+        put_argument(line, ",\"submitter\":", thread_at(line, seat, from->time));
         put_us(line, ",\"submitted\":", moment_ns(line, submitted));
         put_us(line, ",\"queued_us\":", moment_ns(line, event->start) - moment_ns(line, submitted));
     }
@@ -169,7 +174,7 @@ static void put_victim(struct timeline *line, uint32_t seat, const struct trace_
     const struct origin here = {.time = event->start, .seat = seat};
     const struct weft_worker *victim = observe_seat(line->pool, (uint32_t)event->place);
     if (event->detail == CLAIM_LANE || victim == NULL) return;
-    put_slice(line, thread_of(victim), event, "taken from");
+    put_slice(line, thread_at(line, victim, event->start), event, "taken from");
     put_arrow(line, ARROW_TAKE, &here, true);
     text_put(&line->text, "}");
 }
@@ -193,7 +198,7 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
     }
     struct trace_event shown = *event;
     begin_later(line, &shown);
-    put_slice(line, thread_of(seat), &shown, name);
+    put_slice(line, thread_at(line, seat, event->end), &shown, name); /* what is inside it was noted before it */
     put_details(line, seat->index, event);
     text_put(&line->text, "}");
 }
@@ -203,12 +208,11 @@ static void put_event(struct timeline *line, const struct weft_worker *seat, con
 enum counter { COUNT_WAITING, COUNT_RUNNING, COUNT_ASLEEP, COUNTERS };
 static const char *const counter_names[COUNTERS] = {
     "\"tasks\",\"args\":{\"waiting\":", "\"tasks\",\"args\":{\"running\":", "\"workers\",\"args\":{\"asleep\":"};
-#define STEPS_OF_EVENT 4u
 #define COUNTER_NS 5000u /* changes closer together are shown once */
 
 static void step(struct timeline *line, enum counter counter, uint64_t since, uint64_t until) {
     const struct origin up = {.time = since, .place = counter, .tasks = 1};
-    const struct origin down = {.time = until, .place = counter, .tasks = 0};
+    const struct origin down = {.time = max_u64(since, until), .place = counter, .tasks = 0};
     origins_add(&line->steps, &up);
     origins_add(&line->steps, &down);
 }
@@ -249,6 +253,14 @@ static void put_counters(struct timeline *line) {
 
 typedef void (*event_use)(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event);
 
+/* Whether it is one of this recording. Of what began before that only sleeps are. */
+static bool take_in(const struct timeline *line, struct trace_event *event) {
+    if (event->kind >= TRACE_KINDS || (int64_t)(event->end - line->since) < 0) return false;
+    if ((int64_t)(event->start - line->since) >= 0) return true;
+    event->start = line->since;
+    return event->kind == TRACE_PARK || event->kind == TRACE_WAIT;
+}
+
 /* The thread's events of this recording. Returns how many of it had gone. */
 static uint64_t use_events(struct timeline *line, const struct weft_worker *seat, event_use use) {
     const struct trace_ring *ring = observe_ring(seat);
@@ -261,8 +273,7 @@ static uint64_t use_events(struct timeline *line, const struct weft_worker *seat
         struct trace_event event;
         if (!trace_read(ring, number, &event)) {
             if (number >= first) gone++;
-        } else if (event.kind < TRACE_KINDS && (int64_t)(event.end - line->since) >= 0) {
-            if ((int64_t)(event.start - line->since) < 0) event.start = line->since; /* it slept when the recording began */
+        } else if (take_in(line, &event)) {
             use(line, seat, &event);
             any = true;
         }
@@ -289,29 +300,81 @@ static void use_for_steps(struct timeline *line, const struct weft_worker *seat,
     steps_add(line, event);
 }
 
-/* At most so many events there are now. */
-static size_t events_of(const weft_pool *pool) {
-    size_t events = 0;
+/* ---- room for what is sorted -------------------------------------------------------------------------------------- */
+
+struct rows {
+    size_t origins, steps, owners;
+};
+
+/* Those that the ring has now: what comes later has no room. */
+static void rows_count(const struct trace_ring *ring, struct rows *rows) {
+    uint64_t count = trace_count(ring);
+    for (uint64_t number = count > ring->events ? count - ring->events : 0; number < count; number++) {
+        struct trace_event event;
+        if (!trace_read(ring, number, &event)) continue;
+        rows->origins += event.kind == TRACE_WAKE || event.kind == TRACE_SUBMIT;
+        rows->steps += event.kind == TRACE_TASK ? 4 : event.kind == TRACE_PARK ? 2 : 0;
+        rows->owners += event.kind == TRACE_OWNER;
+    }
+}
+
+static struct rows rows_of(const weft_pool *pool) {
+    struct rows rows = {0};
     uint32_t count = load_rlx(&pool->seat_count);
     for (uint32_t i = 0; i < count; i++) {
         const struct weft_worker *seat = observe_seat(pool, i);
         const struct trace_ring *ring = seat == NULL ? NULL : observe_ring(seat);
-        if (ring != NULL) events += min_u64(trace_count(ring), ring->events);
+        rows.owners += seat != NULL;
+        if (ring != NULL) rows_count(ring, &rows);
     }
-    return events;
+    return rows;
+}
+
+/* ---- whose events they are ---------------------------------------------------------------------------------------- */
+
+/* A row for who had the seat first, and one for each that came after. While the seat changes hands `ring->thread` may be that of
+ * whose event is not yet in `count`: it is read before. */
+static void owners_add(struct timeline *line, const struct weft_worker *seat) {
+    const struct trace_ring *ring = observe_ring(seat);
+    struct origin first = {.key = seat->index, .place = ring == NULL ? 0 : load_rlx(&ring->thread)};
+    uint64_t count = ring == NULL ? 0 : trace_count(ring);
+    size_t at = line->owners.count;
+    if (first.place == 0) first.place = load_rlx(&seat->thread_id);
+    if (first.place == 0) return; /* no thread has had it */
+    origins_add(&line->owners, &first);
+    for (uint64_t number = count > 0 && count > ring->events ? count - ring->events : 0; number < count; number++) {
+        struct trace_event event;
+        if (!trace_read(ring, number, &event) || event.kind != TRACE_OWNER || line->owners.count <= at) continue;
+        if (line->owners.count == at + 1) line->owners.row[at].place = event.place;
+        const struct origin next = {.key = seat->index, .time = event.start, .place = event.what};
+        origins_add(&line->owners, &next);
+    }
+}
+
+static void owners_find(struct timeline *line) {
+    uint32_t count = load_rlx(&line->pool->seat_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weft_worker *seat = observe_seat(line->pool, i);
+        if (seat != NULL) owners_add(line, seat);
+    }
+    origins_sort(&line->owners);
+}
+
+static void put_threads(struct timeline *line) {
+    for (size_t i = 0; i < line->owners.count; i++) {
+        const struct origin *row = &line->owners.row[i];
+        put_thread(line, observe_seat(line->pool, (uint32_t)row->key), (uint32_t)row->place);
+    }
 }
 
 static void put_all(struct timeline *line) {
-    uint32_t count = load_rlx(&line->pool->seat_count);
+    owners_find(line);
     use_all(line, use_for_origins);
     origins_sort(&line->origins);
     use_all(line, use_for_steps);
     text_put(&line->text, "{\"traceEvents\":[\n");
     put_process(line);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(line->pool, i);
-        if (seat != NULL && thread_of(seat) != 0) put_thread(line, seat);
-    }
+    put_threads(line);
     uint64_t gone = use_all(line, put_event);
     put_counters(line);
     text_put(&line->text, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"weft\":");
@@ -323,31 +386,39 @@ static void put_all(struct timeline *line) {
 }
 
 /* By the two moments at which both clocks were read. */
-static double ns_per_tick(const struct observe_pool *own) {
+static double ns_per_tick(const struct timeline *line) {
     uint64_t ns, now = observe_clocks(&ns);
-    uint64_t ticks = now - load_rlx(&own->trace.since);
+    uint64_t ticks = now - line->since;
     double nominal = 1000 / (double)os_ticks_per_us();
-    return ticks < 1000 * os_ticks_per_us() ? nominal : (double)(ns - load_rlx(&own->trace.since_ns)) / (double)ticks;
+    return ticks < 1000 * os_ticks_per_us() ? nominal : (double)(ns - line->since_ns) / (double)ticks;
+}
+
+/* When the recording began, by both clocks. In a forked child the lock may be a thread's that is not there. */
+static void read_since(struct timeline *line) {
+    struct observe_pool *own = observe_of_pool(line->pool);
+    bool is_child = line->pool->fork_count != os_fork_count();
+    if (!is_child) os_lock(&own->trace.lock);
+    line->since = load_rlx(&own->trace.since);
+    line->since_ns = load_rlx(&own->trace.since_ns);
+    if (!is_child) os_unlock(&own->trace.lock);
+    line->ns_per_tick = ns_per_tick(line);
 }
 
 int weft_trace_write(const weft_pool *pool, int fd) {
     char buffer[4096];
     if (pool == NULL || fd < 0) return WEFT_EINVAL;
     size_t bytes = round_up(NAMES * sizeof(struct name), os_page_size());
-    const struct observe_pool *own = observe_of_pool(pool);
-    struct timeline line = {.text = {.to = buffer, .size = sizeof buffer, .fd = fd},
-                            .pool = pool,
-                            .names = os_map(bytes),
-                            .since = load_rlx(&own->trace.since),
-                            .since_ns = load_rlx(&own->trace.since_ns),
-                            .ns_per_tick = ns_per_tick(own),
-                            .before = ""};
-    size_t events = events_of(pool);
-    origins_make(&line.origins, events);
-    origins_make(&line.steps, STEPS_OF_EVENT * events);
+    struct timeline line = {
+        .text = {.to = buffer, .size = sizeof buffer, .fd = fd}, .pool = pool, .names = os_map(bytes), .before = ""};
+    read_since(&line);
+    struct rows rows = rows_of(pool);
+    origins_make(&line.origins, rows.origins);
+    origins_make(&line.steps, rows.steps);
+    origins_make(&line.owners, rows.owners);
     put_all(&line);
     origins_end(&line.origins);
     origins_end(&line.steps);
+    origins_end(&line.owners);
     if (line.names != NULL) os_unmap(line.names, bytes);
     return text_end(&line.text) == 0 ? WEFT_OK : WEFT_EINVAL;
 }

@@ -15,7 +15,9 @@ struct trace_event {
 #define TRACE_KIND_BITS 4u
 #define TRACE_DETAIL_BITS 20u
 #define TRACE_PLACE_BITS 40u
-_Static_assert(TRACE_KINDS <= 1u << TRACE_KIND_BITS && RECORDS_MAX <= 1u << TRACE_DETAIL_BITS, "they share a word");
+/* An event more: from `start` on another thread has the seat; `what`: its number; `place`: that of the one before. */
+#define TRACE_OWNER TRACE_KINDS
+_Static_assert(TRACE_KINDS < 1u << TRACE_KIND_BITS && RECORDS_MAX <= 1u << TRACE_DETAIL_BITS, "they share a word");
 
 /* A cell by its address, no two of one pool alike. */
 INLINE uint64_t trace_place(const struct cell *cell) {
@@ -32,6 +34,7 @@ struct trace_ring {
     ATOMIC(uint64_t) first;                     /* of the recording that was on last */
     uint64_t recording;                         /* its number; the writer's */
     uint64_t events;                            /* slots, a power of two */
+    ATOMIC(uint32_t) thread;                    /* the number of the thread whose event is the newest; 0: none */
     struct trace_slot slot[];
 };
 

@@ -9,11 +9,21 @@
 
 #include "os/os.h"
 
-static int open_file(const char *path, int how) {
+static int open_in(int directory, const char *path, int how) {
     int saved = errno;
-    long fd = syscall(SYS_openat, AT_FDCWD, path, O_CLOEXEC | how, 0666);
+    long fd = syscall(SYS_openat, directory, path, O_CLOEXEC | how, 0666);
     errno = saved;
     return (int)fd;
+}
+
+static int open_file(const char *path, int how) { return open_in(AT_FDCWD, path, how); }
+
+/* A descriptor above the three streams: where one of them is closed, a file would be taken for it. */
+static int above_streams(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    syscall(SYS_close, fd);
+    return above;
 }
 
 /* The process's own streams are taken as they are: opened anew, a file would be cut, or written from its beginning, over what the
@@ -21,7 +31,8 @@ static int open_file(const char *path, int how) {
 static int open_to_write(const char *path, int how) {
     int saved = errno;
     int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
-    int fd = stream < 0 ? open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how) : fcntl(stream, F_DUPFD_CLOEXEC, 0);
+    int fd = stream < 0 ? above_streams(open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how))
+                        : fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* its reader may be slow */
     errno = saved;
     return fd;
@@ -30,6 +41,21 @@ static int open_to_write(const char *path, int how) {
 int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
 
 int os_append(const char *path) { return open_to_write(path, O_APPEND); }
+
+int os_open_directory(const char *path) {
+    int saved = errno;
+    int fd = above_streams(open_file(path, O_PATH | O_DIRECTORY));
+    errno = saved;
+    return fd;
+}
+
+int os_append_in(int directory, const char *name) {
+    int saved = errno;
+    int fd = above_streams(open_in(directory, name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK));
+    if (fd >= 0) fcntl(fd, F_SETFL, O_APPEND);
+    errno = saved;
+    return fd;
+}
 
 int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
 
@@ -76,8 +102,8 @@ void os_close(int fd) {
     errno = saved;
 }
 
-void os_remove(const char *path) {
+void os_remove_in(int directory, const char *name) {
     int saved = errno;
-    syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    syscall(SYS_unlinkat, directory, name, 0);
     errno = saved;
 }

@@ -66,11 +66,17 @@ void os_free(void *memory);
 
 /* Writes all of it to the file descriptor. Safe in signal handlers. false: not all could be written. */
 bool os_write(int fd, const void *data, size_t bytes);
-/* Makes the file, empty, or empties it; "/dev/stdout" and "/dev/stderr" are these streams, and stay. Its descriptor, or -1,
- * also for a named pipe that nobody reads. */
+/* Makes the file, empty, or empties it; "/dev/stdout" and "/dev/stderr" are these streams, and stay. Its descriptor,
+ * above those of the streams, or -1, also for a named pipe that nobody reads. */
 int os_create(const char *path);
 /* Makes the file, or opens it to write behind what it has. */
 int os_append(const char *path);
+/* Opens a directory for the next two. Its descriptor, or -1. */
+int os_open_directory(const char *path);
+/* As os_append, of a file in it. */
+int os_append_in(int directory, const char *name);
+/* The name goes, if it is one of a file. */
+void os_remove_in(int directory, const char *name);
 /* Opens a file to read it, also one that would keep the caller waiting. Its descriptor, or -1. */
 int os_open(const char *path);
 /* What comes next, at most `bytes`; how much that is; 0: the file's end, or it cannot be read. */
@@ -80,8 +86,6 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 /* Cuts a file that can be cut to nothing, but not one that is the process's standard output or error. */
 void os_empty(int fd);
 void os_close(int fd);
-/* The name goes, if it is one of a file. */
-void os_remove(const char *path);
 
 /* Ends the process with a line on standard error: going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));

@@ -296,7 +296,7 @@ void look_out(struct weft_worker *seat) {
     uint64_t away = 0;
     uint64_t ticks = start;
     bool gives_way = load_rlx(&seat->task_ticks) >= pool->short_ticks;
-    while (!sees && ticks < until && !load_rlx(&pool->exits)) {
+    while (!sees && ticks - start < until - start && !load_rlx(&pool->exits)) {
         uint64_t before = ticks;
         sources_ask(pool, NULL, false);
         os_pause();

@@ -238,6 +238,8 @@ uint64_t os_ticks_per_us(void) { return 1000; }
 bool os_write(int fd, const void *data, size_t bytes) { return fd >= 0 && (data != NULL || bytes == 0); }
 int os_create(const char *path) { return path == NULL ? -1 : 1; }
 int os_append(const char *path) { return os_create(path); }
+int os_open_directory(const char *path) { return os_create(path); }
+int os_append_in(int directory, const char *name) { return directory < 0 ? -1 : os_create(name); }
 void os_empty(int fd) { (void)fd; }
 int os_stacks_begin(void) { return ENOSYS; }
 int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {
@@ -245,7 +247,7 @@ int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_
     frames[0] = 0;
     return OS_STACK_NONE;
 }
-void os_remove(const char *path) { (void)path; }
+void os_remove_in(int directory, const char *name) { (void)directory, (void)name; }
 void os_close(int fd) { (void)fd; }
 void os_symbol(uintptr_t address, char *name, size_t size) {
     (void)address;
