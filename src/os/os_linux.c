@@ -241,16 +241,14 @@ void os_free(void *memory) {
 
 /* Without the signal where nobody reads any more: a program is not to end because of what is reported about it. */
 static long write_some(int fd, const void *data, size_t bytes) {
-    sigset_t pipe, before, pending;
+    sigset_t pipe, before;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    sigemptyset(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    sigpending(&pending);
     long written = syscall(SYS_write, fd, data, bytes);
     int error = errno;
     const struct timespec none = {0};
-    if (written < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE)) sigtimedwait(&pipe, NULL, &none);
+    if (written < 0 && error == EPIPE && !sigismember(&before, SIGPIPE)) sigtimedwait(&pipe, NULL, &none);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return written;
