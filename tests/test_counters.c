@@ -1,6 +1,8 @@
 /* Counters: what each thread did, by events; their texts. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #include "pool_help.h"
 
@@ -228,12 +230,41 @@ static void test_bad_arguments(void **state) {
     end_pool(pool);
 }
 
+static int writes_to_nobody(void *fifo) {
+    int reader = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    weft_config config = config_of(1);
+    config.stats = fifo;
+    weft_pool *pool = make_pool_with(&config);
+    close(reader);
+    end_pool(pool);
+    sigset_t pending;
+    return sigpending(&pending) == 0 && !sigismember(&pending, SIGPIPE) ? 0 : 1;
+}
+
+/* A reader that goes ends no program. */
+static void test_reader_that_goes(void **state) {
+    (void)state;
+    if (is_emulated()) SKIP("the emulator does not survive fork() in a program with threads");
+#if defined(SANITIZED_THREAD)
+    SKIP("ThreadSanitizer lets no child of a threaded process start threads");
+#endif
+    char directory[] = "/tmp/weft-fifo-XXXXXX", fifo[64], said[256];
+    REQUIRE(mkdtemp(directory) != NULL);
+    snprintf(fifo, sizeof fifo, "%s/fifo", directory);
+    REQUIRE(mkfifo(fifo, 0600) == 0);
+    int status = in_child_said(writes_to_nobody, fifo, said, sizeof said);
+    REQUIRE(unlink(fifo) == 0 && rmdir(directory) == 0);
+    assert_int_equal(status, 0);
+    assert_non_null(strstr(said, "took not all of the counters"));
+}
+
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_add_up), cmocka_unit_test(test_steals), cmocka_unit_test(test_loop_helpers),
-        cmocka_unit_test(test_wakes),         cmocka_unit_test(test_json),   cmocka_unit_test(test_print),
-        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_shares_add_up), cmocka_unit_test(test_steals),
+        cmocka_unit_test(test_loop_helpers),  cmocka_unit_test(test_wakes),
+        cmocka_unit_test(test_json),          cmocka_unit_test(test_print),
+        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_reader_that_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

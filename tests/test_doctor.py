@@ -258,6 +258,15 @@ def loop(root):
         print("skipped, plot: gnuplot is not installed")
 
 
+def other_bytes(root):
+    """What is in a file need not be UTF-8: the JSON is."""
+    plant(root, {**BAD, f"{CLOCK}/current_clocksource": b"h\xffet\n"})
+    done = subprocess.run([WEFT, "doctor", "--root", root, "--json", root + "/found.json"], capture_output=True, timeout=600, check=False)
+    check(done.returncode == 0, f"{done}")
+    with open(root + "/found.json", encoding="utf-8") as file:
+        check(any("\ufffd" in finding["now"] for finding in json.load(file)["findings"]), "the byte is replaced")
+
+
 def wrong_options(root):
     for options in (["--nonsense"], ["--root", root + "/nowhere"], ["--root"], ["loop", "--cpu", "1023"], ["loop", "--seconds", "0"]):
         status, _, errors = doctor(*options)
@@ -267,7 +276,7 @@ def wrong_options(root):
 
 
 def main():
-    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, loop, wrong_options):
+    for case in (bad_machine, good_machine, script, other_places, cores, nonsense, this_machine, loop, other_bytes, wrong_options):
         with tempfile.TemporaryDirectory() as root:
             case(root)
         print("ok", case.__name__)

@@ -160,8 +160,7 @@ void sampling_lower(struct heap *heap, unsigned kind) {
 /* ---- allocating --------------------------------------------------------------------------------------------------- */
 
 /* One that is a sample. NULL: no memory. */
-static void *take_sample(struct heap *heap, unsigned kind, size_t size, bool *zeroed) {
-    (void)heap;
+static void *take_sample(unsigned kind, size_t size, bool *zeroed) {
     if (kind < CLASSES) return load_rlx(&heaps.sampler)->take(size);
     void *p = heap_hooks.large_alloc(size, BLOCK_MIN, zeroed);
     if (p != NULL && kind_of(p) < CACHED) slot_kind_set(segment_of(p), slot_of(p), KIND_RUN);
@@ -184,7 +183,7 @@ static void *alloc_cached(struct heap *heap, size_t size, bool *zeroed, const vo
     if (samples != NULL) lift(samples, kind);
     bool is_due = samples != NULL && samples->interval != 0 && heap_allocs(heap, kind) >= samples->due[kind];
     ASSERT(!is_due || heap_allocs(heap, kind) == samples->due[kind]); /* none came unseen */
-    void *p = is_due ? take_sample(heap, kind, size, zeroed) : NULL;
+    void *p = is_due ? take_sample(kind, size, zeroed) : NULL;
     if (is_due) draw_class(heap, samples, kind); /* first: what `begin` calls may allocate */
     if (p != NULL) {
         load_rlx(&heaps.sampler)->begin(p, size, sampling_chance(class_info[kind].size, samples->interval), from);

@@ -11,7 +11,7 @@
 
 /* Who wants them. A constant; any thread calls its functions, which may not allocate but by weft_arena_alloc. */
 struct sampler {
-    /* A block of `size` bytes, at most MEDIUM_MAX, of the private heap that sampling_arena_is was told of. NULL: no memory. */
+    /* A block of `size` bytes, at most MEDIUM_MAX, of the private heap that sampling_arena_set was told of. NULL: no memory. */
     void *(*take)(size_t size);
     /* A block of that heap is free. */
     void (*put)(void *p);

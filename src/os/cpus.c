@@ -1,7 +1,7 @@
 /* cpus.c: how many CPUs there are to use: affinity, and the quota of control groups; which of them share what; the limit of address
  * space. Layer 1; the contracts are in os.h.
  *
- * The quota of a process is the least over its own group and all groups above it. /proc/self/cgroup names the own group, one
+ * The quota of a process is the least over its own group and all groups above it. /proc/thread-self/cgroup names the own group, one
  * line per hierarchy ("4:cpu,cpuacct:/a/b" in version 1, "0::/a/b" in version 2); /proc/self/mountinfo says where a
  * hierarchy is mounted, and which of its groups is the mount's root: in a container often not "/". See cgroups(7), proc(5).
  *
@@ -419,7 +419,7 @@ static bool found_lately(uint64_t *millicpus) {
 
 static bool search_now(uint64_t *millicpus) {
     int saved = errno;
-    bool is_known = quota_find("/proc/self/cgroup", "/proc/self/mountinfo", "", millicpus);
+    bool is_known = quota_find("/proc/thread-self/cgroup", "/proc/self/mountinfo", "", millicpus);
     if (is_known) store_rlx(&found, min_u64(*millicpus, UINT32_MAX) << 32 | found_time());
     errno = saved;
     return is_known;

@@ -29,8 +29,10 @@ static ATOMIC(bool) has_unwinder;
 
 int os_frames_begin(void) {
     void *frame[2];
+    int saved = errno;
     bool has = backtrace(frame, 2) > 0; /* the first call loads a library; without that each would try to */
     store_rlx(&has_unwinder, has);
+    errno = saved;
     return has ? 0 : ENOSYS;
 }
 

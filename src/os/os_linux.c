@@ -239,11 +239,26 @@ void os_free(void *memory) {
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
+/* Without the signal where nobody reads any more: a program is not to end because of what is reported about it. */
+static long write_some(int fd, const void *data, size_t bytes) {
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    long written = syscall(SYS_write, fd, data, bytes);
+    int error = errno;
+    const struct timespec none = {0};
+    if (written < 0 && error == EPIPE && !sigismember(&before, SIGPIPE)) sigtimedwait(&pipe, NULL, &none);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return written;
+}
+
 bool os_write(int fd, const void *data, size_t bytes) {
     int saved = errno;
     const char *from = data;
     while (bytes > 0) {
-        long written = syscall(SYS_write, fd, from, bytes);
+        long written = write_some(fd, from, bytes);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) break;
         from += written;

@@ -119,6 +119,32 @@ static void write_head(struct text *out, uint64_t interval_bytes) {
 
 /* ---- modules ------------------------------------------------------------------------------------------------------ */
 
+/* How many bytes of a character of UTF-8 stand there; 0: they are none. */
+static size_t character_bytes(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] < 0x80) return 1;
+    size_t bytes = at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    bool is_long = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool is_none = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
+    return is_long || is_none ? 0 : bytes;
+}
+
+/* Readers refuse the whole file for a string that is not UTF-8. */
+static void write_path(struct text *out, const char *path) {
+    char clean[sizeof((struct os_module *)0)->path];
+    size_t length = 0;
+    while (path[length] != 0) {
+        size_t bytes = character_bytes(path + length);
+        if (bytes == 0) clean[length] = '?';
+        for (size_t i = 0; i < bytes; i++) clean[length + i] = path[length + i];
+        length += bytes == 0 ? 1 : bytes;
+    }
+    clean[length] = 0;
+    write_string(out, clean);
+}
+
 /* The two strings that a mapping has, from `next` on. */
 static void write_module(struct text *out, uint64_t id, uint64_t next, const struct os_module *module) {
     struct message message = {0};
@@ -129,7 +155,7 @@ static void write_module(struct text *out, uint64_t id, uint64_t next, const str
     put_field(&message, MAPPING_FILE, next);
     put_field(&message, MAPPING_BUILD_ID, next + 1);
     write_message(out, PROFILE_MAPPING, &message);
-    write_string(out, module->path);
+    write_path(out, module->path);
     char digits[2 * sizeof module->build_id + 1];
     for (unsigned i = 0; i < module->build_id_bytes; i++) {
         digits[2 * i] = "0123456789abcdef"[module->build_id[i] >> 4];

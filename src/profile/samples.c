@@ -71,9 +71,10 @@ static void child_begins(void) {
 
 static void *chunk_take(size_t bytes) {
     bytes = round_up(bytes, 16);
+    ASSERT(bytes <= CHUNK_BYTES);
     if (bytes > (size_t)(all.chunk_end - all.chunk)) {
         char *chunk = os_map(CHUNK_BYTES);
-        if (chunk == NULL || bytes > CHUNK_BYTES) return NULL;
+        if (chunk == NULL) return NULL;
         all.chunk = chunk;
         all.chunk_end = chunk + CHUNK_BYTES;
     }

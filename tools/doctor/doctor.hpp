@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+// So many cpu_set_t side by side have room for every CPU that Linux can have.
+constexpr int cpu_sets = 8;
+
 struct DoctorOptions {
     std::string root; // before each path: another tree than this machine's
     std::string json_file;

@@ -5,6 +5,7 @@
 #include "../gnuplot.hpp"
 #include "../race/probe.hpp"
 #include "../race/race.hpp"
+#include "doctor.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,16 +27,18 @@ struct Loop {
 
 // The CPUs this process may use; the loop runs on the last, or the one asked for.
 int cpu_take(int wanted) {
-    cpu_set_t allowed, own;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) throw std::runtime_error("the affinity cannot be read");
+    cpu_set_t allowed[cpu_sets], own[cpu_sets];
+    constexpr int cpus = cpu_sets * CPU_SETSIZE;
+    CPU_ZERO_S(sizeof allowed, allowed);
+    if (sched_getaffinity(0, sizeof allowed, allowed) != 0) throw std::runtime_error("the affinity cannot be read");
     int last = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &allowed)) last = cpu;
+    for (int cpu = 0; cpu < cpus; cpu++) {
+        if (CPU_ISSET_S(cpu, sizeof allowed, allowed)) last = cpu;
     }
     int cpu = wanted < 0 ? last : wanted;
-    CPU_ZERO(&own);
-    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &own);
-    if (sched_setaffinity(0, sizeof own, &own) != 0)
+    CPU_ZERO_S(sizeof own, own);
+    if (cpu < cpus) CPU_SET_S(cpu, sizeof own, own);
+    if (sched_setaffinity(0, sizeof own, own) != 0)
         throw std::invalid_argument("CPU " + std::to_string(cpu) + " is not to be had");
     return cpu;
 }

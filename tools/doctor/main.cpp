@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -42,7 +41,7 @@ void json_write(const std::string &file, const std::vector<Finding> &findings) {
                                     {"command", finding.command}});
     }
     std::ofstream output(file);
-    output << std::setw(1) << json << "\n";
+    output << json.dump(1, ' ', false, ordered_json::error_handler_t::replace) << "\n"; // files need not be UTF-8
     if (!output.flush()) throw std::runtime_error("cannot write " + file);
 }
 

@@ -64,18 +64,19 @@ struct Trial {
 // Both threads are on the last CPU that this process may use.
 Trial trial() {
     Trial found;
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {0, 0, "the affinity cannot be read"};
-    CPU_ZERO(&one);
-    for (size_t cpu = CPU_SETSIZE; cpu-- > 0 && CPU_COUNT(&one) == 0;)
-        if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &one);
+    cpu_set_t allowed[cpu_sets], one[cpu_sets];
+    CPU_ZERO_S(sizeof allowed, allowed);
+    if (sched_getaffinity(0, sizeof allowed, allowed) != 0) return {0, 0, "the affinity cannot be read"};
+    CPU_ZERO_S(sizeof one, one);
+    for (size_t cpu = cpu_sets * CPU_SETSIZE; cpu-- > 0 && CPU_COUNT_S(sizeof one, one) == 0;)
+        if (CPU_ISSET_S(cpu, sizeof allowed, allowed)) CPU_SET_S(cpu, sizeof one, one);
     std::atomic<bool> ends{false};
     std::thread busy([&] {
-        sched_setaffinity(0, sizeof one, &one);
+        sched_setaffinity(0, sizeof one, one);
         while (!ends.load(std::memory_order_relaxed)) {}
     });
     std::thread sleeper([&] {
-        sched_setaffinity(0, sizeof one, &one);
+        sched_setaffinity(0, sizeof one, one);
         found.usual = wakes_that_waited();
         found.refused = slice_set(short_ns);
         if (found.refused.empty()) found.with_short = wakes_that_waited();

@@ -17,7 +17,9 @@ std::vector<std::string> Tree::lines(const std::string &path) const {
 std::optional<std::string> Tree::line(const std::string &path) const {
     std::ifstream file(root + path);
     std::string text;
-    if (!file || (!std::getline(file, text) && !text.empty())) return std::nullopt;
+    if (!file) return std::nullopt;
+    std::getline(file, text);
+    if (file.bad()) return std::nullopt;
     text.resize(strlen(text.c_str())); // it may come to a shell
     size_t end = text.find_last_not_of(" \t\n");
     return end == std::string::npos ? "" : text.substr(0, end + 1);

@@ -107,8 +107,8 @@ void print_table(const Pools &pools, const Pools &before, const TopOptions &opti
     bool refreshes = rows > 0 && !options.once;
     std::vector<std::string> lines = lines_of(pools, before, options.directory);
     if (refreshes && lines.size() >= rows) {
-        size_t hidden = lines.size() - (rows - 2);
-        lines.resize(rows - 2);
+        size_t shown = rows > 2 ? rows - 2 : 0, hidden = lines.size() - shown;
+        lines.resize(shown);
         lines.push_back("and " + std::to_string(hidden) + " lines more: --once shows all");
     }
     if (refreshes) fputs("\033[H\033[J", stdout);

@@ -1,9 +1,11 @@
 // See perf.hpp.
+#include "../doctor/doctor.hpp"
 #include "perf.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <linux/perf_event.h>
 #include <stdexcept>
 #include <sys/ioctl.h>
@@ -92,8 +94,12 @@ void Perf::add_cpu(pid_t child, unsigned cpu, bool all) {
 
 std::string Perf::open(pid_t child, bool all) {
     try {
-        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-        for (long cpu = 0; cpu < cpus; cpu++) add_cpu(child, static_cast<unsigned>(cpu), all);
+        std::string online; // not always the first ones
+        std::getline(std::ifstream("/sys/devices/system/cpu/online"), online);
+        std::vector<unsigned> cpus = cpu_list(online);
+        for (long cpu = 0; cpus.empty() && cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++)
+            cpus.push_back(static_cast<unsigned>(cpu));
+        for (unsigned cpu : cpus) add_cpu(child, cpu, all);
     } catch (const std::runtime_error &error) {
         return error.what();
     }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 #include <dirent.h>
+#include <fcntl.h>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -61,6 +62,7 @@ std::vector<std::string> stats_of(pid_t pid) {
             if (!fits) continue;
             for (std::string at = path; at.size() > 1; at = at.substr(0, at.rfind('/')))
                 files.push_back(where + at + "/cpu.stat");
+            files.push_back(where + "/cpu.stat"); // of a container that sees its own cgroup as the root
         }
     }
     return files;
@@ -93,7 +95,7 @@ class Proc {
         for (uint32_t tid : numbers_in(directory)) {
             Seen seen{};
             std::istringstream in(line_of(directory + std::to_string(tid) + "/schedstat"));
-            in >> seen.ran >> seen.waited;
+            if (!(in >> seen.ran >> seen.waited)) continue; // it has ended since it was listed
             seen.when = now_ns();
             auto before = last.find(tid);
             if (before != last.end()) note(before->second, seen, record.away[tid]);
@@ -121,12 +123,13 @@ class Proc {
 
 // ---- the program
 
-pid_t start(const std::vector<std::string> &command, const std::string &timeline, int go) {
+pid_t start(const std::vector<std::string> &command, const std::string &timeline, const int (&go)[2]) {
     pid_t child = fork();
     if (child < 0) throw std::runtime_error(std::string("fork: ") + strerror(errno));
     if (child > 0) return child;
     char byte;
-    if (read(go, &byte, 1) != 1) _exit(127); // it is not to start before it is watched
+    close(go[1]);                               // else it would wait for ever for a parent that has died
+    if (read(go[0], &byte, 1) != 1) _exit(127); // it is not to start before it is watched
     setenv("WEFT_TRACE", timeline.c_str(), 1);
     std::vector<char *> words;
     words.reserve(command.size() + 1);
@@ -177,8 +180,8 @@ void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &recor
 
 int record_run(const std::vector<std::string> &command, const std::string &timeline, Source source, Record &record) {
     int go[2];
-    if (pipe(go) != 0) throw std::runtime_error(std::string("pipe: ") + strerror(errno));
-    pid_t child = start(command, timeline, go[0]);
+    if (pipe2(go, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + strerror(errno));
+    pid_t child = start(command, timeline, go);
     std::unique_ptr<Perf> perf;
     std::string refused;
     for (bool all : {true, false}) {
