@@ -348,7 +348,8 @@ class group {
     group(const group &) = delete;
     group &operator=(const group &) = delete;
 
-    /// Ends the program if one of the group's own tasks calls it, because it cannot wait for that task.
+    /// Ends the program if one of the group's own tasks calls it, because it cannot wait for that task, or a task of an ordered
+    /// pool in which every other thread waits already.
     ~group() {
         if (counted.id == 0) return;
         int code = weft_group_wait(home, &counted);
@@ -564,8 +565,8 @@ template <class T, class F> class promise_by final : public promise_of<T> {
 } // namespace detail
 
 /// The result of async, for one thread at a time. One allocation holds callable and result. Like std::async's, the
-/// destructor waits; in the callable itself it ends the program. In a forked child it leaves alone what a thread of the
-/// parent has begun.
+/// destructor waits; in the callable itself it ends the program, as in a task of an ordered pool in which every other thread
+/// waits already. In a forked child it leaves alone what a thread of the parent has begun.
 template <class T> class [[nodiscard]] future {
   public:
     future() noexcept = default;

@@ -549,8 +549,9 @@ static void change_is_seen(const weft_pool *pool, const cpu_set_t *set, unsigned
             affinity_of_all(set);
         else
             REQUIRE(quota_is(percent));
-        atomic_store(&whole_looks, 0);
         atomic_fetch_add(&changes, 1);
+        while (atomic_load(&looks_now) != 0) usleep(20); /* they may have begun before */
+        atomic_store(&whole_looks, 0);
         while (atomic_load(&looks_now) != 0 || atomic_load(&whole_looks) == 0) usleep(20);
         if (weft_pool_workers(pool) == workers) break;
         REQUIRE(set != NULL); /* see confine_all */

@@ -371,6 +371,25 @@ static void test_no_threads(void **state) {
     }
 }
 
+/* More threads that cannot be had take no jobs from those that there are. */
+static void test_no_more_threads(void **state) {
+    (void)state;
+    pthread_t ran = 0;
+    POOL_ctx *pool = make(2, 2);
+    POOL_add(pool, who_job, &ran);
+    POOL_joinJobs(pool);
+    is_closed = true;
+    assert_int_equal(POOL_resize(pool, 4), 0);
+    for (int i = 0; i < 20; i++) {
+        ran = pthread_self();
+        POOL_add(pool, who_job, &ran);
+        POOL_joinJobs(pool);
+        assert_false(pthread_equal(ran, pthread_self()));
+    }
+    is_closed = false;
+    POOL_free(pool);
+}
+
 /* ---- its end ------------------------------------------------------------------------------------------------------- */
 
 static int refusals;    /* of waits that are left; with the last one the gates open */
@@ -460,9 +479,9 @@ static void test_bounded(void **state) {
     (void)state;
     setenv("WEFT_QUEUE_MAX", "1", 1);
     POOL_ctx *pool = make(4, 8);
-    unsetenv("WEFT_QUEUE_MAX");
     atomic_uint counter = 0;
-    for (int i = 0; i < 2; i++) occupy(&two[i], pool);
+    for (int i = 0; i < 2; i++) occupy(&two[i], pool); /* the first makes the process's pool */
+    unsetenv("WEFT_QUEUE_MAX");
     submissions = 2;
     for (int i = 0; i < 8; i++) POOL_add(pool, count_job, &counter);
     POOL_joinJobs(pool);
@@ -489,6 +508,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_fork_while_jobs_run),
         cmocka_unit_test(test_threads_begin_with_the_first_job),
         cmocka_unit_test(test_no_threads),
+        cmocka_unit_test(test_no_more_threads),
         cmocka_unit_test(test_free_without_memory),
         cmocka_unit_test(test_free_in_a_job),
 #ifdef WEFT_VIEW_SHARED

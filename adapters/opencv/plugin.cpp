@@ -1,6 +1,7 @@
 // OpenCV's plugin for loops: weft under programs that stay as they are. The threads are the plugin's own, one fewer than there
 // are CPUs, for the calling thread does its part: a further one would take turns with another, and malloc would keep a loop's buffers
-// for both. With -DWEFT_VIEW_SHARED, or WEFT_WORKERS in the environment, the pool is the process's.
+// for both. With -DWEFT_VIEW_SHARED, or WEFT_WORKERS or WEFT_CPUS in the environment, the pool is the process's. Its own
+// pool stays as it was made when the CPUs that it may use change.
 //
 //     g++ -O2 -shared -fPIC -fvisibility=hidden -I include -I adapters -I /usr/include/opencv4 adapters/opencv/plugin.cpp
 //     libweft.a
@@ -32,7 +33,7 @@ cv::parallel::ParallelForAPI *make() noexcept {
     weft_config config;
     weft_config_init(&config);
     if (weft_config_from_env(&config) != WEFT_OK) return nullptr;
-    const bool is_process = is_shared || config.workers > 0;
+    const bool is_process = is_shared || config.workers > 0 || config.cpus != nullptr;
     const unsigned cpus = weft_cpu_count();
     config.workers = cpus > 1 ? cpus - 1 : 1;
     if (config.name == nullptr) config.name = "opencv";

@@ -186,11 +186,14 @@ static void pool_inherit(POOL_ctx *pool) {
 
 /* As many permits as jobs that nobody else will take. If none can be sent, and nobody is left, the jobs run here. */
 static void pool_send_permits(POOL_ctx *pool) {
-    bool is_sent = true, are_sent = false;
-    for (pool_crew *crew = pool->crews; crew != NULL && is_sent; crew = crew->next)
+    bool all_sent = true, are_sent = false;
+    for (pool_crew *crew = pool->crews; crew != NULL; crew = crew->next) {
+        bool is_sent = true;
         while (is_sent && crew->permits < crew->threads && pool_lacks_permits(pool))
             are_sent |= is_sent = pool_send(pool, crew);
-    while (!is_sent && pool->permits == 0 && pool->queued > 0) pool_run_oldest(pool);
+        all_sent = all_sent && is_sent;
+    }
+    while (!all_sent && pool->permits == 0 && pool->queued > 0) pool_run_oldest(pool);
     if (!are_sent && pool->queued > 0) pool_inherit(pool);
 }
 

@@ -44,7 +44,7 @@ struct pile_item {
 struct pile {
     struct store *store;
     size_t item_bytes;    /* a multiple of the cache line */
-    size_t head_bytes;    /* of an item, which its next user writes first; 0: others have not used it */
+    size_t head_bytes;    /* of an item, which its next user writes first: fetched ahead; 0: such items are taken seldom */
     uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
     /* Completes zeroed items (their index is set); false: no memory; or NULL. */

@@ -1,5 +1,5 @@
 """OpenCV as Debian has it, on its own backend and with weft as a plugin: functions of imgproc on a picture, byte by byte, and those of its
-own tests of core and imgproc that run loops and need no pictures. Of its source these tests alone are built."""
+own tests of core and imgproc that run loops. Of its source these tests alone are built."""
 
 import concurrent.futures
 import os

@@ -126,12 +126,15 @@ def main():
         return 1
     about = build.describe(chosen.work) | {"profile": chosen.profile, "hogs": chosen.hogs, "compile": chosen.compile, "reason": None}
     print(f"{about['x264']}, {about['compiler']}, {about['flags']}")
+    rows, faults = [], []
     try:
         with neighbours(chosen.hogs, chosen.compile):
             rows, faults = race(chosen, programs, videos)
     except Unavailable as reason:
-        print(f"x264: left out: {reason}")
-        return 1
+        if not rows:
+            print(f"x264: left out: {reason}")
+            return 1
+        faults.append(str(reason))
     print(report.verdicts(rows) if chosen.verdicts else report.table(rows))
     for fault in faults:
         print(f"FAULT: {fault}")

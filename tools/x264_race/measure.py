@@ -120,7 +120,8 @@ def run_and_account(command, variant, log, times):
 
 
 def read_frame_ms(path, frames):
-    """What the calls that frame_times.c noted took, in ms; of a program that pipelines frames, one a frame as well."""
+    """What the calls that frame_times.c noted took, in ms; empty if they are not one a frame, as of a program that pipelines
+    frames."""
     try:
         with open(path, encoding="ascii") as lines:
             times = [tuple(map(int, line.split())) for line in lines]
@@ -128,7 +129,7 @@ def read_frame_ms(path, frames):
         times = []
     if len(times) < frames:
         raise EncodeFailed(f"{len(times)} frame times of {frames} frames")
-    return tuple((end - begin) / 1e6 for begin, end in times)
+    return tuple((end - begin) / 1e6 for begin, end in times) if len(times) == frames else ()
 
 
 def encode(program, case, variant, work):

@@ -1,4 +1,4 @@
-"""Other programs beside an encode: busy threads, or C compilers, each on a CPU of its own."""
+"""Other programs beside an encode: busy threads, or C compilers, one after the other on the CPUs."""
 
 import contextlib
 import ctypes
@@ -53,7 +53,7 @@ def neighbours(hogs, compiles):
         try:
             for i in range(count):
                 cpu = cpus[-1 - i % len(cpus)]
-                started.append(subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL,
+                started.append(subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=folder),
                                                 preexec_fn=lambda cpu=cpu: be_beside(cpu)))
             yield
             ended = [child for child in started if child.poll() is not None]
