@@ -44,7 +44,6 @@ struct pile_item {
 struct pile {
     struct store *store;
     size_t item_bytes;    /* a multiple of the cache line */
-    size_t head_bytes;    /* of an item, which its next user writes first: fetched ahead; 0: such items are taken seldom */
     uint32_t chunk_shift; /* log2 of the items made at once */
     uint32_t items_max;
     /* Completes zeroed items (their index is set); false: no memory; or NULL. */
@@ -52,11 +51,12 @@ struct pile {
     char *unmade; /* a chunk that could not be completed, for the next call; under the lock */
     ATOMIC(void *) *chunks;
     ATOMIC(uint32_t) made;     /* items in the chunks */
+    uint32_t head_bytes;       /* of an item, which its next user writes first: fetched ahead; 0: such items are taken seldom */
     ATOMIC(uint64_t) free_top; /* count of changes (40 bits) | index of the topmost free item */
     os_mutex lock;             /* making a chunk */
 };
 
-/* As *shape, of which the first six fields are set and the others zero. false: no memory. */
+/* As *shape, of which the first five fields and head_bytes are set and the others zero. false: no memory. */
 bool pile_init(struct pile *pile, const struct pile *shape);
 /* An item of the caller's own, as pile_put left it, or zeroed and made; NULL: no memory, or items_max reached. Any
  * thread. */
