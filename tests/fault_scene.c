@@ -117,6 +117,8 @@ static void plain_groups(weft_pool *pool, uint32_t flags) {
         struct item item = item_new();
         item_entrust(item, SHORT(weft_submit(pool, &group, nested_task, &item, sizeof item)));
     }
+    struct item plain = item_new();
+    item_entrust(plain, SHORT(weft_submit_plain(pool, &group, item_task, &plain, sizeof plain)));
     SHORT(weft_group_boost(pool, &group));
     REQUIRE(weft_group_wait(pool, &group) == WEFT_OK);
     item_submit(pool, NULL, sizeof(struct item), 0);

@@ -228,6 +228,7 @@ static void parents_pool_is_refused(void) {
     int items[5000] = {0};
     FORKED(weft_submit(fork_pool, &group, empty_task, NULL, 0));
     FORKED(weft_submit_after(fork_pool, (weft_after){&group, &other}, empty_task, NULL, 0));
+    FORKED(weft_submit_plain(fork_pool, &group, empty_task, items, sizeof *items));
     FORKED(weft_submit_object(fork_pool, &group, &object, items));
     FORKED(weft_submit_after_object(fork_pool, (weft_after){&group, &other}, &object, items));
     FORKED(weft_run(fork_pool, &group, empty_task, NULL));

@@ -20,8 +20,8 @@
  *   SKIP     set by a predecessor that failed, or was skipped for such a reason, before it arrives.
  *   trouble  of the graph: whether any node failed, the run was cancelled, or somebody says that a run may have been. 0 is all
  *            that a walk reads in a good run. Who cancels may be late and say it of the next run: only the run's group knows.
- *   use      of the graph: 0, or that somebody runs or changes it, and the process's count of forks when that began. With an
- *            earlier count it is nobody's: a forked child has the caller's thread alone.
+ *   use      of the graph: whether it is built, or that somebody runs or changes it, and the process's count of forks when that
+ *            began. With an earlier count that is over: a forked child has the caller's thread alone.
  *
  * Nodes that are skipped are walked through like the others, so that a run always leaves every counter as it found it.
  *
@@ -50,7 +50,8 @@
 #define TROUBLE_LOOK 4u /* the run's group, or that of one before, was cancelled */
 
 #define USE UINT64_C(1)
-#define USE_FORK_SHIFT 1
+#define USE_BUILT UINT64_C(2)
+#define USE_FORK_SHIFT 2
 
 struct ALIGNED(32) node {
     weft_fn fn;
@@ -115,22 +116,27 @@ static void graph_unbuild(weft_graph *graph) {
     store_rlx(id_of(&graph->group), 0);
 }
 
-/* false: somebody uses it. */
-static bool graph_use(weft_graph *graph) {
+/* To run it, or to change it. false: somebody uses it. A run that a forked child has inherited is over there, but its counters are
+ * not set back: the graph is not built any more once somebody changes it. */
+enum graph_user { RUNS, CHANGES };
+static bool graph_use(weft_graph *graph, enum graph_user user) {
     uint64_t mine = os_fork_count() << USE_FORK_SHIFT | USE;
     uint64_t use = load_rlx(&graph->use);
-    if (use != 0 && use >> USE_FORK_SHIFT == mine >> USE_FORK_SHIFT) return false;
-    return cas_acq(Y4, &graph->use, &use, mine);
+    bool is_inherited = user == CHANGES && use >> USE_FORK_SHIFT != mine >> USE_FORK_SHIFT;
+    if ((use & USE) != 0 && !is_inherited) return false;
+    if (!cas_acq(Y4, &graph->use, &use, mine)) return false;
+    if ((use & USE) != 0) graph_unbuild(graph);
+    return true;
 }
 /* Returns `result`. */
 static int graph_leave(weft_graph *graph, int result) {
-    store_rel(Y5, &graph->use, 0);
+    store_rel(Y5, &graph->use, graph->nodes == NULL ? 0 : USE_BUILT);
     return result;
 }
 
 int weft_graph_destroy(weft_graph **graph) {
     if (graph == NULL || *graph == NULL) return WEFT_EINVAL;
-    if (!graph_use(*graph)) return WEFT_EBUSY;
+    if (!graph_use(*graph, CHANGES)) return WEFT_EBUSY;
     graph_unbuild(*graph);
     os_free((*graph)->added.items);
     os_free((*graph)->edges.items);
@@ -155,7 +161,7 @@ static void *list_grow(struct list *list, size_t item_bytes) {
 
 int weft_graph_add(weft_graph *graph, weft_node *node, weft_fn fn, void *context) {
     if (graph == NULL || fn == NULL) return WEFT_EINVAL;
-    if (!graph_use(graph)) return WEFT_EBUSY;
+    if (!graph_use(graph, CHANGES)) return WEFT_EBUSY;
     struct added *added = list_grow(&graph->added, sizeof *added);
     if (added == NULL) return graph_leave(graph, WEFT_ENOMEM);
     *added = (struct added){fn, context};
@@ -182,7 +188,7 @@ static int graph_edge(weft_graph *graph, weft_node before, weft_node after) {
 
 int weft_graph_edge(weft_graph *graph, weft_node before, weft_node after) {
     if (graph == NULL) return WEFT_EINVAL;
-    if (!graph_use(graph)) return WEFT_EBUSY;
+    if (!graph_use(graph, CHANGES)) return WEFT_EBUSY;
     return graph_leave(graph, graph_edge(graph, before, after));
 }
 
@@ -305,7 +311,7 @@ static int graph_build(weft_graph *graph, weft_node *on_cycle) {
 int weft_graph_build(weft_graph *graph, weft_node *on_cycle) {
     if (on_cycle != NULL) *on_cycle = 0;
     if (graph == NULL) return WEFT_EINVAL;
-    if (!graph_use(graph)) return WEFT_EBUSY;
+    if (!graph_use(graph, CHANGES)) return WEFT_EBUSY;
     return graph_leave(graph, graph_build(graph, on_cycle));
 }
 
@@ -503,12 +509,12 @@ static int graph_run(struct weft_worker *seat, weft_graph *graph) {
 }
 
 int weft_graph_run(weft_pool *pool, weft_graph *graph) {
-    if (pool == NULL || graph == NULL) return WEFT_EINVAL;
+    if (pool == NULL || graph == NULL || load_rlx(&graph->use) == 0) return WEFT_EINVAL;
     int error = WEFT_OK;
     struct weft_worker *seat = seat_find(pool, &error);
     if (seat == NULL) return error;
     guest_enter(seat);
-    error = graph_use(graph) ? graph_leave(graph, graph_run(seat, graph)) : WEFT_EBUSY;
+    error = graph_use(graph, RUNS) ? graph_leave(graph, graph_run(seat, graph)) : WEFT_EBUSY;
     guest_leave(seat);
     return error;
 }
