@@ -22,7 +22,7 @@ static int count_range(size_t begin, size_t end, void *context, weft_worker *sel
 static int nested_range(size_t begin, size_t end, void *context, weft_worker *self) {
     const unsigned char *depth = context;
     if (*depth == 0) return count_range(begin, end, NULL, self);
-    return weft_for(scene.pool, (weft_range){begin, end, 1}, nested_range, (void *)(depth + 1));
+    return weft_for(scene.pool, (weft_range){begin, end, end - begin}, nested_range, (void *)(depth + 1));
 }
 
 static int compare(const void *left, const void *right, void *context) {
