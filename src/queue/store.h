@@ -50,8 +50,8 @@ struct pile {
     bool (*make)(const struct pile *pile, void *items, uint32_t count);
     char *unmade; /* a chunk that could not be completed, for the next call; under the lock */
     ATOMIC(void *) *chunks;
-    ATOMIC(uint32_t) made;     /* items in the chunks */
-    uint32_t head_bytes;       /* of an item, which its next user writes first: fetched ahead; 0: such items are taken seldom */
+    ATOMIC(uint32_t) made; /* items in the chunks */
+    uint32_t head_bytes;   /* of an item, which its next user writes first: fetched ahead; 0: such items are taken seldom */
     ATOMIC(uint64_t) free_top; /* count of changes (40 bits) | index of the topmost free item */
     os_mutex lock;             /* making a chunk */
 };
