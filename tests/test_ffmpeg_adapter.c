@@ -1,8 +1,8 @@
 /* What FFmpeg expects of its slice threads, asked of adapters/ffmpeg without FFmpeg's tree (tests/ffmpeg_stub stands in). */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "few_threads.h"
 
-#include "os/os.h"
 #include "slicethread.h"
 
 enum { JOBS_MAX = 64 };
@@ -148,18 +148,6 @@ static void test_how_many(void **state) {
     avpriv_slicethread_free(&s.threads);
     assert_int_equal(avpriv_slicethread_create(&s.threads, &s, plain_job, NULL, 100000), WEFT_WORKERS_MAX);
     avpriv_slicethread_free(&s.threads);
-}
-
-/* The names are the linker's choice. */
-int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-
-static int threads_left = -1; /* that the system gives; -1: any number */
-
-int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
-    if (threads_left == 0) return EAGAIN;
-    if (threads_left > 0) threads_left--;
-    return __real_os_thread_start(thread, options, entry, argument);
 }
 
 /* As many as there are, and no job waits for one of a thread that is not there. */

@@ -2,6 +2,7 @@
  * thread pool of tasks that came after them is test_oai_tpool.c's: its header and theirs exclude each other. */
 #define _GNU_SOURCE
 #include "pool_help.h"
+#include "few_threads.h"
 
 #include "os/os.h"
 
@@ -554,18 +555,6 @@ static void test_abort_in_a_message_elsewhere(void **state) {
     delNotifiedFIFO_elt(msg);
     assert_int_equal(abortTpool(&pool), 0);
     end_pool(other);
-}
-
-/* The names are the linker's choice. */
-int __real_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument);
-
-static int threads_left = -1; /* that the system gives; -1: any number */
-
-int __wrap_os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
-    if (threads_left == 0) return EAGAIN;
-    if (threads_left > 0) threads_left--;
-    return __real_os_thread_start(thread, options, entry, argument);
 }
 
 /* A pool says how many there are, not how many were asked for. */

@@ -53,7 +53,7 @@ typedef int (*weft_range_fn)(size_t begin, size_t end, void *context, weft_worke
  * @retval WEFT_EINVAL pool or body is NULL, or begin is over end; no call was made, as with the codes below
  * @retval WEFT_ESHUTDOWN destroy has begun, and the caller is outside of the pool
  * @retval WEFT_EFORK the pool is the parent process's
- * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before
+ * @retval WEFT_ENOMEM no memory, in a thread that has not used the pool before, or to have a worker run the caller's part
  * @retval WEFT_EAGAIN WEFT_THREADS_MAX threads use the pool
  * @threads Any thread, also inside tasks and bodies.
  */

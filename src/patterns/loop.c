@@ -590,9 +590,9 @@ static int loop_run(struct loop *loop) {
     return load_rlx(&loop->error);
 }
 
+/* One call, of which no other thread knows. */
 static NOINLINE int loop_without_memory(struct weft_worker *seat, const struct loop_job *job) {
-    const struct record *record = seat->frame->record;
-    if (record != NULL && (load_rlx(&record->id) & ID_CANCELLED) != 0) return WEFT_ECANCELED;
+    if (weft_worker_cancelled(seat)) return WEFT_ECANCELED;
     return job->body(job->range.begin, job->range.end, job->context, seat);
 }
 

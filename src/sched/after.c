@@ -17,8 +17,8 @@ static void start(struct weft_worker *seat, struct continuation *continuation) {
         uint32_t was_inside = load_rlx(&seat->inside); /* of the submission around this, if there is one */
         frame_push(seat, &frame);
         worker_run_cell(seat, continuation->cells);
-        store_rlx(&seat->inside,
-                  was_inside); /* a submission in the task has left; the pool is not drained until the flush */
+        /* A submission in the task has left the pool. That is not drained before the flush, so it is still there. */
+        store_rlx(&seat->inside, was_inside);
         worker_flush(seat);
         frame_pop(seat);
     }
