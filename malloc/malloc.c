@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -46,6 +47,16 @@ EXPORT void free(void *block) { weft_free(block); }
 
 EXPORT void *calloc(size_t count, size_t size) { return checked(weft_alloc_zeroed(count, size)); }
 
+/* A block stayed where it was though it was to become less than half: for want of memory. Its free tells the new size then. */
+static atomic_bool any_stayed;
+
+static void free_of_size(void *block, size_t size) {
+    if (UNLIKELY(atomic_load_explicit(&any_stayed, memory_order_relaxed)))
+        weft_free(block);
+    else
+        weft_free_sized(block, size);
+}
+
 /* Size 0 ends the block's life and is no error, unless there was no block. */
 EXPORT void *realloc(void *block, size_t size) {
     if (UNLIKELY(size == 0 && block != NULL)) {
@@ -54,8 +65,9 @@ EXPORT void *realloc(void *block, size_t size) {
     }
     void *resized = weft_realloc(block, size);
     if (LIKELY(resized != NULL)) return resized;
-    return block != NULL && size <= weft_usable_size(block) ? block
-                                                            : no_memory(); /* programs take it that less is never too much */
+    if (block == NULL || size > weft_usable_size(block)) return no_memory();
+    atomic_store_explicit(&any_stayed, true, memory_order_relaxed);
+    return block; /* programs take it that less is never too much */
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size) {
@@ -109,7 +121,7 @@ EXPORT int malloc_trim(size_t pad) {
 }
 
 /* C23's. */
-EXPORT void free_sized(void *block, size_t size) { weft_free_sized(block, size); }
+EXPORT void free_sized(void *block, size_t size) { free_of_size(block, size); }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment, (void)size;
@@ -176,12 +188,12 @@ EXPORT void delete_array(void *block) {
 
 EXPORT void delete_one_sized(void *block, size_t size) {
     if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_used(block);
-    weft_free_sized(block, size);
+    free_of_size(block, size);
 }
 
 EXPORT void delete_array_sized(void *block, size_t size) {
     if (UNLIKELY(operators_delete_is_replaced)) return operators_delete_array_used(block);
-    weft_free_sized(block, size);
+    free_of_size(block, size);
 }
 
 #endif

@@ -550,6 +550,7 @@ static void private_owned(void) {
     REQUIRE(weft_arena_create(&heap) == WEFT_OK && weft_arena_create(&other) == WEFT_OK);
     void *shared = weft_alloc(50), *others = weft_arena_alloc(other, 50), *mapped = weft_alloc(5 << 20);
     REQUIRE(weft_arena_free(heap, shared) == WEFT_EINVAL && weft_arena_free(heap, mapped) == WEFT_EINVAL);
+    REQUIRE(weft_arena_free(heap, &other) == WEFT_EINVAL && weft_arena_free(heap, (void *)(uintptr_t)48) == WEFT_EINVAL);
     weft_free(mapped);
     REQUIRE(weft_arena_free(other, weft_arena_alloc(other, 5 << 20)) == WEFT_OK);
     REQUIRE(weft_arena_free(heap, others) == WEFT_EINVAL);

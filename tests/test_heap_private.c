@@ -164,6 +164,10 @@ static void test_misuse(void **state) {
     assert_int_equal(weft_arena_free(heap, ordinary), WEFT_EINVAL);
     assert_int_equal(weft_arena_free(heap, huge), WEFT_EINVAL);
     assert_int_equal(weft_arena_free(heap, apart), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, (char *)huge + ((size_t)6 << 20)), WEFT_EINVAL);
+    assert_int_equal(weft_arena_free(heap, &heap), WEFT_EINVAL);               /* of the stack */
+    assert_int_equal(weft_arena_free(heap, (void *)test_misuse), WEFT_EINVAL); /* of the program */
+    assert_int_equal(weft_arena_free(heap, (void *)(uintptr_t)48), WEFT_EINVAL);
     assert_int_equal(weft_arena_free(heap, NULL), WEFT_OK);
     weft_arena *copy = heap;
     heap_end(heap);

@@ -402,8 +402,10 @@ static NOINLINE void *alloc_uncached(size_t size) {
     if (size > MEDIUM_MAX) return heap_hooks.large_alloc(size, BLOCK_MIN, NULL);
     bool is_lent;
     struct heap *heap = heap_borrow(&is_lent);
-    void *block = heap == NULL ? NULL : heap_alloc_refilled(heap, class_of(size));
+    bool is_late = mode_checks(); /* another thread began them before this one had a heap */
+    void *block = heap == NULL || is_late ? NULL : heap_alloc_refilled(heap, class_of(size));
     heap_return(is_lent);
+    if (UNLIKELY(is_late)) return heap_hooks.check_alloc(size, BLOCK_MIN);
     handed_out(block, size);
     return block;
 }
@@ -559,6 +561,10 @@ static void runs_drop(struct heap *heap, unsigned kind, uint32_t count) {
 
 static void free_run(struct heap *heap, void *p, unsigned kind) {
     if (cache_push(heap, kind, p)) return;
+    if (UNLIKELY(heap->room[kind] == 0)) { /* as in heap_free_small */
+        heap_hooks.large_free(p, kind);
+        return;
+    }
     heap_decay(heap);
     cache_grow(heap, kind);
     while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);

@@ -15,6 +15,7 @@
 
 #include "heap/heap.h"
 #include "heap/hooks.h"
+#include "pages/heads.h"
 
 struct weft_arena {
     struct heap heap;
@@ -95,6 +96,7 @@ int weft_arena_free(weft_arena *owner, void *p) {
     if (!is_live(owner)) return WEFT_EINVAL;
     if (p == NULL) return WEFT_OK;
     struct heap *heap = &owner->heap;
+    if (!heads_has(head_of(p))) return WEFT_EINVAL; /* nor may it be read there */
     if (UNLIKELY(mode_checks())) return heap_hooks.check_free_in(heap, p) ? WEFT_OK : WEFT_EINVAL;
     struct slab *slab = slab_of(p);
     if (kind_of(p) != KIND_PRIVATE || slab_owner(slab) != heap) return WEFT_EINVAL;

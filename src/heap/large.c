@@ -222,7 +222,9 @@ static void unmap_block(const void *p) {
     bytes = cut_end(start, bytes, (size_t)((const char *)p - start) + had);
     bool is_kept =
         bytes % SEGMENT_BYTES == 0 && !mode_is_secure() && kept_put(start, bytes, (size_t)max_u64(KEPT_BYTES, live / 4));
-    if (!is_kept) os_unmap(start, bytes);
+    if (is_kept || os_unmap(start, bytes)) return;
+    if (bytes % SEGMENT_BYTES == 0 && !mode_is_secure())
+        kept_put(start, bytes, SIZE_MAX); /* with too many mappings it stays: for the next one */
 }
 
 /* What was kept is zeros again, without bringing to memory what is not there. */

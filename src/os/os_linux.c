@@ -173,13 +173,18 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
 #endif
 
 /* Linux (to 6.16) may find that the pages do not move after it unmapped what was at `to`: hence os_grow first. The hole is filled
- * again, if no other thread was faster. What it does not understand it says before it unmaps anything. */
+ * again, if no other thread was faster. What it does not understand it says before it unmaps anything. A process with all the
+ * mappings it may have would lose a range each time, so the first loss ends all moves. */
+static PROCESS_STATE ATOMIC(bool) moves_lose;
+
 static enum os_moved move(void *from, size_t bytes, void *to, int how) {
+    if (load_rlx(&moves_lose)) return OS_STAYED;
     if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | how, to) != MAP_FAILED) return OS_MOVED;
     if (errno == EINVAL) return OS_STAYED;
     void *filled = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (filled == to) return OS_STAYED;
     if (filled != MAP_FAILED) munmap(filled, bytes); /* a system that takes the flag for a wish (before 4.17) */
+    store_rlx(&moves_lose, true);
     return OS_LOST;
 }
 

@@ -469,13 +469,12 @@ static size_t segment_hollow(struct heap_segment *segment) {
     struct slots got;
     if (!depot_take_at(&got, segment, SLOTS_ALL)) return 0;
     huge_end(segment);
-    bool is_gone = os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES);
-    and_rlx(&segment->dirty, ~SLOTS_ALL);
-    and_rlx(&segment->part, ~SLOTS_ALL);
-    if (!is_gone) {
-        slots_put(segment, SLOTS_ALL);
+    if (!os_unmap(slot_start(segment, HEAD_SLOTS), SEGMENT_BYTES - HEAD_BYTES)) {
+        slots_put(segment, SLOTS_ALL); /* as dirty as they were: locked pages keep what they hold */
         return 0;
     }
+    and_rlx(&segment->dirty, ~SLOTS_ALL);
+    and_rlx(&segment->part, ~SLOTS_ALL);
     count_slots(-__builtin_popcountll(SLOTS_ALL), 0);
     add_rlx(&depot.hollows, 1);
     store_rel(A16, &segment->hollow, true);
@@ -591,17 +590,13 @@ static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
 }
 
 bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole) {
-    static PROCESS_STATE ATOMIC(bool) is_over;
     size_t at = 0;
     uint64_t wanted = slots_wanted(at, from, end);
-    struct heap_segment *segment = load_rlx(&is_over) ? NULL : depot_all();
+    struct heap_segment *segment = depot_all();
     *moved = 0;
     for (; segment != NULL && at < end; segment = load_rlx(&segment->older)) {
         uint64_t before = wanted;
-        if (segment_move(segment, &wanted, range + at, hole) == OS_LOST) {
-            store_rlx(&is_over, true);
-            return false;
-        }
+        if (segment_move(segment, &wanted, range + at, hole) == OS_LOST) return false;
         *moved += (size_t)__builtin_popcountll(before & ~wanted) * SLOT_BYTES;
         while (__builtin_popcountll(bits_longest(wanted)) < MOVED_SLOTS && at < end)
             wanted = slots_wanted(at += SEGMENT_BYTES, from, end);

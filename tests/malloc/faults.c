@@ -193,6 +193,9 @@ static long sweep(bool to_the_end, unsigned *failed) {
     return at - 1;
 }
 
+/* C23's; not every C library has it. */
+void free_sized(void *block, size_t size) __attribute__((weak));
+
 /* ---- smaller, and gone -------------------------------------------------------------------------------------------- */
 
 static void in_child(void (*run)(void)) {
@@ -210,7 +213,7 @@ static void in_child(void (*run)(void)) {
 static void smaller_without_memory(void) {
     enum { COUNT = 12 };
     unsigned char *blocks[COUNT];
-    size_t sizes[COUNT];
+    size_t sizes[COUNT], asked[COUNT];
     for (unsigned i = 0; i < COUNT; i++) {
         sizes[i] = (size_t)10000 << i;
         blocks[i] = malloc(sizes[i]);
@@ -225,7 +228,18 @@ static void smaller_without_memory(void) {
         for (; sizes[i] > 1; sizes[i] /= i % 2 == 0 ? 7 : 300) {
             blocks[i] = realloc(blocks[i], sizes[i]);
             REQUIRE(blocks[i] != NULL && blocks[i][0] == i && blocks[i][sizes[i] - 1] == i);
+            asked[i] = sizes[i];
         }
+    for (unsigned i = 0; i < COUNT && free_sized != NULL; i++)
+        free_sized(blocks[i], asked[i]); /* also where it has stayed */
+}
+
+static size_t mapped_pages(void) {
+    char line[256];
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    return strtoul(line, NULL, 10);
 }
 
 static void gone_without_munmap(void) {
@@ -246,6 +260,13 @@ static void gone_without_munmap(void) {
     REQUIRE(block != NULL && block[0] == 1 && block[(5 << 20) - 1] == 1);
     REQUIRE(resident_bytes() < full - BYTES / 2);
     free(block);
+    size_t mapped = mapped_pages(), page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int round = 0; round < 5; round++) {
+        REQUIRE((block = calloc(1, BYTES)) != NULL && block[0] == 0 && block[BYTES - 1] == 0);
+        memset(block, 1, BYTES);
+        free(block);
+    }
+    REQUIRE(mapped_pages() < mapped + 2 * BYTES / page); /* the address space serves again */
 }
 
 static void larger_without_mremap(void) {
@@ -282,14 +303,6 @@ static void large_after_small_without_mremap(void) {
     free(block);
     free(other);
     if (intruder != NULL) REQUIRE(intruder[0] == 3 && intruder[(1 << 20) - 1] == 3);
-}
-
-static size_t mapped_pages(void) {
-    char line[256];
-    FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fgets(line, sizeof line, file) != NULL);
-    fclose(file);
-    return strtoul(line, NULL, 10);
 }
 
 /* The same: of the range that the pages were to move to, no more than the hole is lost. */
