@@ -62,6 +62,28 @@ class sleeper {
     bool sleeps = false;
 };
 
+/// What this thread is about to queue. A submission that finds the queue full may run the task itself: then the coroutine goes
+/// on where it is, when the submission has returned, and not on top of it, where each such await would take more of the stack.
+class queueing {
+  public:
+    explicit queueing(void *frame) noexcept : mine(frame), outer(std::exchange(newest, this)) {}
+    queueing(const queueing &) = delete;
+    queueing &operator=(const queueing &) = delete;
+    ~queueing() { newest = outer; }
+    bool is_here() const noexcept { return here; } ///< its task has run
+    static bool met(void *frame) noexcept {
+        for (queueing *one = newest; one != nullptr; one = one->outer)
+            if (one->mine == frame) return one->here = true;
+        return false;
+    }
+
+  private:
+    void *mine;
+    queueing *outer;
+    bool here = false;
+    static inline constinit thread_local queueing *newest = nullptr;
+};
+
 /// A suspended coroutine as a task's payload.
 struct resumption {
     void *frame;
@@ -72,6 +94,7 @@ struct resumption {
         const resumption it = *static_cast<const resumption *>(payload);
         int result = WEFT_OK;
         if (self == nullptr) *it.code = WEFT_ECANCELED;
+        if (queueing::met(it.frame)) return WEFT_OK;
         if (it.root != nullptr) it.root->report = &result;
         std::coroutine_handle<>::from_address(it.frame).resume(); // may end the root
         return result;
@@ -219,33 +242,44 @@ class group_awaiter {
         is_over = code != WEFT_ETIMEDOUT;
         return is_over;
     }
-    /// After a successful submission, another thread may continue the coroutine and destroy this object.
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        co_root *root = root_of(waiting);
-        code = WEFT_OK;
-        if (root != nullptr && root->home->pool() != after.pool()) return false; // its group cannot be kept from there
-        resumption it{waiting.address(), root, &code};
-        const weft_after groups = {after.native(), root == nullptr ? nullptr : root->home->native()};
-        asleep.set(true);
-        int error = weft_submit_after_object(after.pool(), groups, &resumption_type, &it);
-        if (error == WEFT_OK) return true;
-        asleep.set(false);
-        code = error;
-        return false;
+        return queue(root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
         if (!is_over) check(code, "co_await weft::group"); // it was dropped, or could not be queued
-        if (!is_over)
-            code = weft_group_wait(after.pool(), after.native()); // at once, but of another pool than the coroutine's
+        if (!is_over && has_slept) { // what was submitted to it since then is for other waits, and so is its error
+            code = weft_group_wait_until(after.pool(), after.native(), WEFT_HELP_NONE, 1);
+            if (code == WEFT_ETIMEDOUT) code = WEFT_OK;
+        } else if (!is_over) {
+            code = weft_group_wait(after.pool(), after.native()); // of another pool than the coroutine's
+        }
         check(group_parts::thrown(after).rethrow(code, use), "co_await weft::group");
     }
 
   private:
+    /// After a successful submission, another thread may continue the coroutine and destroy this object. Not inline: a compiler
+    /// could keep what stands on the stack in the coroutine's frame.
+    [[gnu::noinline]] bool queue(co_root *root, void *frame) noexcept {
+        code = WEFT_OK;
+        if (root != nullptr && root->home->pool() != after.pool()) return false; // its group cannot be kept from there
+        resumption it{frame, root, &code};
+        const weft_after groups = {after.native(), root == nullptr ? nullptr : root->home->native()};
+        asleep.set(true);
+        has_slept = true;
+        queueing now(it.frame);
+        int error = weft_submit_after_object(after.pool(), groups, &resumption_type, &it);
+        if (error == WEFT_OK) return !now.is_here();
+        asleep.set(false);
+        code = error;
+        return false;
+    }
+
     group &after;
     int code = WEFT_OK;
     std::uint64_t use = 0; ///< of the group, when this was about to wait
     bool is_over = false;  ///< and `code` is what the group's wait returned
+    bool has_slept = false;
     sleeper asleep{};
 };
 
@@ -253,7 +287,8 @@ class group_awaiter {
 
 /// Suspends until the group has finished; throws as its wait does. In a coroutine that belongs to this group it throws
 /// WEFT_EDEADLK. Coroutines of types other than co may await it, too: they continue as tasks of the pool's own group. In a
-/// coroutine that was spawned in another pool, the thread waits.
+/// coroutine that was spawned in another pool, the thread waits. If more is submitted to the group before the coroutine goes on, it
+/// does not wait for that, nor throw the group's error, which the next wait gets.
 inline detail::group_awaiter operator co_await(group &after) noexcept { return detail::group_awaiter(after); }
 
 namespace detail {
@@ -263,16 +298,7 @@ class resumer {
     explicit resumer(group &where) noexcept : to(where) {}
     bool await_ready() const noexcept { return false; }
     template <class P> bool await_suspend(std::coroutine_handle<P> waiting) noexcept {
-        co_root *root = root_of(waiting);
-        group &home = root == nullptr ? to : *root->home;
-        resumption it{waiting.address(), root, &code};
-        int error = WEFT_EINVAL;
-        asleep.set(true);
-        if (home.pool() == to.pool()) error = weft_submit_object(home.pool(), home.native(), &resumption_type, &it);
-        if (error == WEFT_OK) return true; // as in group_awaiter
-        asleep.set(false);
-        code = error;
-        return false;
+        return queue(root_of(waiting), waiting.address());
     }
     void await_resume() {
         asleep.set(false);
@@ -280,6 +306,19 @@ class resumer {
     }
 
   private:
+    [[gnu::noinline]] bool queue(co_root *root, void *frame) noexcept { // as in group_awaiter
+        group &home = root == nullptr ? to : *root->home;
+        resumption it{frame, root, &code};
+        int error = WEFT_EINVAL;
+        asleep.set(true);
+        queueing now(it.frame);
+        if (home.pool() == to.pool()) error = weft_submit_object(home.pool(), home.native(), &resumption_type, &it);
+        if (error == WEFT_OK) return !now.is_here();
+        asleep.set(false);
+        code = error;
+        return false;
+    }
+
     group &to;
     int code = WEFT_OK;
     sleeper asleep{};
@@ -287,8 +326,9 @@ class resumer {
 
 } // namespace detail
 
-/// `co_await weft::resume_on(group)`: continues as a new task of the group's pool, after what is queued. A spawned coroutine
-/// still belongs to its own group, which must be of that pool: otherwise it throws WEFT_EINVAL.
+/// `co_await weft::resume_on(group)`: continues as a new task of the group's pool, after what is queued; where the queue is full and
+/// weft_submit would run a task at once, at once. A spawned coroutine still belongs to its own group, which must be of that pool:
+/// otherwise it throws WEFT_EINVAL.
 class resume_on {
   public:
     explicit resume_on(group &where) noexcept : to(&where) {}

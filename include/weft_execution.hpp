@@ -61,11 +61,17 @@ template <class Receiver> class scheduler::operation {
     void start() &noexcept {
         operation *self = this;
         int error = weft_submit_object(at.home, at.counts, &type, &self);
-        if (error != WEFT_OK)
-            stdexec::set_error(std::move(to), std::make_exception_ptr(weft::error(error, "weft::scheduler")));
+        if (error != WEFT_OK) stdexec::set_error(std::move(to), failure(error));
     }
 
   private:
+    static std::exception_ptr failure(int error) noexcept {
+        try {
+            return std::make_exception_ptr(weft::error(error, "weft::scheduler"));
+        } catch (...) {
+            return std::current_exception(); // no memory for its text
+        }
+    }
     static int run(void *payload, weft_worker *worker) noexcept {
         operation *self = *static_cast<operation **>(payload);
         if (worker == nullptr || stdexec::get_stop_token(stdexec::get_env(self->to)).stop_requested())

@@ -120,7 +120,9 @@ template <class I, class F> struct loop {
     /// Half of a signed type's range can be more than the type holds.
     I at(std::size_t index) const noexcept { return static_cast<I>(static_cast<std::size_t>(first) + index); }
     template <class... Args> int code_of(Args... args) {
-        if constexpr (std::is_void_v<std::invoke_result_t<F &, Args...>>) {
+        using result = std::invoke_result_t<F &, Args...>;
+        static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a body returns void or int");
+        if constexpr (std::is_void_v<result>) {
             std::invoke(*body, args...);
             return 0;
         } else {
@@ -188,7 +190,9 @@ template <class F> struct tile_loop {
         }
     }
     template <class... Args> int code_of(const Args &...args) {
-        if constexpr (std::is_void_v<std::invoke_result_t<F &, const Args &...>>) {
+        using result = std::invoke_result_t<F &, const Args &...>;
+        static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a body returns void or int");
+        if constexpr (std::is_void_v<result>) {
             std::invoke(*body, args...);
             return 0;
         } else {

@@ -303,6 +303,40 @@ TEST_CASE("going on as a new task") {
     CHECK_THROWS_AS(group.wait(), weft::error);
 }
 
+TEST_CASE("a full queue takes no more of the stack with each turn") {
+    weft_config config{};
+    config.struct_size = sizeof config;
+    config.workers = 1;
+    config.queue_max = 1;
+    weft::pool pool(config);
+    weft::group group(pool);
+    int turns = 0;
+    bool filled = false;
+    weft::spawn(group, [](weft::group &home, int &count, bool &last) -> weft::co<> {
+        home.submit([&] { last = true; }); // stays in the queue of the one worker, which is here
+        for (; count < 300000; count++) co_await weft::resume_on(home);
+        CHECK(!last); // each turn went on at once
+    }(group, turns, filled));
+    while (!group.wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+    CHECK(turns == 300000);
+    CHECK(filled);
+}
+
+TEST_CASE("what is submitted to a group after it has finished is not waited for") {
+    weft::pool pool(1);
+    weft::group before(pool), home(pool);
+    event later;
+    weft::spawn(home, [](weft::group &awaited, weft::group &own, event &on) -> weft::co<> {
+        auto blocked = [&on] { on.await(); };
+        auto late = [&awaited, blocked] { awaited.submit(blocked); };
+        awaited.submit([&own, late] { own.submit(late); }); // queued before the coroutine is
+        co_await awaited;
+        on.set();
+    }(before, home, later));
+    for (weft::group *one : {&home, &before})
+        while (!one->wait_until(std::chrono::steady_clock::now() + std::chrono::hours(1), WEFT_HELP_NONE)) {}
+}
+
 TEST_CASE("a group of another pool is waited for") {
     weft::pool pool(1), other(1);
     int code = weft::sync_wait(pool, [](weft_pool *there) -> weft::co<int> {
