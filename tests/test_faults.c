@@ -195,6 +195,9 @@ static void run_row(const struct way *way, unsigned span) {
     bool is_hasty = way->call == CALL_WAIT && span == ON; /* threads that should sleep run */
     if (is_all) {
         for (unsigned at = 1; strike_at(way, span, at, &row);) at += 1 + (is_hasty ? at / 4 : at / MANY);
+    } else if (IS_SLOW && draw(2) == 0) {
+        printf("%s, %s, %s: not drawn this time\n", call_names[way->call], way->how, span_names[span]);
+        return;
     } else {
         unsigned of_two = IS_SLOW && made > 1 && !is_hasty ? draw(2) : 2; /* one of the two, or both */
         if (!is_hasty && of_two != 1) strike_at(way, span, 1, &row);      /* what is done once, mostly */
