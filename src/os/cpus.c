@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,18 +98,15 @@ static bool cpuset_current_big(os_cpuset *set) {
 }
 
 bool os_cpuset_current(os_cpuset *set) {
-    int saved = errno;
+    KEEP_ERRNO;
     memset(set, 0, sizeof *set);
     bool known = sched_getaffinity(0, sizeof *set, (cpu_set_t *)set) == 0 || (errno == EINVAL && cpuset_current_big(set));
-    errno = saved;
     return known && os_cpuset_count(set) != 0;
 }
 
 bool os_cpuset_apply(const os_cpuset *set) {
-    int saved = errno;
-    bool done = sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
-    errno = saved;
-    return done;
+    KEEP_ERRNO;
+    return sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
 }
 
 /* Where the kernel keeps it up to date for each thread, that is a load; the C library's call would fetch pages of its code and
@@ -123,9 +119,8 @@ uint32_t os_cpu(void) {
     int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel writes it meanwhile */
     if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* else not registered */
 #endif
-    int saved = errno;
+    KEEP_ERRNO;
     int cpu = sched_getcpu();
-    errno = saved;
     return cpu < 0 ? OS_NO_CPU : (uint32_t)cpu;
 }
 
@@ -370,7 +365,7 @@ static void search_run(search *s, const char *proc_cgroup, const char *mountinfo
 
 /* false: it is not known. */
 static bool quota_find(const char *proc_cgroup, const char *mountinfo, const char *root, uint64_t *millicpus) {
-    int saved = errno;
+    KEEP_ERRNO;
     size_t bytes = round_up(sizeof(search), os_page_size());
     search *s = os_map(bytes);
     *millicpus = 0;
@@ -379,7 +374,6 @@ static bool quota_find(const char *proc_cgroup, const char *mountinfo, const cha
     *millicpus = s->least;
     bool is_told = s->is_told;
     os_unmap(s, bytes);
-    errno = saved;
     return is_told;
 }
 
@@ -392,9 +386,8 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
 /* ---- the count ---------------------------------------------------------------------------------------------------- */
 
 unsigned os_cpus_online(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    errno = saved;
     return online > 0 ? (unsigned)online : 1;
 }
 
@@ -418,10 +411,8 @@ static bool found_lately(uint64_t *millicpus) {
 }
 
 static bool search_now(uint64_t *millicpus) {
-    int saved = errno;
     bool is_known = quota_find("/proc/thread-self/cgroup", "/proc/self/mountinfo", "", millicpus);
     if (is_known) store_rlx(&found, min_u64(*millicpus, UINT32_MAX) << 32 | found_time());
-    errno = saved;
     return is_known;
 }
 
@@ -450,8 +441,6 @@ unsigned os_cpu_count_now(unsigned allowed) {
 
 bool os_space_is_limited(void) {
     struct rlimit limit;
-    int saved = errno;
-    bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    errno = saved;
-    return is_limited;
+    KEEP_ERRNO;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
