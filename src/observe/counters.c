@@ -55,7 +55,7 @@ static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts
 }
 
 static weft_worker_counts counts_at(const weft_pool *pool, uint32_t index) {
-    const struct weft_worker *seat = observe_seat(pool, index);
+    const struct weft_worker *seat = worker_seat(pool, index);
     weft_worker_counts counts = {.struct_size = sizeof counts, .index = index, .kind = kind_of(pool, seat)};
     if (seat != NULL) counts_of(seat, &counts);
     return counts;
@@ -71,12 +71,10 @@ static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
 static weft_stats stats_of(const weft_pool *pool) {
     weft_stats sum = {
         .struct_size = sizeof sum, .workers = load_rlx(&pool->workers), .threads = load_rlx(&pool->seat_count)};
-    for (uint32_t i = 0; i < sum.threads; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat == NULL) continue;
-        weft_worker_counts counts = counts_at(pool, i);
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
         stats_add(&sum, &counts);
-        sum.lane_count += load_rlx(&seat->lanes_made);
+        sum.lane_count += load_rlx(&all.seat->lanes_made);
     }
     sum.queue_bytes = segments_bytes(&pool->segments);
     sum.spare_started_count = load_rlx(&pool->spares_made);
@@ -131,10 +129,8 @@ static void put_json(struct text *text, const weft_pool *pool) {
     text_put(text, "{");
     stats_put_sums(text, pool);
     const char *before = ",\n \"threads\": [\n  {";
-    uint32_t threads = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < threads; i++) {
-        weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_KIND_NONE) continue;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
         text_put(text, before);
         put_thread(text, &counts);
         text_put(text, "}");
@@ -218,11 +214,9 @@ int weft_pool_stats_print(const weft_pool *pool, int fd) {
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
     uint64_t wakes[WEFT_WAKE_BUCKETS] = {0};
     print_head(&text, pool);
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_KIND_NONE) continue;
-        text_put_column(&text, i, 4);
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
+        text_put_column(&text, counts.index, 4);
         text_put(&text, " ");
         text_put(&text, kind_names[counts.kind]);
         pad_to(&text, strlen(kind_names[counts.kind]), 7);

@@ -155,11 +155,7 @@ int weft_pool_dump(const weft_pool *pool, int fd) {
     if (pool == NULL || fd < 0) return WEFT_EINVAL;
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
     dump_head(&text, pool);
-    uint32_t seats = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < seats; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) dump_seat(&text, seat);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) dump_seat(&text, all.seat);
     uint32_t made = load_rlx(&pool->groups.records.made);
     for (uint32_t i = 1; i < made; i++) {
         const struct record *record = record_at(&pool->groups, i);

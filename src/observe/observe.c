@@ -11,17 +11,10 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made
  *   Q6  observe_ring: load ring      acquire  Q5  see Q5
- *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
 #include "observe/publish.h"
 #include "observe/state.h"
-
-struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
-    struct weft_worker *seat = load_acq(Q7, &pool->seats[index]);
-    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
-    return seat;
-}
 
 struct lane *observe_lanes(const struct weft_worker *seat) {
     struct lane *lane = load_acq(Q8, &seat->lanes);
@@ -209,11 +202,7 @@ int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {
 
 static uint64_t backlog_of(const weft_pool *pool) {
     uint64_t cells = 0;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) cells += observe_backlog(seat);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) cells += observe_backlog(all.seat);
     return cells;
 }
 
@@ -261,11 +250,7 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
 }
 
 static void watchdog_look_at_all(weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) watchdog_look(pool, seat);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) watchdog_look(pool, all.seat);
 }
 
 /* ---- the thread that looks ------------------------------------------------------------------------------------------ */

@@ -55,11 +55,7 @@ static void newest_of(struct queued *queued, const struct weft_worker *seat, boo
 }
 
 static void newest_of_all(struct queued *queued, const weft_pool *pool, bool is_for_origins) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) newest_of(queued, seat, is_for_origins);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) newest_of(queued, all.seat, is_for_origins);
 }
 
 static void put_queued(struct text *text, const weft_pool *pool) {
@@ -80,14 +76,11 @@ static void put_queued(struct text *text, const weft_pool *pool) {
 static void put_threads(struct text *text, const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
     uint64_t running = 0, waiting = 0, cells = 0;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat == NULL) continue;
-        bool is_waiting = load_rlx(&seat->wait_id) != 0;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        bool is_waiting = load_rlx(&all.seat->wait_id) != 0;
         waiting += is_waiting;
-        running += !is_waiting && load_rlx(&seat->running) != 0;
-        cells += observe_backlog(seat);
+        running += !is_waiting && load_rlx(&all.seat->running) != 0;
+        cells += observe_backlog(all.seat);
     }
     text_put_field(text, "running", running);
     text_put_field(text, "searching", view.searchers);

@@ -42,9 +42,7 @@ INLINE struct observe_seat *observe_of(const struct weft_worker *seat) {
 }
 INLINE struct observe_pool *observe_of_pool(const weft_pool *pool) { return (struct observe_pool *)(void *)pool->observe; }
 
-/* The seat of that index, or NULL. Any thread. */
-struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index);
-/* Its newest lane, or NULL. */
+/* The newest lane of a seat, or NULL. Any thread. */
 struct lane *observe_lanes(const struct weft_worker *seat);
 /* Cells of tasks in its lanes that nobody has begun. */
 uint64_t observe_backlog(const struct weft_worker *seat);

@@ -131,7 +131,7 @@ static void put_argument(struct timeline *line, const char *name, uint64_t value
 static void put_task(struct timeline *line, const struct trace_event *event) {
     uint64_t submitted = 0;
     const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
-    const struct weft_worker *seat = from == NULL ? NULL : observe_seat(line->pool, from->seat);
+    const struct weft_worker *seat = from == NULL ? NULL : worker_seat(line->pool, from->seat);
     if (from != NULL) put_arrow(line, ARROW_SUBMIT, from, false);
     if (event->detail == 0 && seat == NULL) return;
     put_argument(line, ",\"args\":{\"group\":", event->detail);
@@ -172,7 +172,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
 /* Whose tasks were taken has a slice of no length for that. */
 static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
     const struct origin here = {.time = event->start, .seat = seat};
-    const struct weft_worker *victim = observe_seat(line->pool, (uint32_t)event->place);
+    const struct weft_worker *victim = worker_seat(line->pool, (uint32_t)event->place);
     if (event->detail == CLAIM_LANE || victim == NULL) return;
     put_slice(line, thread_at(line, victim, event->start), event, "taken from");
     put_arrow(line, ARROW_TAKE, &here, true);
@@ -284,11 +284,7 @@ static uint64_t use_events(struct timeline *line, const struct weft_worker *seat
 
 static uint64_t use_all(struct timeline *line, event_use use) {
     uint64_t gone = 0;
-    uint32_t count = load_rlx(&line->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(line->pool, i);
-        if (seat != NULL) gone += use_events(line, seat, use);
-    }
+    for (struct seats all = seats_made(line->pool); seats_next(&all);) gone += use_events(line, all.seat, use);
     return gone;
 }
 
@@ -320,11 +316,9 @@ static void rows_count(const struct trace_ring *ring, struct rows *rows) {
 
 static struct rows rows_of(const weft_pool *pool) {
     struct rows rows = {0};
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        const struct trace_ring *ring = seat == NULL ? NULL : observe_ring(seat);
-        rows.owners += seat != NULL;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        const struct trace_ring *ring = observe_ring(all.seat);
+        rows.owners++;
         if (ring != NULL) rows_count(ring, &rows);
     }
     return rows;
@@ -352,18 +346,14 @@ static void owners_add(struct timeline *line, const struct weft_worker *seat) {
 }
 
 static void owners_find(struct timeline *line) {
-    uint32_t count = load_rlx(&line->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(line->pool, i);
-        if (seat != NULL) owners_add(line, seat);
-    }
+    for (struct seats all = seats_made(line->pool); seats_next(&all);) owners_add(line, all.seat);
     origins_sort(&line->owners);
 }
 
 static void put_threads(struct timeline *line) {
     for (size_t i = 0; i < line->owners.count; i++) {
         const struct origin *row = &line->owners.row[i];
-        put_thread(line, observe_seat(line->pool, (uint32_t)row->key), (uint32_t)row->place);
+        put_thread(line, worker_seat(line->pool, (uint32_t)row->key), (uint32_t)row->place);
     }
 }
 

@@ -286,10 +286,8 @@ void worker_wake(struct weft_worker *seat) {
 }
 
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL) continue;
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        struct weft_worker *waiter = all.seat;
         uint32_t helps = load_rlx(&waiter->wait_helps);
         if (helps == 0 || helps == HELPS_NEXT) continue;
         if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
@@ -299,13 +297,10 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
 }
 
 static void wake_waits(weft_pool *pool, bool stranded) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0) continue;
-        uint32_t helps = load_rlx(&waiter->wait_helps);
-        if (stranded && helps != 0 && helps != HELPS_NEXT) continue;
-        event_raise(&waiter->wait_event);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        uint32_t helps = load_rlx(&all.seat->wait_helps);
+        if (load_rlx(&all.seat->wait_id) == 0 || (stranded && helps != 0 && helps != HELPS_NEXT)) continue;
+        event_raise(&all.seat->wait_event);
     }
 }
 
@@ -368,11 +363,9 @@ void worker_notify_offer(struct weft_worker *seat) {
 /* How many seats it has ended the bias of. */
 static uint32_t bias_clear(const weft_pool *pool) {
     uint32_t cleared = 0;
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = worker_seat(pool, i);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
         uint32_t was = 1;
-        if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
+        if (load_rlx(&all.seat->biased) != 0 && cas_rlx(D3, &all.seat->biased, &was, 0)) cleared++;
     }
     return cleared;
 }
