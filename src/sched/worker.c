@@ -234,10 +234,7 @@ static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny
     uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
-    if (is_tiny)
-        claim_open(&seat->claim, piece, slot + stride);
-    else
-        claim_open_loose(&seat->claim, piece, slot + stride);
+    claim_open(&seat->claim, piece, slot + stride, !is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
     do {
