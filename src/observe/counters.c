@@ -5,24 +5,24 @@
 
 #include "observe/state.h"
 
-/* The counters that a pool's sums and a thread's share have in common. */
+/* The counters that a pool's sums and a thread's share have in common, and where a seat has them. */
 #define COUNTERS(X)                                                                                                         \
-    X(task_run_count)                                                                                                       \
-    X(task_dropped_count)                                                                                                   \
-    X(claim_count)                                                                                                          \
-    X(steal_count)                                                                                                          \
-    X(claim_revoked_count)                                                                                                  \
-    X(task_helped_count)                                                                                                    \
-    X(fork_taken_count)                                                                                                     \
-    X(loop_helped_count)                                                                                                    \
-    X(park_count)                                                                                                           \
-    X(wake_count)                                                                                                           \
-    X(woken_count)                                                                                                          \
-    X(spin_ns)                                                                                                              \
-    X(expect_hit_count)                                                                                                     \
-    X(expect_miss_count)                                                                                                    \
-    X(heap_payload_count)                                                                                                   \
-    X(task_late_count)
+    X(task_run_count, load_rlx(&seat->tasks_run))                                                                           \
+    X(task_dropped_count, load_rlx(&seat->tasks_dropped))                                                                   \
+    X(claim_count, 0 /* counts_of adds up */)                                                                               \
+    X(steal_count, load_rlx(&seat->claims_made[CLAIM_STOLEN]))                                                              \
+    X(claim_revoked_count, load_rlx(&seat->claims_made[CLAIM_REVOKED]))                                                     \
+    X(task_helped_count, load_rlx(&seat->helped))                                                                           \
+    X(fork_taken_count, load_rlx(&seat->forks_taken))                                                                       \
+    X(loop_helped_count, load_rlx(&seat->loops_helped))                                                                     \
+    X(park_count, load_rlx(&seat->parks))                                                                                   \
+    X(wake_count, load_rlx(&seat->wakes))                                                                                   \
+    X(woken_count, 0 /* counts_of adds up */)                                                                               \
+    X(spin_ns, observe_ns(load_rlx(&seat->spin_ticks)))                                                                     \
+    X(expect_hit_count, load_rlx(&seat->expect_hits))                                                                       \
+    X(expect_miss_count, load_rlx(&seat->expect_misses))                                                                    \
+    X(heap_payload_count, load_rlx(&seat->heap_payloads))                                                                   \
+    X(task_late_count, load_rlx(&seat->tasks_late))
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 
@@ -33,21 +33,10 @@ static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_wo
 }
 
 static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts) {
-    counts->task_run_count = load_rlx(&seat->tasks_run);
-    counts->task_dropped_count = load_rlx(&seat->tasks_dropped);
-    counts->steal_count = load_rlx(&seat->claims_made[CLAIM_STOLEN]);
-    counts->claim_revoked_count = load_rlx(&seat->claims_made[CLAIM_REVOKED]);
+#define READ(name, value) counts->name = value;
+    COUNTERS(READ)
+#undef READ
     counts->claim_count = load_rlx(&seat->claims_made[CLAIM_LANE]) + counts->steal_count + counts->claim_revoked_count;
-    counts->task_helped_count = load_rlx(&seat->helped);
-    counts->fork_taken_count = load_rlx(&seat->forks_taken);
-    counts->loop_helped_count = load_rlx(&seat->loops_helped);
-    counts->park_count = load_rlx(&seat->parks);
-    counts->wake_count = load_rlx(&seat->wakes);
-    counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
-    counts->expect_hit_count = load_rlx(&seat->expect_hits);
-    counts->expect_miss_count = load_rlx(&seat->expect_misses);
-    counts->task_late_count = load_rlx(&seat->tasks_late);
-    counts->heap_payload_count = load_rlx(&seat->heap_payloads);
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
         counts->wake_ns_log2_count[i] = load_rlx(&seat->wakes_timed[i]);
         counts->woken_count += counts->wake_ns_log2_count[i];
@@ -62,7 +51,7 @@ static weft_worker_counts counts_at(const weft_pool *pool, uint32_t index) {
 }
 
 static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
-#define ADD(name) sum->name += counts->name;
+#define ADD(name, value) sum->name += counts->name;
     COUNTERS(ADD)
 #undef ADD
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) sum->wake_ns_log2_count[i] += counts->wake_ns_log2_count[i];
@@ -112,16 +101,20 @@ static void put_thread(struct text *text, const weft_worker_counts *c) {
     text_put(text, "\"kind\": \"");
     text_put(text, kind_names[c->kind]);
     text_put(text, "\", ");
-#define PUT(name) text_put_field(text, #name, c->name);
+#define PUT(name, value) text_put_field(text, #name, c->name);
     COUNTERS(PUT)
     put_wakes(text, c->wake_ns_log2_count);
 }
 
 void stats_put_sums(struct text *text, const weft_pool *pool) {
     weft_stats sum = stats_of(pool), *c = &sum;
-    PUT(workers)
-    PUT(spare_started_count)
-    PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns_log2_count);
+    text_put_field(text, "workers", sum.workers);
+    text_put_field(text, "spare_started_count", sum.spare_started_count);
+    text_put_field(text, "spares_peak", sum.spares_peak);
+    text_put_field(text, "lane_count", sum.lane_count);
+    text_put_field(text, "queue_bytes", sum.queue_bytes);
+    COUNTERS(PUT)
+    put_wakes(text, c->wake_ns_log2_count);
 }
 #undef PUT
 
