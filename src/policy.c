@@ -108,7 +108,7 @@ void policy_started(weft_pool *pool) {
 
 /* Digits at *text, moved past them and past one `end`. */
 static bool parse_part(const char **text, char end, uint64_t *number) {
-    if (!digits_parse(text, number) || **text != end) return false;
+    if (!digits_parse(text, UINT64_MAX, number) || **text != end) return false;
     (*text)++;
     return true;
 }

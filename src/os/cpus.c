@@ -23,21 +23,6 @@
 
 /* ---- CPU sets ----------------------------------------------------------------------------------------------------- */
 
-/* Reads decimal digits at *text and moves it past them. false: no digit, or more than `most`. */
-static bool parse_number(const char **text, uint64_t most, uint64_t *number) {
-    const char *at = *text;
-    uint64_t value = 0;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
-        if (value > (most - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
-    bool any = at != *text;
-    *text = at;
-    *number = value;
-    return any;
-}
-
 static const char *skip_blanks(const char *text) {
     while (*text == ' ' || *text == '\t') text++;
     return text;
@@ -46,11 +31,11 @@ static const char *skip_blanks(const char *text) {
 /* "3" or "0-3" at *text, added to the set. */
 static bool parse_range(os_cpuset *set, const char **text) {
     uint64_t first, last;
-    if (!parse_number(text, OS_CPUS_MAX - 1, &first)) return false;
+    if (!digits_parse(text, OS_CPUS_MAX - 1, &first)) return false;
     last = first;
     if (**text == '-') {
         (*text)++;
-        if (!parse_number(text, OS_CPUS_MAX - 1, &last) || last < first) return false;
+        if (!digits_parse(text, OS_CPUS_MAX - 1, &last) || last < first) return false;
     }
     for (uint64_t cpu = first; cpu <= last; cpu++) set->bits[cpu / 64] |= (uint64_t)1 << cpu % 64;
     return true;
@@ -210,7 +195,7 @@ static bool group_file(search *s, size_t length, const char *name) {
 
 static bool group_number(search *s, size_t length, const char *name, uint64_t most, uint64_t *number) {
     const char *text = s->text;
-    return group_file(s, length, name) && parse_number(&text, most, number) && *text == 0;
+    return group_file(s, length, name) && digits_parse(&text, most, number) && *text == 0;
 }
 
 static void group_limit_v1(search *s, size_t length) {
@@ -224,9 +209,9 @@ static void group_limit_v1(search *s, size_t length) {
 static void group_limit_v2(search *s, size_t length) {
     uint64_t quota_us, period_us;
     const char *text = s->text;
-    if (!group_file(s, length, "/cpu.max") || !parse_number(&text, QUOTA_US_MAX, &quota_us) || *text != ' ') return;
+    if (!group_file(s, length, "/cpu.max") || !digits_parse(&text, QUOTA_US_MAX, &quota_us) || *text != ' ') return;
     text++;
-    if (parse_number(&text, PERIOD_US_MAX, &period_us) && *text == 0) search_limit(s, quota_us, period_us);
+    if (digits_parse(&text, PERIOD_US_MAX, &period_us) && *text == 0) search_limit(s, quota_us, period_us);
 }
 
 /* ---- from the own group up to the mount --------------------------------------------------------------------------- */

@@ -79,15 +79,13 @@ int os_cpu_bind(uint32_t cpu) {
 /* The number in a file of one; `otherwise` when it cannot be read. */
 static int64_t read_number(const char *path, int64_t otherwise) {
     char text[32];
+    uint64_t number;
     int fd = os_open(path);
-    size_t length = fd < 0 ? 0 : os_read(fd, text, sizeof text);
+    text[fd < 0 ? 0 : os_read(fd, text, sizeof text - 1)] = 0;
     if (fd >= 0) os_close(fd);
-    int64_t number = 0;
-    size_t i = length > 0 && text[0] == '-' ? 1 : 0;
-    size_t first = i;
-    for (; i < length && i < 18 && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
-    if (i == first) return otherwise;
-    return first == 1 ? -number : number;
+    const char *digits = text + (text[0] == '-');
+    if (!digits_parse(&digits, INT64_MAX, &number)) return otherwise;
+    return text[0] == '-' ? -(int64_t)number : (int64_t)number;
 }
 
 #define RUNTIME_US_DEFAULT 950000

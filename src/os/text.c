@@ -84,3 +84,14 @@ void text_tell(const char *first, const char *second, const char *third) {
     text_put(&text, "\n");
     text_end(&text);
 }
+
+bool digits_parse(const char **text, uint64_t most, uint64_t *number) {
+    const char *at = *text;
+    for (*number = 0; *at >= '0' && *at <= '9'; at++) {
+        bool is_over = __builtin_mul_overflow(*number, 10, number);
+        if (__builtin_add_overflow(*number, (uint64_t)(*at - '0'), number) || is_over || *number > most) return false;
+    }
+    bool has_some = at != *text;
+    *text = at;
+    return has_some;
+}

@@ -37,4 +37,7 @@ int text_end(struct text *text);
 /* One line on standard error: "weft: ", then these. */
 void text_tell(const char *first, const char *second, const char *third);
 
+/* Reads decimal digits at *text and moves it past them. false: there are none, or the number is above `most`. */
+bool digits_parse(const char **text, uint64_t most, uint64_t *number);
+
 #endif
