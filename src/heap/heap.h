@@ -160,6 +160,10 @@ size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
 
+/* pressure.c: the caller is about to use so many bytes that are not in memory: gives as many back, if too much is free beside what
+ * lives. Any thread. */
+void pressure_before(size_t bytes, enum pressure side);
+
 /* For AddressSanitizer. handed_out: so many bytes may be touched, at least one, if there is a block. given_back: nobody may touch
  * the block any more, nor free it again. */
 #if defined(WEFT_POISONS)

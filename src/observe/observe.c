@@ -13,7 +13,6 @@
  *   Q6  observe_ring: load ring      acquire  Q5  see Q5
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
-#include "observe/publish.h"
 #include "observe/state.h"
 
 struct lane *observe_lanes(const struct weft_worker *seat) {

@@ -5,7 +5,6 @@
  * and is whole only if both are equal. The file is removed with the pool. A file that is left belongs to a process that
  * exited without ending its pool. */
 #include "observe/origin.h"
-#include "observe/publish.h"
 #include "observe/state.h"
 
 #define NAME_BYTES 64u

@@ -17,7 +17,6 @@
 #include "sched/fit.h"
 
 #include "sched/hooks.h"
-#include "sched/lanes.h"
 #include "sched/priority.h"
 
 struct seating {

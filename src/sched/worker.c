@@ -45,7 +45,6 @@
 #include "sched/find.h"
 #include "sched/fit.h"
 #include "sched/hooks.h"
-#include "sched/lanes.h"
 #include "sched/seat.h"
 #include "sched/priority.h"
 #include "sched/realtime.h"
