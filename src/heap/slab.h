@@ -22,9 +22,7 @@
 #define CACHE_BLOCKS_MAX 256
 #endif
 #define CACHE_BYTES (1 << 17)
-#ifndef CACHE_BLOCKS_MIN
 #define CACHE_BLOCKS_MIN 32
-#endif
 #define CACHE_RUNS 16
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)

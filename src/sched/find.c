@@ -25,12 +25,8 @@
 #include "sched/priority.h"
 
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
-#ifndef GROWN_US
-#define GROWN_US 64u /* us that a claim of several may run where many claim */
-#endif
-#ifndef GROWN_SHARE
-#define GROWN_SHARE 2u /* and its part of the lane's tasks: one in so many for each worker */
-#endif
+#define GROWN_US 64u        /* us that a claim of several may run where many claim */
+#define GROWN_SHARE 2u      /* and its part of the lane's tasks: one in so many for each worker */
 
 /* Tasks in one claim of a lane where others claim much: as many as take so long. Its head cannot pass often enough for claims of
  * one. */

@@ -53,10 +53,8 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#ifndef UNBIAS_LOOKS
 #define UNBIAS_LOOKS 32u /* for each CPU: what a heavy fence takes there */
-#endif
-#define LINGER_STAYS 64 /* times as many, at most, after a wake of a caller that runs nothing */
+#define LINGER_STAYS 64  /* times as many, at most, after a wake of a caller that runs nothing */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
