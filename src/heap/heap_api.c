@@ -270,8 +270,7 @@ static void put_counts(struct text *text, const weft_heap_counts *c) {
     text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool_count * 100 / slabs);
     PUT(refill_timed_count), PUT(find_timed_count);
     text_put_field(text, "find_ns", c->find_timed_count == 0 ? 0 : c->find_ns / c->find_timed_count);
-    text_put(text, "\"refill_ns\": ");
-    text_put_number(text, c->refill_timed_count == 0 ? 0 : c->refill_ns / c->refill_timed_count);
+    text_format(text, "\"refill_ns\": %lu", c->refill_timed_count == 0 ? 0 : c->refill_ns / c->refill_timed_count);
 }
 
 static void put_classes(struct text *text) {

@@ -90,17 +90,14 @@ static const char *const kind_names[] = {"none", "worker", "spare", "outside"};
 static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
     text_put(text, "\"wake_ns_log2_count\": [");
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
-        if (i > 0) text_put(text, ", ");
-        text_put_number(text, wakes[i]);
+        text_format(text, "%s%lu", i > 0 ? ", " : "", wakes[i]);
     }
     text_put(text, "]");
 }
 
 static void put_thread(struct text *text, const weft_worker_counts *c) {
     text_put_field(text, "index", c->index);
-    text_put(text, "\"kind\": \"");
-    text_put(text, kind_names[c->kind]);
-    text_put(text, "\", ");
+    text_format(text, "\"kind\": \"%s\", ", kind_names[c->kind]);
 #define PUT(name, value) text_put_field(text, #name, c->name);
     COUNTERS(PUT)
     put_wakes(text, c->wake_ns_log2_count);
@@ -178,11 +175,8 @@ static void print_row(struct text *text, const weft_worker_counts *counts) {
 }
 
 static void print_head(struct text *text, const weft_pool *pool) {
-    text_put(text, "weft pool ");
-    text_put(text, pool->name);
-    text_put(text, ": counters of ");
-    text_put_number(text, load_rlx(&pool->workers));
-    text_put(text, " workers and whoever submitted or helped\n    thread  ");
+    text_format(text, "weft pool %s: counters of %u workers and whoever submitted or helped\n    thread  ", pool->name,
+                load_rlx(&pool->workers));
     for (size_t i = 0; i < COLUMNS; i++) {
         pad_to(text, strlen(columns[i].head), columns[i].width);
         text_put(text, columns[i].head);
@@ -210,8 +204,7 @@ int weft_pool_stats_print(const weft_pool *pool, int fd) {
     for (struct seats all = seats_made(pool); seats_next(&all);) {
         weft_worker_counts counts = counts_at(pool, all.seat->index);
         text_put_column(&text, counts.index, 4);
-        text_put(&text, " ");
-        text_put(&text, kind_names[counts.kind]);
+        text_format(&text, " %s", kind_names[counts.kind]);
         pad_to(&text, strlen(kind_names[counts.kind]), 7);
         print_row(&text, &counts);
         for (unsigned b = 0; b < WEFT_WAKE_BUCKETS; b++) wakes[b] += counts.wake_ns_log2_count[b];

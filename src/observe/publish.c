@@ -14,11 +14,7 @@
 static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
     struct text text = {.size = NAME_BYTES, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    text_put(&text, "weft-");
-    text_put_number(&text, os_process_id());
-    text_put(&text, "-");
-    text_put_number(&text, pool->id);
-    text_put(&text, ".json");
+    text_format(&text, "weft-%u-%lu.json", os_process_id(), pool->id);
     text_end(&text);
 }
 
@@ -112,9 +108,7 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
     put_queued(text, pool);
     put_heap(text, own);
     stats_put_sums(text, pool);
-    text_put(text, ", \"end\": ");
-    text_put_number(text, own->number);
-    text_put(text, "}\n");
+    text_format(text, ", \"end\": %lu}\n", own->number);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */

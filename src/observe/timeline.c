@@ -67,14 +67,8 @@ static uint64_t moment_ns(const struct timeline *line, uint64_t ticks) {
 
 /* {"ph": ..., "pid": ..., "tid": ... */
 static void put_begin(struct timeline *line, const char *phase, uint32_t thread) {
-    text_put(&line->text, line->before);
+    text_format(&line->text, "%s{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", line->before, phase, os_process_id(), thread);
     line->before = ",\n";
-    text_put(&line->text, "{\"ph\":\"");
-    text_put(&line->text, phase);
-    text_put(&line->text, "\",\"pid\":");
-    text_put_number(&line->text, os_process_id());
-    text_put(&line->text, ",\"tid\":");
-    text_put_number(&line->text, thread);
 }
 
 /* Who had the seat at that moment: of those from outside another thread may have it now. */
@@ -92,14 +86,10 @@ static void put_process(struct timeline *line) {
 
 static void put_thread(struct timeline *line, const struct weft_worker *seat, uint32_t thread) {
     put_begin(line, "M", thread);
-    text_put(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
-    text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat_is_inside(seat) ? "spare " : "outside ");
-    text_put_number(&line->text, seat->index);
-    text_put(&line->text, "\"}}");
+    const char *kind = seat->index < line->pool->workers_max ? "worker" : seat_is_inside(seat) ? "spare" : "outside";
+    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", kind, seat->index);
     put_begin(line, "M", thread);
-    text_put(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":");
-    text_put_number(&line->text, seat->index);
-    text_put(&line->text, "}}");
+    text_format(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", seat->index);
 }
 
 /* What a viewer shows of each kind; no name: that of the function. */
@@ -117,14 +107,11 @@ static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take b
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
     uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
-    text_put(&line->text, ",\"bind_id\":\"");
-    text_put_hex(&line->text, number);
-    text_put(&line->text, leaves ? "\",\"flow_out\":true" : "\",\"flow_in\":true");
+    text_format(&line->text, ",\"bind_id\":\"%#lx\",\"flow_%s\":true", number, leaves ? "out" : "in");
 }
 
 static void put_argument(struct timeline *line, const char *name, uint64_t value) {
-    text_put(&line->text, name);
-    text_put_number(&line->text, value);
+    text_format(&line->text, "%s%lu", name, value);
 }
 
 /* Who submitted it, and when. */
@@ -163,9 +150,7 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     put_begin(line, "X", thread);
     put_us(line, ",\"ts\":", start);
     put_us(line, ",\"dur\":", max_u64(moment_ns(line, event->end), start) - start);
-    text_put(&line->text, ",\"cat\":\"");
-    text_put(&line->text, kinds[event->kind].category);
-    text_put(&line->text, "\",\"name\":");
+    text_format(&line->text, ",\"cat\":\"%s\",\"name\":", kinds[event->kind].category);
     observe_put_quoted(&line->text, name);
 }
 
@@ -229,9 +214,7 @@ static void steps_add(struct timeline *line, const struct trace_event *event) {
 static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
     put_begin(line, "C", os_process_id());
     put_us(line, ",\"ts\":", ns);
-    text_put(&line->text, ",\"name\":");
-    put_argument(line, counter_names[counter], value);
-    text_put(&line->text, "}}");
+    text_format(&line->text, ",\"name\":%s%lu}}", counter_names[counter], value);
 }
 
 static void put_counters(struct timeline *line) {

@@ -608,13 +608,7 @@ void os_init(void) {
 void weft_panic(const char *what, const char *file, int line) {
     char buffer[256];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
-    text_put(&text, "weft: assertion failed: ");
-    text_put(&text, what);
-    text_put(&text, " at ");
-    text_put(&text, file);
-    text_put(&text, ":");
-    text_put_number(&text, (uint64_t)line);
-    text_put(&text, "\n");
+    text_format(&text, "weft: assertion failed: %s at %s:%u\n", what, file, (unsigned)line);
     text_end(&text);
     abort();
 }
