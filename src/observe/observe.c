@@ -242,10 +242,6 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
     stuck_report(pool, seat, what, ns);
 }
 
-static void watchdog_look_at_all(weft_pool *pool) {
-    for (struct seats all = seats_made(pool); seats_next(&all);) watchdog_look(pool, all.seat);
-}
-
 /* ---- the thread that looks ------------------------------------------------------------------------------------------ */
 
 static void looker_main(void *argument) {
@@ -257,7 +253,7 @@ static void looker_main(void *argument) {
     uint64_t published_ns = os_now_ns();
     while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
         os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
-        if (watches) watchdog_look_at_all(pool);
+        for (struct seats all = seats_made(pool); watches && seats_next(&all);) watchdog_look(pool, all.seat);
         if (os_now_ns() - published_ns < PUBLISH_NS) continue;
         published_ns = os_now_ns();
         publish(pool, &publisher);

@@ -202,8 +202,9 @@ static void step(struct timeline *line, enum counter counter, uint64_t since, ui
     origins_add(&line->steps, &down);
 }
 
-static void steps_add(struct timeline *line, const struct trace_event *event) {
+static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
     uint64_t submitted;
+    (void)seat;
     if (event->kind == TRACE_PARK) step(line, COUNT_ASLEEP, event->start, event->end);
     if (event->kind != TRACE_TASK) return;
     step(line, COUNT_RUNNING, event->start, event->end);
@@ -273,10 +274,6 @@ static uint64_t use_all(struct timeline *line, event_use use) {
 
 static void use_for_origins(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
     origins_add_event(&line->origins, seat->index, event);
-}
-static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
-    (void)seat;
-    steps_add(line, event);
 }
 
 /* ---- room for what is sorted -------------------------------------------------------------------------------------- */

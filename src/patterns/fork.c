@@ -525,9 +525,6 @@ void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t un
 
 /* ---- as a source of work ------------------------------------------------------------------------------------------ */
 
-static struct fork_call call_of(const struct source_work *work) {
-    return (struct fork_call){.slot = work->item, .fn = (weft_fork_fn)work->detail};
-}
 static bool source_find(struct weft_worker *seat, bool force, const struct source_filter *filter, struct source_work *work) {
     struct fork_call call;
     const struct fork_filter *wanted =
@@ -538,7 +535,7 @@ static bool source_find(struct weft_worker *seat, bool force, const struct sourc
 }
 static uint32_t source_index_of(const struct source_work *work) { return load_rlx(&chunk_of(work->item)->index); }
 static void source_run_call(struct weft_worker *seat, struct source_work *work, uint64_t until_ns) {
-    struct fork_call call = call_of(work);
+    struct fork_call call = {.slot = work->item, .fn = (weft_fork_fn)work->detail};
     (void)until_ns;
     fork_run(seat, &call);
 }
