@@ -29,16 +29,6 @@ static const char *variable(const char *name) {
     return text == NULL || text[0] == 0 ? NULL : text;
 }
 
-bool digits_parse(const char **text, uint64_t *number) {
-    const char *at = *text;
-    for (*number = 0; *at >= '0' && *at <= '9'; at++)
-        if (__builtin_mul_overflow(*number, 10, number) || __builtin_add_overflow(*number, (uint64_t)(*at - '0'), number))
-            return false;
-    bool has_some = at != *text;
-    *text = at;
-    return has_some;
-}
-
 bool slice_is_sound(int64_t slice_ns) {
     return slice_ns == 0 || slice_ns == WEFT_SLICE_NONE || (slice_ns >= SLICE_NS_MIN && slice_ns <= SLICE_NS_MAX);
 }
@@ -73,7 +63,7 @@ static bool setting_apply(const struct setting *setting, weft_config *config) {
     bool is_negative = text[0] == '-';
     uint64_t number;
     text += is_negative;
-    if (!digits_parse(&text, &number) || text[0] != 0) return false;
+    if (!digits_parse(&text, UINT64_MAX, &number) || text[0] != 0) return false;
     if (is_negative ? setting->least > -(int64_t)min_u64(number, INT64_MAX) : number > setting->most) return false;
     if (!is_negative && setting->least > (int64_t)min_u64(number, INT64_MAX) && number != 0) return false;
     if (is_negative) number = 0 - number;

@@ -84,57 +84,49 @@ static void tell_spin(weft_pool *pool) {
 
 void policy_started(weft_pool *pool) {
     weft_real_time found = {.struct_size = sizeof found};
-    char *to = pool->realtime.refused;
-    size_t room = sizeof pool->realtime.refused;
-    int length = 0;
+    struct text told = {.to = pool->realtime.refused, .size = sizeof pool->realtime.refused, .fd = TEXT_TO_MEMORY};
     weft_pool_real_time(pool, &found);
     if (found.policy_refused >= load_rlx(&pool->workers)) bound_spins(pool, WEFT_POLICY_INHERIT);
     tell_spin(pool);
     if (found.policy_refused > 0)
-        length += snprintf(to, room, "policy of %u workers (%s)", found.policy_refused, os_error_name(found.policy_errno));
+        text_format(&told, "policy of %u workers (%s)", found.policy_refused, os_error_name(found.policy_errno));
     if (found.bind_refused > 0)
-        length += snprintf(to + length, room - (size_t)length, "%scpu of %u workers (%s)", length > 0 ? ", " : "",
-                           found.bind_refused, os_error_name(found.bind_errno));
+        text_format(&told, "%scpu of %u workers (%s)", told.length > 0 ? ", " : "", found.bind_refused,
+                    os_error_name(found.bind_errno));
     if (found.unlocked_bytes > 0)
-        length += snprintf(to + length, room - (size_t)length, "%slock of %llu bytes (%s)", length > 0 ? ", " : "",
-                           (unsigned long long)found.unlocked_bytes, os_error_name(found.lock_errno));
+        text_format(&told, "%slock of %lu bytes (%s)", told.length > 0 ? ", " : "", found.unlocked_bytes,
+                    os_error_name(found.lock_errno));
     if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* by default nobody has asked */
-        length += snprintf(to + length, room - (size_t)length, "%sslice of %u workers (%s)", length > 0 ? ", " : "",
-                           found.slice_refused, os_error_name(found.slice_errno));
-    pool->config.refused = length > 0 ? to : NULL;
+        text_format(&told, "%sslice of %u workers (%s)", told.length > 0 ? ", " : "", found.slice_refused,
+                    os_error_name(found.slice_errno));
+    text_end(&told);
+    pool->config.refused = told.length > 0 ? told.to : NULL;
 }
 
 /* ---- as text ------------------------------------------------------------------------------------------------------ */
 
 /* Digits at *text, moved past them and past one `end`. */
 static bool parse_part(const char **text, char end, uint64_t *number) {
-    if (!digits_parse(text, number) || **text != end) return false;
+    if (!digits_parse(text, UINT64_MAX, number) || **text != end) return false;
     (*text)++;
     return true;
 }
 
 bool policy_parse(weft_config *config, const char *text) {
+    weft_config wish = {.policy = WEFT_POLICY_INHERIT};
     uint64_t priority = 0;
-    uint64_t runtime_ns = 0;
-    uint64_t deadline_ns = 0;
-    uint64_t period_ns = 0;
-    enum weft_policy policy = WEFT_POLICY_INHERIT;
     bool is_fine = strcmp(text, "inherit") == 0;
     if (strncmp(text, "fifo:", 5) == 0 || strncmp(text, "rr:", 3) == 0) {
-        policy = text[0] == 'f' ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
+        wish.policy = text[0] == 'f' ? WEFT_POLICY_FIFO : WEFT_POLICY_RR;
         text = strchr(text, ':') + 1;
         is_fine = parse_part(&text, 0, &priority);
     } else if (strncmp(text, "deadline:", 9) == 0) {
-        policy = WEFT_POLICY_DEADLINE;
+        wish.policy = WEFT_POLICY_DEADLINE;
         text += 9;
-        is_fine =
-            parse_part(&text, ':', &runtime_ns) && parse_part(&text, ':', &deadline_ns) && parse_part(&text, 0, &period_ns);
+        is_fine = parse_part(&text, ':', &wish.runtime_ns) && parse_part(&text, ':', &wish.deadline_ns) &&
+                  parse_part(&text, 0, &wish.period_ns);
     }
-    const weft_config wish = {.policy = policy,
-                              .priority = (uint32_t)min_u64(priority, UINT32_MAX),
-                              .runtime_ns = runtime_ns,
-                              .deadline_ns = deadline_ns,
-                              .period_ns = period_ns};
+    wish.priority = (uint32_t)min_u64(priority, UINT32_MAX);
     if (!is_fine || !policy_is_sound(&wish)) return false;
     config->policy = wish.policy;
     config->priority = wish.priority;

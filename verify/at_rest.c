@@ -1,7 +1,6 @@
 /* at_rest.c: every pool that ends is looked at when its own threads have ended and its memory is still there. */
 #include "at_rest.h"
 
-#include "sched/lanes.h"
 #include "sched/seat.h"
 
 /* Hidden ones, too. */

@@ -27,7 +27,7 @@ static void setup_last(void) {
 }
 static void run_to_last(void) {
     struct piece piece = {&last.segment, 1, SLOTS, 1};
-    claim_open(&last.claim, &piece, 2);
+    claim_open(&last.claim, &piece, 2, false);
     EXPECT(++last.run[1] == 1);
     if (claim_start(&last.claim, &piece, 2, SLOTS)) {
         EXPECT(++last.run[2] == 1);

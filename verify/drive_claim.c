@@ -45,7 +45,7 @@ static void run_claim(uint32_t round, uint32_t blocks, bool is_loose) {
         plain_write(&world.payload[round][slot], sizeof(uint32_t));
         world.payload[round][slot] = slot;
     }
-    (is_loose ? claim_open_loose : claim_open)(&world.claim, &piece, 2);
+    claim_open(&world.claim, &piece, 2, is_loose);
     for (uint32_t slot = 1; slot < piece.end; slot++) {
         if (slot > 1 && !claim_start(&world.claim, &piece, slot, slot + 1)) break;
         run_slot(piece.segment, slot);
@@ -91,7 +91,7 @@ static void thief_of_offers(void) {
 static void runner_again(void) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct piece piece = {&world.segment[round], 1, 3, 1};
-        claim_open(&world.claim, &piece, 2);
+        claim_open(&world.claim, &piece, 2, false);
         run_now(round, 1);
         if (claim_start(&world.claim, &piece, 2, 3)) run_now(round, 2);
         claim_close(&world.claim, &piece);

@@ -39,7 +39,7 @@ static void expect_nothing(void) {
 
 static void claim_life(void) {
     expect_nothing(); /* never opened */
-    claim_open(&claimed.claim, &claimed.piece, 1);
+    claim_open(&claimed.claim, &claimed.piece, 1, false);
     EXPECT(has_rest() && !revoke(false) && !claim_is_offered(&claimed.claim));
     uint64_t mark = claim_mark(&claimed.claim);
     EXPECT(claim_start(&claimed.claim, &claimed.piece, 1, 2) && claim_mark(&claimed.claim) != mark);
@@ -58,7 +58,7 @@ EXPLORE_DRIVER(edge_claim_life, .about = "a claim opened, offered, taken, closed
 
 /* An offer that ends; a claim whose last task has begun. */
 static void claim_end(void) {
-    claim_open(&claimed.claim, &claimed.piece, 2);
+    claim_open(&claimed.claim, &claimed.piece, 2, false);
     EXPECT(claim_offer(&claimed.claim));
     claim_unoffer(&claimed.claim);
     EXPECT(!claim_is_offered(&claimed.claim) && has_rest() && !revoke(false));
@@ -73,7 +73,7 @@ EXPLORE_DRIVER(edge_claim_end, .about = "a claim offered in vain, then begun to 
 
 /* A loose claim: from the first on one change takes what was not begun, and only that. */
 static void claim_loose(void) {
-    claim_open_loose(&claimed.claim, &claimed.piece, 1);
+    claim_open(&claimed.claim, &claimed.piece, 1, true);
     EXPECT(has_rest() && claim_is_offered(&claimed.claim) && !claim_offer(&claimed.claim));
     uint64_t before = changes();
     EXPECT(claim_start(&claimed.claim, &claimed.piece, 1, 2) && changes() == before + 1 && claim_is_offered(&claimed.claim));
@@ -92,7 +92,7 @@ EXPLORE_DRIVER(edge_claim_loose, .about = "a loose claim, begun to its end or ta
 
 /* Another wants the rest and has not got it yet: it counts as there, may be offered, and another start ends the wish. */
 static void claim_wanted(void) {
-    claim_open(&claimed.claim, &claimed.piece, 1);
+    claim_open(&claimed.claim, &claimed.piece, 1, false);
     store_rlx(&claimed.claim.state, (changes() + 1) << 16 | CLAIM_WANTED);
     EXPECT(has_rest() && !revoke(true));
     if (explore_pick(2) == 0) {

@@ -208,7 +208,7 @@ static void owner_ends(void) {
         collect_into(&heap->inbox);
         plain_write(world.slab, sizeof(void *));
         if (slab_abandon(world.slab, heap)) {
-            orphans_put(KIND, world.slab, world.slab);
+            slabs_push(&orphans[KIND], world.slab);
             explore_observe(0);
             return;
         }
@@ -216,7 +216,7 @@ static void owner_ends(void) {
 }
 
 static void adopter_of(struct heap *heap) {
-    struct slab *slab = orphans_take(KIND);
+    struct slab *slab = slabs_take(&orphans[KIND]);
     if (slab == NULL) return;
     EXPECT(slab == world.slab && load_rlx(&slab->link) == NULL);
     plain_write(slab, sizeof(void *));
@@ -247,10 +247,10 @@ static void orphan_setup(void) {
 }
 static void puts_orphan(void) {
     plain_write(world.slab, sizeof(void *));
-    orphans_put(KIND, world.slab, world.slab);
+    slabs_push(&orphans[KIND], world.slab);
 }
 static void take_orphan(uint32_t i) {
-    adopted[i] = orphans_take(KIND);
+    adopted[i] = slabs_take(&orphans[KIND]);
     if (adopted[i] == NULL) return;
     plain_write(adopted[i], sizeof(void *));
     slab_adopt(adopted[i], &world.of[i].heap, &world.of[i].heap.inbox);
@@ -268,7 +268,7 @@ static void fresh_setup(void) {
     depot_soil(got);
     depot_put(got.segment, got.bits);
     EXPECT(slab_abandon(world.slab, &world.of[0].heap));
-    orphans_put(KIND, world.slab, world.slab);
+    slabs_push(&orphans[KIND], world.slab);
 }
 static void adopts_fresh(void) {
     struct heap *heap = heap_get();
@@ -427,11 +427,11 @@ static void two_orphans_setup(void) {
     two_slabs_setup();
     EXPECT(slab_abandon(world.slab, &world.of[0].heap) && slab_abandon(second, &world.of[0].heap));
 }
-static void puts_first(void) { orphans_put(KIND, world.slab, world.slab); }
-static void puts_second(void) { orphans_put(KIND, second, second); }
+static void puts_first(void) { slabs_push(&orphans[KIND], world.slab); }
+static void puts_second(void) { slabs_push(&orphans[KIND], second); }
 static void two_orphans_check(void) {
     uint32_t found = 0;
-    for (struct slab *slab = orphans_take(KIND); slab != NULL; slab = load_rlx(&slab->link)) found++;
+    for (struct slab *slab = slabs_take(&orphans[KIND]); slab != NULL; slab = load_rlx(&slab->link)) found++;
     EXPECT(found == 2);
 }
 EXPLORE_DRIVER(heap_orphans_put, .about = "two put orphans at once", .setup = two_orphans_setup,
@@ -474,7 +474,7 @@ static void seen(struct slab *slab) {
     lru_seen[slab == second]++;
 }
 static void seen_all(void) {
-    struct slab *slab = empties_take(&lru);
+    struct slab *slab = slabs_take(&lru);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
         seen(slab);
@@ -483,10 +483,10 @@ static void seen_all(void) {
 }
 static void lru_owner(void) {
     plain_write(world.slab, sizeof(void *));
-    empties_push(&lru, world.slab);
+    slabs_push(&lru, world.slab);
     plain_write(second, sizeof(void *));
-    empties_push(&lru, second);
-    struct slab *slab = empties_pop(&lru);
+    slabs_push(&lru, second);
+    struct slab *slab = slabs_pop(&lru);
     if (slab != NULL) seen(slab);
 }
 static void lru_check(void) {

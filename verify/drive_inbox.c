@@ -73,12 +73,12 @@ static void setup_orphans(void) {
     setup();
     for (uint32_t i = 0; i < SLABS; i++) {
         EXPECT(slab_abandon(world.slab[i], &world.of[0].heap));
-        orphans_put(KIND, world.slab[i], world.slab[i]);
+        slabs_push(&orphans[KIND], world.slab[i]);
     }
 }
 static void adopt_and_collect(void) {
     struct heap *heap = &world.of[1].heap;
-    for (struct slab *slab = orphans_take(KIND), *next; slab != NULL; slab = next) {
+    for (struct slab *slab = slabs_take(&orphans[KIND]), *next; slab != NULL; slab = next) {
         next = load_rlx(&slab->link);
         slab_adopt(slab, heap, &heap->inbox);
     }

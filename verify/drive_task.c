@@ -355,7 +355,7 @@ static void setup_offer(void) {
     struct lane *lane = load_rlx(&outside()->lanes);
     struct claim *claim = &load_rlx(&world.pool->seats[0])->claim;
     EXPECT(lane_claim(lane, 2, NULL, NULL, &opened) == 2);
-    claim_open(claim, &opened, opened.begin + opened.stride);
+    claim_open(claim, &opened, opened.begin + opened.stride, false);
 }
 static void run_opened(void) {
     struct frame frame;

@@ -78,7 +78,7 @@ static void found_guest(void) {
 
 static void found_watcher(void) {
     for (int look = 0; look < 3; look++) {
-        struct weft_worker *seat = observe_seat(found.pool, 2);
+        struct weft_worker *seat = worker_seat(found.pool, 2);
         if (seat == NULL) continue;
         EXPECT(seat->pool == found.pool);
         if (observe_backlog(seat) > 0) explore_observe(0);

@@ -13,18 +13,11 @@
 NOINLINE void fault_tell(struct fault fault, const struct block *block, uint64_t mark) {
     char memory[320];
     struct text text = {memory, sizeof memory, 0, TEXT_TO_MEMORY, false};
-    text_put(&text, "weft heap: ");
-    text_put(&text, fault.call);
-    text_put(&text, " of ");
-    text_put_hex(&text, (uintptr_t)fault.p);
-    text_put(&text, ": ");
+    text_format(&text, "weft heap: %s of %#lx: ", fault.call, (uintptr_t)fault.p);
     if (block->start != NULL) {
         bool is_marked = mark_state(mark) != MARK_NONE;
-        text_put(&text, is_marked ? "the block of " : "the block of at most ");
-        text_put_number(&text, is_marked ? mark_size(mark) : block->usable);
-        text_put(&text, " bytes at ");
-        text_put_hex(&text, (uintptr_t)block->start);
-        text_put(&text, " ");
+        text_format(&text, "the block of %s%lu bytes at %#lx ", is_marked ? "" : "at most ",
+                    is_marked ? mark_size(mark) : block->usable, (uintptr_t)block->start);
     }
     text_put(&text, fault.what);
     if (fault.offset != SIZE_ANY) text_put_number(&text, fault.offset);

@@ -101,7 +101,7 @@ void heap_slot_free(struct slab *slab) {
 
 /* Any thread. */
 void heap_lru_drop(struct heap *heap) {
-    struct slab *slab = empties_take(&heap->lru);
+    struct slab *slab = slabs_take(&heap->lru);
     while (slab != NULL) {
         struct slab *next = load_rlx(&slab->link);
         heap_slot_free(slab);
@@ -128,7 +128,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     }
     count_in(bin, COUNT_LRU_IN, 1);
     store_rlx(&heap->lru_count, load_rlx(&heap->lru) == NULL ? 1 : load_rlx(&heap->lru_count) + 1);
-    empties_push(&heap->lru, slab);
+    slabs_push(&heap->lru, slab);
     purge_poke();
 }
 
@@ -153,8 +153,8 @@ void heap_collect(struct heap *heap) {
 }
 
 static struct slab *find_orphans(unsigned kind) {
-    struct slab *slab = orphans_take(kind);
-    for (int i = 0; slab == NULL && i < STRIPS_MAX && heap_strip_one(); i++) slab = orphans_take(kind);
+    struct slab *slab = slabs_take(&orphans[kind]);
+    for (int i = 0; slab == NULL && i < STRIPS_MAX && heap_strip_one(); i++) slab = slabs_take(&orphans[kind]);
     return slab;
 }
 
@@ -247,7 +247,7 @@ static bool pool_fill(struct heap *heap, unsigned kind) {
         make_ready(bin, bin->tier[TIER_LISTED].first);
         count_in(bin, COUNT_FROM_LIST, 1);
     }
-    for (struct slab *slab; ready < want && (slab = empties_pop(&heap->lru)) != NULL; ready++) {
+    for (struct slab *slab; ready < want && (slab = slabs_pop(&heap->lru)) != NULL; ready++) {
         store_rlx(&heap->lru_count, load_rlx(&heap->lru_count) - 1);
         count_in(bin, COUNT_FROM_LRU, 1);
         slab_begin(heap, slab, kind, slab_touched(slab));
@@ -656,7 +656,7 @@ bool heap_abandon(struct heap *heap) {
                 struct slab *next = slab->next;
                 if (slab_abandon(slab, heap)) {
                     tier_set(bin, slab, TIER_NONE);
-                    orphans_put(i, slab, slab);
+                    slabs_push(&orphans[i], slab);
                 } else {
                     all = false;
                 }

@@ -22,31 +22,35 @@ struct slab_list {
     uint32_t count;
 };
 
+/* What is counted of a class, and where weft_heap_counts has it. */
+#define HEAP_COUNTERS(X)                                                                                                    \
+    X(COUNT_MISSES, miss_count)                                                                                             \
+    X(COUNT_FROM_OVERFLOW, from_overflow_count)                                                                             \
+    X(COUNT_FROM_POOL, from_pool_count)                                                                                     \
+    X(COUNT_FROM_LIST, from_list_count)                                                                                     \
+    X(COUNT_FROM_LRU, from_lru_count)                                                                                       \
+    X(COUNT_FROM_ORPHANS, from_orphans_count)                                                                               \
+    X(COUNT_FROM_DEPOT, from_depot_count)                                                                                   \
+    X(COUNT_FROM_SYSTEM, from_system_count)                                                                                 \
+    X(COUNT_PREFILLED, prefill_count)                                                                                       \
+    X(COUNT_PUSHES, push_count)                                                                                             \
+    X(COUNT_TIER_DROPS, tier_drop_count)                                                                                    \
+    X(COUNT_LRU_IN, lru_in_count)                                                                                           \
+    X(COUNT_COLD, cold_count)                                                                                               \
+    X(COUNT_REFILLS_TIMED, refill_timed_count)                                                                              \
+    X(COUNT_REFILL_NS, refill_ns)                                                                                           \
+    X(COUNT_FINDS_TIMED, find_timed_count)                                                                                  \
+    X(COUNT_FIND_NS, find_ns)                                                                                               \
+    X(COUNT_FLUSHES, flush_count)                                                                                           \
+    X(COUNT_REMOTE_FREES, remote_free_count)                                                                                \
+    X(COUNT_REMOTE_SENDS, remote_send_count)
+#define NAME(count, field) count,
 enum heap_count {
-    COUNT_MISSES,
-    COUNT_FROM_OVERFLOW,
-    COUNT_FROM_POOL,
-    COUNT_FROM_LIST,
-    COUNT_FROM_LRU,
-    COUNT_FROM_ORPHANS,
-    COUNT_FROM_DEPOT,
-    COUNT_FROM_SYSTEM,
-    COUNT_PREFILLED,
-    COUNT_PUSHES,
-    COUNT_TIER_DROPS,
-    COUNT_LRU_IN,
-    COUNT_COLD,
-    COUNT_REFILLS_TIMED,
-    COUNT_REFILL_NS,
-    COUNT_FINDS_TIMED,
-    COUNT_FIND_NS,
-    COUNT_FLUSHES,
-    COUNT_REMOTE_FREES,
-    COUNT_REMOTE_SENDS,
-    COUNT_CARVED,  /* blocks that went from slabs to the cache */
-    COUNT_FLUSHED, /* blocks that left the cache other than to the user */
+    HEAP_COUNTERS(NAME) COUNT_CARVED, /* blocks that went from slabs to the cache */
+    COUNT_FLUSHED,                    /* blocks that left the cache other than to the user */
     HEAP_COUNTS
 };
+#undef NAME
 
 typedef ATOMIC(uint64_t) heap_counter;
 /* The slabs of one class. */
@@ -155,6 +159,10 @@ size_t large_size(const void *p, unsigned kind);
 size_t large_live_bytes(void);
 /* Resizes in place or by moving pages; NULL: it must be copied. */
 void *large_resize(void *p, unsigned kind, size_t size);
+
+/* pressure.c: the caller is about to use so many bytes that are not in memory: gives as many back, if too much is free beside what
+ * lives. Any thread. */
+void pressure_before(size_t bytes, enum pressure side);
 
 /* For AddressSanitizer. handed_out: so many bytes may be touched, at least one, if there is a block. given_back: nobody may touch
  * the block any more, nor free it again. */

@@ -157,28 +157,11 @@ static void add_counts(weft_heap_counts *to, const heap_counter *count, uint64_t
     to->alloc_count += allocs;
     to->free_count += frees;
     to->live_bytes += taken * class_info[kind].size;
-    to->miss_count += load_rlx(&count[COUNT_MISSES]);
     to->hit_count += allocs - load_rlx(&count[COUNT_MISSES]);
-    to->from_overflow_count += load_rlx(&count[COUNT_FROM_OVERFLOW]);
-    to->from_pool_count += load_rlx(&count[COUNT_FROM_POOL]);
-    to->from_list_count += load_rlx(&count[COUNT_FROM_LIST]);
-    to->from_lru_count += load_rlx(&count[COUNT_FROM_LRU]);
-    to->from_orphans_count += load_rlx(&count[COUNT_FROM_ORPHANS]);
-    to->from_depot_count += load_rlx(&count[COUNT_FROM_DEPOT]);
-    to->from_system_count += load_rlx(&count[COUNT_FROM_SYSTEM]);
-    to->prefill_count += load_rlx(&count[COUNT_PREFILLED]);
-    to->push_count += load_rlx(&count[COUNT_PUSHES]);
-    to->tier_drop_count += load_rlx(&count[COUNT_TIER_DROPS]);
-    to->lru_in_count += load_rlx(&count[COUNT_LRU_IN]);
     to->lru_out_count += load_rlx(&count[COUNT_FROM_LRU]);
-    to->cold_count += load_rlx(&count[COUNT_COLD]);
-    to->refill_timed_count += load_rlx(&count[COUNT_REFILLS_TIMED]);
-    to->refill_ns += load_rlx(&count[COUNT_REFILL_NS]);
-    to->find_timed_count += load_rlx(&count[COUNT_FINDS_TIMED]);
-    to->find_ns += load_rlx(&count[COUNT_FIND_NS]);
-    to->flush_count += load_rlx(&count[COUNT_FLUSHES]);
-    to->remote_free_count += load_rlx(&count[COUNT_REMOTE_FREES]);
-    to->remote_send_count += load_rlx(&count[COUNT_REMOTE_SENDS]);
+#define ADD(which, field) to->field += load_rlx(&count[which]);
+    HEAP_COUNTERS(ADD)
+#undef ADD
 }
 
 static void add_bin(weft_heap_counts *to, const struct heap *heap, unsigned kind) {
@@ -287,8 +270,7 @@ static void put_counts(struct text *text, const weft_heap_counts *c) {
     text_put_field(text, "pool_percent", slabs == 0 ? 0 : c->from_pool_count * 100 / slabs);
     PUT(refill_timed_count), PUT(find_timed_count);
     text_put_field(text, "find_ns", c->find_timed_count == 0 ? 0 : c->find_ns / c->find_timed_count);
-    text_put(text, "\"refill_ns\": ");
-    text_put_number(text, c->refill_timed_count == 0 ? 0 : c->refill_ns / c->refill_timed_count);
+    text_format(text, "\"refill_ns\": %lu", c->refill_timed_count == 0 ? 0 : c->refill_ns / c->refill_timed_count);
 }
 
 static void put_classes(struct text *text) {

@@ -1,8 +1,6 @@
 /* hooks.c: see hooks.h. Constants, so a call through them costs one load, on ways that are long. */
 #include "heap/hooks.h"
 
-#include "heap/pressure.h"
-
 const struct pages_hooks pages_hooks = {.pressure_before = pressure_before};
 
 const struct heap_hooks heap_hooks = {

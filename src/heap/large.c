@@ -24,9 +24,7 @@
 #include "heap/hooks.h"
 
 #define RUN_MAX ((SEGMENT_SLOTS - HEAD_SLOTS) * SLOT_BYTES)
-#ifndef KEPT_BYTES
 #define KEPT_BYTES ((size_t)64 << 20)
-#endif
 #define SLACK_PART 8    /* of a block: what may be in memory behind one that has a used mapping */
 #define PAGE SLOT_BYTES /* of a head: a multiple of every page size, of which the system fills what is used */
 

@@ -1,4 +1,4 @@
-/* pressure.c: see pressure.h.
+/* pressure.c: gives free memory back to the system before the heap asks for more. Layer 2.
  *
  * Memory freed in one size often cannot serve another: slots left by small blocks are no range for a large one, and the ranges left
  * by large ones have no slots. Decay gives them back, but takes time, during which the process holds both. A cgroup with a memory
@@ -8,8 +8,6 @@
  * page fault and part of a system call for each page; the first use of a new page costs a fault as well.
  *
  * Threads change both counts without synchronisation, so the amounts may be seen too large or too small for a moment. */
-#include "heap/pressure.h"
-
 #include "heap/heap.h"
 
 #ifndef PRESSURE_MIN

@@ -28,19 +28,15 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   B1  slab_send: state + n            acquire  B5, B10 the inbox of an adopter is used before it is made; the link is written
  *                                                      while the owner still reads it
- *   B2  slab_send: CAS inbox            release  B4      the owner does not see the link
+ *   B2  slabs_push: CAS list            release  B4      who takes the slabs does not see a link, or a slab as who put it left it
  *   B3  slab_send: or remote            release  B6      a block is handed out while its last user still writes to it; the count is
  *                                                      taken down before it went up
- *   B4  inbox_take: exchange inbox      acquire  B2      see B2; split: a slab is lost
+ *   B4  slabs_take: exchange list       acquire  B2      see B2; split: a slab is lost, or has two owners
  *   B5  inbox_collect: state - n        release  B1      see B1, the link; split: an announcement is lost
  *   B6  inbox_collect: exchange remote  acquire  B3      see B3; split: a free is lost
  *   B7  slab_abandon: CAS state         relaxed  B1      split: an announced free that nobody looks for
- *   B8  orphans_put: CAS orphans        release  B9      the next owner does not see the slab's free blocks
- *   B9  orphans_take: exchange          acquire  B8      see B8; split: two owners
  *   B10 slab_adopt: state + owner       release  B1      see B1, the inbox; split: an announcement is lost
- *   B11 empties_push: CAS lru           release  B13     who takes the LRU does not see the slab as the owner left it
- *   B12 empties_pop: CAS lru            relaxed  B13     split: two owners
- *   B13 empties_take: exchange lru      acquire  B11     see B11; split: two owners
+ *   B12 slabs_pop: CAS list             relaxed  B4      split: two owners
  *   B14 slab_bits_take: CAS lines       acquire  B15     bits are set before they were cleared; split: two slabs have them
  *   B15 slab_bits_drop: lines - bits    release  B14     see B14; split: as B14, or a place that nobody finds
  */
@@ -349,13 +345,6 @@ static remote_word *remote_of(struct slab *slab, unsigned kind) {
     return words_of(kind) <= REMOTE_NEAR ? slab->near_remote : &segment_of(slab)->far_remote[slab->far_at];
 }
 
-static void inbox_push(struct inbox *inbox, struct slab *slab) {
-    struct slab *first = load_rlx(&inbox->first);
-    do {
-        store_rlx(&slab->link, first);
-    } while (!cas_rel(B2, &inbox->first, &first, slab));
-}
-
 void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block) {
     uint64_t state = load_rlx(&slab->state);
     if ((state & PENDING_MASK) == 0 && state_owner(state) != NULL) prefetch_write(heap_inbox(state_owner(state)));
@@ -364,7 +353,7 @@ void slab_send_prefetch(struct slab *slab, unsigned kind, const void *block) {
 
 static void announce(struct heap *owner, struct slab *slab) {
     if (owner != NULL)
-        inbox_push(heap_inbox(owner), slab);
+        slabs_push(&heap_inbox(owner)->first, slab);
     else
         purge_poke();
 }
@@ -405,7 +394,7 @@ static void remote_prefetch(const struct slab *slab) {
 struct slab *inbox_take(struct inbox *inbox) {
     struct slab *waiting = inbox->waiting;
     inbox->waiting = NULL;
-    struct slab *first = load_rlx(&inbox->first) == NULL ? NULL : xchg_acq(B4, &inbox->first, NULL);
+    struct slab *first = slabs_take(&inbox->first);
     if (first != NULL) remote_prefetch(first);
     if (waiting == NULL) return first;
     struct slab *last = waiting;
@@ -452,17 +441,6 @@ bool slab_abandon(struct slab *slab, struct heap *owner) {
     return cas_rlx(B7, &slab->state, &found, 0);
 }
 
-void orphans_put(unsigned kind, struct slab *first, struct slab *last) {
-    struct slab *top = load_rlx(&orphans[kind]);
-    do {
-        store_rlx(&last->link, top);
-    } while (!cas_rel(B8, &orphans[kind], &top, first));
-}
-
-struct slab *orphans_take(unsigned kind) {
-    return load_rlx(&orphans[kind]) == NULL ? NULL : xchg_acq(B9, &orphans[kind], NULL);
-}
-
 void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
     uint64_t before = add_rel(B10, &slab->state, (uint64_t)(uintptr_t)owner);
     ASSERT(state_owner(before) == NULL);
@@ -471,21 +449,21 @@ void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox) {
     inbox->waiting = slab;
 }
 
-/* ---- empty slabs -------------------------------------------------------------------------------------------------- */
+/* ---- lists -------------------------------------------------------------------------------------------------------- */
 
-void empties_push(slab_link *lru, struct slab *slab) {
-    struct slab *first = load_rlx(lru);
+void slabs_push(slab_link *list, struct slab *slab) {
+    struct slab *first = load_rlx(list);
     do {
         store_rlx(&slab->link, first);
-    } while (!cas_rel(B11, lru, &first, slab));
+    } while (!cas_rel(B2, list, &first, slab));
 }
 
-struct slab *empties_pop(slab_link *lru) {
-    struct slab *first = load_rlx(lru);
-    while (first != NULL && !cas_rlx(B12, lru, &first, load_rlx(&first->link))) {}
+struct slab *slabs_pop(slab_link *list) {
+    struct slab *first = load_rlx(list);
+    while (first != NULL && !cas_rlx(B12, list, &first, load_rlx(&first->link))) {}
     return first;
 }
 
-struct slab *empties_take(slab_link *lru) {
-    return load_rlx(lru) == NULL ? NULL : xchg_acq(B13, lru, NULL);
+struct slab *slabs_take(slab_link *list) {
+    return load_rlx(list) == NULL ? NULL : xchg_acq(B4, list, NULL);
 }

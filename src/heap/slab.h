@@ -22,9 +22,7 @@
 #define CACHE_BLOCKS_MAX 256
 #endif
 #define CACHE_BYTES (1 << 17)
-#ifndef CACHE_BLOCKS_MIN
 #define CACHE_BLOCKS_MIN 32
-#endif
 #define CACHE_RUNS 16
 #define CLAMP(n, low, high) ((n) < (low) ? (low) : (n) > (high) ? (high) : (n))
 #define CACHE_BLOCKS(bytes) CLAMP(CACHE_BYTES / (bytes), CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX)
@@ -172,18 +170,15 @@ INLINE bool inbox_is_empty(const struct inbox *inbox) { return load_rlx(&inbox->
 
 /* Gives the slab up: false: frees of it are under way, it stays the caller's. Owner. */
 bool slab_abandon(struct slab *slab, struct heap *owner);
-/* Puts abandoned slabs, linked from first to last by `link`, where orphans_take finds them. Any thread. */
-void orphans_put(unsigned kind, struct slab *first, struct slab *last);
-/* Takes all abandoned slabs of a class, linked by `link`; NULL: none. Each must then be adopted. Any thread. */
-struct slab *orphans_take(unsigned kind);
 /* Makes the caller's heap the owner; frees announced meanwhile put the slab among the waiting. */
 void slab_adopt(struct slab *slab, struct heap *owner, struct inbox *inbox);
 
+/* Lists of slabs by their `link`, the last one in first out: a heap's inbox, its empty slabs, and the abandoned slabs of each
+ * class, each of which who takes it must then adopt. Push, and take all; NULL: none. Any thread. Pop: a heap's empty slabs alone,
+ * if the heap's thread alone pushes. */
 extern slab_link orphans[CLASSES];
-
-/* A heap's empty slabs, the last one in first out. Push and pop: the owner. Take, of all: any thread. */
-void empties_push(slab_link *lru, struct slab *slab);
-struct slab *empties_pop(slab_link *lru);
-struct slab *empties_take(slab_link *lru);
+void slabs_push(slab_link *list, struct slab *slab);
+struct slab *slabs_take(slab_link *list);
+struct slab *slabs_pop(slab_link *list);
 
 #endif

@@ -5,24 +5,24 @@
 
 #include "observe/state.h"
 
-/* The counters that a pool's sums and a thread's share have in common. */
+/* The counters that a pool's sums and a thread's share have in common, and where a seat has them. */
 #define COUNTERS(X)                                                                                                         \
-    X(task_run_count)                                                                                                       \
-    X(task_dropped_count)                                                                                                   \
-    X(claim_count)                                                                                                          \
-    X(steal_count)                                                                                                          \
-    X(claim_revoked_count)                                                                                                  \
-    X(task_helped_count)                                                                                                    \
-    X(fork_taken_count)                                                                                                     \
-    X(loop_helped_count)                                                                                                    \
-    X(park_count)                                                                                                           \
-    X(wake_count)                                                                                                           \
-    X(woken_count)                                                                                                          \
-    X(spin_ns)                                                                                                              \
-    X(expect_hit_count)                                                                                                     \
-    X(expect_miss_count)                                                                                                    \
-    X(heap_payload_count)                                                                                                   \
-    X(task_late_count)
+    X(task_run_count, load_rlx(&seat->tasks_run))                                                                           \
+    X(task_dropped_count, load_rlx(&seat->tasks_dropped))                                                                   \
+    X(claim_count, 0 /* counts_of adds up */)                                                                               \
+    X(steal_count, load_rlx(&seat->claims_made[CLAIM_STOLEN]))                                                              \
+    X(claim_revoked_count, load_rlx(&seat->claims_made[CLAIM_REVOKED]))                                                     \
+    X(task_helped_count, load_rlx(&seat->helped))                                                                           \
+    X(fork_taken_count, load_rlx(&seat->forks_taken))                                                                       \
+    X(loop_helped_count, load_rlx(&seat->loops_helped))                                                                     \
+    X(park_count, load_rlx(&seat->parks))                                                                                   \
+    X(wake_count, load_rlx(&seat->wakes))                                                                                   \
+    X(woken_count, 0 /* counts_of adds up */)                                                                               \
+    X(spin_ns, observe_ns(load_rlx(&seat->spin_ticks)))                                                                     \
+    X(expect_hit_count, load_rlx(&seat->expect_hits))                                                                       \
+    X(expect_miss_count, load_rlx(&seat->expect_misses))                                                                    \
+    X(heap_payload_count, load_rlx(&seat->heap_payloads))                                                                   \
+    X(task_late_count, load_rlx(&seat->tasks_late))
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 
@@ -33,21 +33,10 @@ static enum weft_worker_kind kind_of(const weft_pool *pool, const struct weft_wo
 }
 
 static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts) {
-    counts->task_run_count = load_rlx(&seat->tasks_run);
-    counts->task_dropped_count = load_rlx(&seat->tasks_dropped);
-    counts->steal_count = load_rlx(&seat->claims_made[CLAIM_STOLEN]);
-    counts->claim_revoked_count = load_rlx(&seat->claims_made[CLAIM_REVOKED]);
+#define READ(name, value) counts->name = value;
+    COUNTERS(READ)
+#undef READ
     counts->claim_count = load_rlx(&seat->claims_made[CLAIM_LANE]) + counts->steal_count + counts->claim_revoked_count;
-    counts->task_helped_count = load_rlx(&seat->helped);
-    counts->fork_taken_count = load_rlx(&seat->forks_taken);
-    counts->loop_helped_count = load_rlx(&seat->loops_helped);
-    counts->park_count = load_rlx(&seat->parks);
-    counts->wake_count = load_rlx(&seat->wakes);
-    counts->spin_ns = observe_ns(load_rlx(&seat->spin_ticks));
-    counts->expect_hit_count = load_rlx(&seat->expect_hits);
-    counts->expect_miss_count = load_rlx(&seat->expect_misses);
-    counts->task_late_count = load_rlx(&seat->tasks_late);
-    counts->heap_payload_count = load_rlx(&seat->heap_payloads);
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
         counts->wake_ns_log2_count[i] = load_rlx(&seat->wakes_timed[i]);
         counts->woken_count += counts->wake_ns_log2_count[i];
@@ -55,14 +44,14 @@ static void counts_of(const struct weft_worker *seat, weft_worker_counts *counts
 }
 
 static weft_worker_counts counts_at(const weft_pool *pool, uint32_t index) {
-    const struct weft_worker *seat = observe_seat(pool, index);
+    const struct weft_worker *seat = worker_seat(pool, index);
     weft_worker_counts counts = {.struct_size = sizeof counts, .index = index, .kind = kind_of(pool, seat)};
     if (seat != NULL) counts_of(seat, &counts);
     return counts;
 }
 
 static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
-#define ADD(name) sum->name += counts->name;
+#define ADD(name, value) sum->name += counts->name;
     COUNTERS(ADD)
 #undef ADD
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) sum->wake_ns_log2_count[i] += counts->wake_ns_log2_count[i];
@@ -71,12 +60,10 @@ static void stats_add(weft_stats *sum, const weft_worker_counts *counts) {
 static weft_stats stats_of(const weft_pool *pool) {
     weft_stats sum = {
         .struct_size = sizeof sum, .workers = load_rlx(&pool->workers), .threads = load_rlx(&pool->seat_count)};
-    for (uint32_t i = 0; i < sum.threads; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat == NULL) continue;
-        weft_worker_counts counts = counts_at(pool, i);
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
         stats_add(&sum, &counts);
-        sum.lane_count += load_rlx(&seat->lanes_made);
+        sum.lane_count += load_rlx(&all.seat->lanes_made);
     }
     sum.queue_bytes = segments_bytes(&pool->segments);
     sum.spare_started_count = load_rlx(&pool->spares_made);
@@ -103,27 +90,28 @@ static const char *const kind_names[] = {"none", "worker", "spare", "outside"};
 static void put_wakes(struct text *text, const uint64_t wakes[WEFT_WAKE_BUCKETS]) {
     text_put(text, "\"wake_ns_log2_count\": [");
     for (unsigned i = 0; i < WEFT_WAKE_BUCKETS; i++) {
-        if (i > 0) text_put(text, ", ");
-        text_put_number(text, wakes[i]);
+        text_format(text, "%s%lu", i > 0 ? ", " : "", wakes[i]);
     }
     text_put(text, "]");
 }
 
 static void put_thread(struct text *text, const weft_worker_counts *c) {
     text_put_field(text, "index", c->index);
-    text_put(text, "\"kind\": \"");
-    text_put(text, kind_names[c->kind]);
-    text_put(text, "\", ");
-#define PUT(name) text_put_field(text, #name, c->name);
+    text_format(text, "\"kind\": \"%s\", ", kind_names[c->kind]);
+#define PUT(name, value) text_put_field(text, #name, c->name);
     COUNTERS(PUT)
     put_wakes(text, c->wake_ns_log2_count);
 }
 
 void stats_put_sums(struct text *text, const weft_pool *pool) {
     weft_stats sum = stats_of(pool), *c = &sum;
-    PUT(workers)
-    PUT(spare_started_count)
-    PUT(spares_peak) PUT(lane_count) PUT(queue_bytes) COUNTERS(PUT) put_wakes(text, c->wake_ns_log2_count);
+    text_put_field(text, "workers", sum.workers);
+    text_put_field(text, "spare_started_count", sum.spare_started_count);
+    text_put_field(text, "spares_peak", sum.spares_peak);
+    text_put_field(text, "lane_count", sum.lane_count);
+    text_put_field(text, "queue_bytes", sum.queue_bytes);
+    COUNTERS(PUT)
+    put_wakes(text, c->wake_ns_log2_count);
 }
 #undef PUT
 
@@ -131,10 +119,8 @@ static void put_json(struct text *text, const weft_pool *pool) {
     text_put(text, "{");
     stats_put_sums(text, pool);
     const char *before = ",\n \"threads\": [\n  {";
-    uint32_t threads = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < threads; i++) {
-        weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_KIND_NONE) continue;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
         text_put(text, before);
         put_thread(text, &counts);
         text_put(text, "}");
@@ -189,11 +175,8 @@ static void print_row(struct text *text, const weft_worker_counts *counts) {
 }
 
 static void print_head(struct text *text, const weft_pool *pool) {
-    text_put(text, "weft pool ");
-    text_put(text, pool->name);
-    text_put(text, ": counters of ");
-    text_put_number(text, load_rlx(&pool->workers));
-    text_put(text, " workers and whoever submitted or helped\n    thread  ");
+    text_format(text, "weft pool %s: counters of %u workers and whoever submitted or helped\n    thread  ", pool->name,
+                load_rlx(&pool->workers));
     for (size_t i = 0; i < COLUMNS; i++) {
         pad_to(text, strlen(columns[i].head), columns[i].width);
         text_put(text, columns[i].head);
@@ -218,13 +201,10 @@ int weft_pool_stats_print(const weft_pool *pool, int fd) {
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
     uint64_t wakes[WEFT_WAKE_BUCKETS] = {0};
     print_head(&text, pool);
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        weft_worker_counts counts = counts_at(pool, i);
-        if (counts.kind == WEFT_KIND_NONE) continue;
-        text_put_column(&text, i, 4);
-        text_put(&text, " ");
-        text_put(&text, kind_names[counts.kind]);
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        weft_worker_counts counts = counts_at(pool, all.seat->index);
+        text_put_column(&text, counts.index, 4);
+        text_format(&text, " %s", kind_names[counts.kind]);
         pad_to(&text, strlen(kind_names[counts.kind]), 7);
         print_row(&text, &counts);
         for (unsigned b = 0; b < WEFT_WAKE_BUCKETS; b++) wakes[b] += counts.wake_ns_log2_count[b];

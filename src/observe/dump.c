@@ -6,12 +6,6 @@
 #include "observe/state.h"
 #include "patterns/patterns.h"
 
-static void put_field(struct text *text, const char *before, uint64_t n, const char *after) {
-    text_put(text, before);
-    text_put_number(text, n);
-    text_put(text, after);
-}
-
 static void put_function(struct text *text, uintptr_t address) {
     char name[160];
     os_symbol(address, name, sizeof name);
@@ -21,8 +15,7 @@ static void put_function(struct text *text, uintptr_t address) {
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
 
 static bool is_parked(const weft_pool *pool, uint32_t index) {
-    if (index >= pool->park.workers) return false;
-    return (load_rlx(&pool->park.word[index / PARK_BITS].word) >> index % PARK_BITS & 1) != 0;
+    return index < pool->park.workers && park_is_parked(&pool->park, index);
 }
 
 static bool is_polling(const weft_pool *pool, uint32_t index) {
@@ -47,11 +40,7 @@ void observe_put_stack(struct text *text, const struct weft_worker *seat) {
     if (wait_ns == 0 || thread == 0 || load_rlx(&seat->running) == 0) return;
     if (is_parked(seat->pool, seat->index) || is_polling(seat->pool, seat->index)) return;
     int count = os_stack_of(thread, frames, wait_ns);
-    if (count < 0) {
-        text_put(text, "    no stack: ");
-        text_put(text, no_stack(count));
-        text_put(text, "\n");
-    }
+    if (count < 0) text_format(text, "    no stack: %s\n", no_stack(count));
     for (int i = 0; i < count; i++) {
         text_put(text, i == 0 ? "    at " : "    called by ");
         put_function(text, frames[i] - (i > 0)); /* a call may be its function's last instruction */
@@ -83,7 +72,7 @@ static void dump_doing(struct text *text, const struct weft_worker *seat) {
 static void dump_waits(struct text *text, const struct weft_worker *seat) {
     uint64_t id = load_rlx(&seat->wait_id);
     if (id != 0)
-        put_field(text, "; sleeps in a wait for group ", id_index(id), load_rlx(&seat->wait_helps) ? ", helps" : "");
+        text_format(text, "; sleeps in a wait for group %u%s", id_index(id), load_rlx(&seat->wait_helps) ? ", helps" : "");
     if (join_waits(seat)) text_put(text, "; waits for a forked call");
 }
 
@@ -91,19 +80,18 @@ static void dump_lanes(struct text *text, const struct weft_worker *seat) {
     for (const struct lane *lane = observe_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) {
         uint64_t cells = lane_backlog(lane);
         if (cells == 0) continue;
-        put_field(text, "    submitted: ", cells, " cells of tasks not begun");
-        put_field(text, ", of group ", load_rlx(&lane->group), "\n");
+        text_format(text, "    submitted: %lu cells of tasks not begun, of group %u\n", cells, load_rlx(&lane->group));
     }
 }
 
 static void dump_seat(struct text *text, const struct weft_worker *seat) {
     const weft_pool *pool = seat->pool;
     bool is_spare = seat->index >= pool->workers_max && seat->index < pool->workers_max + pool->spare_seats;
-    put_field(text, "  ", seat->index, is_spare ? " spare: " : seat_is_inside(seat) ? " worker: " : " thread: ");
+    text_format(text, "  %u %s: ", seat->index, is_spare ? "spare" : seat_is_inside(seat) ? "worker" : "thread");
     dump_doing(text, seat);
     dump_waits(text, seat);
-    put_field(text, "; ", load_rlx(&seat->tasks_run), " tasks run");
-    if (load_rlx(&seat->thread_id) != 0) put_field(text, "; thread ", load_rlx(&seat->thread_id), "");
+    text_format(text, "; %lu tasks run", load_rlx(&seat->tasks_run));
+    if (load_rlx(&seat->thread_id) != 0) text_format(text, "; thread %u", load_rlx(&seat->thread_id));
     if (claim_has_rest(&seat->claim)) text_put(text, ", more of its claim not begun");
     text_put(text, "\n");
     observe_put_stack(text, seat);
@@ -119,10 +107,9 @@ static void dump_group(struct text *text, const struct record *record) {
     uint64_t submitted = record_submitted(record);
     uint32_t waiting = load_rlx(&record->waiting) & ~WAITS_ENDED;
     if (id == 0 || (submitted == completed && waiting == 0)) return;
-    put_field(text, "  group ", record->item.index, ": ");
-    put_field(text, "", submitted > completed ? submitted - completed : 0, " tasks not known to have ended");
-    put_field(text, ", ", waiting, " waits");
-    if (parent != 0) put_field(text, ", below group ", id_index(parent), "");
+    text_format(text, "  group %u: %lu tasks not known to have ended, %u waits", record->item.index,
+                submitted > completed ? submitted - completed : 0, waiting);
+    if (parent != 0) text_format(text, ", below group %u", id_index(parent));
     if (load_rlx(&record->urgent) == (id & ~ID_MARKS))
         text_put(text, ", urgent");
     else if ((load_rlx(&record->flags) & WEFT_GROUP_BACKGROUND) != 0)
@@ -137,15 +124,12 @@ static void dump_group(struct text *text, const struct record *record) {
 
 static void dump_head(struct text *text, const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
-    text_put(text, "weft pool ");
-    text_put(text, pool->name);
-    put_field(text, ": ", load_rlx(&pool->workers), " workers");
-    put_field(text, ", ", view.parked, " parked");
-    if (view.polling > 0) put_field(text, ", ", view.polling, " polling");
-    put_field(text, ", ", view.searchers, " looking for work");
-    if (load_rlx(&pool->blocked) > 0) put_field(text, ", ", load_rlx(&pool->blocked), " blocking sections");
-    if (pool->config.queue_max != 0) put_field(text, ", queue ", load_rlx(&pool->queued), "");
-    if (pool->config.queue_max != 0) put_field(text, " of ", pool->config.queue_max, "");
+    text_format(text, "weft pool %s: %u workers, %u parked", pool->name, load_rlx(&pool->workers), view.parked);
+    if (view.polling > 0) text_format(text, ", %u polling", view.polling);
+    text_format(text, ", %u looking for work", view.searchers);
+    if (load_rlx(&pool->blocked) > 0) text_format(text, ", %u blocking sections", load_rlx(&pool->blocked));
+    if (pool->config.queue_max != 0)
+        text_format(text, ", queue %lu of %lu", load_rlx(&pool->queued), pool->config.queue_max);
     if (load_rlx(&pool->closed)) text_put(text, ", being destroyed");
     text_put(text, "\n");
 }
@@ -155,11 +139,7 @@ int weft_pool_dump(const weft_pool *pool, int fd) {
     if (pool == NULL || fd < 0) return WEFT_EINVAL;
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = fd};
     dump_head(&text, pool);
-    uint32_t seats = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < seats; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) dump_seat(&text, seat);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) dump_seat(&text, all.seat);
     uint32_t made = load_rlx(&pool->groups.records.made);
     for (uint32_t i = 1; i < made; i++) {
         const struct record *record = record_at(&pool->groups, i);

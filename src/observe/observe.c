@@ -11,17 +11,9 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   Q5  ring_make: store ring         release  Q6  a ring is read before it is made
  *   Q6  observe_ring: load ring      acquire  Q5  see Q5
- *   Q7  observe_seat: load seat       acquire  P1  a seat is looked at before it is made
  *   Q8  observe_lanes: load lanes     acquire  T6  a lane is looked at before it is made
  */
-#include "observe/publish.h"
 #include "observe/state.h"
-
-struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index) {
-    struct weft_worker *seat = load_acq(Q7, &pool->seats[index]);
-    if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
-    return seat;
-}
 
 struct lane *observe_lanes(const struct weft_worker *seat) {
     struct lane *lane = load_acq(Q8, &seat->lanes);
@@ -209,26 +201,16 @@ int observer_node(struct weft_worker *seat, weft_fn fn, void *context) {
 
 static uint64_t backlog_of(const weft_pool *pool) {
     uint64_t cells = 0;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) cells += observe_backlog(seat);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) cells += observe_backlog(all.seat);
     return cells;
 }
 
 static void stuck_print(const weft_stuck *stuck, const struct weft_worker *seat) {
     char buffer[512];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
-    text_put(&text, "weft: worker ");
-    text_put_number(&text, stuck->worker);
-    text_put(&text, " has run ");
-    text_put(&text, stuck->name);
-    text_put(&text, " for ");
+    text_format(&text, "weft: worker %u has run %s for ", stuck->worker, stuck->name);
     text_put_decimal(&text, stuck->ns / 1000000, 3);
-    text_put(&text, " s; tasks not begun: ");
-    text_put_number(&text, stuck->backlog);
-    text_put(&text, " cells\n");
+    text_format(&text, " s; tasks not begun: %lu cells\n", stuck->backlog);
     observe_put_stack(&text, seat);
     text_end(&text);
 }
@@ -260,14 +242,6 @@ static void watchdog_look(weft_pool *pool, struct weft_worker *seat) {
     stuck_report(pool, seat, what, ns);
 }
 
-static void watchdog_look_at_all(weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) watchdog_look(pool, seat);
-    }
-}
-
 /* ---- the thread that looks ------------------------------------------------------------------------------------------ */
 
 static void looker_main(void *argument) {
@@ -279,7 +253,7 @@ static void looker_main(void *argument) {
     uint64_t published_ns = os_now_ns();
     while (!load_rlx(&observe_of_pool(pool)->looker.ends)) {
         os_wait(&observe_of_pool(pool)->looker.ends, 0, os_now_ns() + period_ns);
-        if (watches) watchdog_look_at_all(pool);
+        for (struct seats all = seats_made(pool); watches && seats_next(&all);) watchdog_look(pool, all.seat);
         if (os_now_ns() - published_ns < PUBLISH_NS) continue;
         published_ns = os_now_ns();
         publish(pool, &publisher);

@@ -5,7 +5,6 @@
  * and is whole only if both are equal. The file is removed with the pool. A file that is left belongs to a process that
  * exited without ending its pool. */
 #include "observe/origin.h"
-#include "observe/publish.h"
 #include "observe/state.h"
 
 #define NAME_BYTES 64u
@@ -15,11 +14,7 @@
 static void name_of(const weft_pool *pool, char name[NAME_BYTES]) {
     struct text text = {.size = NAME_BYTES, .fd = TEXT_TO_MEMORY};
     text.to = name;
-    text_put(&text, "weft-");
-    text_put_number(&text, os_process_id());
-    text_put(&text, "-");
-    text_put_number(&text, pool->id);
-    text_put(&text, ".json");
+    text_format(&text, "weft-%u-%lu.json", os_process_id(), pool->id);
     text_end(&text);
 }
 
@@ -55,11 +50,7 @@ static void newest_of(struct queued *queued, const struct weft_worker *seat, boo
 }
 
 static void newest_of_all(struct queued *queued, const weft_pool *pool, bool is_for_origins) {
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat != NULL) newest_of(queued, seat, is_for_origins);
-    }
+    for (struct seats all = seats_made(pool); seats_next(&all);) newest_of(queued, all.seat, is_for_origins);
 }
 
 static void put_queued(struct text *text, const weft_pool *pool) {
@@ -80,14 +71,11 @@ static void put_queued(struct text *text, const weft_pool *pool) {
 static void put_threads(struct text *text, const weft_pool *pool) {
     struct park_view view = park_look(&pool->park);
     uint64_t running = 0, waiting = 0, cells = 0;
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        if (seat == NULL) continue;
-        bool is_waiting = load_rlx(&seat->wait_id) != 0;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        bool is_waiting = load_rlx(&all.seat->wait_id) != 0;
         waiting += is_waiting;
-        running += !is_waiting && load_rlx(&seat->running) != 0;
-        cells += observe_backlog(seat);
+        running += !is_waiting && load_rlx(&all.seat->running) != 0;
+        cells += observe_backlog(all.seat);
     }
     text_put_field(text, "running", running);
     text_put_field(text, "searching", view.searchers);
@@ -120,9 +108,7 @@ static void put_pool(struct text *text, const weft_pool *pool, struct publisher 
     put_queued(text, pool);
     put_heap(text, own);
     stats_put_sums(text, pool);
-    text_put(text, ", \"end\": ");
-    text_put_number(text, own->number);
-    text_put(text, "}\n");
+    text_format(text, ", \"end\": %lu}\n", own->number);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */

@@ -42,9 +42,7 @@ INLINE struct observe_seat *observe_of(const struct weft_worker *seat) {
 }
 INLINE struct observe_pool *observe_of_pool(const weft_pool *pool) { return (struct observe_pool *)(void *)pool->observe; }
 
-/* The seat of that index, or NULL. Any thread. */
-struct weft_worker *observe_seat(const weft_pool *pool, uint32_t index);
-/* Its newest lane, or NULL. */
+/* The newest lane of a seat, or NULL. Any thread. */
 struct lane *observe_lanes(const struct weft_worker *seat);
 /* Cells of tasks in its lanes that nobody has begun. */
 uint64_t observe_backlog(const struct weft_worker *seat);
@@ -60,5 +58,20 @@ void observe_put_stack(struct text *text, const struct weft_worker *seat);
 void observe_put_quoted(struct text *text, const char *from);
 /* The pool's sums as fields of JSON. */
 void stats_put_sums(struct text *text, const weft_pool *pool);
+
+/* publish.c: a pool's counters in a file while it runs. By the pool's looking thread, and by who makes and ends it while there is
+ * none. */
+#define PUBLISH_NS UINT64_C(250000000) /* from one writing to the next */
+
+struct publisher {
+    uint64_t number;       /* of the next writing */
+    weft_heap_counts heap; /* as of some writings ago */
+};
+
+/* If the configuration asks for it. WEFT_OK; WEFT_EINVAL: the directory takes no file; WEFT_ENOMEM. */
+int publish_start(weft_pool *pool);
+/* Writes it anew. What it cannot write it tells, and ends. */
+void publish(weft_pool *pool, struct publisher *own);
+void publish_end(weft_pool *pool);
 
 #endif

@@ -67,14 +67,8 @@ static uint64_t moment_ns(const struct timeline *line, uint64_t ticks) {
 
 /* {"ph": ..., "pid": ..., "tid": ... */
 static void put_begin(struct timeline *line, const char *phase, uint32_t thread) {
-    text_put(&line->text, line->before);
+    text_format(&line->text, "%s{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", line->before, phase, os_process_id(), thread);
     line->before = ",\n";
-    text_put(&line->text, "{\"ph\":\"");
-    text_put(&line->text, phase);
-    text_put(&line->text, "\",\"pid\":");
-    text_put_number(&line->text, os_process_id());
-    text_put(&line->text, ",\"tid\":");
-    text_put_number(&line->text, thread);
 }
 
 /* Who had the seat at that moment: of those from outside another thread may have it now. */
@@ -92,14 +86,10 @@ static void put_process(struct timeline *line) {
 
 static void put_thread(struct timeline *line, const struct weft_worker *seat, uint32_t thread) {
     put_begin(line, "M", thread);
-    text_put(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
-    text_put(&line->text, seat->index < line->pool->workers_max ? "worker " : seat_is_inside(seat) ? "spare " : "outside ");
-    text_put_number(&line->text, seat->index);
-    text_put(&line->text, "\"}}");
+    const char *kind = seat->index < line->pool->workers_max ? "worker" : seat_is_inside(seat) ? "spare" : "outside";
+    text_format(&line->text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", kind, seat->index);
     put_begin(line, "M", thread);
-    text_put(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":");
-    text_put_number(&line->text, seat->index);
-    text_put(&line->text, "}}");
+    text_format(&line->text, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", seat->index);
 }
 
 /* What a viewer shows of each kind; no name: that of the function. */
@@ -117,21 +107,18 @@ static const char *const claim_names[CLAIM_SOURCES] = {"claim", "steal", "take b
 enum arrow { ARROW_SUBMIT, ARROW_WAKE, ARROW_TAKE, ARROWS };
 static void put_arrow(struct timeline *line, enum arrow kind, const struct origin *from, bool leaves) {
     uint64_t number = ((from->time - line->since) * SEATS_MAX + from->seat) * ARROWS + kind;
-    text_put(&line->text, ",\"bind_id\":\"");
-    text_put_hex(&line->text, number);
-    text_put(&line->text, leaves ? "\",\"flow_out\":true" : "\",\"flow_in\":true");
+    text_format(&line->text, ",\"bind_id\":\"%#lx\",\"flow_%s\":true", number, leaves ? "out" : "in");
 }
 
 static void put_argument(struct timeline *line, const char *name, uint64_t value) {
-    text_put(&line->text, name);
-    text_put_number(&line->text, value);
+    text_format(&line->text, "%s%lu", name, value);
 }
 
 /* Who submitted it, and when. */
 static void put_task(struct timeline *line, const struct trace_event *event) {
     uint64_t submitted = 0;
     const struct origin *from = origin_of_task(&line->origins, event->place, event->start, &submitted);
-    const struct weft_worker *seat = from == NULL ? NULL : observe_seat(line->pool, from->seat);
+    const struct weft_worker *seat = from == NULL ? NULL : worker_seat(line->pool, from->seat);
     if (from != NULL) put_arrow(line, ARROW_SUBMIT, from, false);
     if (event->detail == 0 && seat == NULL) return;
     put_argument(line, ",\"args\":{\"group\":", event->detail);
@@ -163,16 +150,14 @@ static void put_slice(struct timeline *line, uint32_t thread, const struct trace
     put_begin(line, "X", thread);
     put_us(line, ",\"ts\":", start);
     put_us(line, ",\"dur\":", max_u64(moment_ns(line, event->end), start) - start);
-    text_put(&line->text, ",\"cat\":\"");
-    text_put(&line->text, kinds[event->kind].category);
-    text_put(&line->text, "\",\"name\":");
+    text_format(&line->text, ",\"cat\":\"%s\",\"name\":", kinds[event->kind].category);
     observe_put_quoted(&line->text, name);
 }
 
 /* Whose tasks were taken has a slice of no length for that. */
 static void put_victim(struct timeline *line, uint32_t seat, const struct trace_event *event) {
     const struct origin here = {.time = event->start, .seat = seat};
-    const struct weft_worker *victim = observe_seat(line->pool, (uint32_t)event->place);
+    const struct weft_worker *victim = worker_seat(line->pool, (uint32_t)event->place);
     if (event->detail == CLAIM_LANE || victim == NULL) return;
     put_slice(line, thread_at(line, victim, event->start), event, "taken from");
     put_arrow(line, ARROW_TAKE, &here, true);
@@ -217,8 +202,9 @@ static void step(struct timeline *line, enum counter counter, uint64_t since, ui
     origins_add(&line->steps, &down);
 }
 
-static void steps_add(struct timeline *line, const struct trace_event *event) {
+static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
     uint64_t submitted;
+    (void)seat;
     if (event->kind == TRACE_PARK) step(line, COUNT_ASLEEP, event->start, event->end);
     if (event->kind != TRACE_TASK) return;
     step(line, COUNT_RUNNING, event->start, event->end);
@@ -229,9 +215,7 @@ static void steps_add(struct timeline *line, const struct trace_event *event) {
 static void put_counter(struct timeline *line, enum counter counter, uint64_t ns, uint64_t value) {
     put_begin(line, "C", os_process_id());
     put_us(line, ",\"ts\":", ns);
-    text_put(&line->text, ",\"name\":");
-    put_argument(line, counter_names[counter], value);
-    text_put(&line->text, "}}");
+    text_format(&line->text, ",\"name\":%s%lu}}", counter_names[counter], value);
 }
 
 static void put_counters(struct timeline *line) {
@@ -284,20 +268,12 @@ static uint64_t use_events(struct timeline *line, const struct weft_worker *seat
 
 static uint64_t use_all(struct timeline *line, event_use use) {
     uint64_t gone = 0;
-    uint32_t count = load_rlx(&line->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(line->pool, i);
-        if (seat != NULL) gone += use_events(line, seat, use);
-    }
+    for (struct seats all = seats_made(line->pool); seats_next(&all);) gone += use_events(line, all.seat, use);
     return gone;
 }
 
 static void use_for_origins(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
     origins_add_event(&line->origins, seat->index, event);
-}
-static void use_for_steps(struct timeline *line, const struct weft_worker *seat, const struct trace_event *event) {
-    (void)seat;
-    steps_add(line, event);
 }
 
 /* ---- room for what is sorted -------------------------------------------------------------------------------------- */
@@ -320,11 +296,9 @@ static void rows_count(const struct trace_ring *ring, struct rows *rows) {
 
 static struct rows rows_of(const weft_pool *pool) {
     struct rows rows = {0};
-    uint32_t count = load_rlx(&pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(pool, i);
-        const struct trace_ring *ring = seat == NULL ? NULL : observe_ring(seat);
-        rows.owners += seat != NULL;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        const struct trace_ring *ring = observe_ring(all.seat);
+        rows.owners++;
         if (ring != NULL) rows_count(ring, &rows);
     }
     return rows;
@@ -352,18 +326,14 @@ static void owners_add(struct timeline *line, const struct weft_worker *seat) {
 }
 
 static void owners_find(struct timeline *line) {
-    uint32_t count = load_rlx(&line->pool->seat_count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = observe_seat(line->pool, i);
-        if (seat != NULL) owners_add(line, seat);
-    }
+    for (struct seats all = seats_made(line->pool); seats_next(&all);) owners_add(line, all.seat);
     origins_sort(&line->owners);
 }
 
 static void put_threads(struct timeline *line) {
     for (size_t i = 0; i < line->owners.count; i++) {
         const struct origin *row = &line->owners.row[i];
-        put_thread(line, observe_seat(line->pool, (uint32_t)row->key), (uint32_t)row->place);
+        put_thread(line, worker_seat(line->pool, (uint32_t)row->key), (uint32_t)row->place);
     }
 }
 

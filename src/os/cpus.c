@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,21 +23,6 @@
 
 /* ---- CPU sets ----------------------------------------------------------------------------------------------------- */
 
-/* Reads decimal digits at *text and moves it past them. false: no digit, or more than `most`. */
-static bool parse_number(const char **text, uint64_t most, uint64_t *number) {
-    const char *at = *text;
-    uint64_t value = 0;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
-        if (value > (most - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
-    bool any = at != *text;
-    *text = at;
-    *number = value;
-    return any;
-}
-
 static const char *skip_blanks(const char *text) {
     while (*text == ' ' || *text == '\t') text++;
     return text;
@@ -47,11 +31,11 @@ static const char *skip_blanks(const char *text) {
 /* "3" or "0-3" at *text, added to the set. */
 static bool parse_range(os_cpuset *set, const char **text) {
     uint64_t first, last;
-    if (!parse_number(text, OS_CPUS_MAX - 1, &first)) return false;
+    if (!digits_parse(text, OS_CPUS_MAX - 1, &first)) return false;
     last = first;
     if (**text == '-') {
         (*text)++;
-        if (!parse_number(text, OS_CPUS_MAX - 1, &last) || last < first) return false;
+        if (!digits_parse(text, OS_CPUS_MAX - 1, &last) || last < first) return false;
     }
     for (uint64_t cpu = first; cpu <= last; cpu++) set->bits[cpu / 64] |= (uint64_t)1 << cpu % 64;
     return true;
@@ -99,18 +83,15 @@ static bool cpuset_current_big(os_cpuset *set) {
 }
 
 bool os_cpuset_current(os_cpuset *set) {
-    int saved = errno;
+    KEEP_ERRNO;
     memset(set, 0, sizeof *set);
     bool known = sched_getaffinity(0, sizeof *set, (cpu_set_t *)set) == 0 || (errno == EINVAL && cpuset_current_big(set));
-    errno = saved;
     return known && os_cpuset_count(set) != 0;
 }
 
 bool os_cpuset_apply(const os_cpuset *set) {
-    int saved = errno;
-    bool done = sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
-    errno = saved;
-    return done;
+    KEEP_ERRNO;
+    return sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) == 0;
 }
 
 /* Where the kernel keeps it up to date for each thread, that is a load; the C library's call would fetch pages of its code and
@@ -123,9 +104,8 @@ uint32_t os_cpu(void) {
     int known = (int)load_rlx((const ATOMIC(uint32_t) *)(const void *)&area->cpu_id); /* the kernel writes it meanwhile */
     if (LIKELY(known >= 0)) return (uint32_t)known;                                   /* else not registered */
 #endif
-    int saved = errno;
+    KEEP_ERRNO;
     int cpu = sched_getcpu();
-    errno = saved;
     return cpu < 0 ? OS_NO_CPU : (uint32_t)cpu;
 }
 
@@ -215,7 +195,7 @@ static bool group_file(search *s, size_t length, const char *name) {
 
 static bool group_number(search *s, size_t length, const char *name, uint64_t most, uint64_t *number) {
     const char *text = s->text;
-    return group_file(s, length, name) && parse_number(&text, most, number) && *text == 0;
+    return group_file(s, length, name) && digits_parse(&text, most, number) && *text == 0;
 }
 
 static void group_limit_v1(search *s, size_t length) {
@@ -229,9 +209,9 @@ static void group_limit_v1(search *s, size_t length) {
 static void group_limit_v2(search *s, size_t length) {
     uint64_t quota_us, period_us;
     const char *text = s->text;
-    if (!group_file(s, length, "/cpu.max") || !parse_number(&text, QUOTA_US_MAX, &quota_us) || *text != ' ') return;
+    if (!group_file(s, length, "/cpu.max") || !digits_parse(&text, QUOTA_US_MAX, &quota_us) || *text != ' ') return;
     text++;
-    if (parse_number(&text, PERIOD_US_MAX, &period_us) && *text == 0) search_limit(s, quota_us, period_us);
+    if (digits_parse(&text, PERIOD_US_MAX, &period_us) && *text == 0) search_limit(s, quota_us, period_us);
 }
 
 /* ---- from the own group up to the mount --------------------------------------------------------------------------- */
@@ -370,7 +350,7 @@ static void search_run(search *s, const char *proc_cgroup, const char *mountinfo
 
 /* false: it is not known. */
 static bool quota_find(const char *proc_cgroup, const char *mountinfo, const char *root, uint64_t *millicpus) {
-    int saved = errno;
+    KEEP_ERRNO;
     size_t bytes = round_up(sizeof(search), os_page_size());
     search *s = os_map(bytes);
     *millicpus = 0;
@@ -379,7 +359,6 @@ static bool quota_find(const char *proc_cgroup, const char *mountinfo, const cha
     *millicpus = s->least;
     bool is_told = s->is_told;
     os_unmap(s, bytes);
-    errno = saved;
     return is_told;
 }
 
@@ -392,9 +371,8 @@ uint64_t os_quota_millicpus(const char *proc_cgroup, const char *mountinfo, cons
 /* ---- the count ---------------------------------------------------------------------------------------------------- */
 
 unsigned os_cpus_online(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    errno = saved;
     return online > 0 ? (unsigned)online : 1;
 }
 
@@ -418,10 +396,8 @@ static bool found_lately(uint64_t *millicpus) {
 }
 
 static bool search_now(uint64_t *millicpus) {
-    int saved = errno;
     bool is_known = quota_find("/proc/thread-self/cgroup", "/proc/self/mountinfo", "", millicpus);
     if (is_known) store_rlx(&found, min_u64(*millicpus, UINT32_MAX) << 32 | found_time());
-    errno = saved;
     return is_known;
 }
 
@@ -450,8 +426,6 @@ unsigned os_cpu_count_now(unsigned allowed) {
 
 bool os_space_is_limited(void) {
     struct rlimit limit;
-    int saved = errno;
-    bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    errno = saved;
-    return is_limited;
+    KEEP_ERRNO;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }

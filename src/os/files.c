@@ -1,6 +1,5 @@
 /* files.c: opening, reading, cutting and removing files, safe in signal handlers. Layer 1. errno stays as it was. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,10 +9,8 @@
 #include "os/os.h"
 
 static int open_in(int directory, const char *path, int how) {
-    int saved = errno;
-    long fd = syscall(SYS_openat, directory, path, O_CLOEXEC | how, 0666);
-    errno = saved;
-    return (int)fd;
+    KEEP_ERRNO;
+    return (int)syscall(SYS_openat, directory, path, O_CLOEXEC | how, 0666);
 }
 
 static int open_file(const char *path, int how) { return open_in(AT_FDCWD, path, how); }
@@ -29,12 +26,11 @@ static int above_streams(int fd) {
 /* The process's own streams are taken as they are: opened anew, a file would be cut, or written from its beginning, over what the
  * process writes there, and a socket (a service's log) not at all. */
 static int open_to_write(const char *path, int how) {
-    int saved = errno;
+    KEEP_ERRNO;
     int stream = strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : -1;
     int fd = stream < 0 ? above_streams(open_file(path, O_WRONLY | O_CREAT | O_NONBLOCK | how))
                         : fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (stream < 0 && fd >= 0) fcntl(fd, F_SETFL, how); /* its reader may be slow */
-    errno = saved;
     return fd;
 }
 
@@ -43,33 +39,29 @@ int os_create(const char *path) { return open_to_write(path, O_TRUNC); }
 int os_append(const char *path) { return open_to_write(path, O_APPEND); }
 
 int os_open_directory(const char *path) {
-    int saved = errno;
-    int fd = above_streams(open_file(path, O_PATH | O_DIRECTORY));
-    errno = saved;
-    return fd;
+    KEEP_ERRNO;
+    return above_streams(open_file(path, O_PATH | O_DIRECTORY));
 }
 
 int os_append_in(int directory, const char *name) {
-    int saved = errno;
+    KEEP_ERRNO;
     int fd = above_streams(open_in(directory, name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK));
     if (fd >= 0) fcntl(fd, F_SETFL, O_APPEND);
-    errno = saved;
     return fd;
 }
 
 int os_open(const char *path) { return open_file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK); }
 
 size_t os_read(int fd, void *to, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     long got;
     do got = syscall(SYS_read, fd, to, bytes);
     while (got < 0 && errno == EINTR);
-    errno = saved;
     return got > 0 ? (size_t)got : 0;
 }
 
 bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     char *at = to;
     while (bytes > 0) {
         long got = syscall(SYS_pread64, fd, at, bytes, (off_t)offset);
@@ -79,7 +71,6 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes) {
         offset += (uint64_t)got;
         bytes -= (size_t)got;
     }
-    errno = saved;
     return bytes == 0;
 }
 
@@ -92,18 +83,16 @@ static bool is_stream(int fd) {
 }
 
 void os_empty(int fd) {
-    int saved = errno;
-    if (is_stream(fd) || ftruncate(fd, 0) != 0) errno = saved; /* or a terminal or a pipe */
+    KEEP_ERRNO;
+    if (is_stream(fd) || ftruncate(fd, 0) != 0) return; /* or a terminal or a pipe */
 }
 
 void os_close(int fd) {
-    int saved = errno;
+    KEEP_ERRNO;
     syscall(SYS_close, fd);
-    errno = saved;
 }
 
 void os_remove_in(int directory, const char *name) {
-    int saved = errno;
+    KEEP_ERRNO;
     syscall(SYS_unlinkat, directory, name, 0);
-    errno = saved;
 }

@@ -5,7 +5,6 @@
  * /proc/self/maps. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <string.h>
@@ -29,10 +28,9 @@ static ATOMIC(bool) has_unwinder;
 
 int os_frames_begin(void) {
     void *frame[2];
-    int saved = errno;
+    KEEP_ERRNO;
     bool has = backtrace(frame, 2) > 0; /* the first call loads a library; without that each would try to */
     store_rlx(&has_unwinder, has);
-    errno = saved;
     return has ? 0 : ENOSYS;
 }
 
@@ -82,7 +80,7 @@ static bool take_parts(struct os_module *module, const char *first_page, uintptr
 
 bool os_module_loaded(uintptr_t address, struct os_module *module) {
     struct dl_find_object found;
-    int saved = errno;
+    KEEP_ERRNO;
     module->build_id_bytes = 0;
     if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == NULL) return false;
     if (!take_parts(module, found.dlfo_map_start, found.dlfo_link_map->l_addr, address)) return false;
@@ -96,7 +94,6 @@ bool os_module_loaded(uintptr_t address, struct os_module *module) {
         memcpy(module->path, name, (size_t)length);
     }
     module->path[length < 0 ? 0 : length] = 0;
-    errno = saved;
     return true;
 }
 #else

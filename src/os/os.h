@@ -11,8 +11,14 @@
 #ifndef WEFT_OS_H
 #define WEFT_OS_H
 
+#include <errno.h>
+
 #include "os/atomics.h"
 #include "os/text.h"
+
+/* errno is at the end of the block, however it is left, what it is here. */
+#define KEEP_ERRNO int errno_kept __attribute__((cleanup(errno_restore))) = errno
+INLINE void errno_restore(const int *kept) { errno = *kept; }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 

@@ -25,7 +25,6 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -46,25 +45,21 @@
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 void *os_map(size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    errno = saved;
     return memory == MAP_FAILED ? NULL : memory;
 }
 
 bool os_unmap(void *memory, size_t bytes) {
-    int saved = errno;
-    bool is_gone = munmap(memory, bytes) == 0;
-    if (!is_gone) {
-        ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
-        madvise(memory, bytes, MADV_DONTNEED);
-    }
-    errno = saved;
-    return is_gone;
+    KEEP_ERRNO;
+    if (munmap(memory, bytes) == 0) return true;
+    ASSERT(errno == ENOMEM); /* it would leave more mappings than there may be: the pages at least */
+    madvise(memory, bytes, MADV_DONTNEED);
+    return false;
 }
 
 void os_purge(void *memory, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     char *begin = memory, *end = begin + bytes;
     /* The kernel would take all of the last page; a lane's segment may be a part of one (Arm has pages of 64 KiB). */
     char *first = (char *)round_up((uintptr_t)begin, os_page_size());
@@ -73,13 +68,11 @@ void os_purge(void *memory, size_t bytes) {
     if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) first = last = end;
     memset(begin, 0, (size_t)(first - begin));
     memset(last, 0, (size_t)(end - last));
-    errno = saved;
 }
 
 void os_purge_pages(void *pages, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     madvise(pages, bytes, MADV_DONTNEED);
-    errno = saved;
 }
 
 size_t os_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -96,34 +89,29 @@ static PROCESS_STATE ATOMIC(bool) protects; /* a guard was once made by mprotect
 
 /* Marks in the page table, where there can be such: mprotect makes two mappings of one, and a process may have 65,530. */
 bool os_guard(void *memory, size_t bytes) {
-    int saved = errno;
-    bool is_guarded = madvise(memory, bytes, MADV_GUARD_INSTALL) == 0;
-    if (!is_guarded) {
-        os_purge(memory, bytes); /* also where it is locked, which no mark can be in */
-        is_guarded = mprotect(memory, bytes, PROT_NONE) == 0;
-        if (is_guarded) store_rlx(&protects, true);
-    }
-    errno = saved;
-    return is_guarded;
+    KEEP_ERRNO;
+    if (madvise(memory, bytes, MADV_GUARD_INSTALL) == 0) return true;
+    os_purge(memory, bytes); /* also where it is locked, which no mark can be in */
+    if (mprotect(memory, bytes, PROT_NONE) != 0) return false;
+    store_rlx(&protects, true);
+    return true;
 }
 
 /* A part of what mprotect has made one mapping cannot be opened where a process has as many as it may. */
 bool os_unguard(void *memory, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     bool is_open = madvise(memory, bytes, MADV_GUARD_REMOVE) == 0 || errno == EINVAL; /* no kernel with marks */
     if (load_rlx(&protects) && mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) is_open = false;
-    errno = saved;
     return is_open;
 }
 
 void os_seal(void *memory, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     if (mprotect(memory, bytes, PROT_READ) == 0) syscall(SYS_mseal, memory, bytes, 0UL);
-    errno = saved;
 }
 
 uint64_t os_entropy(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     uint64_t number = 0;
     if (syscall(SYS_getrandom, &number, sizeof number, GRND_NONBLOCK) != (long)sizeof number) {
         const unsigned char *bytes = (const unsigned char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 of the kernel's */
@@ -134,7 +122,6 @@ uint64_t os_entropy(void) {
         number = (number ^ number >> 32) * (kernels[0] >> 7 | 1) + kernels[1];
         number ^= number >> 29;
     }
-    errno = saved;
     return number;
 }
 
@@ -152,17 +139,14 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
 }
 
 void os_huge(void *memory, size_t bytes, bool wanted) {
-    int saved = errno;
+    KEEP_ERRNO;
     madvise(memory, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    errno = saved;
 }
 
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
-    int saved = errno;
-    enum os_grow outcome = OS_GREW;
-    if (mremap(memory, bytes, wanted, 0) == MAP_FAILED) outcome = errno == ENOMEM ? OS_NO_ROOM : OS_UNEVEN;
-    errno = saved;
-    return outcome;
+    KEEP_ERRNO;
+    if (mremap(memory, bytes, wanted, 0) != MAP_FAILED) return OS_GREW;
+    return errno == ENOMEM ? OS_NO_ROOM : OS_UNEVEN;
 }
 
 #if !defined(MREMAP_DONTUNMAP)
@@ -189,10 +173,8 @@ static enum os_moved move(void *from, size_t bytes, void *to, int how) {
 }
 
 enum os_moved os_move(void *from, size_t bytes, void *to) {
-    int saved = errno;
-    enum os_moved outcome = move(from, bytes, to, 0);
-    errno = saved;
-    return outcome;
+    KEEP_ERRNO;
+    return move(from, bytes, to, 0);
 }
 
 /* Whether the system treats the range alike, and would let its pages go: of locked memory it does not, and a move would unlock it. */
@@ -205,14 +187,12 @@ static bool can_move(void *from, size_t bytes) {
 }
 
 enum os_moved os_move_pages(void *from, size_t bytes, void *to) {
-    int saved = errno;
-    enum os_moved outcome = can_move(from, bytes) ? move(from, bytes, to, MREMAP_DONTUNMAP) : OS_STAYED;
-    errno = saved;
-    return outcome;
+    KEEP_ERRNO;
+    return can_move(from, bytes) ? move(from, bytes, to, MREMAP_DONTUNMAP) : OS_STAYED;
 }
 
 size_t os_resident(const void *memory, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     size_t page = os_page_size(), pages = 0;
     unsigned char states[512];
     for (size_t at = 0; at < bytes; at += sizeof states * page) {
@@ -220,7 +200,6 @@ size_t os_resident(const void *memory, size_t bytes) {
         if (mincore((char *)(uintptr_t)memory + at, count * page, states) != 0) continue;
         for (size_t i = 0; i < count; i++) pages += states[i] & 1u;
     }
-    errno = saved;
     return pages * page;
 }
 
@@ -230,16 +209,13 @@ uint64_t os_page_faults(void) {
 }
 
 void *os_alloc(size_t bytes) {
-    int saved = errno;
-    void *memory = malloc(bytes);
-    errno = saved;
-    return memory;
+    KEEP_ERRNO;
+    return malloc(bytes);
 }
 
 void os_free(void *memory) {
-    int saved = errno; /* free keeps it only since glibc 2.33 */
+    KEEP_ERRNO; /* free keeps it only since glibc 2.33 */
     free(memory);
-    errno = saved;
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
@@ -260,7 +236,7 @@ static long write_some(int fd, const void *data, size_t bytes) {
 }
 
 bool os_write(int fd, const void *data, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     const char *from = data;
     while (bytes > 0) {
         long written = write_some(fd, from, bytes);
@@ -269,7 +245,6 @@ bool os_write(int fd, const void *data, size_t bytes) {
         from += written;
         bytes -= (size_t)written;
     }
-    errno = saved;
     return bytes == 0;
 }
 
@@ -446,7 +421,7 @@ static void name_copy(char *to, size_t size, const char *from) {
 }
 
 int os_thread_start(os_thread *thread, const os_thread_options *options, void (*entry)(void *), void *argument) {
-    int saved = errno;
+    KEEP_ERRNO;
     thread_record *record = os_alloc(sizeof *record);
     if (record == NULL) return ENOMEM;
     record->entry = entry;
@@ -458,7 +433,6 @@ int os_thread_start(os_thread *thread, const os_thread_options *options, void (*
         os_free(record);
     else
         thread->handle = (uintptr_t)record;
-    errno = saved;
     return error;
 }
 
@@ -472,7 +446,7 @@ size_t os_stack_size(void) {
 }
 
 void os_thread_join(os_thread thread) {
-    int saved = errno;
+    KEEP_ERRNO;
     thread_record *record = (thread_record *)thread.handle;
     if (record->fork_count == os_fork_count()) {
         int state;
@@ -483,7 +457,6 @@ void os_thread_join(os_thread thread) {
         (void)error;
     }
     os_free(record);
-    errno = saved;
 }
 
 /* ---- sleeping ----------------------------------------------------------------------------------------------------- */
@@ -491,33 +464,28 @@ void os_thread_join(os_thread thread) {
 _Static_assert(sizeof(time_t) == sizeof(long), "system calls take a timespec of longs");
 
 enum os_wait_result os_wait(os_word *word, uint32_t value, uint64_t deadline_ns) {
-    int saved = errno;
+    KEEP_ERRNO;
     struct timespec deadline = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
     /* BITSET, because only it takes an absolute time; the plain one would drift when a signal interrupts it. */
     long result = syscall(SYS_futex, &word->raw, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
                           deadline_ns == 0 ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
-    enum os_wait_result outcome = result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
-    errno = saved;
-    return outcome;
+    return result != 0 && errno == ETIMEDOUT ? OS_TIMEDOUT : OS_WOKEN;
 }
 
 void os_timer_exact(bool is_exact) {
-    int saved = errno;
+    KEEP_ERRNO;
     prctl(PR_SET_TIMERSLACK, is_exact ? 1ul : 0ul, 0ul, 0ul, 0ul); /* 0: what the thread was created with */
-    errno = saved;
 }
 
 void os_wake(os_word *word, int count) {
-    int saved = errno;
+    KEEP_ERRNO;
     syscall(SYS_futex, &word->raw, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
-    errno = saved;
 }
 
 /* For SCHED_DEADLINE sched_yield gives the rest of the period away. */
 static bool may_yield(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     int policy = sched_getscheduler(0);
-    errno = saved;
     return policy < 0 || (policy & ~SCHED_RESET_ON_FORK) != SCHED_DEADLINE;
 }
 
@@ -536,12 +504,11 @@ static void sleep_ns(uint64_t ns) {
 /* Who is waited for may have a lower priority and be on this CPU: sched_yield leaves it to its equals alone. */
 void os_yield(void) {
     static __thread uint32_t turns __attribute__((tls_model("initial-exec")));
-    int saved = errno;
+    KEEP_ERRNO;
     if (++turns % YIELDS != 0 && may_yield())
         sched_yield();
     else
         sleep_ns(YIELD_NS);
-    errno = saved;
 }
 
 bool os_thread_cpuset(os_thread thread, os_cpuset *set) {
@@ -561,20 +528,13 @@ static long futex_pi(os_mutex *mutex, int operation) {
 }
 
 static NOINLINE void os_lock_slow(os_mutex *mutex) {
-    int saved = errno;
-    bool is_locked = false;
-    while (!is_locked) {
+    KEEP_ERRNO;
+    while (futex_pi(mutex, FUTEX_LOCK_PI) != 0) {
         uint32_t found = 0;
-        if (futex_pi(mutex, FUTEX_LOCK_PI) == 0) {
-            (void)load_acq(O2, &mutex->word);
-            is_locked = true;
-        } else if (cas_acq(O6, &mutex->word, &found, os_thread_id())) {
-            is_locked = true;
-        } else {
-            os_yield();
-        }
+        if (cas_acq(O6, &mutex->word, &found, os_thread_id())) return;
+        os_yield();
     }
-    errno = saved;
+    (void)load_acq(O2, &mutex->word);
 }
 
 void os_lock(os_mutex *mutex) {
@@ -586,29 +546,25 @@ void os_unlock(os_mutex *mutex) {
     uint32_t self = os_thread_id();
     if (LIKELY(cas_rel(O3, &mutex->word, &self, 0u))) return;
     ASSERT((self & FUTEX_TID_MASK) == os_thread_id()); /* it is the caller's */
-    int saved = errno;
+    KEEP_ERRNO;
     or_rel(O5, &mutex->word, 0u); /* somebody sleeps */
     futex_pi(mutex, FUTEX_UNLOCK_PI);
-    errno = saved;
 }
 
 /* ---- asymmetric fence --------------------------------------------------------------------------------------------- */
 
 #define SETTLE_NS 10000000
 void os_settle_now(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     uint64_t end_ns = os_now_ns() + SETTLE_NS;
     for (uint64_t now_ns; (now_ns = os_now_ns()) < end_ns;) sleep_ns(end_ns - now_ns); /* or turns, where it may not sleep */
-    errno = saved;
 }
 
 static long membarrier_call(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
 bool os_barrier(void) {
-    int saved = errno;
-    bool works = membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-    errno = saved;
-    return works;
+    KEEP_ERRNO;
+    return membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 /* What WEFT_FENCE says, not in set-user-ID programs. */
@@ -648,23 +604,16 @@ static void init(void) {
 }
 
 void os_init(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     pthread_once(&init_once, init);
     if (UNLIKELY(!load_rlx(&forks_watched))) forks_watch(); /* there was no memory for it: again */
-    errno = saved;
 }
 
 #if defined(WEFT_CHECKED)
 void weft_panic(const char *what, const char *file, int line) {
     char buffer[256];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = STDERR_FILENO};
-    text_put(&text, "weft: assertion failed: ");
-    text_put(&text, what);
-    text_put(&text, " at ");
-    text_put(&text, file);
-    text_put(&text, ":");
-    text_put_number(&text, (uint64_t)line);
-    text_put(&text, "\n");
+    text_format(&text, "weft: assertion failed: %s at %s:%u\n", what, file, (unsigned)line);
     text_end(&text);
     abort();
 }

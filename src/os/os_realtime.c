@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -32,10 +31,8 @@ int os_policy_apply(const os_policy *policy) {
                               .runtime = policy->runtime_ns,
                               .deadline = policy->deadline_ns,
                               .period = policy->period_ns};
-    int saved = errno;
-    int error = syscall(SYS_sched_setattr, 0, &wish, 0u) == 0 ? 0 : errno;
-    errno = saved;
-    return error;
+    KEEP_ERRNO;
+    return syscall(SYS_sched_setattr, 0, &wish, 0u) == 0 ? 0 : errno;
 }
 
 /* sched_getattr's flag and fields are sched_setattr's; a kernel without slices says 0 for `runtime`. */
@@ -49,28 +46,25 @@ static int attributes_get(struct attributes *now) {
 
 int os_slice_get(uint64_t *slice_ns) {
     struct attributes now;
-    int saved = errno;
+    KEEP_ERRNO;
     int error = attributes_get(&now);
     *slice_ns = error == 0 ? now.runtime : 0;
-    errno = saved;
     return error;
 }
 
 int os_slice_set(uint64_t slice_ns) {
     struct attributes now;
-    int saved = errno;
+    KEEP_ERRNO;
     int error = attributes_get(&now);
     now.runtime = slice_ns;
     if (now.nice >= 0) now.flags |= KERNEL_RESET_ON_FORK; /* it would take a negative nice value from them, too */
     if (error == 0 && syscall(SYS_sched_setattr, 0, &now, 0u) != 0) error = errno;
-    errno = saved;
     return error;
 }
 
 bool os_policy_is_real_time(void) {
-    int saved = errno;
+    KEEP_ERRNO;
     int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-    errno = saved;
     return policy == SCHED_FIFO || policy == SCHED_RR || policy == KERNEL_DEADLINE;
 }
 
@@ -78,34 +72,29 @@ int os_cpu_bind(uint32_t cpu) {
     os_cpuset one = {{0}};
     if (cpu >= OS_CPUS_MAX) return EINVAL;
     one.bits[cpu / 64] = UINT64_C(1) << cpu % 64;
-    int saved = errno;
-    int error = sched_setaffinity(0, sizeof one, (const cpu_set_t *)&one) == 0 ? 0 : errno;
-    errno = saved;
-    return error;
+    KEEP_ERRNO;
+    return sched_setaffinity(0, sizeof one, (const cpu_set_t *)&one) == 0 ? 0 : errno;
 }
 
 /* The number in a file of one; `otherwise` when it cannot be read. */
 static int64_t read_number(const char *path, int64_t otherwise) {
     char text[32];
+    uint64_t number;
     int fd = os_open(path);
-    size_t length = fd < 0 ? 0 : os_read(fd, text, sizeof text);
+    text[fd < 0 ? 0 : os_read(fd, text, sizeof text - 1)] = 0;
     if (fd >= 0) os_close(fd);
-    int64_t number = 0;
-    size_t i = length > 0 && text[0] == '-' ? 1 : 0;
-    size_t first = i;
-    for (; i < length && i < 18 && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
-    if (i == first) return otherwise;
-    return first == 1 ? -number : number;
+    const char *digits = text + (text[0] == '-');
+    if (!digits_parse(&digits, INT64_MAX, &number)) return otherwise;
+    return text[0] == '-' ? -(int64_t)number : (int64_t)number;
 }
 
 #define RUNTIME_US_DEFAULT 950000
 #define PERIOD_US_DEFAULT 1000000
 
 uint64_t os_real_time_share(uint64_t *period_ns) {
-    int saved = errno;
+    KEEP_ERRNO;
     int64_t runtime_us = read_number("/proc/sys/kernel/sched_rt_runtime_us", RUNTIME_US_DEFAULT);
     int64_t period_us = read_number("/proc/sys/kernel/sched_rt_period_us", PERIOD_US_DEFAULT);
-    errno = saved;
     if (runtime_us < 0 || period_us <= 0 || runtime_us >= period_us) return 0;
     *period_ns = (uint64_t)period_us * 1000;
     return max_u64((uint64_t)runtime_us, 1) * 1000;
@@ -134,17 +123,15 @@ const char *os_error_name(int error) {
 
 int os_memory_lock(void *memory, size_t bytes) {
     if (memory == NULL) return ENOMEM;
-    int saved = errno;
+    KEEP_ERRNO;
     int error = mlock(memory, bytes) == 0 ? 0 : errno;
     if (error != 0) madvise(memory, bytes, MADV_POPULATE_WRITE); /* there at least for now */
-    errno = saved;
     return error;
 }
 
 void os_memory_unlock(void *memory, size_t bytes) {
-    int saved = errno;
+    KEEP_ERRNO;
     munlock(memory, bytes);
-    errno = saved;
 }
 
 bool os_stack(void **lowest, size_t *bytes) {

@@ -25,7 +25,6 @@
  *   O27  on_signal: CAS word          relaxed  -    survives: the number never comes twice, so the request is still that one
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -82,7 +81,7 @@ static bool is_ours(const siginfo_t *info) {
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
-    int saved = errno;
+    KEEP_ERRNO;
     uint32_t word = load_acq(O22, &stacks.word);
     bool is_own = is_ours(info);
     if (is_own && word % REQUEST_STEP == REQUEST_ASKED && load_rlx(&stacks.thread) == os_thread_id() &&
@@ -93,7 +92,6 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     } else if (!is_own) {
         pass_on(signal, info, context);
     }
-    errno = saved;
 }
 
 /* The handler holds back what the one before did, and runs on the thread's stack for signals: threads of Go have no other that
@@ -166,15 +164,13 @@ static bool is_told(uint32_t asked, uint64_t deadline_ns) {
 
 /* 0, or why not. */
 static int request_send(uint32_t thread) {
-    int saved = errno;
+    KEEP_ERRNO;
     siginfo_t info = {.si_signo = SIGPROF, .si_code = SI_QUEUE};
     info.si_pid = getpid();
     info.si_uid = getuid();
     info.si_value.sival_ptr = &stacks;
     bool is_sent = syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)thread, SIGPROF, &info) == 0;
-    int error = is_sent ? 0 : errno == ESRCH ? OS_STACK_GONE : OS_STACK_NONE;
-    errno = saved;
-    return error;
+    return is_sent ? 0 : errno == ESRCH ? OS_STACK_GONE : OS_STACK_NONE;
 }
 
 int os_stack_of(uint32_t thread, uintptr_t frames[OS_FRAMES_MAX], uint64_t wait_ns) {

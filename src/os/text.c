@@ -1,4 +1,6 @@
 /* text.c: text built in a buffer. Layer 1. */
+#include <stdarg.h>
+
 #include "os/os.h"
 #include "os/text.h"
 
@@ -36,6 +38,24 @@ void text_put_hex(struct text *text, uint64_t n) {
     char digits[24];
     text_put(text, "0x");
     text_put(text, digits_of(&digits, n, 16, 1));
+}
+
+void text_format(struct text *text, const char *form, ...) {
+    va_list values;
+    va_start(values, form);
+    for (; *form != 0; form++) {
+        if (*form != '%') {
+            text_put_char(text, *form);
+            continue;
+        }
+        switch (*++form) {
+        case 's': text_put(text, va_arg(values, const char *)); break;
+        case 'u': text_put_number(text, va_arg(values, uint32_t)); break;
+        case 'l': text_put_number(text, va_arg(values, uint64_t)), form += 1; break;
+        default: text_put_hex(text, va_arg(values, uint64_t)), form += 2; break;
+        }
+    }
+    va_end(values);
 }
 
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits) {
@@ -77,10 +97,17 @@ int text_end(struct text *text) {
 void text_tell(const char *first, const char *second, const char *third) {
     char buffer[256];
     struct text text = {.to = buffer, .size = sizeof buffer, .fd = 2};
-    text_put(&text, "weft: ");
-    text_put(&text, first);
-    text_put(&text, second);
-    text_put(&text, third);
-    text_put(&text, "\n");
+    text_format(&text, "weft: %s%s%s\n", first, second, third);
     text_end(&text);
+}
+
+bool digits_parse(const char **text, uint64_t most, uint64_t *number) {
+    const char *at = *text;
+    for (*number = 0; *at >= '0' && *at <= '9'; at++) {
+        bool is_over = __builtin_mul_overflow(*number, 10, number);
+        if (__builtin_add_overflow(*number, (uint64_t)(*at - '0'), number) || is_over || *number > most) return false;
+    }
+    bool has_some = at != *text;
+    *text = at;
+    return has_some;
 }

@@ -23,6 +23,8 @@ struct text {
 void text_put(struct text *text, const char *from);
 void text_put_char(struct text *text, char c);
 void text_put_number(struct text *text, uint64_t n);
+/* What printf would print, of these alone: %s, %u, %lu and %#lx, with 0x also before a zero. */
+void text_format(struct text *text, const char *form, ...) __attribute__((format(printf, 2, 3)));
 void text_put_hex(struct text *text, uint64_t n);
 /* n / 10^digits, with that many digits after the point. */
 void text_put_decimal(struct text *text, uint64_t n, unsigned digits);
@@ -36,5 +38,8 @@ int text_end(struct text *text);
 
 /* One line on standard error: "weft: ", then these. */
 void text_tell(const char *first, const char *second, const char *third);
+
+/* Reads decimal digits at *text and moves it past them. false: there are none, or the number is above `most`. */
+bool digits_parse(const char **text, uint64_t most, uint64_t *number);
 
 #endif

@@ -68,7 +68,6 @@
  *   J24 fork_done: wait_event + 1       release  J23 see J23
  *   J29 fork_find_below: load waits_for acquire  J28 as J16
  *   J32 weft_fork_enter_layout: light fence  light    P4  a caller from outside uses a pool that destroy has found empty
- *   J35 fork_seat: load seat            acquire  P1  a seat is looked at before it is made
  *   J39 fork_respond: fence             sc       K3  as J15
  *   J55 calls_show: fence               sc       K3  a worker parks that saw calls WANTED, which nobody runs
  */
@@ -86,7 +85,6 @@ uint64_t fork_position(const struct weft_worker *seat) {
     const struct fork_chunk *chunk = load_rlx(&forks_of(seat)->current);
     return chunk == NULL ? 0 : chunk->base + CHUNK_FIRST;
 }
-static struct weft_worker *fork_seat(const weft_pool *pool, uint32_t index) { return load_acq(J35, &pool->seats[index]); }
 
 /* ---- offering ----------------------------------------------------------------------------------------------------- */
 
@@ -132,12 +130,8 @@ static weft_fork_slot *fork_oldest(const struct weft_worker *seat, weft_fork_slo
 }
 
 void fork_wake_joins(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = fork_seat(pool, i);
-        if (seat == NULL || !load_rlx(&forks_of(seat)->sleeps)) continue;
-        event_raise(&seat->wait_event);
-    }
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        if (load_rlx(&forks_of(all.seat)->sleeps)) event_raise(&all.seat->wait_event);
 }
 
 /* Something of the group `id` is on offer; 0: any wait or loop may be for it. */
@@ -223,31 +217,22 @@ static void chunk_ask(struct fork_chunk *chunk) {
 static void fork_ask(const struct weft_worker *seat) { chunk_ask(fork_current(seat, NULL)); }
 
 void forks_ask(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = fork_seat(pool, i);
-        if (seat != NULL) chunk_ask(fork_current(seat, filter));
-    }
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) chunk_ask(fork_current(all.seat, filter));
 }
 
 /* Has no seat gone on to a chunk where it is not asked? */
 static bool forks_are_asked(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seats_used);
     bool is_asked = true;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = fork_seat(pool, i);
-        struct fork_chunk *chunk = seat == NULL ? NULL : fork_current(seat, filter);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        struct fork_chunk *chunk = fork_current(all.seat, filter);
         if (chunk != NULL && !chunk_is_asked(chunk)) is_asked = false;
     }
     return is_asked;
 }
 
 static bool forks_are_under_way(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = fork_seat(pool, i);
-        if (seat != NULL && fork_current(seat, NULL) != NULL) return true;
-    }
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        if (fork_current(all.seat, NULL) != NULL) return true;
     return false;
 }
 
@@ -255,11 +240,9 @@ static bool forks_are_under_way(const weft_pool *pool) {
  * fences that order nothing: unless every such chunk has its head for a limit, where each fork makes a full fence and looks
  * who sleeps, this waits until what those forks stored is visible. */
 static void forks_settle(const weft_pool *pool, const struct fork_filter *filter) {
-    uint32_t count = load_rlx(&pool->seats_used);
     bool is_reached = true;
-    for (uint32_t i = 0; i < count && !os_fence_is_asymmetric(); i++) {
-        const struct weft_worker *seat = fork_seat(pool, i);
-        struct fork_chunk *chunk = seat == NULL ? NULL : fork_current(seat, filter);
+    for (struct seats all = seats_in_use(pool); !os_fence_is_asymmetric() && seats_next(&all);) {
+        struct fork_chunk *chunk = fork_current(all.seat, filter);
         if (chunk != NULL && load_rlx(&chunk->limit) != chunk_slot(chunk, 0)) is_reached = false;
     }
     if (!is_reached) os_settle_heavy(J54);
@@ -279,13 +262,10 @@ void forks_ask_firmly(const weft_pool *pool, const struct fork_filter *filter) {
 }
 
 bool forks_are_open(const weft_pool *pool, bool force) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = fork_seat(pool, i);
-        if (seat == NULL) continue;
-        if (offer_is_open(load_rlx(&forks_of(seat)->offer)) || (force && fork_oldest(seat, NULL, 0, NULL, true) != NULL))
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        if (offer_is_open(load_rlx(&forks_of(all.seat)->offer)) ||
+            (force && fork_oldest(all.seat, NULL, 0, NULL, true) != NULL))
             return true;
-    }
     return false;
 }
 
@@ -460,14 +440,10 @@ static bool fork_get(const struct fork_hunt *hunt, struct weft_worker *other, bo
 }
 
 bool fork_find(struct weft_worker *seat, bool force, const struct fork_filter *filter, struct fork_call *call) {
-    const weft_pool *pool = seat->pool;
-    if (patterns_of(seat)->batch.owner == NULL && !forks_are_open(pool, force)) return false;
+    if (patterns_of(seat)->batch.owner == NULL && !forks_are_open(seat->pool, force)) return false;
     struct fork_hunt hunt = {.seat = seat, .chunk = region_chunk(seat), .filter = filter};
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 1; i < count && hunt.chunk != NULL; i++) {
-        struct weft_worker *other = fork_seat(pool, worker_victim(seat, i, count));
-        if (other != NULL && fork_get(&hunt, other, force, call)) return true;
-    }
+    for (struct seats others = seats_beside(seat); hunt.chunk != NULL && seats_next(&others);)
+        if (fork_get(&hunt, others.seat, force, call)) return true;
     return false;
 }
 
@@ -480,7 +456,7 @@ bool fork_find_below(struct weft_worker *seat, weft_fork_slot *here, bool force,
         if (kind_of(state) != CALL_TAKEN) return false;
         above[hunt.above++] = (struct fork_above){here, state & ~STATE_SLEEPS};
         hunt.from = (state >> STATE_POSITION_SHIFT) & UINT32_MAX;
-        hunt.taker = fork_seat(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
+        hunt.taker = worker_seat(seat->pool, (uint32_t)(state >> STATE_SEAT_SHIFT) % SEATS_MAX);
         if (hunt.taker == NULL) return false;
         help->number = 0;
         if (fork_get(&hunt, hunt.taker, force, &help->call)) return true;
@@ -549,9 +525,6 @@ void fork_help_run(struct weft_worker *seat, struct fork_help *help, uint64_t un
 
 /* ---- as a source of work ------------------------------------------------------------------------------------------ */
 
-static struct fork_call call_of(const struct source_work *work) {
-    return (struct fork_call){.slot = work->item, .fn = (weft_fork_fn)work->detail};
-}
 static bool source_find(struct weft_worker *seat, bool force, const struct source_filter *filter, struct source_work *work) {
     struct fork_call call;
     const struct fork_filter *wanted =
@@ -562,7 +535,7 @@ static bool source_find(struct weft_worker *seat, bool force, const struct sourc
 }
 static uint32_t source_index_of(const struct source_work *work) { return load_rlx(&chunk_of(work->item)->index); }
 static void source_run_call(struct weft_worker *seat, struct source_work *work, uint64_t until_ns) {
-    struct fork_call call = call_of(work);
+    struct fork_call call = {.slot = work->item, .fn = (weft_fork_fn)work->detail};
     (void)until_ns;
     fork_run(seat, &call);
 }

@@ -35,7 +35,6 @@
  *   R10 loop_open: fence              sc       K3, T17, J20, R21  who could help sleeps and does not see the loop
  *   R11 loop_of: store loops          release  R12 a loop is looked at before it is made
  *   R12 loop_first: load loops        acquire  R11 see R11
- *   R13 loop_seat: load seat          acquire  P1  a seat is looked at before it is made
  *   R14 loop_shut: load entry         acquire  R9  see R8
  *   R15 loop_shut: load wait_event    acquire  R16 the caller sleeps on a new event
  *   R16 loop_help: event + 1          release  R15 see R15
@@ -110,7 +109,6 @@ struct loop {
     ALIGNED(CACHE_LINE) struct subrange subrange[];
 };
 
-static struct weft_worker *loop_seat(const weft_pool *pool, uint32_t index) { return load_acq(R13, &pool->seats[index]); }
 static struct loop *loop_first(const struct weft_worker *seat) { return load_acq(R12, &patterns_of(seat)->loops); }
 static struct loop *loop_next(const struct loop *loop, uint32_t *left) {
     return (*left)-- == 0 ? NULL : load_acq(R19, &loop->next);
@@ -260,11 +258,8 @@ static bool loop_has_more(const struct loop *loop, uint64_t entry) {
 }
 
 static bool loops_are_open(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = loop_seat(pool, i);
-        if (seat == NULL) continue;
-        const struct loop *loop = loop_first(seat);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        const struct loop *loop = loop_first(all.seat);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left))
             if (loop_has_more(loop, load_rlx(&loop->entry))) return true;
     }
@@ -300,12 +295,8 @@ static uint32_t loop_enter(struct loop *loop, uint64_t entry, bool leaves) {
 }
 
 uint32_t loop_find(struct weft_worker *seat, const struct loop_filter *filter, struct loop **found) {
-    const weft_pool *pool = seat->pool;
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 1; i < count; i++) {
-        const struct weft_worker *other = loop_seat(pool, worker_victim(seat, i, count));
-        if (other == NULL) continue;
-        struct loop *loop = loop_first(other);
+    for (struct seats others = seats_beside(seat); seats_next(&others);) {
+        struct loop *loop = loop_first(others.seat);
         for (uint32_t left = loops_below(loop); loop != NULL; loop = loop_next(loop, &left)) {
             uint64_t entry = load_acq(R20, &loop->entry);
             if (!loop_has_more(loop, entry)) continue; /* first: whose it is may be a long way up */

@@ -85,14 +85,12 @@ struct polling {
 };
 
 static void survey(const weft_pool *pool, struct polling *polling) {
-    uint32_t count = load_rlx(&pool->seats_used);
     uint64_t heads = 0;
     polling->backlog = 0;
     polling->is_stuck = false;
     bool offers = load_rlx(&pool->offers) > 0; /* else an offered claim is a loose one, which moves */
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *other = worker_seat(pool, i);
-        if (other == NULL) continue;
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        struct weft_worker *other = all.seat;
         uint64_t mark = claim_mark(&other->claim);
         if (mark != 0 && (mark == load_rlx(&predict_of(other)->claim_seen) || (offers && claim_is_offered(&other->claim))))
             polling->is_stuck = true;

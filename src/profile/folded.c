@@ -63,8 +63,7 @@ int folded_write(int fd, enum total total) {
             text_put(&out, name_of(&names, &next, stack->frames[i - 1]));
             text_put(&out, i > 1 ? ";" : " ");
         }
-        text_put_number(&out, value);
-        text_put(&out, "\n");
+        text_format(&out, "%lu\n", value);
     }
     names_end(&names);
     return text_end(&out) < 0 ? WEFT_EINVAL : WEFT_OK;

@@ -98,8 +98,7 @@ static void write_lost(struct text *out) {
     char words[64];
     struct text text = {.size = sizeof words, .fd = TEXT_TO_MEMORY};
     text.to = words;
-    text_put_number(&text, samples_lost());
-    text_put(&text, " samples had no memory");
+    text_format(&text, "%lu samples had no memory", samples_lost());
     text_end(&text);
     write_string(out, words);
 }

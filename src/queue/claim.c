@@ -34,7 +34,7 @@
  *   C4  claim_revoke: heavy fence           heavy    C1  see C1
  *   C5  claim_revoke: CAS WANTED to TAKEN   relaxed  C2  see C2
  *   C6  claim_revoke: load state            acquire  C7  segment, end and the tasks themselves are not there yet
- *   C7  open_as: store state                release  C6  see C6
+ *   C7  claim_open: store state             release  C6  see C6
  *   C8  claim_close: CAS state              relaxed  C5  split: a thief takes from a claim that has ended
  *   C9  claim_offer: CAS OPEN to OFFERED    relaxed  C3  split: an offer over a thief's WANTED
  *   C10 claim_revoke: CAS OFFERED to TAKEN  release  C8  segment and end are read when the runner, having seen TAKEN, has
@@ -51,18 +51,12 @@ INLINE uint64_t state_after(uint64_t state, enum claim_kind kind, uint32_t bound
     return ((state >> 16) + 1) << 16 | (uint64_t)bound << 8 | kind;
 }
 
-static void open_as(struct claim *claim, const struct piece *piece, uint32_t started, enum claim_kind kind, uint32_t bound) {
+void claim_open(struct claim *claim, const struct piece *piece, uint32_t started, bool is_loose) {
+    uint64_t state = load_rlx(&claim->state);
     store_rlx(&claim->started, started);
     store_rlx(&claim->end, piece->end);
     store_rlx(&claim->segment, piece->segment);
-    store_rel(C7, &claim->state, state_after(load_rlx(&claim->state), kind, bound));
-}
-
-void claim_open(struct claim *claim, const struct piece *piece, uint32_t started) {
-    open_as(claim, piece, started, CLAIM_OPEN, 0);
-}
-void claim_open_loose(struct claim *claim, const struct piece *piece, uint32_t started) {
-    open_as(claim, piece, started, CLAIM_OFFERED, started);
+    store_rel(C7, &claim->state, is_loose ? state_after(state, CLAIM_OFFERED, started) : state_after(state, CLAIM_OPEN, 0));
 }
 
 /* The task in slots begin.. : true when the runner keeps it. */

@@ -15,10 +15,9 @@ struct claim {
     ATOMIC(struct segment *) segment;
 };
 
-/* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. */
-void claim_open(struct claim *claim, const struct piece *piece, uint32_t started);
-/* The same, and whoever comes may take the rest without a fence. */
-void claim_open_loose(struct claim *claim, const struct piece *piece, uint32_t started);
+/* Runner: lets others see the piece, of whose tasks the first, up to before slot `started`, has begun. Loose: whoever comes may
+ * take the rest without a fence. */
+void claim_open(struct claim *claim, const struct piece *piece, uint32_t started, bool is_loose);
 /* Runner, before the task in slots begin..next: may it run? false: it, and all after it, are another's; piece->end is
  * set. */
 bool claim_start_slow(struct claim *claim, struct piece *piece, uint32_t begin, uint32_t next);

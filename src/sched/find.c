@@ -25,12 +25,8 @@
 #include "sched/priority.h"
 
 #define CLAIMS_PER_LANE 64u /* then the other lanes have their turn */
-#ifndef GROWN_US
-#define GROWN_US 64u /* us that a claim of several may run where many claim */
-#endif
-#ifndef GROWN_SHARE
-#define GROWN_SHARE 2u /* and its part of the lane's tasks: one in so many for each worker */
-#endif
+#define GROWN_US 64u        /* us that a claim of several may run where many claim */
+#define GROWN_SHARE 2u      /* and its part of the lane's tasks: one in so many for each worker */
 
 /* Tasks in one claim of a lane where others claim much: as many as take so long. Its head cannot pass often enough for claims of
  * one. */
@@ -115,14 +111,12 @@ static bool find_in_lanes(struct weft_worker *seat, const struct weft_worker *ow
 }
 
 static bool find_in_claims(struct weft_worker *seat, bool force, struct find *find) {
-    uint32_t count = load_rlx(&seat->pool->seats_used);
-    for (uint32_t i = 1; i < count; i++) {
-        struct weft_worker *other = worker_seat(seat->pool, worker_victim(seat, i, count));
-        if (other == NULL || !claim_has_rest(&other->claim)) continue;
-        if (!claim_revoke(&other->claim, force, &find->piece)) continue;
+    for (struct seats others = seats_beside(seat); seats_next(&others);) {
+        struct claim *claim = &others.seat->claim;
+        if (!claim_has_rest(claim) || !claim_revoke(claim, force, &find->piece)) continue;
         find->tasks = (find->piece.end - find->piece.begin) / find->piece.stride;
         find->lane = seat->taken = NULL;
-        seat->taken_seat = other->index;
+        seat->taken_seat = others.seat->index;
         seat->taken_from = CLAIM_REVOKED;
         return true;
     }
@@ -131,12 +125,8 @@ static bool find_in_claims(struct weft_worker *seat, bool force, struct find *fi
 
 /* At all seats, from that one on. */
 static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter filter, struct find *find) {
-    uint32_t count = load_rlx(&seat->pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = (first + i) % count;
-        const struct weft_worker *owner = worker_seat(seat->pool, index);
-        if (owner != NULL && find_in_lanes(seat, owner, worker_lanes(owner), filter, find)) return true;
-    }
+    for (struct seats all = seats_from(seat->pool, first); seats_next(&all);)
+        if (find_in_lanes(seat, all.seat, worker_lanes(all.seat), filter, find)) return true;
     return false;
 }
 
@@ -144,19 +134,16 @@ static bool find_in_seats(struct weft_worker *seat, uint32_t first, lane_filter 
 static struct lane *due_first(const weft_pool *pool, const struct weft_worker **owner, uint32_t *record) {
     struct lane *first = NULL;
     uint64_t earliest = UINT64_MAX;
-    uint32_t seats = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < seats; i++) {
-        const struct weft_worker *other = worker_seat(pool, i);
-        for (struct lane *lane = other == NULL ? NULL : worker_lanes(other); lane != NULL; lane = load_rlx(&lane->next)) {
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        for (struct lane *lane = worker_lanes(all.seat); lane != NULL; lane = load_rlx(&lane->next)) {
             uint32_t its_record;
             uint64_t deadline_ns = priority_deadline_ns(pool, lane, &its_record);
             if (deadline_ns >= earliest) continue;
             earliest = deadline_ns;
             first = lane;
-            *owner = other;
+            *owner = all.seat;
             *record = its_record;
         }
-    }
     return first;
 }
 
@@ -242,10 +229,8 @@ static bool find_passes(const weft_pool *pool, const struct weft_worker *owner, 
 bool find_sees(const weft_pool *pool, bool claims, struct find_passed *passed) {
     struct find_passed passing = {NULL, 0};
     bool offers = load_rlx(&pool->offers) > 0 || !load_rlx(&pool->tiny);
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *owner = worker_seat(pool, i);
-        if (owner == NULL) continue;
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        const struct weft_worker *owner = all.seat;
         if ((claims && claim_has_rest(&owner->claim)) || (offers && claim_is_offered(&owner->claim))) return true;
         for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next)) {
             if (lane_is_empty(lane) || priority_holds(pool, lane)) continue;
@@ -269,14 +254,11 @@ bool find_help_record(struct weft_worker *seat, struct record *record, lane_filt
 }
 
 bool find_help(struct weft_worker *seat, lane_filter filter, const void *context, struct piece *piece) {
-    uint32_t count = load_rlx(&seat->pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *owner = worker_seat(seat->pool, worker_victim(seat, i, count));
-        if (owner == NULL) continue;
-        seat->help_from = claim_source_of(seat, owner);
-        for (struct lane *lane = worker_lanes(owner); lane != NULL; lane = load_rlx(&lane->next))
+    for (struct seats all = seats_from(seat->pool, seat->index); seats_next(&all);) {
+        seat->help_from = claim_source_of(seat, all.seat);
+        for (struct lane *lane = worker_lanes(all.seat); lane != NULL; lane = load_rlx(&lane->next))
             if (!lane_is_empty(lane) && lane_claim(lane, 1, filter, context, piece) > 0) {
-                if (seat->pool->ordered) worker_tell_owner(owner);
+                if (seat->pool->ordered) worker_tell_owner(all.seat);
                 return true;
             }
     }

@@ -31,7 +31,7 @@
  * Ordering table (tag, site, order, pairs with, what breaks without it)
  *   T6  lanes_show: store lanes           release  D6, Q8  a lane is looked at before it is made
  */
-#include "sched/lanes.h"
+#include "sched/seat.h"
 
 #ifndef LANES_KEPT
 #define LANES_KEPT 16u /* lanes of a seat that are never hidden; one at least */

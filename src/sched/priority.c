@@ -97,27 +97,19 @@ bool priority_holds_slow(const weft_pool *pool, const struct lane *lane) {
 }
 
 void priority_wake_helpers_slow(weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = worker_seat(pool, i);
-        if (seat == NULL) continue;
-        for (const struct lane *lane = worker_lanes(seat); lane != NULL; lane = load_rlx(&lane->next)) {
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        for (const struct lane *lane = worker_lanes(all.seat); lane != NULL; lane = load_rlx(&lane->next)) {
             if (lane_is_empty(lane) || !priority_holds_slow(pool, lane)) continue;
             const struct record *record = record_at(&pool->groups, load_rlx(&lane->group));
             if (record != NULL) worker_wake_helpers(pool, load_rlx(&record->id) & ~ID_MARKS);
         }
-    }
 }
 
 /* Is a background task waiting to start? */
 static bool has_waiting(const weft_pool *pool) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct weft_worker *seat = worker_seat(pool, i);
-        if (seat == NULL) continue;
-        for (const struct lane *lane = worker_lanes(seat); lane != NULL; lane = load_rlx(&lane->next))
+    for (struct seats all = seats_in_use(pool); seats_next(&all);)
+        for (const struct lane *lane = worker_lanes(all.seat); lane != NULL; lane = load_rlx(&lane->next))
             if (!lane_is_empty(lane) && priority_is_background(pool, load_rlx(&lane->group))) return true;
-    }
     return false;
 }
 

@@ -17,7 +17,6 @@
 #include "sched/fit.h"
 
 #include "sched/hooks.h"
-#include "sched/lanes.h"
 #include "sched/priority.h"
 
 struct seating {
@@ -259,15 +258,10 @@ int seat_start_thread(weft_pool *pool, struct weft_worker *seat) {
     os_cpuset others;
     const os_cpuset *cpus = pool->config.cpus != NULL ? &pool->cpus : fit_cpus(pool, &others) ? &others : NULL;
     os_thread_options options = {.stack_size = pool->config.stack_size, .name = name, .cpus = cpus};
-    size_t length = 0;
-    while (length < 11 && pool->name[length] != 0) {
-        name[length] = pool->name[length];
-        length++;
-    }
-    uint32_t number = seat->index;
-    uint32_t scale = number >= 1000 ? 1000 : number >= 100 ? 100 : number >= 10 ? 10 : 1;
-    for (; scale > 0; scale /= 10) name[length++] = (char)('0' + number / scale % 10);
-    name[length] = 0;
+    struct text text = {.to = name, .size = sizeof name, .fd = TEXT_TO_MEMORY};
+    text_put(&text, pool->name);
+    text_put_number(&text, seat->index);
+    text_end(&text);
     return os_thread_start(&seat->thread, &options, worker_main, seat);
 }
 

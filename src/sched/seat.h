@@ -8,6 +8,12 @@
  * the thread has no seat yet or last used another pool. */
 struct weft_worker *seat_find(weft_pool *pool, int *error);
 
+/* By the seat's own thread (lanes.c): one of its lanes that is empty, to be bound to a group; in an ordered pool the only one, empty
+ * or not. NULL: no memory. */
+struct lane *lanes_get(struct weft_worker *seat);
+/* Hides its newest lanes, as far as they are empty. No group is bound to them after. */
+void lanes_hide(struct weft_worker *seat);
+
 /* The calling thread, a worker until its os_self says no more, ends the process with a word should it end before. */
 void seat_watch(void);
 

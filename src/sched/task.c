@@ -36,7 +36,6 @@
  */
 #include <string.h>
 
-#include "sched/lanes.h"
 #include "sched/hooks.h"
 #include "sched/priority.h"
 #include "sched/task.h"

@@ -29,7 +29,6 @@
  *   N5  weft_group_boost: fence                sc       K3  a worker sleeps, having seen no slot for what is urgent now
  */
 #include "sched/find.h"
-#include "sched/lanes.h"
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/task.h"

@@ -45,7 +45,6 @@
 #include "sched/find.h"
 #include "sched/fit.h"
 #include "sched/hooks.h"
-#include "sched/lanes.h"
 #include "sched/seat.h"
 #include "sched/priority.h"
 #include "sched/realtime.h"
@@ -54,10 +53,8 @@
 #ifndef LINGER_LOOKS
 #define LINGER_LOOKS 16
 #endif
-#ifndef UNBIAS_LOOKS
 #define UNBIAS_LOOKS 32u /* for each CPU: what a heavy fence takes there */
-#endif
-#define LINGER_STAYS 64 /* times as many, at most, after a wake of a caller that runs nothing */
+#define LINGER_STAYS 64  /* times as many, at most, after a wake of a caller that runs nothing */
 #define PURGE_NS UINT64_C(800000000)
 #ifndef TIMED_EVERY
 #define TIMED_EVERY 8u /* claims */
@@ -234,10 +231,7 @@ static void run_many(struct weft_worker *seat, struct piece *piece, bool is_tiny
     uint32_t stride = piece->stride;
     uint32_t slot = piece->begin;
     uint64_t ran = 0;
-    if (is_tiny)
-        claim_open(&seat->claim, piece, slot + stride);
-    else
-        claim_open_loose(&seat->claim, piece, slot + stride);
+    claim_open(&seat->claim, piece, slot + stride, !is_tiny);
     fence_sc(D4);
     worker_notify(seat, NULL, 0);
     do {
@@ -286,10 +280,8 @@ void worker_wake(struct weft_worker *seat) {
 }
 
 void worker_wake_helpers(weft_pool *pool, uint64_t id) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL) continue;
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        struct weft_worker *waiter = all.seat;
         uint32_t helps = load_rlx(&waiter->wait_helps);
         if (helps == 0 || helps == HELPS_NEXT) continue;
         if (helps == WEFT_HELP_BELOW + 1 && id != 0 && !group_serves(&pool->groups, id, load_rlx(&waiter->wait_id)))
@@ -299,13 +291,10 @@ void worker_wake_helpers(weft_pool *pool, uint64_t id) {
 }
 
 static void wake_waits(weft_pool *pool, bool stranded) {
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *waiter = worker_seat(pool, i);
-        if (waiter == NULL || load_rlx(&waiter->wait_id) == 0) continue;
-        uint32_t helps = load_rlx(&waiter->wait_helps);
-        if (stranded && helps != 0 && helps != HELPS_NEXT) continue;
-        event_raise(&waiter->wait_event);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
+        uint32_t helps = load_rlx(&all.seat->wait_helps);
+        if (load_rlx(&all.seat->wait_id) == 0 || (stranded && helps != 0 && helps != HELPS_NEXT)) continue;
+        event_raise(&all.seat->wait_event);
     }
 }
 
@@ -368,11 +357,9 @@ void worker_notify_offer(struct weft_worker *seat) {
 /* How many seats it has ended the bias of. */
 static uint32_t bias_clear(const weft_pool *pool) {
     uint32_t cleared = 0;
-    uint32_t count = load_rlx(&pool->seats_used);
-    for (uint32_t i = 0; i < count; i++) {
-        struct weft_worker *seat = worker_seat(pool, i);
+    for (struct seats all = seats_in_use(pool); seats_next(&all);) {
         uint32_t was = 1;
-        if (seat != NULL && load_rlx(&seat->biased) != 0 && cas_rlx(D3, &seat->biased, &was, 0)) cleared++;
+        if (load_rlx(&all.seat->biased) != 0 && cas_rlx(D3, &all.seat->biased, &was, 0)) cleared++;
     }
     return cleared;
 }

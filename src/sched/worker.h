@@ -231,11 +231,39 @@ INLINE struct weft_worker *worker_seat(const weft_pool *pool, uint32_t index) {
     if (seat != NULL) plain_read(&seat->pool, sizeof seat->pool);
     return seat;
 }
-/* The i-th seat to take from: all of them for i below `count`, its own first. */
-INLINE uint32_t worker_victim(const struct weft_worker *seat, uint32_t i, uint32_t count) {
-    return (seat->index + i) % count;
-}
 INLINE struct lane *worker_lanes(const struct weft_worker *seat) { return load_acq(D6, &seat->lanes); }
+
+/* A walk over seats: for (struct seats all = seats_in_use(pool); seats_next(&all);) has each in all.seat. Any thread. */
+struct seats {
+    const weft_pool *pool;
+    uint32_t at, left, count;
+    struct weft_worker *seat;
+};
+INLINE bool seats_next(struct seats *all) {
+    while (all->left > 0) {
+        all->left--;
+        all->seat = worker_seat(all->pool, all->at);
+        all->at = all->at + 1 < all->count ? all->at + 1 : 0;
+        if (all->seat != NULL) return true;
+    }
+    return false;
+}
+/* Those where there may be work: from the first-th on, and round; in order; all but that one, from the next one on. */
+INLINE struct seats seats_from(const weft_pool *pool, uint32_t first) {
+    uint32_t count = load_rlx(&pool->seats_used);
+    return (struct seats){.pool = pool, .at = first % count, .left = count, .count = count};
+}
+INLINE struct seats seats_in_use(const weft_pool *pool) { return seats_from(pool, 0); }
+INLINE struct seats seats_beside(const struct weft_worker *seat) {
+    struct seats others = seats_from(seat->pool, seat->index + 1);
+    others.left--;
+    return others;
+}
+/* All, also those of threads that have ended. */
+INLINE struct seats seats_made(const weft_pool *pool) {
+    uint32_t count = load_rlx(&pool->seat_count);
+    return (struct seats){.pool = pool, .left = count, .count = count};
+}
 
 /* What a worker or spare thread runs. `argument` is its seat. */
 void worker_main(void *argument);
