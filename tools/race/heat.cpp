@@ -4,6 +4,7 @@
 #include "probe.hpp"
 #include "stranger.hpp"
 
+#include "../../bench/cpus.hpp"
 #include "../../bench/jobs.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <numeric>
 #include <random>
 #include <sys/sysinfo.h>
-#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -224,10 +224,10 @@ void relate(std::vector<Row> &rows, const Heat &heat) {
         if (row.pool == "serial") serial = row.ns;
         if (row.is_peer() && (!best || *row.score() < *best)) best = row.score();
     }
-    double cpus = std::max(1u, std::thread::hardware_concurrency());
+    const unsigned cpus = cpus_allowed();
     for (auto &row : rows) {
         if (!row.ns || !row.error.empty()) continue;
-        double useful = std::min<double>(row.workers, cpus);
+        const double useful = std::min(row.workers, cpus);
         if (serial && heat.workload != "handoff") row.efficiency = *serial / (useful * *row.ns);
         if (serial) row.serial_ratio = *row.ns / *serial;
         if (best) row.ratio = *row.score() / *best;

@@ -1,11 +1,11 @@
 // Which cases run, with whom, how long.
 #include "alloc.hpp"
 
+#include "../../bench/cpus.hpp"
 #include "../../bench/pattern.hpp"
 
 #include <algorithm>
 #include <stdexcept>
-#include <thread>
 
 namespace {
 
@@ -186,7 +186,7 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
     bool asked = std::find(options.workloads.begin(), options.workloads.end(), "slot") != options.workloads.end();
     if (workload == "slot" && (asked || options.full)) return {1, 2, 4, 8, 16, 24};
     if (workload == "slot") return {2};
-    unsigned cpus = std::min(std::max(std::thread::hardware_concurrency(), 2u), 8u);
+    unsigned cpus = std::min(std::max(cpus_allowed(), 2u), 8u);
     if (workload == "fib") return cpus > 2 ? std::vector<unsigned>{1, 2, cpus} : std::vector<unsigned>{1, 2};
     if (pattern_needs(workload) != 0)
         return options.full && cpus > 2 ? std::vector<unsigned>{2, cpus} : std::vector<unsigned>{2};
