@@ -4,7 +4,6 @@
 #include "../../bench/slot.hpp"
 
 #include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -133,6 +132,7 @@ void json_write(const std::string &file, const Machine &machine, const Results &
     if (!results.x264_standings.empty()) json["x264_standings"] = results.x264_standings;
     json["summary"] = summary_json(results);
     std::ofstream output(file);
-    output << std::setw(1) << json << "\n";
+    // An error's text may be cut within a character.
+    output << json.dump(1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     if (!output.flush()) throw std::runtime_error("cannot write " + file);
 }
