@@ -63,6 +63,7 @@ ordered_json details_json(const Row &row) {
     json["ratio_to_serial"] = number(row.serial_ratio);
     json["idle_cpu_ms_in_2_s"] = number(row.idle_ms);
     json["other_programs_cpu_share"] = number(row.others);
+    json["in_turns"] = row.in_turns;
     return json;
 }
 
@@ -79,11 +80,13 @@ ordered_json summary_json(const Results &results) {
     int first = 0;
     ordered_json level = ordered_json::array(), undecided = ordered_json::array(), loses = ordered_json::array();
     for (const auto &standing : results.standings) {
-        first += standing.first() ? 1 : 0;
-        if (standing.first()) continue;
-        (standing.loses()   ? loses
-         : standing.level() ? level
-                            : undecided)
+        if (standing.verdict() == RaceVerdict::first) {
+            first++;
+            continue;
+        }
+        (standing.verdict() == RaceVerdict::loses   ? loses
+         : standing.verdict() == RaceVerdict::level ? level
+                                                    : undecided)
             .push_back({{"workload", standing.workload},
                         {"case", standing.name},
                         {"workers", standing.workers},
@@ -92,6 +95,7 @@ ordered_json summary_json(const Results &results) {
                         {"ratio", standing.paired.ratio},
                         {"ratio_low", standing.paired.low},
                         {"ratio_high", standing.paired.high},
+                        {"in_turns", standing.in_turns},
                         {"best_outside_peer", standing.best_outside_peer},
                         {"outside_ratio", number(standing.outside_ratio)}});
     }
