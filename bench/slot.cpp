@@ -1,12 +1,12 @@
 // See slot.hpp.
 #include "slot.hpp"
+#include "cpus.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <sys/prctl.h>
-#include <thread>
 #include <time.h>
 
 namespace {
@@ -134,7 +134,7 @@ class Slot : public Workload {
 } // namespace
 
 unsigned slot_rounds(unsigned threads) {
-    unsigned useful = std::min(threads, std::max(1u, std::thread::hardware_concurrency()));
+    unsigned useful = std::min(threads, cpus_allowed());
     return (slot_symbols + useful - 1) / useful + (slot_decodes + useful - 1) / useful;
 }
 

@@ -65,6 +65,7 @@ def schema():
     verdicts = told["first"] + len(told["level"]) + len(told["undecided"]) + len(told["loses"])
     check(verdicts == told["rows"] == 2, f"each case has one verdict: {told}")
     check(len(told["undecided"]) == 2, f"one round decides nothing: {told}")
+    check(all(case["in_turns"] for case in told["undecided"]), f"so few tasks fit at once: {told}")
 
 
 def verdicts():
@@ -78,6 +79,29 @@ def verdicts():
         check(case["ratio_low"] < 1 / 1.1 or case["ratio_high"] > 1.1, f"undecided is wide: {case}")
     for case in told["loses"]:
         check(case["ratio_low"] > 1, f"behind is all above: {case}")
+
+
+def repeated():
+    """What is asked for twice runs, and counts, once."""
+    _, result, _, errors = race("--workload", "submit,submit", "--tasks", "2000", "--rounds", "1", "--workers", "2,2", "--pool", "weft,recycled",
+                                "--no-count")
+    check(result["summary"]["rows"] == 2, f"int and shared-counter: {result['summary']}{errors}")
+    _, result, _, errors = race("--workload", "fib19,coliseum", "--tasks", "100", "--rounds", "1", "--workers", "2", "--pool", "weft,recycled",
+                                "--no-count")
+    check(result["summary"]["rows"] == 3, f"three mixes: {result['summary']}{errors}")
+
+
+def one_cpu():
+    """Efficiency is of the CPUs that the race may use."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        _, result, _, errors = race("--workload", "fib19", "--tasks", "100", "--rounds", "1", "--workers", "2", "--pool", "recycled", "--no-count")
+    finally:
+        os.sched_setaffinity(0, before)
+    rows = {row["pool"]: row for row in result["rows"]}
+    share = rows["serial"]["ns_per_task"] / rows["recycled"]["ns_per_task"]
+    check(abs(rows["recycled"]["efficiency"] / share - 1) < 1e-9, f"two workers on one CPU: {rows}{errors}")
 
 
 def every_workload():
@@ -182,7 +206,7 @@ def alloc():
     check(status == 0, f"status {status}: {errors}")
     check({row["workload"] for row in result["rows"]} == set(names), "each workload has rows")
     check({row["pool"] for row in result["rows"]} == {"glibc"}, "allocators alone run them")
-    check(all(row["bytes_per_task"] > 0 for row in result["rows"] if row["case"] == "tiny"), "memory is measured")
+    check(all(row["bytes_per_task"] > 0 for row in result["rows"] if row["workload"] == "alloc-memory"), "memory is measured")
 
 
 def alloc_same_work():
@@ -236,8 +260,8 @@ def outputs():
 
 def reader_leaves():
     """`weft race | head`: it does not go on for nobody."""
-    words = [WEFT, "race", "--workload", "fib19", "--tasks", "300", "--rounds", "1", "--workers", ",".join(["2"] * 300), "--pool",
-             "recycled", "--no-count"]
+    words = [WEFT, "race", "--verbose", "--workload", "fib19", "--tasks", "300", "--rounds", "1", "--workers",
+             ",".join(map(str, range(1, 41))), "--pool", "recycled", "--no-count"]
     reads, writes = os.pipe()
     fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)  # less than the table: it cannot be done before the reader leaves
     with subprocess.Popen(words, stdout=writes, stderr=subprocess.PIPE, text=True) as running:
@@ -267,7 +291,7 @@ def interrupt():
 
 
 def main():
-    for case in (schema, verdicts, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_same_work, alloc_liar,
+    for case in (schema, verdicts, repeated, one_cpu, every_workload, patterns, pattern_sizes, pattern_liar, listing, slot, liar, alloc, alloc_same_work, alloc_liar,
                  wrong_options, outputs, reader_leaves, interrupt):
         case()
         print("ok", case.__name__)

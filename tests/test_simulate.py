@@ -52,6 +52,14 @@ def every_workload():
         check(row["wait_p50_ns"] <= row["wait_p99_ns"], where)
 
 
+def changed():
+    """--set changes the machine, also as it is told, and by how many CPUs it has."""
+    status, result, _, errors = simulate("--workload", "chain", "--set", "cpus=4", "--set", "sockets=1", "--tasks", "12")
+    check(status == 0, errors)
+    check(result["values"]["cpus"] == 4 and result["values"]["sockets"] == 1, result["values"])
+    check([row["workers"] for row in result["rows"]] == [1, 2, 4], result["rows"])
+
+
 def planted():
     options = ["--workload", "nested", "--workers", "1", "--set", "cpus=1", "--set", "sockets=1", "--tasks", "500"]
     plain = rows(*options, "--lines", "1000")[0]
@@ -98,6 +106,6 @@ def wrong_input():
             check(status == 2 and word in errors, f"{text}: {status} {errors}")
 
 
-for test in (same_seed, every_workload, planted, alone, wrong_input):
+for test in (same_seed, every_workload, changed, planted, alone, wrong_input):
     test()
     print(f"ok {test.__name__}")

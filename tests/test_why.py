@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,13 @@ def check_words(weft, scene):
     say(weft, "--timeline", "/dev/null", status=1)
     say(weft, "--late-us", "-1", "--", "true", status=2)
     assert "no timeline" in say(weft, "--", "true", status=1).stderr
+    with tempfile.TemporaryDirectory() as directory:  # a terminal's signals: the program's, not those of who watches it
+        os.environ["TMPDIR"] = directory
+        told = say(weft, "--", "sh", "-c", 'kill -INT $PPID; kill -QUIT $PPID; exec "$0" long 2', scene)
+        assert "late" in told.stdout, told
+        assert "status 130" in say(weft, "--", "sh", "-c", "kill -INT $$", status=1).stderr
+        del os.environ["TMPDIR"]
+        assert not os.listdir(directory)
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "t.json")
         subprocess.run([scene, "long", "2"], check=True, env={"WEFT_TRACE": str(file)})

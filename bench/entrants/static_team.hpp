@@ -3,6 +3,7 @@
 #ifndef WEFT_BENCH_STATIC_TEAM_HPP
 #define WEFT_BENCH_STATIC_TEAM_HPP
 
+#include "../cpus.hpp"
 #include "records.h"
 
 #include <algorithm>
@@ -33,8 +34,7 @@ template <class Gate> class StaticTeam {
     }
 
   public:
-    explicit StaticTeam(const entrant_config &config)
-        : size(std::min(config.workers, std::max(1u, std::thread::hardware_concurrency()))), gate(size) {
+    explicit StaticTeam(const entrant_config &config) : size(std::min(config.workers, cpus_allowed())), gate(size) {
         records_init(&jobs, sizeof(record), config.payload_max);
         for (unsigned i = 1; i < size; i++) threads.emplace_back([this, i] { thread_main(i); });
     }

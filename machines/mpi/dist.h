@@ -17,6 +17,7 @@
 
 #include <weft_dist.h>
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -24,11 +25,15 @@
 #define RANK_WORDS 3
 #define WORD_OF(rank) (1 + RANK_WORDS * (MPI_Aint)(rank))
 #define OUTCOME_WORDS 3
-#define MAIL_BYTES 8192u            /* of a reduction's nodes, from a rank to all, where memory is shared */
-#define NO_MORE (UINT64_C(1) << 62) /* added to the number of the next chunk: there is none */
-#define LOOK_NS UINT64_C(20000000)  /* between two looks of a rank that nobody needs */
-#define KEY_NONE UINT64_MAX         /* nothing has failed */
+#define MAIL_BYTES 8192u           /* of a reduction's nodes, from a rank to all, where memory is shared */
+#define LOOK_NS UINT64_C(20000000) /* between two looks of a rank that nobody needs */
+#define KEY_NONE UINT64_MAX        /* nothing has failed */
 #define KEY_CANCELLED (UINT64_MAX - 1)
+
+/* Added to the number of the next chunk, by each rank at most once: there is none. Above the numbers of all chunks, which are
+ * fewer than 200 for each rank (row.h); what all ranks add does not come round to these. */
+#define NO_MORE (UINT64_C(1) << 32)
+_Static_assert(NO_MORE <= UINT64_MAX / INT_MAX / 2, "all ranks stop the others");
 
 /* How a call ends on one rank; the lowest key of all wins. */
 struct outcome {

@@ -86,7 +86,7 @@ def test_failures():
                          "test {begin} != 2 || kill -SEGV $$")
     check(status == 1 and output.count("was killed by signal 11") == 2, "a signal", output)
     check(len(records("d", "done")) == 4, "keep going")
-    status, output = run("run", "--dir", "e", "--end", 1, "--chunk", 1, "--lease", 1, "--limit", 0.2, "--", "sleep", 1000)
+    status, output = run("run", "--dir", "e", "--end", 1, "--chunk", 1, "--lease", 3600, "--limit", 0.2, "--", "sleep", 1000)
     check(status == 1 and "over the limit" in output, "a limit", output)
     check(run("cancel", "--dir", "f")[0] == 1, "no queue")
     check(run("create", "--dir", "f", "--end", 5, "--chunk", 1)[0] == 0 and run("cancel", "--dir", "f")[0] == 0, "cancel")

@@ -110,6 +110,7 @@ class Worker {
     void end_children(int number);
     void look_after();
     void wait();
+    void end_late();
     void renew();
     void show(bool at_end);
 
@@ -207,8 +208,11 @@ void Worker::claim() {
     }
 }
 
+// The program's group, once it has made one.
+void end_child(const Child &child, int number) { kill(-child.pid, number) == 0 || kill(child.pid, number); }
+
 void Worker::end_children(int number) {
-    for (Child &child : children) kill(-child.pid, number) == 0 || kill(child.pid, number);
+    for (const Child &child : children) end_child(child, number);
 }
 
 // The program has ended.
@@ -234,6 +238,14 @@ void Worker::finish(Child &child, int status) {
     if (noted != WEFT_CHUNKS_LOST) ending = noted;
 }
 
+void Worker::end_late() {
+    if (options.limit_seconds <= 0) return;
+    for (Child &child : children) {
+        child.is_over_limit = static_cast<double>(now_ms() - child.since_ms) > options.limit_seconds * 1000;
+        if (child.is_over_limit) end_child(child, SIGKILL);
+    }
+}
+
 void Worker::renew() {
     uint64_t now = now_ms();
     if (now - renewed_ms < plan.lease_ms / 4) return;
@@ -241,10 +253,8 @@ void Worker::renew() {
     int error = weft_chunks_renew(queue);
     if (error != WEFT_OK) chunks_fail("the lease cannot be renewed", error);
     for (Child &child : children) {
-        bool is_over = options.limit_seconds > 0 && static_cast<double>(now - child.since_ms) > options.limit_seconds * 1000;
         if (weft_chunks_check(queue, &child.chunk) == WEFT_CHUNKS_LOST) child.is_lost = true;
-        if (is_over) child.is_over_limit = true;
-        if (child.is_lost || is_over) kill(-child.pid, SIGKILL) == 0 || kill(child.pid, SIGKILL);
+        if (child.is_lost) end_child(child, SIGKILL);
     }
 }
 
@@ -312,6 +322,7 @@ int Worker::run() {
         if (children.empty() && ending != WEFT_OK) break;
         wait();
         look_after();
+        end_late();
         renew();
     }
     show(true);

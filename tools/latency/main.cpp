@@ -2,6 +2,7 @@
 #include "crew.hpp"
 #include "latency.hpp"
 
+#include "../../bench/cpus.hpp"
 #include "../../bench/jobs.h"
 #include "../race/probe.hpp"
 #include "../race/race.hpp"
@@ -13,7 +14,6 @@
 #include <random>
 #include <stdexcept>
 #include <sys/ioctl.h>
-#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -77,7 +77,7 @@ class Rotation {
     void stranger_start() {
         const LatencyOptions &options = result.options;
         if (!options.stranger && !options.compile && options.hogs == 0) return;
-        unsigned cpus = std::max(1u, std::min(options.workers, std::thread::hardware_concurrency()));
+        unsigned cpus = std::min(options.workers, cpus_allowed());
         unsigned count = options.compile ? cpus : std::max(1u, options.hogs);
         stranger = std::make_unique<Stranger>(options.workers, count, options.compile ? Busy::compiles : Busy::spins);
         stranger->stop();
@@ -91,7 +91,7 @@ class Rotation {
   public:
     explicit Rotation(LatencyResult &what) : result(what) {
         const LatencyOptions &options = result.options;
-        unsigned threads = std::min(options.workers, std::max(1u, std::thread::hardware_concurrency()));
+        unsigned threads = std::min(options.workers, cpus_allowed());
         rounds = (options.tasks + threads - 1) / threads;
         result.slices = std::max(slices_min, static_cast<unsigned>(options.seconds / slice_seconds));
         double bursts = options.seconds * 1e6 / (options.period_us * static_cast<double>(result.slices));
@@ -135,7 +135,7 @@ class Rotation {
 LatencyResult result_of(const LatencyOptions &options) {
     LatencyResult result;
     result.options = options;
-    if (options.workers == 0) result.options.workers = std::max(2u, std::thread::hardware_concurrency());
+    if (options.workers == 0) result.options.workers = std::max(2u, cpus_allowed());
     for (const auto &who : contestants_find(options)) {
         LatencyRow row;
         row.who = who;

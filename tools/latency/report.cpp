@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -183,6 +182,7 @@ void latency_json_write(const LatencyResult &result) {
         }
     }
     std::ofstream output(options.json_file);
-    output << std::setw(1) << json << "\n";
+    // An error's text may be cut within a character.
+    output << json.dump(1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     if (!output.flush()) throw std::runtime_error("cannot write " + options.json_file);
 }

@@ -126,7 +126,7 @@ const std::vector<CaseSet> &alloc_case_sets() {
          "task",
          2000,
          0,
-         3},
+         6},
     };
     return sets;
 }

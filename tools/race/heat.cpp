@@ -4,6 +4,7 @@
 #include "probe.hpp"
 #include "stranger.hpp"
 
+#include "../../bench/cpus.hpp"
 #include "../../bench/jobs.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <numeric>
 #include <random>
 #include <sys/sysinfo.h>
-#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -179,6 +179,19 @@ void fill_hardware(Row &row, const Reply &sample) {
     }
 }
 
+// What a round left, per task.
+double grown_bytes(const Reply &reply, uint64_t least) {
+    uint64_t grown = reply.peak_bytes > reply.before_bytes ? reply.peak_bytes - reply.before_bytes : 0;
+    return static_cast<double>(std::max(grown, least)) / static_cast<double>(reply.tasks);
+}
+
+// Where memory is compared. Pages are what is counted, so less than one is told as one: a ratio to nothing would be none.
+void fill_memory(Row &row, const std::vector<Reply> &warm) {
+    constexpr uint64_t page_bytes = 4096;
+    for (const auto &reply : warm) row.round_bytes.push_back(grown_bytes(reply, page_bytes));
+    if (!warm.empty()) row.bytes = median(row.round_bytes);
+}
+
 void fill_row(Turn &turn, bool sampled) {
     Row &row = turn.row;
     std::vector<Reply> warm = turn.replies;
@@ -192,14 +205,14 @@ void fill_row(Turn &turn, bool sampled) {
     const Reply &last = warm.back();
     if (last.has_slot != 0) row.slot = last.slot;
     row.peak_bytes = static_cast<double>(last.peak_bytes);
-    uint64_t grown = last.peak_bytes > last.before_bytes ? last.peak_bytes - last.before_bytes : 0;
-    row.bytes = static_cast<double>(grown) / static_cast<double>(last.tasks);
+    row.bytes = grown_bytes(last, 0);
     if (sampled) {
         fill_hardware(row, last);
         warm.pop_back();
     }
     warm.erase(warm.begin());
     row.rounds = static_cast<unsigned>(warm.size());
+    if (row.is_memory()) fill_memory(row, warm);
     if (!warm.empty())
         fill_times(row, warm);
     else if (row.error.empty())
@@ -224,10 +237,10 @@ void relate(std::vector<Row> &rows, const Heat &heat) {
         if (row.pool == "serial") serial = row.ns;
         if (row.is_peer() && (!best || *row.score() < *best)) best = row.score();
     }
-    double cpus = std::max(1u, std::thread::hardware_concurrency());
+    const unsigned cpus = cpus_allowed();
     for (auto &row : rows) {
         if (!row.ns || !row.error.empty()) continue;
-        double useful = std::min<double>(row.workers, cpus);
+        const double useful = std::min(row.workers, cpus);
         if (serial && heat.workload != "handoff") row.efficiency = *serial / (useful * *row.ns);
         if (serial) row.serial_ratio = *row.ns / *serial;
         if (best) row.ratio = *row.score() / *best;
@@ -291,15 +304,18 @@ Row finish(Turn &turn, const Heat &heat, const Options &options, unsigned rounds
     return turn.row;
 }
 
-} // namespace
-
-bool heat_takes_turns(const Heat &heat) {
+// Can all be alive at once, with what each needs for its tasks?
+bool fit_together(const Heat &heat, const std::vector<Turn> &turns) {
     constexpr uint64_t bytes_per_task = 256; // of a pool that keeps all that it ever needed
-    if (alloc_is(heat.workload)) return true;
     struct sysinfo memory;
-    if (heat.is_pattern() || sysinfo(&memory) != 0) return true;
-    return heat.tasks * bytes_per_task * heat.entrants.size() < static_cast<uint64_t>(memory.totalram) * memory.mem_unit / 2;
+    if (alloc_is(heat.workload) || heat.is_pattern() || sysinfo(&memory) != 0) return true;
+    uint64_t tasks = 0;
+    for (const auto &turn : turns)
+        if (turn.row.error.empty()) tasks += turn.tasks;
+    return tasks * bytes_per_task < static_cast<uint64_t>(memory.totalram) * memory.mem_unit / 2;
 }
+
+} // namespace
 
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us) {
     std::vector<Turn> turns;
@@ -311,11 +327,15 @@ std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned ite
     }
     if (alloc_is(heat.workload)) same_tasks(turns, heat);
     unsigned rounds = heat.rounds + 1 + (hardware_available() ? 1 : 0); // the first, and one for the event counters
-    size_t together = heat_takes_turns(heat) ? turns.size() : 1;
+    const bool in_turns = fit_together(heat, turns);
+    const size_t together = in_turns ? turns.size() : 1;
     for (size_t first = 0; first < turns.size(); first += together) take_turns(turns, first, first + together, heat, rounds);
     std::vector<Row> rows;
     rows.reserve(turns.size());
-    for (auto &turn : turns) rows.push_back(finish(turn, heat, options, rounds));
+    for (auto &turn : turns) {
+        turn.row.in_turns = in_turns;
+        rows.push_back(finish(turn, heat, options, rounds));
+    }
     if (isatty(STDERR_FILENO) != 0) fprintf(stderr, "\r\033[K");
     relate(rows, heat);
     return rows;

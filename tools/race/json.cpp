@@ -4,7 +4,6 @@
 #include "../../bench/slot.hpp"
 
 #include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -64,6 +63,7 @@ ordered_json details_json(const Row &row) {
     json["ratio_to_serial"] = number(row.serial_ratio);
     json["idle_cpu_ms_in_2_s"] = number(row.idle_ms);
     json["other_programs_cpu_share"] = number(row.others);
+    json["in_turns"] = row.in_turns;
     return json;
 }
 
@@ -80,11 +80,13 @@ ordered_json summary_json(const Results &results) {
     int first = 0;
     ordered_json level = ordered_json::array(), undecided = ordered_json::array(), loses = ordered_json::array();
     for (const auto &standing : results.standings) {
-        first += standing.first() ? 1 : 0;
-        if (standing.first()) continue;
-        (standing.loses()   ? loses
-         : standing.level() ? level
-                            : undecided)
+        if (standing.verdict() == RaceVerdict::first) {
+            first++;
+            continue;
+        }
+        (standing.verdict() == RaceVerdict::loses   ? loses
+         : standing.verdict() == RaceVerdict::level ? level
+                                                    : undecided)
             .push_back({{"workload", standing.workload},
                         {"case", standing.name},
                         {"workers", standing.workers},
@@ -93,6 +95,7 @@ ordered_json summary_json(const Results &results) {
                         {"ratio", standing.paired.ratio},
                         {"ratio_low", standing.paired.low},
                         {"ratio_high", standing.paired.high},
+                        {"in_turns", standing.in_turns},
                         {"best_outside_peer", standing.best_outside_peer},
                         {"outside_ratio", number(standing.outside_ratio)}});
     }
@@ -133,6 +136,7 @@ void json_write(const std::string &file, const Machine &machine, const Results &
     if (!results.x264_standings.empty()) json["x264_standings"] = results.x264_standings;
     json["summary"] = summary_json(results);
     std::ofstream output(file);
-    output << std::setw(1) << json << "\n";
+    // An error's text may be cut within a character.
+    output << json.dump(1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     if (!output.flush()) throw std::runtime_error("cannot write " + file);
 }

@@ -72,9 +72,8 @@ static int status_of(const Results &results) {
 static void head_print(const Machine &machine, bool verbose) {
     printf("weft %s race, %s\n%s, %u CPUs, %s\n%s %s\n", machine.version.c_str(), machine.date.c_str(), machine.cpu.c_str(),
            machine.cpus, machine.kernel.c_str(), machine.compiler.c_str(), machine.flags.c_str());
-    printf(
-        "First, level, undecided or behind (LOSES): by the ratios of times in the same turn, beside the peer with the worst "
-        "for\nweft, with 95 %% confidence; level: less than a tenth apart; undecided: the interval is too wide to say.\n");
+    printf("First, level, undecided or behind (LOSES): by the ratios of times in the same turn, with 95 %% confidence; the "
+           "worst\nbeside any peer counts. Level: less than a tenth apart; undecided: the interval is too wide to say.\n");
     if (verbose)
         printf(
             "All figures per task (call, node, region): ns (wall: median, min, max of the warmed rounds; first round), CPU "

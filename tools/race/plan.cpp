@@ -1,11 +1,11 @@
 // Which cases run, with whom, how long.
 #include "alloc.hpp"
 
+#include "../../bench/cpus.hpp"
 #include "../../bench/pattern.hpp"
 
 #include <algorithm>
 #include <stdexcept>
-#include <thread>
 
 namespace {
 
@@ -152,6 +152,14 @@ std::vector<std::string> names_of(const std::vector<CaseSet> &sets) {
     return names;
 }
 
+// What is asked for twice runs once.
+template <class Item> std::vector<Item> each_once(const std::vector<Item> &all) {
+    std::vector<Item> once;
+    for (const auto &item : all)
+        if (std::find(once.begin(), once.end(), item) == once.end()) once.push_back(item);
+    return once;
+}
+
 // Names that stand for several workloads.
 std::vector<std::string> collection(const std::string &name) {
     if (name == "coliseum") return {"fib19", "fib19x1-3", "fib17-19"};
@@ -186,7 +194,7 @@ std::vector<unsigned> worker_counts(const std::string &workload, const std::stri
     bool asked = std::find(options.workloads.begin(), options.workloads.end(), "slot") != options.workloads.end();
     if (workload == "slot" && (asked || options.full)) return {1, 2, 4, 8, 16, 24};
     if (workload == "slot") return {2};
-    unsigned cpus = std::min(std::max(std::thread::hardware_concurrency(), 2u), 8u);
+    unsigned cpus = std::min(std::max(cpus_allowed(), 2u), 8u);
     if (workload == "fib") return cpus > 2 ? std::vector<unsigned>{1, 2, cpus} : std::vector<unsigned>{1, 2};
     if (pattern_needs(workload) != 0)
         return options.full && cpus > 2 ? std::vector<unsigned>{2, cpus} : std::vector<unsigned>{2};
@@ -306,12 +314,12 @@ std::vector<std::string> chosen_names(const CaseSet &set, const Options &options
 Plan plan_make(const Options &options, const std::vector<Entrant> &entrants) {
     check_pools(options, entrants);
     Plan plan;
-    for (const auto &workload : wanted_workloads(options)) {
+    for (const auto &workload : each_once(wanted_workloads(options))) {
         if (workload == "x264") plan.x264 = true;
         for (const auto &set : case_sets()) {
             if (workload != set.workload) continue;
             for (const auto &name : chosen_names(set, options)) {
-                for (unsigned workers : worker_counts(workload, name, options)) {
+                for (unsigned workers : each_once(worker_counts(workload, name, options))) {
                     Heat heat = heat_make(set, name, workers, options);
                     heat_fill(heat, options, entrants, plan);
                     if (!heat.entrants.empty()) plan.heats.push_back(heat);

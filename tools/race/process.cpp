@@ -59,21 +59,22 @@ Process::~Process() {
     if (from >= 0) close(from);
 }
 
-void Process::stop() { kill(pid, SIGSTOP); }
+void Process::stop() {
+    if (pid > 0) kill(pid, SIGSTOP);
+}
 
 void Process::resume() {
+    if (pid <= 0) return;
     kill(pid, SIGCONT);
     usleep(1000); // its sleepers go back to sleep
 }
 
-// How the process ended, for the row.
+// How the process ended, for the row. Its pipe is closed before it can be waited for.
 static std::string end_text(pid_t pid) {
-    int status = 0;
-    for (int i = 0; i < 100 && waitpid(pid, &status, WNOHANG | WNOWAIT) == 0; i++) usleep(1000);
     siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
-        return "its process closed the pipe";
-    }
+    auto look = [&] { return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT); };
+    for (int i = 0; i < 100 && look() == 0 && info.si_pid == 0; i++) usleep(1000);
+    if (info.si_pid == 0) return "its process closed the pipe";
     if (info.si_code == CLD_EXITED) return "its process ended with status " + std::to_string(info.si_status);
     return std::string("its process was ended by ") + strsignal(info.si_status);
 }

@@ -19,6 +19,7 @@ class Process {
     Process &operator=(const Process &) = delete;
 
     const std::string &error() const { return failure; }
+    // Neither does anything when no process was started.
     void stop();
     void resume();
     // An order, and the reply to it. On failure error() is set.

@@ -105,10 +105,12 @@ struct Row {
     unsigned workers = 0;
     unsigned rounds = 0;
     uint64_t tasks = 0;
-    std::string error; // empty: the figures hold
+    std::string error;    // empty: the figures hold
+    bool in_turns = true; // all pools were alive at once; not when their memory would not fit: then one after the other
     Figure ns, ns_min, ns_max, first_ns;
     Figure tail_ns, tail_min, tail_max, tail_first; // the 99th percentile, where single times are taken
     std::vector<double> round_ns, round_tail_ns;    // of the warmed rounds, in their order
+    std::vector<double> round_bytes;                // where the case is about memory
     Figure serial_ratio;                            // to the serial time
     Figure idle_ms;                                 // CPU time of two seconds without work
     Figure user_ns, system_ns;
@@ -122,7 +124,9 @@ struct Row {
     std::optional<SlotFigures> slot;
     Figure others; // share of the CPUs that other programs used meanwhile
     // What is compared: time, or memory where the case is about memory.
-    Figure score() const { return workload == "alloc-memory" ? bytes : ns; }
+    bool is_memory() const { return workload == "alloc-memory"; }
+    Figure score() const { return is_memory() ? bytes : ns; }
+    const std::vector<double> &round_scores() const { return is_memory() ? round_bytes : round_ns; }
     bool is_control() const { return pool == "serial" || pool.compare(0, 6, "static") == 0; } // no pool
     bool is_peer() const { return (flags & ENTRANT_OURS) == 0 && !is_control(); }
     bool is_ours() const { return (flags & ENTRANT_OURS) != 0; }
@@ -132,14 +136,24 @@ struct Row {
     bool counts_caller() const { return (flags & ENTRANT_CALLER_RUNS) != 0; }
 };
 
+enum class RaceVerdict { first, level, undecided, loses }; // the worse the later
+
 // One pool's times over another's, round by round: the median, and where it lies with 95 % confidence; with too few rounds
 // for that, the least and the most.
 struct Paired {
     double ratio, low, high;
-    bool is_sure;
+    bool is_sure; // there are enough rounds, and those of a pair are of the same moment
+    // The interval tells: the difference is less than that, either way.
+    static constexpr double level_within = 1.1;
+    RaceVerdict verdict() const {
+        if (is_sure && high < 1) return RaceVerdict::first;
+        if (is_sure && low > 1) return RaceVerdict::loses;
+        return is_sure && high <= level_within && low >= 1 / level_within ? RaceVerdict::level : RaceVerdict::undecided;
+    }
 };
 
-// Where weft stands in one heat: the faster of its entrants beside the peer that it does worst against.
+// Where weft stands in one heat: the faster of its entrants beside the peer with the worst verdict for it; of several, the one that
+// it does worst against.
 struct Standing {
     std::string workload;
     std::string name;
@@ -149,15 +163,10 @@ struct Standing {
     Paired paired;
     std::string best_outside_peer; // of those that take jobs from any thread
     Figure outside_ratio;
-    bool first() const { return paired.is_sure && paired.high < 1; }
-    bool loses() const { return paired.is_sure && paired.low > 1; }
-    // The interval tells: the difference is less than that, either way.
-    static constexpr double level_within = 1.1;
-    bool level() const {
-        return paired.is_sure && !first() && !loses() && paired.high <= level_within && paired.low >= 1 / level_within;
-    }
-    const char *verdict() const { return first() ? "first" : loses() ? "LOSES" : level() ? "level" : "undecided"; }
+    bool in_turns; // as in Row
+    RaceVerdict verdict() const { return paired.verdict(); }
 };
+const char *verdict_word(RaceVerdict verdict);
 
 struct Results {
     std::vector<Row> rows;
@@ -196,8 +205,7 @@ void interrupt_undo(); // in a child that it is to end
 std::vector<Row> heat_run(const Heat &heat, const Options &options, unsigned iterations_per_us);
 // The heat's rows again for their 99th percentiles, as a case of its own; empty when none were taken.
 std::vector<Row> heat_tail(const std::vector<Row> &rows, const Heat &heat);
-// All pools of a heat are alive at once and take turns; not when their memory would not fit: then one after the other.
-bool heat_takes_turns(const Heat &heat);
+// Empty: there is nothing to compare.
 std::optional<Standing> heat_standing(const std::vector<Row> &rows);
 // Iterations of the jobs' spin in a microsecond here.
 unsigned spin_calibrate();

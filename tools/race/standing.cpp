@@ -31,32 +31,42 @@ size_t outside_interval(size_t n) {
     return k;
 }
 
-// The median of the rounds' ratios, and between which two of them the true one lies. Memory has no rounds, and does not vary.
+// The median of the rounds' ratios, and between which two of them the true one lies. Rounds of different minutes prove nothing.
 Paired paired(const Row &ours, const Row &peer) {
-    const size_t rounds = std::min(ours.round_ns.size(), peer.round_ns.size());
-    if (*ours.score() != *ours.ns || rounds == 0) {
+    const std::vector<double> &own = ours.round_scores(), &other = peer.round_scores();
+    const size_t rounds = std::min(own.size(), other.size());
+    if (rounds == 0) {
         const double ratio = *ours.score() / *peer.score();
-        return {ratio, ratio, ratio, true};
+        return {ratio, ratio, ratio, false};
     }
     std::vector<double> ratios;
     ratios.reserve(rounds);
-    for (size_t i = 0; i < rounds; i++) ratios.push_back(ours.round_ns[i] / peer.round_ns[i]);
+    for (size_t i = 0; i < rounds; i++) ratios.push_back(own[i] / other[i]);
     std::sort(ratios.begin(), ratios.end());
     const size_t outside = outside_interval(rounds);
     return {(ratios[(rounds - 1) / 2] + ratios[rounds / 2]) / 2, ratios[outside], ratios[rounds - 1 - outside],
-            rounds >= rounds_to_decide};
+            ours.in_turns && rounds >= rounds_to_decide};
+}
+
+bool is_worse(const Paired &a, const Paired &b) {
+    return a.verdict() != b.verdict() ? a.verdict() > b.verdict() : a.ratio > b.ratio;
 }
 
 } // namespace
 
+const char *verdict_word(RaceVerdict verdict) {
+    constexpr const char *words[] = {"first", "level", "undecided", "LOSES"};
+    return words[static_cast<size_t>(verdict)];
+}
+
 std::optional<Standing> heat_standing(const std::vector<Row> &rows) {
     const Row *ours = fastest(rows, [](const Row &row) { return row.is_ours(); });
     if (ours == nullptr) return std::nullopt;
-    Standing standing = {ours->workload, ours->name, ours->workers, ours->pool, "", {}, "", {}};
+    Standing standing = {ours->workload, ours->name, ours->workers, ours->pool, "", {}, "", {}, ours->in_turns};
     for (const auto &row : rows) {
         if (!row.error.empty() || !row.ns || !row.is_peer()) continue;
         const Paired beside = paired(*ours, row);
-        if (standing.best_peer.empty() || beside.ratio > standing.paired.ratio) {
+        if (standing.best_peer.empty() || is_worse(beside, standing.paired)) {
             standing.best_peer = row.pool;
             standing.paired = beside;
         }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <unistd.h>
 #include <utility>
 
@@ -46,7 +45,7 @@ std::vector<Row> by_time(std::vector<Row> rows) {
 std::string remark(const Row &row, const std::optional<Standing> &standing) {
     if (row.pool == "serial") return "baseline";
     if (row.is_control()) return "ceiling";
-    return standing && row.pool == standing->ours ? std::string("<- ") + standing->verdict() : "";
+    return standing && row.pool == standing->ours ? std::string("<- ") + verdict_word(standing->verdict()) : "";
 }
 
 struct Column {
@@ -137,7 +136,7 @@ void table_print(const Heat &heat, const std::vector<Row> &rows, double others, 
     for (const auto &row : rows) tasks = std::max(tasks, row.tasks);
     printf("\n%s, %s, %u worker%s, up to %llu %ss a round%s\n", heat.workload.c_str(), rows[0].name.c_str(), heat.workers,
            heat.workers == 1 ? "" : "s", static_cast<unsigned long long>(tasks), heat.what.c_str(),
-           heat_takes_turns(heat) ? "" : ", one pool after the other");
+           rows[0].in_turns ? "" : ", one pool after the other");
     if (others > 0.03) printf("  (other programs used %.0f %% of the CPUs meanwhile)\n", 100 * others);
     if (alloc_is(heat.workload)) printf("  %s\n", alloc_note(heat.workload));
     std::vector<Column> columns = columns_of(heat);
@@ -160,12 +159,13 @@ void verdict_print(const Heat &heat, const std::vector<Row> &rows, double others
     printf("%-13s %-22s W=%-3u ", heat.workload.c_str(), rows[0].name.c_str(), heat.workers);
     if (standing) {
         auto ours = std::find_if(rows.begin(), rows.end(), [&](const Row &row) { return row.pool == standing->ours; });
-        printf("%-9s %s %s %s, %.2f (%.2f to %.2f) x %s", standing->verdict(), ours->pool.c_str(),
-               short_number(ours->score()).c_str(), heat.workload == "alloc-memory" ? "B" : "ns", standing->paired.ratio,
+        printf("%-9s %s %s %s, %.2f (%.2f to %.2f) x %s", verdict_word(standing->verdict()), ours->pool.c_str(),
+               short_number(ours->score()).c_str(), ours->is_memory() ? "B" : "ns", standing->paired.ratio,
                standing->paired.low, standing->paired.high, standing->best_peer.c_str());
     } else {
         printf("-         none to compare");
     }
+    if (!rows[0].in_turns) printf("; one pool after the other");
     if (others > 0.1) printf("; other programs used %.0f %% of the CPUs", 100 * others);
     printf("\n");
     for (const auto &row : rows)
@@ -180,23 +180,24 @@ static void standing_print(const Standing &standing) {
         printf("; %.2f x %s, the best that takes jobs from any thread", *standing.outside_ratio,
                standing.best_outside_peer.c_str());
     }
+    if (!standing.in_turns) printf("; one pool after the other: more rounds will not tell, fewer --tasks or pools may");
     printf("\n");
 }
 
 static void standings_print(const std::vector<Standing> &standings) {
     if (standings.empty()) return;
-    auto count = [&](auto is) { return std::count_if(standings.begin(), standings.end(), is); };
-    auto counted = [&](const char *verdict) {
-        return static_cast<long>(count([&](const Standing &s) { return strcmp(s.verdict(), verdict) == 0; }));
+    auto counted = [&](RaceVerdict verdict) {
+        return std::count_if(standings.begin(), standings.end(), [&](const Standing &s) { return s.verdict() == verdict; });
     };
-    printf("weft first in %ld of %zu rows, level in %ld, undecided in %ld, behind in %ld\n", counted("first"),
-           standings.size(), counted("level"), counted("undecided"), counted("LOSES"));
-    const std::pair<const char *, const char *> kinds[] = {
-        {"level", "level"}, {"undecided", "undecided: more rounds may tell"}, {"LOSES", "behind"}};
+    printf("weft first in %td of %zu rows, level in %td, undecided in %td, behind in %td\n", counted(RaceVerdict::first),
+           standings.size(), counted(RaceVerdict::level), counted(RaceVerdict::undecided), counted(RaceVerdict::loses));
+    const std::pair<RaceVerdict, const char *> kinds[] = {{RaceVerdict::level, "level"},
+                                                          {RaceVerdict::undecided, "undecided: more rounds may tell"},
+                                                          {RaceVerdict::loses, "behind"}};
     for (const auto &[verdict, title] : kinds) {
         if (counted(verdict) != 0) printf("%s:\n", title);
         for (const auto &standing : standings)
-            if (strcmp(standing.verdict(), verdict) == 0) standing_print(standing);
+            if (standing.verdict() == verdict) standing_print(standing);
     }
 }
 

@@ -3,7 +3,9 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace {
@@ -23,6 +25,21 @@ std::vector<unsigned> workers_of(const SimulateOptions &options, const Simulated
     return all;
 }
 
+// What --set says of the machine. The engine gets the same words, and refuses those that are wrong.
+void machine_change(SimulatedMachine &machine, const std::vector<std::string> &settings) {
+    for (const auto &word : settings) {
+        const size_t equals = word.find('=');
+        char *end = nullptr;
+        const double value = equals == std::string::npos ? NAN : strtod(word.c_str() + equals + 1, &end);
+        if (!std::isfinite(value) || *end != 0) continue;
+        const std::string name = word.substr(0, equals);
+        auto is_it = [&](const auto &one) { return one.first == name; };
+        auto at = std::find_if(machine.values.begin(), machine.values.end(), is_it);
+        if (at != machine.values.end()) at->second = value;
+        if (name == "cpus" && value >= 1 && value < 100000) machine.cpus = static_cast<unsigned>(value);
+    }
+}
+
 void list() {
     for (const struct workload *one = workloads; one->name != nullptr; one++) printf("%-10s  %s\n", one->name, one->about);
 }
@@ -35,6 +52,7 @@ void require_known(const std::vector<std::string> &names) {
 
 int run(const SimulateOptions &options) {
     SimulatedMachine machine = machine_load(options.machine);
+    machine_change(machine, options.settings);
     std::vector<std::string> names = workloads_of(options);
     std::vector<SimulatedRow> rows;
     require_known(names);

@@ -23,7 +23,12 @@ struct Slice {
 
 struct Thread {
     std::string name;
-    std::vector<Slice> slices; // by beginning, the longer first
+    std::vector<Slice> slices;   // by beginning, the longer first
+    std::vector<uint64_t> reach; // of each, how far it and those before it go
+    // The first that may go beyond that time: none before it does.
+    std::vector<Slice>::const_iterator beyond(uint64_t when) const {
+        return slices.begin() + (std::upper_bound(reach.begin(), reach.end(), when) - reach.begin());
+    }
 };
 
 uint64_t ns_of(const ordered_json &us) { return static_cast<uint64_t>(std::llround(us.get<double>() * 1000)); }
@@ -219,7 +224,8 @@ class Story {
         uint64_t at = from;
         auto thread = threads.find(tid);
         if (thread == threads.end()) return;
-        for (const Slice &slice : thread->second.slices) {
+        for (auto next = thread->second.beyond(from); next != thread->second.slices.end(); ++next) {
+            const Slice &slice = *next;
             if (slice.from >= until) break;
             if (slice.until <= at || slice.from == slice.until) continue;
             if (slice.from <= from && slice.until >= until && slice.category == "task") continue; // it waits inside that one
@@ -273,10 +279,13 @@ std::map<uint32_t, Thread> read_threads(const ordered_json &timeline) {
         threads[tid].slices.push_back({from, from + ns_of(event.at("dur")), event.at("cat"), event.at("name"),
                                        arguments == event.end() ? nullptr : &*arguments});
     }
-    for (auto &one : threads)
-        std::stable_sort(one.second.slices.begin(), one.second.slices.end(), [](const Slice &a, const Slice &b) {
+    for (auto &[tid, thread] : threads) {
+        std::stable_sort(thread.slices.begin(), thread.slices.end(), [](const Slice &a, const Slice &b) {
             return a.from != b.from ? a.from < b.from : a.until > b.until;
         });
+        for (const Slice &slice : thread.slices)
+            thread.reach.push_back(std::max(slice.until, thread.reach.empty() ? 0 : thread.reach.back()));
+    }
     return threads;
 }
 

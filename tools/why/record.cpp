@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -123,11 +124,31 @@ class Proc {
 
 // ---- the program
 
-pid_t start(const std::vector<std::string> &command, const std::string &timeline, const int (&go)[2]) {
+// What a terminal sends to all is for the program: this one stays, and tells what was seen until then.
+class Deaf {
+    static constexpr int numbers[] = {SIGINT, SIGQUIT};
+    struct sigaction before[2];
+
+  public:
+    Deaf() {
+        struct sigaction ignore {};
+        ignore.sa_handler = SIG_IGN;
+        for (size_t i = 0; i < 2; i++) sigaction(numbers[i], &ignore, &before[i]);
+    }
+    ~Deaf() { undo(); }
+    Deaf(const Deaf &) = delete;
+    Deaf &operator=(const Deaf &) = delete;
+    void undo() const {
+        for (size_t i = 0; i < 2; i++) sigaction(numbers[i], &before[i], nullptr);
+    }
+};
+
+pid_t start(const std::vector<std::string> &command, const std::string &timeline, const int (&go)[2], const Deaf &deaf) {
     pid_t child = fork();
     if (child < 0) throw std::runtime_error(std::string("fork: ") + strerror(errno));
     if (child > 0) return child;
     char byte;
+    deaf.undo();
     close(go[1]);                               // else it would wait for ever for a parent that has died
     if (read(go[0], &byte, 1) != 1) _exit(127); // it is not to start before it is watched
     setenv("WEFT_TRACE", timeline.c_str(), 1);
@@ -181,7 +202,8 @@ void watch(pid_t child, Perf *perf, const std::atomic<bool> &ends, Record &recor
 int record_run(const std::vector<std::string> &command, const std::string &timeline, Source source, Record &record) {
     int go[2];
     if (pipe2(go, O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + strerror(errno));
-    pid_t child = start(command, timeline, go);
+    const Deaf deaf;
+    pid_t child = start(command, timeline, go, deaf);
     std::unique_ptr<Perf> perf;
     std::string refused;
     for (bool all : {true, false}) {
