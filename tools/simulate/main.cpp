@@ -29,8 +29,9 @@ std::vector<unsigned> workers_of(const SimulateOptions &options, const Simulated
 void machine_change(SimulatedMachine &machine, const std::vector<std::string> &settings) {
     for (const auto &word : settings) {
         const size_t equals = word.find('=');
+        if (equals == std::string::npos) continue;
         char *end = nullptr;
-        const double value = equals == std::string::npos ? NAN : strtod(word.c_str() + equals + 1, &end);
+        const double value = strtod(word.c_str() + equals + 1, &end);
         if (!std::isfinite(value) || *end != 0) continue;
         const std::string name = word.substr(0, equals);
         auto is_it = [&](const auto &one) { return one.first == name; };
