@@ -58,7 +58,7 @@ static void test_gathered_without_memory(void **state) {
     enum { RANGES = 3, EACH = 2 };
     (void)state;
     kept_purge(true);
-    char *all = map_segments(RANGES * EACH);
+    char *all = map_segments((size_t)RANGES * EACH);
     for (int i = 0; i < RANGES; i++) /* behind each is what does not let it grow */
         assert_true(kept_put(all + (size_t)i * EACH * SEGMENT_BYTES, SEGMENT_BYTES, SIZE_MAX));
     refuses = true;
