@@ -17,6 +17,7 @@ struct scene {
     weft_pool *pool;
     weft_group group, other;
     atomic_uint children, nodes, others;
+    atomic_bool is_over;
     _Atomic unsigned children_seen;
     _Atomic int result;
 };
@@ -63,6 +64,40 @@ static void test_children_of_nodes_run_without_a_thread_left(void **state) {
     assert_int_equal(scene.nodes, 3);
     assert_int_equal(scene.children_seen, 3);
     assert_int_equal(scene.others, 1);
+    end_pool(scene.pool);
+}
+
+static int block_until_over(void *payload, weft_worker *self) {
+    struct scene *scene = *(struct scene **)payload;
+    REQUIRE(weft_block_begin(self) == WEFT_OK);
+    while (!scene->is_over) nap();
+    weft_block_end(self);
+    return 0;
+}
+static int run_graph_behind(void *payload, weft_worker *self) {
+    struct scene *scene = *(struct scene **)payload;
+    REQUIRE(submit_count(scene->pool, &scene->other, &scene->others) == WEFT_OK);
+    int error = run_graph(payload, self);
+    scene->is_over = true;
+    return error;
+}
+
+/* The only worker is in a section until its spare's task has returned. What that task submitted before it ran its graph stands
+ * before the nodes' children, and runs inside it. */
+static void test_what_stands_before_the_children_runs_too(void **state) {
+    (void)state;
+    weft_config config = config_of(1);
+    config.flags = WEFT_POOL_ORDERED;
+    config.spares = 1;
+    struct scene scene = {.pool = make_pool_with(&config)};
+    struct scene *payload = &scene;
+    REQUIRE(weft_submit(scene.pool, &scene.group, block_until_over, &payload, sizeof payload) == WEFT_OK);
+    REQUIRE(weft_submit(scene.pool, &scene.group, run_graph_behind, &payload, sizeof payload) == WEFT_OK);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.group), WEFT_OK);
+    assert_int_equal(scene.nodes, 3);
+    assert_int_equal(scene.children_seen, 3);
+    assert_int_equal(scene.others, 1);
+    assert_int_equal(weft_group_wait(scene.pool, &scene.other), WEFT_OK);
     end_pool(scene.pool);
 }
 
@@ -160,6 +195,7 @@ static void test_a_node_does_not_wait_for_who_runs_its_graph(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_children_of_nodes_run_without_a_thread_left),
+        cmocka_unit_test(test_what_stands_before_the_children_runs_too),
         cmocka_unit_test(test_a_node_that_would_wait_for_ever_is_refused),
         cmocka_unit_test(test_a_node_does_not_wait_for_who_runs_its_graph),
     };

@@ -197,6 +197,14 @@ static void plain_lists_cut(void) {
     REQUIRE(weft_realloc(mapped, MAPPED - 1) == mapped && weft_usable_size(mapped) >= MAPPED - 1);
     REQUIRE(weft_usable_size(aligned) >= MAPPED);
 }
+/* What a large block holds says nothing of whether it is free: it may be what stands in a freed small one. */
+static void plain_holds_a_tag(void) {
+    char *run = weft_alloc(1 << 20);
+    REQUIRE(run != NULL && kind_of(run) == KIND_RUN);
+    first_word_set(run, tag_of(run, KIND_RUN));
+    REQUIRE(weft_usable_size(run) >= 1 << 20);
+    weft_free(run);
+}
 static void *asked;
 static void ask(void) { REQUIRE(weft_usable_size(asked) != 0); }
 static void tells(void *p, const char *words) { asked = p, dies(ask, words); }
@@ -205,6 +213,7 @@ static void test_told_by_default(void **state) {
     (void)state;
     lives(plain_right);
     lives(plain_lists_cut);
+    lives(plain_holds_a_tag);
 #if defined(WEFT_POISONS)
     SKIP("AddressSanitizer tells first");
 #endif
@@ -255,6 +264,15 @@ static void write_past_aligned(void) {
     scribble(p, 4096, 1);
     weft_free(p);
 }
+/* What stands before it is no block, but what is left of the segment's head. */
+static void write_before_first(void) {
+    char *p;
+    begin();
+    do REQUIRE((p = weft_alloc(SLOT_BYTES * 3 / 4)) != NULL);
+    while (slot_of(p) != HEAD_SLOTS || slot_offset(p) != 0);
+    scribble(p - 1, 0, 1);
+    weft_free(p);
+}
 static void write_freed(void) {
     begin();
     char *p = weft_alloc(200);
@@ -296,6 +314,7 @@ static void test_writing(void **state) {
         }
     dies(write_past_and_resize, "use of 0x|the block of 100 bytes|past its end|at offset 100");
     dies(write_past_aligned, "the block of 4096 bytes|past its end");
+    dies(write_before_first, "free of 0x|was written before its start");
     dies(write_freed, "quarantine of 0x|the block of 200 bytes|after it was freed|at offset 77");
     dies(write_freed_far, "the block of 1000000 bytes|after it was freed|at offset 999999");
     dies(write_freed_and_go_on, "the block of 200 bytes|after it was freed|at offset 0");

@@ -1,4 +1,4 @@
-/* test_kept.c: ranges that are kept go back young as they are, when nothing older is there, and make room for others. */
+/* test_kept.c: ranges that are kept stay for a turn of decay, go back young when nothing older is there, and make room for others. */
 #define _GNU_SOURCE
 #include "help.h"
 
@@ -29,6 +29,17 @@ static void test_young_go_too(void **state) {
     assert_int_equal(kept_give(1), 0);
 }
 
+/* A turn of decay gives back what was there at the turn before. */
+static void test_young_stay_for_a_turn(void **state) {
+    (void)state;
+    kept_purge(true);
+    assert_true(kept_put(map_segments(2), 2 * SEGMENT_BYTES, SIZE_MAX));
+    assert_int_equal(kept_purge(false), 0);
+    assert_int_equal(kept_held(), 2 * SEGMENT_BYTES);
+    assert_int_equal(kept_purge(false), 2 * SEGMENT_BYTES);
+    assert_int_equal(kept_held(), 0);
+}
+
 static void test_room_for_another(void **state) {
     (void)state;
     kept_purge(true);
@@ -47,7 +58,7 @@ static void test_gathered_without_memory(void **state) {
     enum { RANGES = 3, EACH = 2 };
     (void)state;
     kept_purge(true);
-    char *all = map_segments(RANGES * EACH);
+    char *all = map_segments((size_t)RANGES * EACH);
     for (int i = 0; i < RANGES; i++) /* behind each is what does not let it grow */
         assert_true(kept_put(all + (size_t)i * EACH * SEGMENT_BYTES, SEGMENT_BYTES, SIZE_MAX));
     refuses = true;
@@ -91,9 +102,8 @@ static void test_reuse_is_counted(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_young_go_too),
-        cmocka_unit_test(test_room_for_another),
-        cmocka_unit_test(test_gathered_without_memory),
+        cmocka_unit_test(test_young_go_too),     cmocka_unit_test(test_young_stay_for_a_turn),
+        cmocka_unit_test(test_room_for_another), cmocka_unit_test(test_gathered_without_memory),
         cmocka_unit_test(test_reuse_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,11 @@ int __wrap_sched_yield(void) {
     yields++;
     return __real_sched_yield();
 }
+enum { POLICY_OWN = -2, POLICY_REFUSED, POLICY_DEADLINE = 6 };
+static int policy = POLICY_OWN; /* what the system is to say of the calling thread's */
+int __real_sched_getscheduler(pid_t id);
+int __wrap_sched_getscheduler(pid_t id);
+int __wrap_sched_getscheduler(pid_t id) { return policy == POLICY_OWN ? __real_sched_getscheduler(id) : policy; }
 
 /* One turn in 64 sleeps. */
 static void test_yields(void **state) {
@@ -32,6 +37,24 @@ static void test_yields(void **state) {
     yields = 0;
     for (int i = 0; i < 4 * 64; i++) os_yield();
     assert_int_equal(yields, 4 * 63);
+}
+
+static unsigned yields_under(int told) {
+    yields = 0;
+    policy = told;
+    os_give_way();
+    policy = POLICY_OWN;
+    return yields;
+}
+
+/* sched_yield would give the rest of a deadline's period away. Where the system does not tell, there is none. */
+static void test_keeps_its_period(void **state) {
+    (void)state;
+    assert_int_equal(yields_under(SCHED_OTHER), 1);
+    assert_int_equal(yields_under(SCHED_FIFO | SCHED_RESET_ON_FORK), 1);
+    assert_int_equal(yields_under(POLICY_REFUSED), 1);
+    assert_int_equal(yields_under(POLICY_DEADLINE), 0);
+    assert_int_equal(yields_under(POLICY_DEADLINE | SCHED_RESET_ON_FORK), 0);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------------ */
@@ -550,6 +573,7 @@ int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_yields),
+        cmocka_unit_test(test_keeps_its_period),
         cmocka_unit_test(test_thread_name),
         cmocka_unit_test(test_thread_signals),
         cmocka_unit_test(test_thread_cpus),

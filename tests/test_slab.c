@@ -129,6 +129,22 @@ static void begin_with_bits(struct slab *slab, unsigned kind) {
     assert_true(slab->free[0] == 1);
 }
 
+/* A block that was not handed out yet does not come back: neither the next one nor one after it. */
+static void test_never_handed_out(void **unused) {
+    (void)unused;
+    struct slab *slab = slab_taken();
+    void *blocks[2];
+    slab_init(slab, 0, NULL, 0);
+    assert_int_equal(slab_carve(slab, blocks, 2), 2);
+    char *next = slab_start(slab) + slab_margin(0, slab_start(slab)) + 2 * (size_t)class_info[0].size;
+    void *given[] = {blocks[0], next, next + class_info[0].size};
+    assert_int_equal(slab_put(slab, given, 2), 1);
+    assert_int_equal(slab_put(slab, given + 2, 1), 0);
+    assert_int_equal(load_rlx(&slab->used), 1);
+    slab_bits_drop(slab);
+    depot_put(segment_of(slab), UINT64_C(1) << slab_slot(slab));
+}
+
 /* Slabs that have bits beyond their descriptors have them apart from all others', whatever they were before, and whoever
  * needs some finds them: also when all others have lines that stand in the way. In the end all are zeros, and nobody's. */
 static void test_bits(void **unused) {
@@ -382,6 +398,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_far_words),
+        cmocka_unit_test(test_never_handed_out),
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_bits_near),
         cmocka_unit_test(test_touched),
