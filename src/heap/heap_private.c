@@ -15,7 +15,6 @@
 
 #include "heap/heap.h"
 #include "heap/hooks.h"
-#include "pages/heads.h"
 
 struct weft_arena {
     struct heap heap;
