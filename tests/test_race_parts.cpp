@@ -11,8 +11,8 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
-#include <sys/prctl.h>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -39,7 +39,7 @@ pid_t __wrap_fork(void) {
     child = __real_fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (int fd = 3; fd < 64; fd++) close(fd);
+        close_range(3, ~0u, 0);
         for (;;) pause();
     }
     return child;

@@ -31,7 +31,7 @@
 #define KEY_CANCELLED (UINT64_MAX - 1)
 
 /* Added to the number of the next chunk, by each rank at most once: there is none. Above the numbers of all chunks, which are
- * fewer than 200 for each rank (row.h); what all ranks add does not come round to these. */
+ * fewer than 200 for each rank (row.h), on up to 20 million ranks; what all ranks add does not come round to these. */
 #define NO_MORE (UINT64_C(1) << 32)
 _Static_assert(NO_MORE <= UINT64_MAX / INT_MAX / 2, "all ranks stop the others");
 
