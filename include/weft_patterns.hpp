@@ -102,6 +102,10 @@ template <class F, class... Fs> void invoke(weft_pool *pool, F &&f, Fs &&...fs) 
 
 namespace detail {
 
+/// What a body may return.
+template <class T>
+inline constexpr bool is_code = std::is_void_v<T> || std::is_same_v<T, int> || std::is_same_v<T, enum weft_error>;
+
 template <class I, class F> struct loop {
     F *body;
     I first;
@@ -121,7 +125,7 @@ template <class I, class F> struct loop {
     I at(std::size_t index) const noexcept { return static_cast<I>(static_cast<std::size_t>(first) + index); }
     template <class... Args> int code_of(Args... args) {
         using result = std::invoke_result_t<F &, Args...>;
-        static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a body returns void or int");
+        static_assert(is_code<result>, "a body returns void, int or enum weft_error");
         if constexpr (std::is_void_v<result>) {
             std::invoke(*body, args...);
             return 0;
@@ -191,7 +195,7 @@ template <class F> struct tile_loop {
     }
     template <class... Args> int code_of(const Args &...args) {
         using result = std::invoke_result_t<F &, const Args &...>;
-        static_assert(std::is_void_v<result> || std::is_same_v<result, int>, "a body returns void or int");
+        static_assert(is_code<result>, "a body returns void, int or enum weft_error");
         if constexpr (std::is_void_v<result>) {
             std::invoke(*body, args...);
             return 0;

@@ -50,6 +50,8 @@ bool os_space_is_limited(void) { return false; }
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     return block_grow(memory, bytes, wanted) ? OS_GREW : OS_NO_ROOM;
 }
+
+bool os_moves(void) { return true; }
 enum os_moved os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
     return OS_STAYED;

@@ -52,6 +52,8 @@ enum os_grow { OS_GREW, OS_NO_ROOM, OS_UNEVEN };
 /* OS_NO_ROOM: there is something behind it, or no memory; os_move can move it. OS_UNEVEN: it cannot, for someone changed
  * how the system treats a part of it (madvise, mprotect, mlock). Nothing happened then. */
 enum os_grow os_grow(void *memory, size_t bytes, size_t wanted);
+/* false: a move has lost a range, so the next might, and none is tried any more. */
+bool os_moves(void);
 /* Moves a mapping's pages to `to`, a mapped range nobody uses, which they replace; what lies behind stays. The old
  * range is gone. OS_STAYED: nothing happened. OS_LOST: the `bytes` at `to` may be another thread's by now, and are the caller's no
  * more; the old range is as it was. */

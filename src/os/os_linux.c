@@ -161,8 +161,10 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
  * mappings it may have would lose a range each time, so the first loss ends all moves. */
 static PROCESS_STATE ATOMIC(bool) moves_lose;
 
+bool os_moves(void) { return !load_rlx(&moves_lose); }
+
 static enum os_moved move(void *from, size_t bytes, void *to, int how) {
-    if (load_rlx(&moves_lose)) return OS_STAYED;
+    if (!os_moves()) return OS_STAYED;
     if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | how, to) != MAP_FAILED) return OS_MOVED;
     if (errno == EINVAL) return OS_STAYED;
     void *filled = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

@@ -592,7 +592,7 @@ static uint64_t slots_wanted(size_t at, size_t from, size_t end) {
 bool depot_move(char *range, size_t from, size_t end, size_t *moved, struct hole *hole) {
     size_t at = 0;
     uint64_t wanted = slots_wanted(at, from, end);
-    struct heap_segment *segment = depot_all();
+    struct heap_segment *segment = os_moves() ? depot_all() : NULL;
     *moved = 0;
     for (; segment != NULL && at < end; segment = load_rlx(&segment->older)) {
         uint64_t before = wanted;

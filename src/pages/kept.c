@@ -207,6 +207,7 @@ static char *move_pieces(char *from, size_t bytes, char *to) {
 }
 
 char *kept_gather(size_t bytes) {
+    if (!os_moves()) return NULL;
     size_t have = bytes;
     char *from = take(SEGMENT_BYTES, &have);
     if (from == NULL || have == bytes || os_grow(from, have, bytes) == OS_GREW) return from;

@@ -46,6 +46,8 @@ enum os_grow os_grow(void *memory, size_t bytes, size_t wanted) {
     (void)memory, (void)bytes, (void)wanted;
     return OS_NO_ROOM;
 }
+
+bool os_moves(void) { return true; }
 enum os_moved os_move(void *from, size_t bytes, void *to) {
     (void)from, (void)bytes, (void)to;
     return OS_STAYED;
