@@ -20,7 +20,7 @@ enum {
     THREADS_MAX = 16,
     HISTORY_MAX = 24, /* stores kept of a location */
     HISTORY_DROP = 8, /* oldest ones dropped at once when full */
-    LOCATIONS_MAX = 8192,
+    LOCATIONS_MAX = 16384,
     STALE_READS_MAX = 4, /* reads in a row by one thread of one location that may miss its newest store */
     STEPS_MAX_DEFAULT = 50000,
     STREAK_MAX = 500 /* steps one thread may run while others are ready */
