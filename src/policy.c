@@ -68,6 +68,7 @@ int weft_pool_real_time(const weft_pool *pool, weft_real_time *outcome) {
                             .bind_refused = load_rlx(&pool->realtime.bind_refused),
                             .bind_errno = load_rlx(&pool->realtime.bind_error),
                             .lock_errno = load_rlx(&pool->store.lock_error),
+                            .jobserver_errno = pool->tokens_error,
                             .locked_bytes = load_rlx(&pool->store.locked_bytes),
                             .unlocked_bytes = load_rlx(&pool->store.unlocked_bytes),
                             .slice_refused = load_rlx(&pool->slices.refused),
@@ -101,6 +102,9 @@ void policy_started(weft_pool *pool) {
     if (found.slice_refused > 0 && pool->config.slice_ns > 0) /* by default nobody has asked */
         length += snprintf(to + length, room - (size_t)length, "%sslice of %u workers (%s)", length > 0 ? ", " : "",
                            found.slice_refused, os_error_name(found.slice_errno));
+    if (found.jobserver_errno != 0)
+        length += snprintf(to + length, room - (size_t)length, "%sjobserver (%s)", length > 0 ? ", " : "",
+                           os_error_name(found.jobserver_errno));
     pool->config.refused = length > 0 ? to : NULL;
 }
 

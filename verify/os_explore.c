@@ -14,6 +14,9 @@ static struct {
         bool continuation;
     } mutexes[MUTEXES_MAX];
     uint32_t mutex_count;
+    bool has_jobserver;
+    uint32_t tokens; /* in its pipe */
+    bool is_kicked;
 } O;
 
 extern char __start_explore_state[], __stop_explore_state[];
@@ -21,6 +24,7 @@ extern char __start_explore_state[], __stop_explore_state[];
 void os_begin(void) {
     memset(__start_explore_state, 0, (size_t)(__stop_explore_state - __start_explore_state));
     O.mutex_count = 0;
+    O.has_jobserver = O.is_kicked = false;
     R.barrier_is_lost = false;
     R.now_ns = 1000000;
 }
@@ -105,6 +109,53 @@ void os_thread_join(os_thread joined) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+/* The pipe's poller sleeps on a word of its own, which changes with each token and each kick. */
+static PROCESS_STATE os_word server_word;
+void explore_jobserver(uint32_t tokens) {
+    O.has_jobserver = true;
+    O.tokens = tokens;
+}
+uint32_t explore_tokens(void) { return O.tokens; }
+bool os_jobserver_is_named(const char *flags) { return (void)flags, false; }
+int os_jobserver_open(const char *flags, os_jobserver *server) {
+    (void)flags, (void)server; /* the explorer may run under make itself */
+    return O.has_jobserver ? 0 : ENOENT;
+}
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
+    (void)server;
+    step_point();
+    if (O.tokens == 0) return false;
+    *token = (unsigned char)O.tokens--;
+    return true;
+}
+static void server_ring(void) {
+    (void)add_rlx(&server_word, 1);
+    os_wake(&server_word, 1);
+}
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
+    (void)server;
+    step_point();
+    O.tokens++;
+    server_ring();
+    return token != 0;
+}
+bool os_jobserver_wait(const os_jobserver *server, uint64_t deadline_ns) {
+    (void)server;
+    uint32_t seen = (uint32_t)model_newest(&server_word.raw, sizeof server_word.raw);
+    if (O.is_kicked || O.tokens > 0)
+        step_point();
+    else
+        os_wait(&server_word, seen, deadline_ns);
+    O.is_kicked = false;
+    return true;
+}
+void os_jobserver_kick(const os_jobserver *server) {
+    (void)server;
+    step_point();
+    O.is_kicked = true;
+    server_ring();
+}
+void os_jobserver_close(os_jobserver *server) { (void)server; }
 int os_slice_get(uint64_t *slice_ns) {
     *slice_ns = 0;
     return EOPNOTSUPP;

@@ -87,6 +87,30 @@ bool os_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 void os_empty(int fd);
 void os_close(int fd);
 
+/* A pipe of tokens, by a descriptor of this process, and one of its own that wakes who waits. */
+struct os_jobserver_file {
+    int fd; /* below 0: none */
+    uint64_t device, inode;
+};
+typedef struct os_jobserver {
+    struct os_jobserver_file tokens, rings, ringer; /* the last two: the ends of the second pipe */
+} os_jobserver;
+
+/* Does MAKEFLAGS (or NULL) tell of tokens? */
+bool os_jobserver_is_named(const char *flags);
+/* Finds the tokens of the make that MAKEFLAGS tells of (jobserver.c). 0, or a positive errno value and nothing is open: ENOENT, it tells of
+ * none, or the named pipe is gone; EBADF, make has not left its pipe to this program; EINVAL, what it tells is no pipe. */
+int os_jobserver_open(const char *flags, os_jobserver *server);
+/* Takes one, and gives that one back; neither waits. false: there is none just now; there is no room; or the program has closed the
+ * descriptor, and its number may be another file's. */
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token);
+bool os_jobserver_give(const os_jobserver *server, unsigned char token);
+/* Sleeps until there may be a token, until os_jobserver_kick, also one before that nobody has slept through, or until `deadline_ns`
+ * (CLOCK_MONOTONIC; 0: none). One thread at a time. May return for no reason. false: this process has the pipe no more. */
+bool os_jobserver_wait(const os_jobserver *server, uint64_t deadline_ns);
+void os_jobserver_kick(const os_jobserver *server);
+void os_jobserver_close(os_jobserver *server);
+
 /* Ends the process with a line on standard error: going on would hang or do harm. */
 void os_die(const char *what) __attribute__((noreturn));
 
@@ -307,6 +331,8 @@ typedef struct os_self {
     uintptr_t heap_mask; /* of a block's address - 1, that of its segment; 0: each free is to take the long way */
     uintptr_t heap_base; /* where heap_mask is not 0: what a slot's word is added to */
     void (*on_exit[OS_EXITS])(struct os_self *self);
+    uint32_t *token;     /* where it counts among the threads that run (sched/tokens.c); NULL: it does not */
+    os_word token_event; /* any thread changes it to wake one that waits to count */
 } os_self;
 
 /* Stands for a heap whose caches are empty, so that who allocates need not ask whether there is one: its first OS_HEAP_TOPS

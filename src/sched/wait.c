@@ -33,6 +33,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 struct wait {
     struct weft_worker *seat;
@@ -448,7 +449,9 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
+    bool runs = wait->help != WEFT_HELP_NONE && tokens_enter(pool);
     error = wait_seated(wait);
+    if (runs) (void)tokens_leave();
     guest_leave(wait->seat);
     return error;
 }

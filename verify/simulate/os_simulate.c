@@ -111,6 +111,22 @@ void os_thread_join(os_thread thread) {
 
 int os_policy_apply(const os_policy *policy) { return policy->kind == OS_POLICY_ORDINARY ? 0 : EPERM; }
 bool os_policy_is_real_time(void) { return false; }
+bool os_jobserver_is_named(const char *flags) { return (void)flags, false; }
+int os_jobserver_open(const char *flags, os_jobserver *server) {
+    (void)flags, (void)server;
+    return ENOENT;
+}
+bool os_jobserver_take(const os_jobserver *server, unsigned char *token) {
+    (void)server, (void)token;
+    return false;
+}
+bool os_jobserver_give(const os_jobserver *server, unsigned char token) {
+    (void)server, (void)token;
+    return false;
+}
+bool os_jobserver_wait(const os_jobserver *server, uint64_t deadline_ns) { return (void)server, deadline_ns == 0; }
+void os_jobserver_kick(const os_jobserver *server) { (void)server; }
+void os_jobserver_close(os_jobserver *server) { (void)server; }
 int os_cpu_bind(uint32_t cpu) {
     os_cpuset set = {{0}};
     if (cpu >= M.cpus) return EINVAL;
