@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <ostream> // doctest prints values that fail
 #include <semaphore.h>
 #include <weft.hpp>
 

@@ -1,5 +1,4 @@
 // weft.hpp: what becomes of callables, their results and what they throw.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "cpp_help.hpp"

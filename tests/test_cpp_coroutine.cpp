@@ -1,5 +1,4 @@
 // test_cpp_coroutine.cpp: weft_coroutine.hpp, from its comments alone.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cpp_help.hpp"
 
 #include <csignal>

@@ -1,5 +1,4 @@
 // weft.hpp: tasks that never run in a pool that cleans payloads, and waits that are refused.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "cpp_help.hpp"

@@ -1,5 +1,4 @@
 // test_cpp_execution.cpp: weft_execution.hpp with stdexec's own algorithms.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cpp_help.hpp"
 
 #include <atomic>

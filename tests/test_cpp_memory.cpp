@@ -1,5 +1,4 @@
 // weft_memory.hpp: the allocator and the memory resource, in containers, over threads, when there is no memory.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <weft_memory.hpp>

@@ -1,5 +1,4 @@
 // weft_patterns.hpp: invoke, loops, reductions, sorting, graphs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "cpp_help.hpp"

@@ -99,6 +99,26 @@ uint64_t __wrap_os_now_ns(void) {
     return __real_os_now_ns() + atomic_load_explicit(&later_ns, memory_order_relaxed);
 }
 
+/* A shorter time holds at once: a turn that was due by the longer one is not waited for. */
+static void test_decay_shortened(void **state) {
+    (void)state;
+    enum { STEPS = 200, LARGE = 4 << 20 };
+    decay_after(1000000);
+    atomic_fetch_add(&later_ns, UINT64_C(1000000000)); /* so that this look begins a long period */
+    weft_free(weft_alloc(LARGE));
+    weft_trim();
+    decay_after(20);
+    weft_free(memset(weft_alloc(LARGE), 1, 100));
+    int steps = 0;
+    for (; steps < STEPS && counts_now().kept_bytes != 0; steps++) {
+        for (int i = 0; i < 3; i++) weft_free(weft_alloc(40));
+        atomic_fetch_add(&later_ns, UINT64_C(10000000));
+    }
+    print_message("shortened: %d ms\n", steps * 10);
+    assert_in_range(steps, 1, STEPS - 1);
+    decay_after(0);
+}
+
 enum { BATCH = 64, BATCHES = 3000 };
 
 /* So many live, and none, again and again: nothing that a cache does not hold. */
@@ -472,9 +492,11 @@ static void test_decay_of_ended_with_private_heaps_only(void **state) {
 int main(int argc, char **argv) {
     choose_cases(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decay_in_idle_pool), /* sleeps by the system's clock: before ours is later */
         cmocka_unit_test(test_purge_thread),
         cmocka_unit_test(test_purge_ended),
         cmocka_unit_test(test_decay_while_working),
+        cmocka_unit_test(test_decay_shortened),
         cmocka_unit_test(test_decay_after_batches),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_decay_of_who_only_frees),
@@ -483,7 +505,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_decay_with_few_of_each),
         cmocka_unit_test(test_decay_with_private_heaps_only),
         cmocka_unit_test(test_decay_of_ended_with_private_heaps_only),
-        cmocka_unit_test(test_decay_in_idle_pool),
         cmocka_unit_test(test_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

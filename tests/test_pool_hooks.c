@@ -32,7 +32,7 @@ static void test_a_later_worker_has_the_firsts_cpus(void **state) {
     cpu_set_t before, one;
     REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
     if (CPU_COUNT(&before) < 2) SKIP("one CPU: whose it has cannot be told");
-    int cpu = 0;
+    size_t cpu = 0;
     while (!CPU_ISSET(cpu, &before)) cpu++;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);

@@ -1,5 +1,4 @@
 // Parts of `weft race` alone: processes that cannot be started or that end, verdicts, JSON.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "../tools/race/alloc.hpp"

@@ -314,16 +314,21 @@ void heap_decay_turn(struct heap *heap) {
     heap_abandon(heap);
 }
 
+/* Times lie at most two periods ahead, so one that lies further is of before a shorter time was asked for. */
+static bool is_due(uint64_t next_ns, uint64_t now_ns) {
+    return now_ns >= next_ns || next_ns - now_ns > 2 * heap_decay_period_ns();
+}
+
 /* A private heap's caches end with it. */
 static void rest_if_due(struct heap *heap, uint64_t now_ns) {
-    if (now_ns < heap->next_rest_ns || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
+    if (!is_due(heap->next_rest_ns, now_ns) || load_rlx(&heap->privacy) != PRIVACY_NONE) return;
     if (heap->next_rest_ns != 0) rest_caches(heap);
     heap->next_rest_ns = now_ns + heap_decay_period_ns();
 }
 
 static void turn_if_due(struct heap *heap, uint64_t now_ns) {
     uint64_t next_ns = load_rlx(&heaps.next_decay_ns);
-    if (now_ns < next_ns || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + heap_decay_period_ns())) return;
+    if (!is_due(next_ns, now_ns) || !cas_rlx(H3, &heaps.next_decay_ns, &next_ns, now_ns + heap_decay_period_ns())) return;
     if (next_ns != 0) decay_turn(heap);
 }
 

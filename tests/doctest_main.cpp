@@ -1,0 +1,3 @@
+// doctest's own code and main().
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
