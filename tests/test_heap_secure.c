@@ -294,7 +294,7 @@ static void *churn(void *start) {
     unsigned char *blocks[LIVE] = {NULL};
     size_t sizes[LIVE] = {0};
     uint32_t seed = (uint32_t)(uintptr_t)start;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < (SANITIZED ? 5000 : 20000); i++) {
         uint32_t at = next(&seed) >> 8 & (LIVE - 1);
         size_t size = next(&seed) >> 8 & (i % 64 == 0 ? 0x3ffff : i % 8 == 0 ? 0x7fff : 0x7ff);
         if (i % 4096 == 0) size += 5 << 20;
