@@ -174,6 +174,8 @@ struct line {
     uint32_t first_location; /* chain by next_in_line; NO_LOCATION ends it */
     struct block *block;     /* NULL: not from os_map or os_alloc */
     struct line *next_in_block;
+    int32_t purged; /* epoch of the last purge of it; 0: none */
+    uint8_t purger;
     struct granule granules[CACHE_LINE / 4];
 };
 
