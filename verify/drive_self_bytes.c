@@ -137,3 +137,12 @@ EXPLORE_DRIVER(self_outside, .about = "an access between memory blocks", .setup 
                .flags = EXPLORE_MUST_FAIL, .fails_with = "outside every memory block");
 EXPLORE_DRIVER(self_outside_end, .about = "an access across the end of a memory block", .setup = setup_pages,
                .threads = {read_past}, .flags = EXPLORE_MUST_FAIL, .fails_with = "outside every memory block");
+
+/* More atomic variables than there is room for end in a report. */
+static void use_many(void) {
+    enum { MANY = 16385 };
+    ATOMIC(uint32_t) *many = os_map(MANY * sizeof *many);
+    for (uint32_t i = 0; i < MANY; i++) store_rlx(&many[i], 1);
+}
+EXPLORE_DRIVER(self_locations, .about = "more atomic variables than the explorer keeps", .setup = setup,
+               .threads = {use_many}, .flags = EXPLORE_MUST_FAIL, .fails_with = "more than 16384 atomic locations");

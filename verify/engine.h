@@ -26,6 +26,9 @@ enum {
     STREAK_MAX = 500 /* steps one thread may run while others are ready */
 };
 
+/* How a failure begins that says nothing of what runs, but that the explorer has no room for it: kills no mutant. */
+#define LIMIT "limit of the explorer: "
+
 /* What a thread, or the message of a store, knows. */
 struct view {
     int32_t clock[THREADS_MAX]; /* happens-before: the last known epoch of each thread */

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 16384, ARENA_BYTES = 64 * 1024 * 1024 };
+enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 64 * 1024 * 1024 };
+
+_Static_assert(SLOTS >= 2 * LOCATIONS_MAX, "the search for an address ends at a free slot");
 
 static struct {
     struct location *locations;
@@ -67,7 +69,7 @@ void view_join(struct view *into, const struct view *from, bool clocks) {
 
 const struct view *view_copy(const struct view *from) {
     size_t bytes = round_up(sizeof *from + from->n * sizeof from->time[0], 16);
-    if (M.used + bytes > ARENA_BYTES) explore_fail("too many messages: shorten the driver");
+    if (M.used + bytes > ARENA_BYTES) explore_fail(LIMIT "too many messages: shorten the driver");
     void *copy = M.arena + M.used;
     M.used += bytes;
     memcpy(copy, from, sizeof *from + from->n * sizeof from->time[0]);
@@ -118,7 +120,7 @@ static void raw_write(uintptr_t address, uint32_t size, uint64_t value) {
 INLINE struct write *newest_of(struct location *l) { return &l->writes[l->count - 1]; }
 
 static uint32_t location_new(uintptr_t address, uint32_t size) {
-    if (M.count == LOCATIONS_MAX) explore_fail("more than %d atomic locations", LOCATIONS_MAX);
+    if (M.count == LOCATIONS_MAX) explore_fail(LIMIT "more than %d atomic locations", LOCATIONS_MAX);
     struct line *line = race_line(address);
     uint64_t value = raw_read(address, size);
     uint32_t index = M.count++;
@@ -141,7 +143,7 @@ void model_forget(struct location *l) { l->address = 0; }
  * since (an object that was initialised again). */
 static uint32_t locate(const void *pointer, size_t size) {
     uintptr_t address = (uintptr_t)pointer;
-    uint32_t h = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % SLOTS;
+    uint32_t h = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % SLOTS;
     while (M.slots[h].generation == M.generation && M.slots[h].address != address) h = (h + 1) % SLOTS;
     if (M.slots[h].generation == M.generation) {
         uint32_t index = M.slots[h].index;

@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    COUNTERS_MAX = 32768,
+    LINES_MAX = 32768,
     BLOCKS_MAX = 1024,
     PURGES_MAX = 1024,
     FILL_MAX = 64 * 1024,
@@ -72,7 +72,7 @@ static struct {
 } P;
 
 void race_init(void) {
-    P.lines = calloc(COUNTERS_MAX, sizeof *P.lines);
+    P.lines = calloc(LINES_MAX, sizeof *P.lines);
     P.heap = mmap(HEAP_ADDRESS, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     P.splits = calloc(SPLITS_MAX, sizeof *P.splits);
     if (P.lines == NULL || P.splits == NULL || P.heap == MAP_FAILED) {
@@ -132,11 +132,11 @@ static void line_purged(struct line *l, const struct purge *purge) {
 
 struct line *race_line(uintptr_t address) {
     uintptr_t key = address / CACHE_LINE;
-    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % COUNTERS_MAX;
-    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % COUNTERS_MAX;
+    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % LINES_MAX;
+    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % LINES_MAX;
     struct line *l = &P.lines[h];
     if (l->generation == P.generation) return l;
-    if (++P.line_count > COUNTERS_MAX / 2) explore_fail("too much memory used: shorten the driver");
+    if (++P.line_count > LINES_MAX / 2) explore_fail(LIMIT "too much memory used: shorten the driver");
     memset(l, 0, sizeof *l);
     l->key = key;
     l->generation = P.generation;
@@ -208,7 +208,7 @@ void race_atomic(const struct location *l, bool write) {
 }
 
 static void granule_split(struct granule *g) {
-    if (++P.split_count == SPLITS_MAX) explore_fail("too many parts of words accessed: shorten the driver");
+    if (++P.split_count == SPLITS_MAX) explore_fail(LIMIT "too many parts of words accessed: shorten the driver");
     g->split = (uint16_t)P.split_count;
     struct split *s = &P.splits[g->split];
     for (uint32_t i = 0; i < 4; i++) {
@@ -283,7 +283,7 @@ void explore_plain(const void *pointer, size_t size, bool write, const char *fil
 /* ---- blocks ------------------------------------------------------------------------------------------------------- */
 
 void *block_new(size_t bytes, size_t alignment) {
-    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    if (P.block_count == BLOCKS_MAX) explore_fail(LIMIT "more than %d memory blocks", BLOCKS_MAX);
     bool large = bytes > FILL_MAX;
     if (large && alignment < PAGE_BYTES) alignment = PAGE_BYTES;
     size_t at = round_up((uintptr_t)P.heap + P.used, alignment) - (uintptr_t)P.heap;
@@ -312,7 +312,7 @@ static void check_released_line(struct line *l) {
 static void block_split(uintptr_t address) {
     struct block *b = block_of(address);
     if (b == NULL || b->address == address) return;
-    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    if (P.block_count == BLOCKS_MAX) explore_fail(LIMIT "more than %d memory blocks", BLOCKS_MAX);
     struct block *behind = &P.blocks[P.block_count++];
     *behind = *b;
     behind->address = address;
@@ -381,7 +381,7 @@ void block_purge(void *memory, size_t bytes) {
     struct block *b = block_of(begin);
     if (b == NULL || b->freed) explore_fail("purge of memory that is not a block");
     if (begin % CACHE_LINE != 0 || end % CACHE_LINE != 0) explore_fail("purge of parts of lines");
-    if (P.purge_count == PURGES_MAX) explore_fail("more than %d purges", PURGES_MAX);
+    if (P.purge_count == PURGES_MAX) explore_fail(LIMIT "more than %d purges", PURGES_MAX);
     struct purge *purge = &P.purges[P.purge_count++];
     *purge = (struct purge){begin, end, 0, R.current->id};
     for (struct line *l = b->lines; l != NULL; l = l->next_in_block) {
