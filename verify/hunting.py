@@ -197,6 +197,15 @@ def first_failure(ran, seed):
     return seed, found[1][:160] if found else f"ends with {ran.status}: {ran.output.strip()[-100:]}"
 
 
+LIMIT = "limit of the explorer: "      # engine.h
+NEVER_SEEN = "allowed outcomes never seen"  # explore.c
+
+
+def is_limit(how):
+    """The explorer had no room for what ran: that is no property of it."""
+    return how.startswith(LIMIT)
+
+
 def changed_lines(revision):
     """{file: set of lines} of src/ and include/ that differ from a revision."""
     diff = subprocess.run(["git", "diff", "-U0", revision, "--", "src", "include"], cwd=ROOT, capture_output=True, text=True, check=False)
