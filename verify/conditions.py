@@ -226,7 +226,7 @@ class Coverage:
         """From the file of the last run, as far as the programs are what they were; else measured, as many at once as there are jobs."""
         path = self.tree.place / "coverage.json"
         known = json.loads(path.read_text()) if path.exists() else {}
-        of = {name: self.killers.of(name) for name in self.explorer.drivers}
+        of = {name: digest(self.killers.of(name), self.killers.rewriter) for name in self.explorer.drivers}
         for name, command in self.commands.items():
             of[name] = digest(*(Path(part).read_bytes() if os.path.isfile(part) else part for part in command))
 
