@@ -78,7 +78,7 @@ void choose_begin(uint64_t seed, enum mode mode) {
 }
 
 static uint32_t choose_dfs(uint32_t n) {
-    if (dfs.depth == DECISIONS_MAX || n > UINT8_MAX) explore_fail("depth first: too many decisions");
+    if (dfs.depth == DECISIONS_MAX || n > UINT8_MAX) explore_fail(LIMIT "depth first: too many decisions");
     if (dfs.depth == dfs.known) {
         dfs.stack[dfs.depth].options = (uint8_t)n;
         dfs.stack[dfs.depth].taken = 0;

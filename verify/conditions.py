@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 import schemata
-from hunting import MEMORY_MAX, ROOT, digest, first_failure, run
+from hunting import MEMORY_MAX, NEVER_SEEN, ROOT, digest, first_failure, is_limit, run
 
 # The files with an ordering table, the group, the graph, the loop, sleep, the pool, the heap and what keeps profiles' records and asks the
 # system. The rest of src/ is left out: what guesses (expect, affinity, realtime), what reads the machine (cpus) and what shows (dump,
@@ -226,7 +226,7 @@ class Coverage:
         """From the file of the last run, as far as the programs are what they were; else measured, as many at once as there are jobs."""
         path = self.tree.place / "coverage.json"
         known = json.loads(path.read_text()) if path.exists() else {}
-        of = {name: self.killers.of(name) for name in self.explorer.drivers}
+        of = {name: digest(self.killers.of(name), self.killers.rewriter) for name in self.explorer.drivers}
         for name, command in self.commands.items():
             of[name] = digest(*(Path(part).read_bytes() if os.path.isfile(part) else part for part in command))
 
@@ -273,15 +273,23 @@ class Hunter:
         self.coverage, self.effort, self.results = coverage, budget_s, results
 
     def explore(self, site, driver, seed, schedules, *modes):
-        cost = self.coverage.drivers[driver]["cost"] * schedules
-        ran = self.coverage.explorer.run(driver, "--quiet", "--seed", seed, "--schedules", schedules, *modes,
-                                         cpu_s=HANG_S + 3 * cost, environment={"WEFT_MUTANT": str(site.number)})
+        ran = self.explore_once(site.number, driver, seed, schedules, *modes)
         if not ran.failed():
             return None
         if "explore --list" in ran.output:
             sys.exit(f"mutants: {driver}: {ran.output}")
         schedule, how = first_failure(ran, seed)
+        if is_limit(how):
+            return None
+        # An outcome may be missing by chance.
+        if how.startswith(NEVER_SEEN) and self.explore_once(NO_MUTANT, driver, seed, schedules, *modes).failed():
+            return None
         return {"by": driver, "after": schedule, "how": how}
+
+    def explore_once(self, number, driver, seed, schedules, *modes):
+        cost = self.coverage.drivers[driver]["cost"] * schedules
+        return self.coverage.explorer.run(driver, "--quiet", "--seed", seed, "--schedules", schedules, *modes,
+                                          cpu_s=HANG_S + 3 * cost, environment={"WEFT_MUTANT": str(number)})
 
     def test(self, site, name):
         """One that fails now and then by itself would kill everything in time: it has to fail twice, and not without the mutant."""
@@ -360,6 +368,9 @@ class Hunter:
     def places(self, site):
         drivers, tests = self.coverage.drivers_of(site.number), self.coverage.tests_of(site.number)
         return f"{len(drivers)} drivers and {len(tests)} tests run it" if drivers or tests else "nothing runs it"
+
+    def effort_for(self, _):
+        return self.effort
 
     def survivor(self, site):
         return {"how": self.places(site), "same": self.coverage.tree.is_same(site)}

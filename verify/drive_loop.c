@@ -236,7 +236,7 @@ static void setup_end(void) {
 static void call_to_the_end(void) { EXPECT(weft_for(world.pool, (weft_range){0, 1, 1}, begun_body, NULL) == WEFT_OK); }
 static void end_when_begun(void) {
     while (load_acq(drive_loop_meets, &nest.met[0]) == 0) os_wait(&nest.met[0], 0, 0);
-    destroy();
+    EXPECT(weft_pool_destroy(&world.pool) == WEFT_OK);
 }
 EXPLORE_DRIVER(loop_end, .about = "a pool ends under a loop that a worker runs for a thread from outside",
                .setup = setup_end, .threads = {call_to_the_end, end_when_begun}, .flags = EXPLORE_NO_RESCUE);

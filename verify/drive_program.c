@@ -149,11 +149,10 @@ static const explore_program sound = {.make = make_sound, .ways = ways, .print =
 static const explore_program deep = {.make = make_deep, .ways = ways, .print = print, .schedules = 4};
 static const explore_program crossed = {.make = make_crossed, .ways = ways, .print = print, .schedules = 24};
 
-EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .threads = {run}, .program = &any,
-               .steps_max = 500000);
-EXPLORE_DRIVER(program_sound, .about = "the same without deadlines, and no wake-up lost", .threads = {run_sound},
+EXPLORE_DRIVER(program_any, .about = "a program drawn from the seed", .check = run, .program = &any, .steps_max = 500000);
+EXPLORE_DRIVER(program_sound, .about = "the same without deadlines, and no wake-up lost", .check = run_sound,
                .program = &sound, .steps_max = 500000, .flags = EXPLORE_NO_RESCUE);
-EXPLORE_DRIVER(program_deep, .about = "programs whose waits are nested deep", .threads = {run_deep}, .program = &deep,
+EXPLORE_DRIVER(program_deep, .about = "programs whose waits are nested deep", .check = run_deep, .program = &deep,
                .steps_max = 1000000);
-EXPLORE_DRIVER(program_crossed, .about = "tasks that submit to two groups, which others wait for", .threads = {run_crossed},
+EXPLORE_DRIVER(program_crossed, .about = "tasks that submit to two groups, which others wait for", .check = run_crossed,
                .program = &crossed, .steps_max = 500000);

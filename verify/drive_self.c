@@ -299,7 +299,8 @@ static void free_use_late(void) {
 EXPLORE_DRIVER(self_free, .about = "memory released after its last use", .setup = free_setup,
                .threads = {free_publish, free_use});
 EXPLORE_DRIVER(self_free_early, .about = "memory used after its release", .setup = free_setup,
-               .threads = {free_publish, free_use_late}, .flags = EXPLORE_MUST_FAIL);
+               .threads = {free_publish, free_use_late}, .flags = EXPLORE_MUST_FAIL,
+               .fails_with = "use after free|plain access, atomic access");
 EXPLORE_DRIVER(self_free_race, .about = "released after a relaxed load of the last use", .setup = free_setup,
                .threads = {free_publish_soon, free_use}, .flags = EXPLORE_MUST_FAIL, .fails_with = "race");
 EXPLORE_DRIVER(self_free_unseen, .about = "memory published by a relaxed store", .setup = free_setup,

@@ -139,12 +139,15 @@ static void setup_last_without_cas(void) { deque_setup(FAULT_LAST_WITHOUT_CAS); 
                    .check = all_taken, __VA_ARGS__)
 
 DEQUE_DRIVER(sound, "work-stealing deque", .flags = 0);
-DEQUE_DRIVER(no_take_fence, "deque, fault: no fence in take", .flags = EXPLORE_MUST_FAIL);
+DEQUE_DRIVER(no_take_fence, "deque, fault: no fence in take", .flags = EXPLORE_MUST_FAIL,
+             .fails_with = "taken[item] == 1|plain read, plain write");
 DEQUE_DRIVER(no_steal_fence, "deque, fault: no fence in steal", .flags = EXPLORE_MUST_FAIL,
              .fails_with = "taken[item] == 1");
 DEQUE_DRIVER(relaxed_publish, "deque, fault: published by a relaxed store", .flags = EXPLORE_MUST_FAIL,
              .fails_with = "race");
-DEQUE_DRIVER(relaxed_grow, "deque, fault: grown by a relaxed store", .flags = EXPLORE_MUST_FAIL);
-DEQUE_DRIVER(freed_buffer, "deque, fault: old buffer released at once", .flags = EXPLORE_MUST_FAIL);
+DEQUE_DRIVER(relaxed_grow, "deque, fault: grown by a relaxed store", .flags = EXPLORE_MUST_FAIL,
+             .fails_with = "used before its making");
+DEQUE_DRIVER(freed_buffer, "deque, fault: old buffer released at once", .flags = EXPLORE_MUST_FAIL,
+             .fails_with = "use after free|plain write, plain read");
 DEQUE_DRIVER(last_without_cas, "deque, fault: last item taken without CAS", .flags = EXPLORE_MUST_FAIL,
              .fails_with = "taken[item] == 1");

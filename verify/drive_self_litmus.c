@@ -429,3 +429,20 @@ static void futex_sleep_long(void) { os_wait(&word, 0, 0); }
 static void futex_wake_one(void) { os_wake(&word, 1); }
 LITMUS(futex_one, "one wake for two sleepers", futex_sleep_long, futex_sleep_long, futex_wake_one),
     .flags = EXPLORE_MUST_FAIL | EXPLORE_NO_RESCUE, .fails_with = "lost wake-up");
+
+/* A store comes before one that another has changed since: between 0 and 1, though nothing may come between 1 and 11. */
+static void change_and_tell(void) {
+    while (load_rlx(&x) == 0) os_pause();
+    r1 = add_rlx(&x, 10);
+    store_rlx(&y, 1);
+}
+static void hear_and_store(void) {
+    while (load_rlx(&y) == 0) os_pause();
+    store_rlx(&x, 2);
+}
+static void before_check(void) {
+    EXPECT(r1 == 1 && (load_rlx(&x) == 2 || load_rlx(&x) == 11));
+    MAY(load_rlx(&x) == 11);
+}
+ALLOWED(store_before_change, "a store comes before a store and its change", before_check, x_is_1, change_and_tell,
+        hear_and_store);

@@ -247,7 +247,7 @@ static void submit_and_wait(void) {
 }
 static void destroy_when_seen(void) {
     while (load_rlx(&world.seen) == 0) os_pause();
-    end();
+    end_beside();
 }
 EXPLORE_DRIVER(task_guest, .about = "destroyed while a guest leaves its wait", .setup = setup_one,
                .threads = {submit_and_wait, destroy_when_seen}, .flags = EXPLORE_NO_RESCUE);

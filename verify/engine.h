@@ -26,6 +26,9 @@ enum {
     STREAK_MAX = 500 /* steps one thread may run while others are ready */
 };
 
+/* How a failure begins that says nothing of what runs, but that the explorer has no room for it: kills no mutant. */
+#define LIMIT "limit of the explorer: "
+
 /* What a thread, or the message of a store, knows. */
 struct view {
     int32_t clock[THREADS_MAX]; /* happens-before: the last known epoch of each thread */
@@ -174,6 +177,8 @@ struct line {
     uint32_t first_location; /* chain by next_in_line; NO_LOCATION ends it */
     struct block *block;     /* NULL: not from os_map or os_alloc */
     struct line *next_in_block;
+    int32_t purged; /* epoch of the last purge of it; 0: none */
+    uint8_t purger;
     struct granule granules[CACHE_LINE / 4];
 };
 

@@ -39,9 +39,9 @@ typedef struct explore_driver {
     void (*threads[EXPLORE_DRIVER_THREADS])(void);
     void (*check)(void);
     uint32_t flags;
-    uint32_t must_see;      /* bits passed to explore_observe that must all appear when 10,000 schedules or more are run */
-    uint32_t steps_max;     /* a longer schedule is a livelock; 0: 50,000 */
-    const char *fails_with; /* a word of the report that a seeded fault must end in; NULL: any */
+    uint32_t must_see;  /* bits passed to explore_observe that must all appear in 10,000 schedules, or with --until-seen */
+    uint32_t steps_max; /* a longer schedule is a livelock; 0: 50,000 */
+    const char *fails_with; /* a part of the report that a seeded fault must end in, or several with | between them */
     const explore_program *program;
 } explore_driver;
 

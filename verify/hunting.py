@@ -161,11 +161,17 @@ class Killers:
                 self.files[name] = digest(text)
         self.all_drivers = digest_files((ROOT / "verify").glob("drive_*.c"))
         self.all_tests = digest_files((ROOT / "tests").glob("*.[ch]*"))
+        rooms = [path for room in ("verify/simulate", "tools/simulate") for path in (ROOT / room).rglob("*") if path.is_file()]
+        self.costs = digest_files([ROOT / "verify/costs", *rooms])
+        # What a site's number means.
+        self.rewriter = digest_files([ROOT / "verify/schemata.py", ROOT / "verify/conditions.py"])
 
     def of(self, killer):
         """Everything that a kill by that driver or test rests on; None: by everything there is, for one that lives."""
         if killer is None:
-            return digest(self.library, self.engine, self.all_drivers, self.all_tests)
+            return digest(self.library, self.engine, self.all_drivers, self.all_tests, self.costs)
+        if killer.startswith("test costs "):
+            return digest(self.library, self.costs)
         if killer.startswith("test "):
             return digest(self.library, self.all_tests)
         return digest(self.library, self.engine, self.files.get(killer, self.all_drivers))
@@ -195,6 +201,15 @@ def first_failure(ran, seed):
         return seed, "does not end"
     found = re.search(r"FAILED: (.*)", ran.output)
     return seed, found[1][:160] if found else f"ends with {ran.status}: {ran.output.strip()[-100:]}"
+
+
+LIMIT = "limit of the explorer: "      # engine.h
+NEVER_SEEN = "allowed outcomes never seen"  # explore.c
+
+
+def is_limit(how):
+    """The explorer had no room for what ran: that is no property of it."""
+    return how.startswith(LIMIT)
 
 
 def changed_lines(revision):

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 16384, ARENA_BYTES = 64 * 1024 * 1024 };
+enum { LOSS_CHANCE = 64, TIME_STEP = 256, SLOTS = 65536, ARENA_BYTES = 64 * 1024 * 1024 };
+
+_Static_assert(SLOTS >= 2 * LOCATIONS_MAX, "the search for an address ends at a free slot");
 
 static struct {
     struct location *locations;
@@ -67,7 +69,7 @@ void view_join(struct view *into, const struct view *from, bool clocks) {
 
 const struct view *view_copy(const struct view *from) {
     size_t bytes = round_up(sizeof *from + from->n * sizeof from->time[0], 16);
-    if (M.used + bytes > ARENA_BYTES) explore_fail("too many messages: shorten the driver");
+    if (M.used + bytes > ARENA_BYTES) explore_fail(LIMIT "too many messages: shorten the driver");
     void *copy = M.arena + M.used;
     M.used += bytes;
     memcpy(copy, from, sizeof *from + from->n * sizeof from->time[0]);
@@ -118,7 +120,7 @@ static void raw_write(uintptr_t address, uint32_t size, uint64_t value) {
 INLINE struct write *newest_of(struct location *l) { return &l->writes[l->count - 1]; }
 
 static uint32_t location_new(uintptr_t address, uint32_t size) {
-    if (M.count == LOCATIONS_MAX) explore_fail("more than %d atomic locations", LOCATIONS_MAX);
+    if (M.count == LOCATIONS_MAX) explore_fail(LIMIT "more than %d atomic locations", LOCATIONS_MAX);
     struct line *line = race_line(address);
     uint64_t value = raw_read(address, size);
     uint32_t index = M.count++;
@@ -141,7 +143,7 @@ void model_forget(struct location *l) { l->address = 0; }
  * since (an object that was initialised again). */
 static uint32_t locate(const void *pointer, size_t size) {
     uintptr_t address = (uintptr_t)pointer;
-    uint32_t h = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % SLOTS;
+    uint32_t h = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % SLOTS;
     while (M.slots[h].generation == M.generation && M.slots[h].address != address) h = (h + 1) % SLOTS;
     if (M.slots[h].generation == M.generation) {
         uint32_t index = M.slots[h].index;
@@ -212,14 +214,20 @@ static struct write *append(struct location *l) {
     return w;
 }
 
+/* One of the places right behind a store not older than `oldest` and before another, where a store may come: not between a
+ * read-modify-write and what it read. Where the other stands, or 0: there is none. */
+static uint32_t choose_gap(const struct location *l, int32_t oldest) {
+    uint32_t gaps[HISTORY_MAX], n = 0;
+    for (uint32_t at = l->count - 1; at > 0 && l->writes[at - 1].time >= oldest; at--)
+        if (!l->writes[at].change && l->writes[at].time - l->writes[at - 1].time >= 2) gaps[n++] = at;
+    return n == 0 || l->count == HISTORY_MAX ? 0 : gaps[choose(n)];
+}
+
 /* A place for a store before stores that ran earlier; NULL: there is none. */
 static struct write *insert(struct location *l, int32_t oldest) {
-    uint32_t n = 0; /* gaps that would do, counted from the newest store */
-    while (n + 1 < l->count && l->writes[l->count - 1 - n].time > oldest && !l->writes[l->count - 1 - n].change) n++;
-    if (n == 0 || l->count == HISTORY_MAX) return NULL;
-    uint32_t at = l->count - 1 - choose(n);
+    uint32_t at = choose_gap(l, oldest);
+    if (at == 0) return NULL;
     int32_t before = l->writes[at - 1].time, after = l->writes[at].time;
-    if (l->writes[at].change || before < oldest || after - before < 2) return NULL;
     memmove(l->writes + at + 1, l->writes + at, (l->count - at) * sizeof l->writes[0]);
     l->count++;
     l->writes[at].time = before + (after - before) / 2;
@@ -292,13 +300,10 @@ static uint32_t choose_change(const struct thread *self, uint32_t index, bool sc
     const struct location *l = &M.locations[index];
     int32_t oldest = view_at(self->now, index);
     if (sc && view_at(R.sc, index) > oldest) oldest = view_at(R.sc, index);
-    uint32_t newest = l->count - 1, at = newest;
-    if (newest == 0 || l->count == HISTORY_MAX || newest_of(&M.locations[index])->time <= oldest ||
-        !choose_rarely(R.insert_chance))
-        return newest;
-    for (uint32_t back = 1 + choose(newest); back > 0 && l->writes[at - 1].time >= oldest; back--) at--;
-    if (at == newest || l->writes[at + 1].change || l->writes[at + 1].time - l->writes[at].time < 2) return newest;
-    return at;
+    uint32_t newest = l->count - 1;
+    if (newest == 0 || l->writes[newest].time <= oldest || !choose_rarely(R.insert_chance)) return newest;
+    uint32_t behind = choose_gap(l, oldest);
+    return behind == 0 ? newest : behind - 1;
 }
 
 /* Makes room for the store of a read-modify-write behind the one it read. */

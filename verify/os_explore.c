@@ -11,7 +11,7 @@ static struct {
         const os_mutex *address;
         const struct view *released; /* what the last holder knew */
         uint32_t holder;
-        bool continuation;
+        bool held;
     } mutexes[MUTEXES_MAX];
     uint32_t mutex_count;
 } O;
@@ -161,19 +161,19 @@ static uint32_t mutex_of(os_mutex *mutex) {
     model_newest(&mutex->word.raw, sizeof mutex->word.raw); /* notes who used the memory, and when */
     for (uint32_t i = 0; i < O.mutex_count; i++)
         if (O.mutexes[i].address == mutex) return i;
-    if (O.mutex_count == MUTEXES_MAX) explore_fail("more than %d mutexes", MUTEXES_MAX);
+    if (O.mutex_count == MUTEXES_MAX) explore_fail(LIMIT "more than %d mutexes", MUTEXES_MAX);
     O.mutexes[O.mutex_count].address = mutex;
     O.mutexes[O.mutex_count].released = NULL;
-    O.mutexes[O.mutex_count].continuation = false;
+    O.mutexes[O.mutex_count].held = false;
     return O.mutex_count++;
 }
 
 void os_lock(os_mutex *mutex) {
     step_point();
     uint32_t i = mutex_of(mutex), self = R.current->id;
-    if (O.mutexes[i].continuation && O.mutexes[i].holder == self) explore_fail("a mutex is locked twice by T%u", self);
-    while (O.mutexes[i].continuation) thread_sleep(SLEEP_MUTEX, mutex, 0);
-    O.mutexes[i].continuation = true;
+    if (O.mutexes[i].held && O.mutexes[i].holder == self) explore_fail("a mutex is locked twice by T%u", self);
+    while (O.mutexes[i].held) thread_sleep(SLEEP_MUTEX, mutex, 0);
+    O.mutexes[i].held = true;
     O.mutexes[i].holder = self;
     if (O.mutexes[i].released != NULL) view_join(R.current->now, O.mutexes[i].released, true);
     trace_step("lock", NULL, (uintptr_t)mutex, 0, 0);
@@ -183,9 +183,9 @@ void os_lock(os_mutex *mutex) {
 void os_unlock(os_mutex *mutex) {
     step_point();
     uint32_t i = mutex_of(mutex);
-    if (!O.mutexes[i].continuation || O.mutexes[i].holder != R.current->id)
-        explore_fail("unlocked a mutex continuation by another");
-    O.mutexes[i].continuation = false;
+    if (!O.mutexes[i].held || O.mutexes[i].holder != R.current->id)
+        explore_fail("a mutex is unlocked by another than its holder");
+    O.mutexes[i].held = false;
     O.mutexes[i].released = model_release(R.current);
     trace_step("unlock", NULL, (uintptr_t)mutex, 0, 0);
     thread_wake(SLEEP_MUTEX, mutex, 1);

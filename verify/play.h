@@ -149,7 +149,6 @@ struct play {
     _Atomic uint32_t slots, batches, serials;
     _Atomic uint32_t anonymous[ANONYMOUS]; /* batch + 1 */
     _Atomic uint32_t null_cleaned;
-    _Atomic uint32_t background; /* tasks of such groups that run, and hold a slot */
     _Atomic uint32_t aborting;
     struct group *_Atomic abandoned;          /* whose last wait was refused: their memory stays until the pool has ended */
     _Atomic uint64_t numbers;                 /* in use */

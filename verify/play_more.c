@@ -365,8 +365,8 @@ static void op_look(const struct op *op) {
     char text[200];
     int error = WEFT_OK;
     switch (op->how) {
-    case 0: error = weft_pool_expect(play.pool, 1 + op->how % 2, moment_ns(MOMENT_SOON)); break;
-    case 1:
+    case 0:
+    case 1: error = weft_pool_expect(play.pool, 1 + op->how, moment_ns(MOMENT_SOON)); break;
     case 2: error = weft_pool_stats(play.pool, &stats); break;
     case 3: error = weft_pool_stats_json(play.pool, text, sizeof text) > 0 ? WEFT_OK : WEFT_EINVAL; break;
     case 4: error = weft_pool_workers(play.pool) > play.drawn->workers ? WEFT_EINVAL : WEFT_OK; break;

@@ -1,7 +1,7 @@
 /* race.c: plain accesses and memory blocks, checked by vector clocks. See engine.h.
  *
  * An access at epoch e of thread t happened before what thread u does now when u's clock for t has reached e. Making a block
- * counts as a write of all of it, releasing it too.
+ * counts as a write of all of it, releasing it too. So does a purge for plain accesses; an atomic one may come before or after.
  *
  * Four bytes stand for one as long as each access is of all of them. The first that is not splits them for the rest of the
  * schedule: each byte has its own last write and its own last reads then. */
@@ -23,8 +23,9 @@
 #endif
 
 enum {
-    COUNTERS_MAX = 32768,
+    LINES_MAX = 32768,
     BLOCKS_MAX = 1024,
+    PURGES_MAX = 1024,
     FILL_MAX = 64 * 1024,
     FREED_BYTE = 0xdb,
     PAGE_BYTES = 4096,
@@ -50,6 +51,13 @@ struct split {
     int32_t read[THREADS_MAX][4];
 };
 
+/* A line that is used for the first time after a purge begins with it. */
+struct purge {
+    uintptr_t begin, end;
+    int32_t epoch;
+    uint32_t thread;
+};
+
 static struct {
     struct line *lines;
     uint32_t line_count, generation;
@@ -57,12 +65,14 @@ static struct {
     uint32_t split_count;
     struct block blocks[BLOCKS_MAX];
     uint32_t block_count;
+    struct purge purges[PURGES_MAX];
+    uint32_t purge_count;
     char *heap;
     size_t used;
 } P;
 
 void race_init(void) {
-    P.lines = calloc(COUNTERS_MAX, sizeof *P.lines);
+    P.lines = calloc(LINES_MAX, sizeof *P.lines);
     P.heap = mmap(HEAP_ADDRESS, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     P.splits = calloc(SPLITS_MAX, sizeof *P.splits);
     if (P.lines == NULL || P.splits == NULL || P.heap == MAP_FAILED) {
@@ -76,6 +86,7 @@ void race_begin(void) {
     P.line_count = 0;
     P.split_count = 0;
     P.block_count = 0;
+    P.purge_count = 0;
     P.used = 0;
     R.code = NULL;
 }
@@ -114,13 +125,18 @@ static struct block *block_of(uintptr_t address) {
     return NULL;
 }
 
+static void line_purged(struct line *l, const struct purge *purge) {
+    l->purged = purge->epoch;
+    l->purger = (uint8_t)purge->thread;
+}
+
 struct line *race_line(uintptr_t address) {
     uintptr_t key = address / CACHE_LINE;
-    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % COUNTERS_MAX;
-    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % COUNTERS_MAX;
+    uint32_t h = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 45) % LINES_MAX;
+    while (P.lines[h].generation == P.generation && P.lines[h].key != key) h = (h + 1) % LINES_MAX;
     struct line *l = &P.lines[h];
     if (l->generation == P.generation) return l;
-    if (++P.line_count > COUNTERS_MAX / 2) explore_fail("too much memory used: shorten the driver");
+    if (++P.line_count > LINES_MAX / 2) explore_fail(LIMIT "too much memory used: shorten the driver");
     memset(l, 0, sizeof *l);
     l->key = key;
     l->generation = P.generation;
@@ -130,11 +146,18 @@ struct line *race_line(uintptr_t address) {
         l->next_in_block = l->block->lines;
         l->block->lines = l;
     }
+    for (uint32_t i = P.purge_count; i-- > 0 && l->purged == 0;)
+        if (l->key * CACHE_LINE >= P.purges[i].begin && l->key * CACHE_LINE < P.purges[i].end) line_purged(l, &P.purges[i]);
     return l;
 }
 
-static void check_block(const struct line *l, uintptr_t address) {
+/* An access from `address` to `end`, which lie in one line. */
+static void check_block(const struct line *l, uintptr_t address, uintptr_t end) {
     const struct block *b = l->block;
+    bool is_heap = address - (uintptr_t)P.heap < HEAP_BYTES;
+    if (is_heap && (b == NULL || address < b->address || end > b->address + b->bytes))
+        explore_fail("access outside every memory block: T%u, %zu bytes at %#zx", R.current->id, (size_t)(end - address),
+                     (size_t)address);
     if (b == NULL) return;
     if (b->freed) fail_at("use after free", address, b->thread);
     if (!happened(b->thread, b->epoch)) fail_at("race: memory used before its making is visible", address, b->thread);
@@ -172,7 +195,7 @@ static void check_granule(const struct granule *g, uintptr_t address, uint32_t m
 }
 
 void race_atomic(const struct location *l, bool write) {
-    check_block(l->line, l->address);
+    check_block(l->line, l->address, l->address + l->size);
     uint32_t first = (uint32_t)(l->address % CACHE_LINE) / 4;
     uint32_t mask = l->size >= 4 ? 15u : ((1u << l->size) - 1) << (l->address % 4);
     for (uint32_t i = first; i < first + (l->size + 3) / 4; i++) {
@@ -185,7 +208,7 @@ void race_atomic(const struct location *l, bool write) {
 }
 
 static void granule_split(struct granule *g) {
-    if (++P.split_count == SPLITS_MAX) explore_fail("too many parts of words accessed: shorten the driver");
+    if (++P.split_count == SPLITS_MAX) explore_fail(LIMIT "too many parts of words accessed: shorten the driver");
     g->split = (uint16_t)P.split_count;
     struct split *s = &P.splits[g->split];
     for (uint32_t i = 0; i < 4; i++) {
@@ -227,15 +250,21 @@ static void check_locations(struct line *l, uintptr_t begin, uintptr_t end, bool
     }
 }
 
+static void check_purge(const struct line *l, uintptr_t address) {
+    if (!happened(l->purger, l->purged)) fail_at("race: plain access, purge", address, l->purger);
+}
+
 void race_plain(const void *pointer, size_t size, bool write) {
     uintptr_t address = (uintptr_t)pointer, end = address + size;
     struct line *l = NULL;
     while (address < end) {
         if (l == NULL || address % CACHE_LINE == 0) {
             l = race_line(address);
-            check_block(l, address);
             uintptr_t line_end = (address / CACHE_LINE + 1) * CACHE_LINE;
-            check_locations(l, address, line_end < end ? line_end : end, write);
+            if (line_end > end) line_end = end;
+            check_block(l, address, line_end);
+            check_locations(l, address, line_end, write);
+            check_purge(l, address);
         }
         uintptr_t next = (address / 4 + 1) * 4;
         if (next > end) next = end;
@@ -254,7 +283,7 @@ void explore_plain(const void *pointer, size_t size, bool write, const char *fil
 /* ---- blocks ------------------------------------------------------------------------------------------------------- */
 
 void *block_new(size_t bytes, size_t alignment) {
-    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    if (P.block_count == BLOCKS_MAX) explore_fail(LIMIT "more than %d memory blocks", BLOCKS_MAX);
     bool large = bytes > FILL_MAX;
     if (large && alignment < PAGE_BYTES) alignment = PAGE_BYTES;
     size_t at = round_up((uintptr_t)P.heap + P.used, alignment) - (uintptr_t)P.heap;
@@ -283,7 +312,7 @@ static void check_released_line(struct line *l) {
 static void block_split(uintptr_t address) {
     struct block *b = block_of(address);
     if (b == NULL || b->address == address) return;
-    if (P.block_count == BLOCKS_MAX) explore_fail("more than %d memory blocks", BLOCKS_MAX);
+    if (P.block_count == BLOCKS_MAX) explore_fail(LIMIT "more than %d memory blocks", BLOCKS_MAX);
     struct block *behind = &P.blocks[P.block_count++];
     *behind = *b;
     behind->address = address;
@@ -351,12 +380,20 @@ void block_purge(void *memory, size_t bytes) {
     uintptr_t begin = (uintptr_t)memory, end = begin + bytes;
     struct block *b = block_of(begin);
     if (b == NULL || b->freed) explore_fail("purge of memory that is not a block");
+    if (begin % CACHE_LINE != 0 || end % CACHE_LINE != 0) explore_fail("purge of parts of lines");
+    if (P.purge_count == PURGES_MAX) explore_fail(LIMIT "more than %d purges", PURGES_MAX);
+    struct purge *purge = &P.purges[P.purge_count++];
+    *purge = (struct purge){begin, end, 0, R.current->id};
     for (struct line *l = b->lines; l != NULL; l = l->next_in_block) {
         uintptr_t address = l->key * CACHE_LINE;
         if (address < begin || address >= end) continue;
         for (uint32_t i = 0; i < CACHE_LINE / 4; i++) check_granule(&l->granules[i], address + 4 * i, 15, true);
+        check_purge(l, address);
         for (uint32_t i = l->first_location; i != NO_LOCATION; i = model_location(i)->next_in_line)
             if (model_location(i)->address != 0) model_zero(i);
     }
     memset(memory, 0, bytes);
+    purge->epoch = R.current->now->clock[R.current->id];
+    for (struct line *l = b->lines; l != NULL; l = l->next_in_block)
+        if (l->key * CACHE_LINE >= begin && l->key * CACHE_LINE < end) line_purged(l, purge);
 }

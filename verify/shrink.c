@@ -69,6 +69,7 @@ void shrink(const explore_driver *driver, const struct cuts *from, uint64_t seed
     S.driver = driver;
     S.cuts = *from;
     S.failed_seed = seed;
+    S.was_buffered = shrunk->was_buffered;
     S.schedules = S.steps = 0;
     memcpy(S.failure, R.failure, sizeof S.failure);
     bool traces = R.trace;

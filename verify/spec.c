@@ -360,12 +360,6 @@ static void slot_change(uint32_t slot, uint8_t from, uint8_t to) {
                   slot_text(was));
 }
 
-/* WEFT_GROUP_BACKGROUND: "workers start them [...] weft_config.background_max at once at most. [...] A thread that waits for
- * the group runs its tasks beyond that number. A task inside weft_block_begin does not count." */
-static bool takes_slot(const struct frame *frame) {
-    return (frame->group->flags & WEFT_GROUP_BACKGROUND) != 0 && frame->beneath == NULL && frame->is_task;
-}
-
 void spec_task_begins(struct frame *frame, uint32_t number) {
     const struct slot *slot = &play.slot[number];
     const struct batch *batch = &play.batch[slot->batch];
@@ -399,7 +393,6 @@ void spec_task_ends(struct frame *frame, uint32_t number, int code) {
     if (code != 0) atomic_fetch_or_explicit(&batch->group->failures, UINT32_C(1) << code, memory_order_relaxed);
     task_over(number, &frame->known);
     slot_change(number, SLOT_BEGUN, code == 0 ? SLOT_ENDED : SLOT_FAILED);
-    (void)takes_slot;
     add(&batch->ended, 1);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The rewriter of schemata.py: a sample file, rewritten and compiled, prints the same without a mutant and something else with each.
-Each survivor that conditions.md explains is in the sources.
+Each survivor that conditions.md explains is in the sources. What is no property kills no mutant.
 
     verify/test_schemata.py
 """
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -15,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import conditions
 import hunting
+import orders
 import schemata
 
 SAMPLE = r"""
@@ -105,6 +107,38 @@ def output(program, number):
     return ran.returncode, ran.stdout
 
 
+class Says:
+    """An explorer that fails with that report; without a mutant only where `always`."""
+
+    def __init__(self, how, always):
+        self.how, self.always, self.drivers = how, always, ["drive"]
+
+    def run(self, *_, cpu_s=0, environment=None):
+        fails = self.always or environment != {"WEFT_MUTANT": "0"}
+        return hunting.Ran(int(fails), f"drive: FAILED{self.how}\n" if fails else "", "", cpu_s, cpu_s)
+
+
+def kills(how, always=False):
+    """Whether that report kills (an order, a condition)."""
+    order, condition = object.__new__(orders.Hunter), object.__new__(conditions.Hunter)
+    order.explorer, order.costs = Says(how, always), {}
+    condition.coverage = types.SimpleNamespace(explorer=order.explorer, drivers={"drive": {"cost": 0.001}})
+    return (order.explore(orders.Order("L1", "order", "lane.c", ()), "drive", 1, 10) is not None,
+            condition.explore(types.SimpleNamespace(number=7), "drive", 1, 10) is not None)
+
+
+def hunters():
+    """Each case that they judge wrongly."""
+    for how, always, wanted in ((" in schedule 3: expected at x.c:1: a", False, (True, True)),
+                                (f" in schedule 3: {hunting.LIMIT}more than 16 threads", False, (False, False)),
+                                (f": {hunting.NEVER_SEEN}: 0x1", False, (False, True)),
+                                (f": {hunting.NEVER_SEEN}: 0x1", True, (False, False))):
+        if kills(how, always) != wanted:
+            yield f"kills (an order, a condition) {kills(how, always)}: {how}"
+    engine = (HERE / "engine.h").read_text() + (HERE / "explore.c").read_text()
+    yield from (f"the explorer never says: {text}" for text in (hunting.LIMIT, hunting.NEVER_SEEN) if text not in engine)
+
+
 def main():
     problems = []
     bodies, sites, left_out = schemata.find(SAMPLE, schemata.typedefs(SAMPLE))
@@ -146,13 +180,14 @@ def main():
         if has != wanted or has == bool(left):
             problems.append(f"{'no ' if wanted else 'a '}bound in {text}")
     killers = hunting.Killers()
-    if killers.of(None) == killers.of("drive") or not killers.files:
+    if killers.of(None) == killers.of("drive") or killers.of("test costs fib/1") == killers.of("test fork") or not killers.files:
         problems.append("what a kill rests on is not told apart")
     tree = conditions.Tree(Path(tempfile.gettempdir()), 1)
     tree.find_sites()
     known = {(site.file, site.key()) for site in tree.sites}
     problems += [f"conditions.md explains what is not there: {file}: {key}"
                  for file, key in conditions.read_reasons(HERE / "conditions.md") if (file, key) not in known]
+    problems += hunters()
     print("\n".join(problems) or f"{len(sites)} mutants of the sample, each seen")
     return 1 if problems else 0
 

@@ -165,7 +165,7 @@ static void thread_main(void) {
 }
 
 struct thread *thread_create(void (*entry)(void *), void *argument) {
-    if (R.thread_count == THREADS_MAX) explore_fail("more than %d threads", THREADS_MAX);
+    if (R.thread_count == THREADS_MAX) explore_fail(LIMIT "more than %d threads", THREADS_MAX);
     struct thread *t = &R.threads[R.thread_count++];
     memset(t->now->clock, 0, sizeof t->now->clock);
     memset(t->pending->clock, 0, sizeof t->pending->clock);
