@@ -133,6 +133,7 @@ class Lists(unittest.TestCase):
     def test_tests_are_those_of_the_hosts_own(self):
         listed = "printf 'A.\n  one\n  two\n'"
         self.assertEqual(self.count(listed, listed), 2)
+        self.assertEqual(*(self.count(*(f"printf 'A.\n  one  # GetParam() = (0x{number})\n'" for number in numbers)) for numbers in ("11", "12")))
         for weft in ("kill -11 $$", f"{listed}; exit 1", "printf 'A.\n  one\n'"):
             self.assertRaises(common.Broken, self.count, listed, weft)
         self.assertRaises(common.Unavailable, self.count, "true", listed)

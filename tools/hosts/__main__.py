@@ -79,8 +79,8 @@ def try_host(name, tree, chosen):
     print(f"{name}: in {os.path.relpath(work)}", file=sys.stderr)
     try:
         host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
-        result.is_set_up = True
         common.measure(host, work, chosen, result)
+        result.is_measured = True
     except common.Unavailable as reason:
         result.remarks.append(f"left out: {reason}")
     except common.Broken as fault:
@@ -122,7 +122,7 @@ def report(results, only):
     is_failed = bool(faults)
     if len(results) == 1:
         faults = []  # they stand right above
-    if only and any(result.is_set_up for result in results) and not any(result.cases for result in results):
+    if only and any(result.is_measured for result in results) and not any(result.cases for result in results):
         faults.append(f"--only {only}: no case has such a name")
     for fault in faults:
         print(f"FAULT: {fault}")

@@ -79,7 +79,7 @@ class Result:
     suites: list = dataclasses.field(default_factory=list)  # (test, {build: Outcome, or whether it passes})
     unknown: list = dataclasses.field(default_factory=list)  # tests that say nothing of weft
     cases: int = 0  # that were wanted
-    is_set_up: bool = False
+    is_measured: bool = False
     is_interrupted: bool = False
     rows: list = dataclasses.field(default_factory=list)
     faults: list = dataclasses.field(default_factory=list)
