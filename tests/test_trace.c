@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "observe/state.h"
 #include "os/os.h"
 #include "pool_help.h"
 
@@ -177,6 +178,29 @@ static void test_bounded(void **state) {
     assert_true(tasks <= 127);         /* the worker's; the oldest of its 128 may be on its way out */
     assert_true(tasks + sleeps >= 64); /* the sleeps are the worker's and this thread's */
     assert_true(dropped_of(text) >= 1000 - 127);
+    free(text);
+    end_pool(pool);
+}
+
+/* Between a reader's look at the number of events and its look at where the recording begins, another recording may begin: its first
+ * event is then one that the reader does not know of. */
+static void test_begins_between(void **state) {
+    (void)state;
+    weft_pool *pool = make_pool(1);
+    assert_int_equal(weft_trace_start(pool), WEFT_OK);
+    run_leaves(pool, 10);
+    assert_int_equal(weft_trace_stop(pool), WEFT_OK);
+    unsigned rings = 0;
+    for (struct seats all = seats_made(pool); seats_next(&all);) {
+        struct trace_ring *ring = load_rlx(&observe_of(all.seat)->ring);
+        if (ring == NULL) continue;
+        store_rlx(&ring->first, trace_count(ring) + 5);
+        rings++;
+    }
+    assert_true(rings > 0);
+    char *text = timeline_of(pool);
+    assert_true(count_of(text, "\"ph\":\"X\"") > 0);
+    assert_int_equal(dropped_of(text), 0);
     free(text);
     end_pool(pool);
 }
@@ -613,6 +637,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_task_of_earlier_recording),
         cmocka_unit_test(test_nothing_recorded),
         cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_begins_between),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_steals),

@@ -16,7 +16,9 @@ import unittest.mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tools", "x264_race"))
 
+import build  # noqa: E402
 import cases  # noqa: E402
+import clips  # noqa: E402
 import measure  # noqa: E402
 import neighbours  # noqa: E402
 import report  # noqa: E402
@@ -112,6 +114,67 @@ class Sources(unittest.TestCase):
             made = os.path.join(folder, "made")
             self.assertEqual(source.write_sources(made, folder), 2)
             self.assertEqual(sorted(os.listdir(made)), ["a.sources", "sources.list"])
+
+
+    def test_a_list_that_is_not_utf8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made, name = os.path.join(folder, "made"), "sources.list"
+            with open(os.path.join(folder, name), "wb") as out:
+                out.write(b"deb http://mirror.invalid/debian stable main\n# M\xfcller's\ndeb http://mirror.invalid/\xfc stable main\n")
+            self.assertEqual(source.write_sources(made, folder), 1)
+            with open(os.path.join(made, name), "rb") as text:
+                self.assertEqual(text.read().splitlines()[1], b"deb-src http://mirror.invalid/\xfc stable main")
+
+
+class Made(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return path
+
+    def clip(self, path):
+        """What is encoded for it: here, a copy."""
+        def copy(command, log, *_, **__):
+            with open(command[command.index("-i") + 1], encoding="utf-8") as old:
+                self.write(command[-1], old.read())
+
+        with mock.patch.object(clips, "run", copy), mock.patch.object(clips.shutil, "which", lambda name: name):
+            (_, made), = clips.make_clips(self.folder, {"360p": 3}, path)
+        with open(made, encoding="utf-8") as text:
+            return text.read()
+
+    def test_a_clip_is_the_one_that_is_named(self):
+        for name in ("a/clip.mkv", "b/clip.mkv"):
+            path = self.write(name, name)
+            os.utime(path, (1000, 1000))
+            self.assertEqual(self.clip(path), name)
+        path = self.write("a/clip.mkv", "another")
+        os.utime(path, (900, 900))
+        self.assertEqual(self.clip(path), "another")
+
+    def test_a_header_that_is_newer_makes_a_build_anew(self):
+        program, pool, header = (self.write(name, "") for name in ("weft/x264", "x264/pool.c", "adapters/view.h"))
+        self.write("stock/x264", "")
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                os.utime(os.path.join(folder, name), (1000, 1000))
+        os.utime(program, (2000, 2000))
+        made = []
+        with mock.patch.object(build, "make", lambda *words: made.append(words)), mock.patch.object(build, "MADE_OF_POOL", ("x264",)):
+            arguments = ("weft", pool, self.folder, (), f"-I{os.path.dirname(header)}")
+            build.build_variant(*arguments)
+            self.assertEqual(made, [])
+            os.utime(header, (3000, 3000))
+            with mock.patch.object(build, "POOL_FILE", "pool.c"):
+                build.build_variant(*arguments)
+            self.assertEqual(len(made), 1)
 
 
 class Neighbours(unittest.TestCase):

@@ -67,14 +67,21 @@ static void counts_take(void) {
     chunks = counts.chunks;
 }
 
+/* A way that does not do its work has no time. */
+static void must(int error) {
+    if (error == WEFT_OK) return;
+    fprintf(stderr, "dist_bench: rank %d: %s\n", rank, weft_strerror(error));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
 static void way_weft(void) {
-    weft_dist_for(dist, (weft_range){0, indices, 1}, body, NULL);
+    must(weft_dist_for(dist, (weft_range){0, indices, 1}, body, NULL));
     counts_take();
 }
 
 static void way_static(void) {
     size_t begin = indices * (size_t)rank / (size_t)ranks, end = indices * ((size_t)rank + 1) / (size_t)ranks;
-    weft_for(pool, (weft_range){begin, end, 1}, body, NULL);
+    must(weft_for(pool, (weft_range){begin, end, 1}, body, NULL));
     ended = seconds();
     chunks = 1;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -91,7 +98,7 @@ static void way_master(void) {
             MPI_Sendrecv(NULL, 0, MPI_BYTE, 0, 1, &at, 1, MPI_UINT64_T, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             if (at >= indices) break;
             chunks++;
-            weft_for(pool, (weft_range){at, at + step < indices ? at + step : indices, 1}, body, NULL);
+            must(weft_for(pool, (weft_range){at, at + step < indices ? at + step : indices, 1}, body, NULL));
         }
     }
     for (int left = rank == 0 ? ranks - 1 : 0; left > 0;) {
@@ -123,14 +130,14 @@ static const weft_reduction sum = {.size = sizeof(double), .leaf = leaf, .combin
 
 static void way_reduce(void) {
     double result;
-    weft_dist_reduce(dist, (weft_range){0, indices, 1}, &sum, &result);
+    must(weft_dist_reduce(dist, (weft_range){0, indices, 1}, &sum, &result));
     counts_take();
     ended = seconds(); /* with the exchange of values */
 }
 static void way_allreduce(void) {
     size_t begin = indices * (size_t)rank / (size_t)ranks, end = indices * ((size_t)rank + 1) / (size_t)ranks;
     double part, result;
-    weft_reduce(pool, (weft_range){begin, end, 1}, &sum, &part);
+    must(weft_reduce(pool, (weft_range){begin, end, 1}, &sum, &part));
     MPI_Allreduce(&part, &result, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     ended = seconds();
     chunks = 1;
@@ -234,24 +241,40 @@ static void calibrate(void) {
     turns_per_us = (unsigned long)(1 / best);
 }
 
+static bool number_read(const char *text, size_t most, size_t *number) {
+    char *rest;
+    *number = strtoul(text, &rest, 10);
+    return text[0] >= '0' && text[0] <= '9' && *rest == 0 && *number <= most;
+}
+
+static bool words_read(int argc, char **argv, size_t *workers) {
+    size_t each_us, turns = (size_t)rounds;
+    if (argc < 4 || argc > 7 || !number_read(argv[1], UINT32_MAX, workers) ||
+        !number_read(argv[2], SIZE_MAX / 2, &indices) || !number_read(argv[3], 1000000, &each_us))
+        return false;
+    if (argc > 4 && strcmp(argv[4], "even") != 0 && strcmp(argv[4], "uneven") != 0) return false;
+    if (argc > 5 && (!number_read(argv[5], ROUNDS_MAX, &turns) || turns == 0)) return false;
+    if (argc > 6 && strcmp(argv[6], "for") != 0 && strcmp(argv[6], "reduce") != 0) return false;
+    us = (unsigned)each_us;
+    uneven = argc > 4 && strcmp(argv[4], "uneven") == 0;
+    rounds = (int)turns;
+    if (argc > 6) kind = argv[6];
+    return true;
+}
+
 int main(int argc, char **argv) {
     int level;
+    size_t workers;
     weft_config config;
-    if (argc < 4) {
+    if (!words_read(argc, argv, &workers)) {
         fprintf(stderr, "usage: dist_bench WORKERS INDICES US [even|uneven [ROUNDS [for|reduce]]]\n");
         return 2;
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     weft_config_init(&config);
-    config.workers = (uint32_t)strtoul(argv[1], NULL, 10);
-    indices = strtoul(argv[2], NULL, 10);
-    us = (unsigned)strtoul(argv[3], NULL, 10);
-    uneven = argc > 4 && strcmp(argv[4], "uneven") == 0;
-    if (argc > 5) rounds = atoi(argv[5]);
-    if (argc > 6) kind = argv[6];
-    if (rounds < 1 || rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
-    if (weft_pool_create(&pool, &config) != WEFT_OK || weft_dist_open(&dist, pool, MPI_COMM_WORLD, NULL) != WEFT_OK)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    config.workers = (uint32_t)workers;
+    must(weft_pool_create(&pool, &config));
+    must(weft_dist_open(&dist, pool, MPI_COMM_WORLD, NULL));
     rank = weft_dist_rank(dist);
     ranks = weft_dist_ranks(dist);
     calibrate();

@@ -4,7 +4,11 @@
  *
  * CUTS is a file with the index at which each piece begins, one a line. A piece is run by one worker of some rank; where the program
  * fails the job ends with its exit status, that of the lowest piece that failed. */
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +16,7 @@
 #include <unistd.h>
 #include <weft_dist.h>
 
-enum { WORDS = 64, WORD_BYTES = 1024 };
+enum { WORDS = 64 };
 
 struct job {
     size_t *cuts; /* one more than pieces: the last is the end */
@@ -20,7 +24,11 @@ struct job {
     char **words;
 };
 
-static void word_fill(const char *pattern, const struct job *job, size_t piece, char *word) {
+/* 20 digits at most stand for 5 characters. */
+static size_t word_room(const char *pattern) { return 4 * strlen(pattern) + 1; }
+
+/* Where the next word may stand. */
+static char *word_fill(const char *pattern, const struct job *job, size_t piece, char *word) {
     const struct {
         const char *name;
         size_t value;
@@ -28,33 +36,51 @@ static void word_fill(const char *pattern, const struct job *job, size_t piece, 
                  {"{end}", job->cuts[piece + 1]},
                  {"{piece}", piece},
                  {"{count}", job->cuts[piece + 1] - job->cuts[piece]}};
-    size_t used = 0;
-    while (*pattern != 0 && used + 32 < WORD_BYTES) {
+    const char *end = word + word_room(pattern);
+    while (*pattern != 0) {
         size_t i = 0;
         while (i < 4 && strncmp(pattern, names[i].name, strlen(names[i].name)) != 0) i++;
         if (i == 4) {
-            word[used++] = *pattern++;
+            *word++ = *pattern++;
             continue;
         }
-        used += (size_t)snprintf(word + used, WORD_BYTES - used, "%zu", names[i].value);
+        word += snprintf(word, (size_t)(end - word), "%zu", names[i].value);
         pattern += strlen(names[i].name);
     }
-    word[used] = 0;
+    *word = 0;
+    return word + 1;
+}
+
+/* A worker of weft blocks nearly all signals, and a child would inherit that: SIGTERM or an alarm would never reach it. */
+static int spawn(pid_t *child, char **words) {
+    posix_spawnattr_t how;
+    sigset_t none;
+    sigemptyset(&none);
+    int error = posix_spawnattr_init(&how);
+    if (error != 0) return error;
+    error = posix_spawnattr_setsigmask(&how, &none);
+    if (error == 0) error = posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+    if (error == 0) error = posix_spawnp(child, words[0], NULL, &how, words, environ);
+    posix_spawnattr_destroy(&how);
+    return error;
 }
 
 static int piece_run(const struct job *job, size_t piece) {
-    char texts[WORDS][WORD_BYTES], *words[WORDS + 1];
-    int count = 0, status;
-    for (; job->words[count] != NULL && count < WORDS; count++) {
-        word_fill(job->words[count], job, piece, texts[count]);
-        words[count] = texts[count];
-    }
-    words[count] = NULL;
-    if (count == 0) return 127;
+    char *words[WORDS + 1] = {NULL};
+    size_t room = 0;
+    int status;
     pid_t child;
-    int error = posix_spawnp(&child, words[0], NULL, NULL, words, environ);
+    for (int i = 0; i < WORDS && job->words[i] != NULL; i++) room += word_room(job->words[i]);
+    if (room == 0) return 127;
+    char *text = malloc(room), *next = text;
+    for (int i = 0; i < WORDS && job->words[i] != NULL && text != NULL; i++) {
+        words[i] = next;
+        next = word_fill(job->words[i], job, piece, next);
+    }
+    int error = text != NULL ? spawn(&child, words) : ENOMEM;
+    free(text);
     if (error != 0) {
-        fprintf(stderr, "dist_run: %s: %s\n", words[0], strerror(error));
+        fprintf(stderr, "dist_run: %s: %s\n", job->words[0], strerror(error));
         return 127;
     }
     if (waitpid(child, &status, 0) != child) return 126;
@@ -69,28 +95,41 @@ static int body(size_t begin, size_t end, void *context, weft_worker *self) {
     return error;
 }
 
-static int cuts_read(struct job *job, const char *name, size_t end) {
+/* The text is a number, and at most a line's end behind it. */
+static bool number_read(const char *text, size_t *number) {
+    char *rest;
+    errno = 0;
+    *number = strtoul(text, &rest, 10);
+    return isdigit((unsigned char)*text) && errno == 0 && (*rest == 0 || strcmp(rest, "\n") == 0);
+}
+
+static bool cut_add(struct job *job, const char *line, size_t end) {
+    size_t cut;
+    if (!number_read(line, &cut) || cut >= end || (job->pieces > 0 && cut <= job->cuts[job->pieces - 1])) return false;
+    size_t *cuts = realloc(job->cuts, (job->pieces + 2) * sizeof *cuts);
+    if (cuts == NULL) return false;
+    job->cuts = cuts;
+    cuts[job->pieces++] = cut;
+    cuts[job->pieces] = end;
+    return true;
+}
+
+static bool cuts_read(struct job *job, const char *name, const char *last) {
     FILE *file = fopen(name, "r");
-    char line[32], *rest = line;
-    size_t before = 0, room = 0;
-    if (file == NULL) return 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        size_t cut = strtoul(line, &rest, 10);
-        if (rest == line || *rest != '\n' || cut >= end || (job->pieces > 0 && cut <= before)) break;
-        if (job->pieces + 2 > room) job->cuts = realloc(job->cuts, (room = room * 2 + 64) * sizeof *job->cuts);
-        if (job->cuts == NULL) break;
-        job->cuts[job->pieces++] = before = cut;
-        job->cuts[job->pieces] = end;
-    }
-    int is_whole = feof(file) && job->pieces > 0;
+    char line[32];
+    size_t end;
+    if (file == NULL) return false;
+    bool is_good = number_read(last, &end);
+    while (is_good && fgets(line, sizeof line, file) != NULL) is_good = cut_add(job, line, end);
+    is_good = is_good && !ferror(file) && job->pieces > 0;
     fclose(file);
-    return is_whole;
+    return is_good;
 }
 
 int main(int argc, char **argv) {
     int level;
     struct job job = {NULL, 0, argv + 3};
-    if (argc < 4 || argc > WORDS + 3 || !cuts_read(&job, argv[1], strtoul(argv[2], NULL, 10))) {
+    if (argc < 4 || argc > WORDS + 3 || !cuts_read(&job, argv[1], argv[2])) {
         free(job.cuts);
         fprintf(stderr, "usage: dist_run CUTS END PROGRAM WORD...: CUTS has rising numbers below END, one a line\n");
         return 2;

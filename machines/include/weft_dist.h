@@ -85,8 +85,9 @@ WEFT_API int weft_dist_reduce(weft_dist *dist, weft_range range, const weft_redu
 
 /* Sorts the items of all ranks as one array, rank 0's first: afterwards each rank has as many as before, sorted, none less than
  * those of the rank before; those that compare equal stay in their order. `count` may differ from rank to rank, the size may not.
- * WEFT_OK; WEFT_EINVAL as weft_sort, or 2^31 items and more on one rank; WEFT_ENOMEM; WEFT_ESHUTDOWN. The items are in
- * some order, but all there on their ranks, after an error. */
+ * WEFT_OK; WEFT_EINVAL as weft_sort, or 2^31 items and more on one rank, or items so large that one of each rank has 2^31
+ * bytes; WEFT_ENOMEM; WEFT_ESHUTDOWN. The items are in some order, but all there on their ranks, after an error. Samples take
+ * 64 MiB of a rank at most, or one item of each rank. */
 WEFT_API int weft_dist_sort(weft_dist *dist, void *items, size_t count, const weft_order *order);
 
 /* From a body, or any thread of any rank, during weft_dist_for or weft_dist_reduce: no chunk is begun any more but the first of a

@@ -4,11 +4,14 @@
  * JPDC 1992, doi:10.1016/0743-7315(92)90075-X).
  *
  * Items that compare equal are told apart by where they lie: rank, then place. So there are no equal ones, no part is larger than
- * about twice its share, and the outcome is the one that a stable sort has. */
+ * about twice its share, and the outcome is the one that a stable sort has. With very many ranks or large items there are fewer
+ * samples, so that they fit into SAMPLES_BYTES: then parts are less alike, and the outcome is the same. */
 #include "dist.h"
 
 #include <limits.h>
 #include <string.h>
+
+enum { SAMPLES_BYTES = 64 << 20 }; /* on each rank; one sample of each rank in any case */
 
 /* Where an item lies after its rank has sorted its own. */
 struct origin {
@@ -65,17 +68,18 @@ static int sample_compare(const void *left, const void *right, void *context) {
 }
 
 /* As many of each rank, in distances that are equal: of rank r all that it has, if it has no more. */
-static size_t samples_of(const weft_dist *dist, uint64_t count) {
-    size_t wish = 4 * (size_t)dist->ranks;
+static size_t samples_of(const struct sort *sort, uint64_t count) {
+    size_t ranks = (size_t)sort->dist->ranks, wish = 4 * ranks, room = SAMPLES_BYTES / ranks / sort->stride;
+    if (wish > room) wish = room > 0 ? room : 1;
     return count < wish ? (size_t)count : wish;
 }
 
 static int samples_gather(struct sort *sort) {
     weft_dist *dist = sort->dist;
-    size_t mine = samples_of(dist, sort->count), all = 0, before = 0;
+    size_t mine = samples_of(sort, sort->count), all = 0, before = 0;
     const char *what = "the samples cannot be exchanged";
     for (int rank = 0; rank < dist->ranks; rank++) {
-        size_t its = samples_of(dist, sort->counts[rank]);
+        size_t its = samples_of(sort, sort->counts[rank]);
         numbers(sort, 2)[rank] = (int)(its * sort->stride);
         numbers(sort, 3)[rank] = (int)(all * sort->stride);
         if (rank < dist->rank) before += its;

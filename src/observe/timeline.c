@@ -262,7 +262,8 @@ static uint64_t use_events(struct timeline *line, const struct weft_worker *seat
             any = true;
         }
     }
-    if (any && count - first > ring->events) gone += count - first - ring->events;
+    /* A recording that begins between the two loads puts `first` behind `count`. */
+    if (any && count > first && count - first > ring->events) gone += count - first - ring->events;
     return any ? gone : 0;
 }
 

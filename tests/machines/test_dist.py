@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -215,6 +216,36 @@ def sanitized(launcher):
     print("skipped, calls that fail, kills and silent ranks under a sanitizer: the release build has them")
 
 
+def examples(launcher, run, bench):
+    """dist_run has each piece once and takes no file that it does not understand; a child of it hears signals; dist_bench takes no word
+    that it does not know."""
+    with tempfile.TemporaryDirectory() as folder:
+        cuts = os.path.join(folder, "cuts")
+
+        def ends(text, end, *words):
+            with open(cuts, "w", encoding="ascii") as file:
+                file.write(text)
+            return Launcher(launcher.kind, run).run(1, cuts, end, *words)
+
+        for text in ("0\n5\n9\n", "0\n5\n9"):
+            status, output = ends(text, 12, "echo", "piece {piece} from {begin} to {end}, {count}")
+            said = sorted(re.findall(r"piece .*", output))
+            check(status == 0 and said == ["piece 0 from 0 to 5, 5", "piece 1 from 5 to 9, 4", "piece 2 from 9 to 12, 3"], f"pieces of {text!r}", output)
+        for text, end in (("", 12), ("0\n5\nx", 12), ("0\n5\n9x\n", 12), ("0\n-5", 12), ("0\n 5", 12), ("5\n5", 12), ("0\n12", 12), ("0\n5", "12x"),
+                          ("0\n5", "-1"), ("0\n" + "1" * 30, 12), ("0\n5\n\n", 12)):
+            status, output = ends(text, end, "echo", "piece")
+            check(status == 2 and "usage" in output and "\npiece" not in output, f"a file of cuts {text!r} below {end}: status {status}", output)
+        status, output = ends("3", 12, "sh", "-c", "echo ${#0} bytes", "a" * 1500 + "{begin}" * 300)
+        check(status == 0 and "1800 bytes" in output, "a long word", output)
+        status, output = ends("0", 1, "grep", "SigBlk", "/proc/self/status")
+        check(status == 0 and re.search(r"SigBlk:\s*0+\n", output), "signals that a child does not hear", output)
+    for words in (("1", "8", "1", "odd"), ("1", "8", "1", "even", "0"), ("1", "8", "1", "even", "2", "fro"), ("x", "8", "1"), ("1", "8", "")):
+        status, output = Launcher(launcher.kind, bench).run(1, *words)
+        check(status == 2 and "usage" in output, f"dist_bench {words}: status {status}", output)
+    status, output = Launcher(launcher.kind, bench).run(1, 1, 8, 1, "even", 2, "reduce")
+    check(status == 0 and "weft_dist_reduce" in output and "weft_dist_for" not in output, "dist_bench of reductions", output)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=["openmpi", "mpich"])
@@ -223,6 +254,8 @@ def main():
     parser.add_argument("--kills", type=int)
     parser.add_argument("--faults", type=int)
     parser.add_argument("--sanitized", action="store_true")
+    parser.add_argument("--run", type=os.path.abspath, help="the program dist_run")
+    parser.add_argument("--bench", type=os.path.abspath, help="the program dist_bench")
     given = parser.parse_args()
     launcher = Launcher(given.kind, given.program)
     if not launcher.mpirun:
@@ -239,6 +272,8 @@ def main():
         faults(launcher, range(1, given.faults + 1), [launcher.tcp, ()] if launcher.tcp else [()])
     if given.kills or given.faults:
         return
+    if given.run:
+        examples(launcher, given.run, given.bench)
     kind = launcher.kind
     passes(launcher, 1, 2)
     passes(launcher, 3 if kind == "openmpi" else 2, 1)  # waits of MPICH spin, and there may be fewer processors than ranks

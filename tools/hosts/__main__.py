@@ -4,13 +4,15 @@
     scripts/host --all                         those that Debian has the source of
 
 Everything fetched or built goes to build/hosts and is kept; what was built from another state of weft is built anew. Exits 1 when
-a test that passes with the host's own pool does not with weft, an output differs, or weft does not build there.
+a test that passes with the host's own pool does not with weft, an output differs, weft does not build there, or no case has the name
+that is wanted; 3 when a test fails with both, so that nothing is known of weft.
 """
 
 import argparse
 import os
 import re
 import sys
+import traceback
 
 sys.dont_write_bytecode = True
 
@@ -78,10 +80,17 @@ def try_host(name, tree, chosen):
     try:
         host = HOSTS[name](work, os.path.abspath(tree) if tree else None, result.remarks)
         common.measure(host, work, chosen, result)
+        result.is_measured = True
     except common.Unavailable as reason:
         result.remarks.append(f"left out: {reason}")
     except common.Broken as fault:
         result.faults.append(f"{name}: {fault}")
+    except Exception as fault:  # of one host: the others are tried
+        traceback.print_exc()
+        result.faults.append(f"{name}: {type(fault).__name__}: {fault}")
+    except KeyboardInterrupt:
+        result.faults.append(f"{name}: interrupted")
+        result.is_interrupted = True
     return result
 
 
@@ -91,21 +100,36 @@ def table(rows, columns):
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
-def report(results):
-    for result in results:
-        for remark in result.remarks:
-            print(f"{result.name}: {remark}")
-        for test, passed in result.suites:
-            print(f"{result.name}: {test}: {common.told(passed)}")
+def tell(result):
+    """One host's, as soon as it has ended."""
+    for remark in result.remarks:
+        print(f"{result.name}: {remark}")
+    for test, passed in result.suites:
+        print(f"{result.name}: {test}: {common.told(passed)}")
+    for fault in result.faults:
+        print(f"FAULT: {fault}")
+    sys.stdout.flush()
+
+
+def report(results, only):
+    """The table of all, and the exit status."""
     rows = [row for result in results for row in result.rows]
     if rows:
         print("\nspeed: stock's time / weft's, median of the turns (interval at 95 percent); cpu: weft's CPU time / stock's; peak: medians,"
               " and that of weft's / stock's")
         print(table(rows, ("host", "case", "output", "peak", "speed", "cpu")))
     faults = [fault for result in results for fault in result.faults]
+    is_failed = bool(faults)
+    if len(results) == 1:
+        faults = []  # they stand right above
+    if only and any(result.is_measured for result in results) and not any(result.cases for result in results):
+        faults.append(f"--only {only}: no case has such a name")
     for fault in faults:
         print(f"FAULT: {fault}")
-    return 1 if faults else 0
+    unknown = [each for result in results for each in result.unknown]
+    for each in unknown:
+        print(f"UNKNOWN: {each}")
+    return 1 if is_failed or faults else 3 if unknown else 0
 
 
 def main():
@@ -113,7 +137,13 @@ def main():
     common.settings["long"] = chosen.long
     for name in chosen.without:
         print(f"{name}: left out: {WITHOUT[name]}")
-    return report([try_host(name, tree, chosen) for name, tree in chosen.wanted.items()])
+    results = []
+    for name, tree in chosen.wanted.items():
+        results.append(try_host(name, tree, chosen))
+        tell(results[-1])
+        if results[-1].is_interrupted:
+            break
+    return report(results, chosen.only)
 
 
 if __name__ == "__main__":

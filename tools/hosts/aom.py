@@ -5,8 +5,8 @@ import glob
 import os
 import subprocess
 
-from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes, run, settings
-from source import unpack
+from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, STOCK, WEFT, Broken, Case, Unavailable, passes, run, settings
+from source import made_of, unpack
 
 OFF = ("ENABLE_DOCS", "ENABLE_TESTS", "ENABLE_TESTDATA", "ENABLE_TOOLS", "CONFIG_WEBM_IO", "CONFIG_LIBYUV")
 SHARED = ("aom_common_app_util", "aom_decoder_app_util", "aom_encoder_app_util", "aom_encoder_stats")
@@ -32,6 +32,23 @@ LONG = {
     "two passes, 1 to 64 threads": "AV1/AVxEncoderThreadTest.*",
     "first pass, all": "AV1/AVxFirstPassEncoderThreadTest.*",
 }
+GOOD = r"^\[ +OK \] (\S+)"  # how googletest names one that passes
+
+
+def names_of(listed):
+    """What is listed, without the values behind the names: there are addresses among them."""
+    return [line.split("#")[0].rstrip() for line in listed.stdout.splitlines()]
+
+
+def count_tests(words, pattern):
+    """How many tests both programs know by that pattern."""
+    listed = {build: subprocess.run([*words[build], "--gtest_list_tests"], capture_output=True, text=True, check=False) for build in BUILDS}
+    count = sum(line.startswith("  ") for line in listed[STOCK].stdout.splitlines())
+    if listed[STOCK].returncode or not count:  # it would pass with none
+        raise Unavailable(f"no test of its own is called {pattern}")
+    if listed[WEFT].returncode or names_of(listed[WEFT]) != names_of(listed[STOCK]):
+        raise Broken(f"its tests' names, {pattern}: ends with {listed[WEFT].returncode}, other names than with its own workers")
+    return count
 
 
 class Host:
@@ -46,6 +63,7 @@ class Host:
         if not os.path.exists(os.path.join(self.source, "aom_util", "aom_thread.h")):
             raise Unavailable(f"{self.source} has no aom_util/aom_thread.h")
         self.log, self.folder = os.path.join(work, "build.log"), os.path.join(work, "objects")
+        made_of(self.source, work, "objects", "tests", *(f"{name}.o" for name in PROGRAMS))
         self.objects()
         for build in BUILDS:
             self.link(build)
@@ -119,12 +137,9 @@ class Host:
         for name, pattern in (SUITES | (LONG if settings["long"] else {})).items():
             words = {build: ["env", f"LIBAOM_TEST_DATA_PATH={self.pictures}", self.program(build, "tests/test_libaom"), f"--gtest_filter={pattern}"]
                      for build in BUILDS}
-            listed = subprocess.run([*words[WEFT], "--gtest_list_tests"], capture_output=True, text=True, check=False).stdout
-            count = sum(line.startswith("  ") for line in listed.splitlines())
-            if not count:  # it would pass with none
-                raise Unavailable(f"no test of its own is called {pattern}")
+            count = count_tests(words, pattern)
             log = os.path.join(self.work, "tests", name.replace(" ", "-").replace(",", ""))
-            yield f"{name} ({count} tests)", {build: passes(words[build], f"{log}.{build}.log", self.work) for build in BUILDS}
+            yield f"{name} ({count} tests)", {build: passes(words[build], f"{log}.{build}.log", self.work).naming(GOOD) for build in BUILDS}
 
     def cases(self):
         for threads in (2, 4):

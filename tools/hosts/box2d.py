@@ -5,6 +5,7 @@ import os
 import re
 
 from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, ROOT, WEFT, Broken, Case, Unavailable, passes, run
+from source import made_of
 
 WORLD = os.path.join(ROOT, "tools", "hosts", "box2d_world.c")
 # The flags below are not for programs that try the compiler.
@@ -26,6 +27,7 @@ class Host:
             if not re.search(r"b2EnqueueTaskCallback\*\s*enqueueTask", text.read()):
                 raise Unavailable(f"{source} is not Box2D 3.2: its tasks have another form")
         self.work, self.source = work, source
+        made_of(source, work, *BUILDS)
         for build in BUILDS:
             self.build(build)
         remarks.append("weft has one worker beside the stepping thread, whatever Box2D's workerCount says")

@@ -1,5 +1,6 @@
 """What the hosts share: commands with their cost, turns, figures with intervals, and the kinds of host and case."""
 
+import contextlib
 import dataclasses
 import hashlib
 import math
@@ -36,6 +37,7 @@ class Cost:
     cpu_seconds: float
     peak_kib: int
     output: str  # a digest
+    told: int = 1  # bytes of that; -1: there is no file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,23 +53,44 @@ class Case:
     seconds: int = HANG_SECONDS  # after which it hangs
 
 
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a host's test ended; where its log has names of tests, those that pass."""
+
+    code: int
+    log: str
+    good: frozenset = frozenset()
+
+    def __bool__(self):
+        return self.code == 0
+
+    def naming(self, passes, fails="(?!)"):
+        """With the names that one pattern finds in the log and the other does not."""
+        with open(self.log, encoding="utf-8", errors="replace") as text:
+            lines = text.read()
+        return dataclasses.replace(self, good=frozenset(re.findall(passes, lines, re.M)) - set(re.findall(fails, lines, re.M)))
+
+
 @dataclasses.dataclass
 class Result:
     """What is said about one host."""
 
     name: str
-    suites: list = dataclasses.field(default_factory=list)  # (test, {build: passed})
+    suites: list = dataclasses.field(default_factory=list)  # (test, {build: Outcome, or whether it passes})
+    unknown: list = dataclasses.field(default_factory=list)  # tests that say nothing of weft
+    cases: int = 0  # that were wanted
+    is_measured: bool = False
+    is_interrupted: bool = False
     rows: list = dataclasses.field(default_factory=list)
     faults: list = dataclasses.field(default_factory=list)
     remarks: list = dataclasses.field(default_factory=list)
 
 
-def digest(text, ignore):
-    return hashlib.sha256(re.sub(ignore.encode(), b"", text) if ignore else text).hexdigest()
-
-
 def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS):
     """Runs a command to its end, its output in `log`. One that hangs is killed and has a code that says so."""
+    if output is not None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(output)  # an earlier run's
     began, peak = time.monotonic(), f"{os.path.abspath(log)}.peak"
     # The system counts what this program had in memory to a child's peak, so another program starts the command.
     starter = ["/usr/bin/time", "-q", "-f", "%M", "-o", peak]
@@ -87,25 +110,26 @@ def cost(command, log, ignore="", output=None, folder=None, seconds=HANG_SECONDS
     if child.returncode >= 0:
         with open(peak, encoding="utf-8") as told:
             peak_kib = int(told.read().split()[-1])
-    text = b""
+    text, told = b"", -1
     if output is None or os.path.exists(output):
         with open(output or log, "rb") as result:
-            text = result.read()
-    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, peak_kib, digest(text, ignore))
+            text = re.sub(ignore.encode(), b"", result.read()) if ignore else result.read()
+        told = len(text.strip())
+    return Cost(child.returncode, seconds, usage.ru_utime + usage.ru_stime, peak_kib, hashlib.sha256(text).hexdigest(), told)
 
 
 def passes(command, log, folder, environment=None, seconds=None):
-    """Whether a test of a host's ends well. One that hangs does not: it is killed, with all that it began."""
+    """How a test of a host's ends. One that hangs does not end well: it is killed, with all that it began."""
     with open(log, "wb") as out:
         child = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                  start_new_session=True)
         try:
-            return child.wait(seconds or TEST_SECONDS) == 0
+            return Outcome(child.wait(seconds or TEST_SECONDS), log)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            code = child.wait()
             out.write(f"\nkilled after {seconds or TEST_SECONDS} s\n".encode())
-            return False
+            return Outcome(code, log)
 
 
 def median_interval(values):
@@ -143,10 +167,16 @@ def take_turns(host, case, rounds, work, result):
             if done.code:
                 result.faults.append(f"{host.name}: {case.name}, {build}: ends with {done.code}; see {log}")
                 return
+            if case.lines and output and done.told <= 0:
+                result.faults.append(f"{host.name}: {case.name}, {build}: {'an empty' if done.told == 0 else 'no'} {output}; see {log}")
+                return
             costs[build].append(done)
     same = len({each.output for build in BUILDS for each in costs[build]}) == 1 if case.lines else None
     if same is False:
         result.faults.append(f"{host.name}: {case.name}: the output differs")
+    elif same and not costs[WEFT][0].told:
+        same = None
+        result.remarks.append(f"{case.name}: prints nothing that could be compared")
     peaks = {build: statistics.median(each.peak_kib for each in costs[build]) / 1024 for build in BUILDS}
     shares = [weft.peak_kib / stock.peak_kib for stock, weft in zip(costs[STOCK], costs[WEFT])]
     speeds = [stock.seconds / weft.seconds for stock, weft in zip(costs[STOCK], costs[WEFT])]
@@ -163,13 +193,30 @@ def measure(host, work, chosen, result):
     """Suites of both builds, unless they are not wanted, then the cases that are."""
     for test, passed in () if chosen.no_tests else host.suite():
         result.suites.append((test, passed))
-        if passed[STOCK] and not passed[WEFT]:
-            result.faults.append(f"{host.name}: {test}: {told(passed)}")
-        elif passed[WEFT] and not passed[STOCK]:
-            result.remarks.append(f"{test} fails with the host's own pool here")
+        judge(f"{host.name}: {test}", passed, result)
     for case in host.cases():
         if re.search(chosen.only, case.name):
+            result.cases += 1
             take_turns(host, case, chosen.rounds, work, result)
+
+
+def judge(test, passed, result):
+    """What both outcomes of one test say of weft."""
+    stock, weft = passed[STOCK], passed[WEFT]
+    good, code = ([getattr(passed[build], name, no) for build in BUILDS] for name, no in (("good", frozenset()), ("code", 1)))
+    lost = sorted(good[0] - good[1])
+    if lost:
+        result.faults.append(f"{test}: pass with the host's own pool alone: {' '.join(lost)}")
+    elif stock and not weft:
+        result.faults.append(f"{test}: {told(passed)}")
+    elif not stock and weft:
+        result.remarks.append(f"{test} fails with the host's own pool here")
+    elif not stock and good[0] and code[0] != code[1]:
+        result.faults.append(f"{test}: ends with {code[1]}, and with {code[0]} with the host's own pool")
+    elif not stock and good[0]:
+        result.remarks.append(f"{test}: fails with both; the {len(good[0])} that pass with the host's own pool pass with weft")
+    elif not stock:
+        result.unknown.append(f"{test}: both fail: nothing is known of weft")
 
 
 def told(passed):

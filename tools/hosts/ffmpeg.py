@@ -5,7 +5,7 @@ import os
 import shutil
 
 from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, STOCK, WEFT, Broken, Case, Unavailable, passes, run
-from source import unpack
+from source import configure_once, made_of, unpack
 
 POOL = os.path.join("libavutil", "slicethread.c")
 # What the tests and cases below use: a tenth of it, so that it is built in minutes.
@@ -23,6 +23,7 @@ PARTS = {
     "framerate,waveform,vectorscope,mergeplanes,yadif,nlmeans,setpts,settb,drawbox,select,concat",
 }
 SUITES = ("fate-vsynth1", "fate-vsynth2", "fate-vsynth3", "fate-vfilter")
+TESTED, FAILED = r"^TEST +(\S+)", r"^make.*\*\*\* \[.*\bfate-(\S+)\] Error"
 THREADS = 4
 CLIP = "testsrc2=size=1280x720:rate=25,noise=alls=12:allf=t"
 FRAMES = 60
@@ -43,6 +44,7 @@ class Host:
         source = source or unpack(work, self.package)
         if not os.path.exists(os.path.join(source, POOL)):
             raise Unavailable(f"{source} has no {POOL}")
+        made_of(source, work, *BUILDS)
         self.build_stock(source)
         self.build_weft()
         self.clips()
@@ -56,13 +58,10 @@ class Host:
         run(["make", "-j", jobs, *targets], os.path.join(self.work, f"{build}.log"), fault, cwd=self.tree(build))
 
     def build_stock(self, source):
-        tree = self.tree(STOCK)
-        if not os.path.exists(os.path.join(tree, "ffbuild", "config.mak")):
-            shutil.rmtree(tree, ignore_errors=True)
-            shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", ".pc"))
-            enabled = [f"--enable-{kind}={name}" for kind, names in PARTS.items() for name in names.split(",")]
-            run(["./configure", "--disable-everything", "--disable-autodetect", "--disable-doc", "--disable-network", "--disable-ffplay",
-                 "--disable-ffprobe", "--disable-debug", "--disable-iconv", *enabled], os.path.join(self.work, "stock.log"), cwd=tree)
+        enabled = [f"--enable-{kind}={name}" for kind, names in PARTS.items() for name in names.split(",")]
+        configure_once(source, self.tree(STOCK), ["./configure", "--disable-everything", "--disable-autodetect", "--disable-doc", "--disable-network",
+                                                  "--disable-ffplay", "--disable-ffprobe", "--disable-debug", "--disable-iconv", *enabled],
+                       os.path.join(self.work, "stock.log"))
         self.make(STOCK, Unavailable, "ffmpeg")
 
     def build_weft(self):
@@ -111,7 +110,7 @@ class Host:
         for name in SUITES:
             command = ["make", "-k", name, f"THREADS={THREADS}", "THREAD_TYPE=slice"]
             yield f"{name}, {THREADS} threads", {
-                build: passes(command, os.path.join(self.work, f"{name}.{build}.log"), self.tree(build)) for build in BUILDS
+                build: passes(command, os.path.join(self.work, f"{name}.{build}.log"), self.tree(build)).naming(TESTED, FAILED) for build in BUILDS
             }
 
     def cases(self):

@@ -2,10 +2,9 @@
 test program, and transforms whose bits must be equal. Of its source the test program alone is built."""
 
 import os
-import shutil
 
 from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, ROOT, STOCK, WEFT, Broken, Case, Unavailable, passes, run
-from source import unpack
+from source import configure_once, made_of, unpack
 
 LIBRARIES = ["-lfftw3_threads", "-lfftw3", "-lm", "-pthread"]
 TEST = ("bench", "hook", "fftw-bench")
@@ -24,6 +23,7 @@ class Host:
             raise Unavailable("libfftw3-dev is not installed")
         source = source or unpack(work, self.package)
         self.log = os.path.join(work, "build.log")
+        made_of(source, work, STOCK)
         self.build_test(source)
         installed = os.path.join(work, "install.o")
         run(["gcc", "-O2", f"-I{INCLUDE}", f"-I{ADAPTERS}", "-c", os.path.join(ADAPTERS, "fftw", "install.c"), "-o", installed], self.log, Broken)
@@ -40,11 +40,8 @@ class Host:
     def build_test(self, source):
         """The objects of its test program; the library beside them is not built."""
         self.tree = os.path.join(self.work, STOCK)
-        if not os.path.exists(os.path.join(self.tree, "config.h")):
-            shutil.rmtree(self.tree, ignore_errors=True)
-            shutil.copytree(source, self.tree, symlinks=True, ignore=shutil.ignore_patterns(".git", ".pc"))
-            # As Debian configures the library for this machine: its inner structures, which the test program looks at, must be these.
-            run(["./configure", "--enable-threads", "--enable-sse2", "--disable-fortran", "--disable-shared"], self.log, cwd=self.tree)
+        # As Debian configures the library for this machine: its inner structures, which the test program looks at, must be these.
+        configure_once(source, self.tree, ["./configure", "--enable-threads", "--enable-sse2", "--disable-fortran", "--disable-shared"], self.log)
         run(["make", "-C", "libbench2"], self.log, cwd=self.tree)
         run(["make", "-C", "tests", *(f"{name}.o" for name in TEST)], self.log, cwd=self.tree)
 
@@ -56,9 +53,9 @@ class Host:
 
     def suite(self):
         check = os.path.join(self.tree, "tests", "check.pl")
-        for name, words in CHECKS.items():
+        for number, (name, words) in enumerate(CHECKS.items(), 1):
             yield f"check.pl, {name}", {
-                build: passes(["perl", check, *words, self.program(build, "bench")], os.path.join(self.work, f"check.{build}.log"), self.work)
+                build: passes(["perl", check, *words, self.program(build, "bench")], os.path.join(self.work, f"check{number}.{build}.log"), self.work)
                 for build in BUILDS
             }
 

@@ -4,9 +4,9 @@
 import json
 import os
 import shutil
-import subprocess
 
-from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, run
+from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes, run
+from source import copy_once, made_of
 
 FEATURES = [word for name in ("psnr", "float_ssim") for word in ("--feature", name)]
 FRAMES = 240
@@ -22,6 +22,7 @@ class Host:
         if not os.path.exists(os.path.join(source, "libvmaf", "meson.build")):
             raise Unavailable(f"{source} has no libvmaf/meson.build")
         self.work, self.remarks = work, remarks
+        made_of(source, work, *BUILDS)
         for build in BUILDS:
             self.build(source, build)
         self.clips()
@@ -32,9 +33,8 @@ class Host:
     def build(self, source, build):
         """One form of libvmaf; its only change is the file of the pool, and weft beside it."""
         tree, fault = self.tree(build), Broken if build == WEFT else Unavailable
-        if not os.path.exists(tree):
-            shutil.copytree(os.path.join(source, "libvmaf"), tree, ignore=shutil.ignore_patterns("build"))
-            shutil.copytree(os.path.join(source, "model"), os.path.join(self.work, build, "model"))
+        copy_once(os.path.join(source, "libvmaf"), tree, "build")
+        copy_once(os.path.join(source, "model"), os.path.join(self.work, build, "model"))
         arguments = []
         if build == WEFT:
             pool = os.path.join(ADAPTERS, "libvmaf")
@@ -66,15 +66,25 @@ class Host:
         """Each test of both builds."""
         results = {}
         for build in BUILDS:
-            log = os.path.join(self.work, f"suite.{build}.log")
-            with open(log, "wb") as out:
-                subprocess.run(["meson", "test", "-C", "build", "--no-rebuild"], cwd=self.tree(build), stdout=out, stderr=subprocess.STDOUT,
-                               stdin=subprocess.DEVNULL, check=False)
-            with open(os.path.join(self.tree(build), "build", "meson-logs", "testlog.json"), encoding="utf-8") as lines:
-                for line in lines:
-                    test = json.loads(line)
-                    results.setdefault(test["name"], dict.fromkeys(BUILDS, False))[build] = test["result"] == "OK"
+            for name, is_good in self.tests(build).items():
+                results.setdefault(name, dict.fromkeys(BUILDS, False))[build] = is_good
         yield from sorted(results.items())
+
+    def tests(self, build):
+        """Whether each test passes, as meson notes it."""
+        log, noted = os.path.join(self.work, f"suite.{build}.log"), os.path.join(self.tree(build), "build", "meson-logs", "testlog.json")
+        if os.path.exists(noted):
+            os.remove(noted)
+        done = passes(["meson", "test", "-C", "build", "--no-rebuild"], log, self.tree(build))
+        tests = []
+        if os.path.exists(noted):
+            with open(noted, encoding="utf-8") as lines:
+                tests = [json.loads(line) for line in lines]
+        good = {test["name"]: test["result"] == "OK" for test in tests}
+        if not good or not done and all(good.values()):
+            fault = Broken if build == WEFT else Unavailable
+            raise fault(f"meson test, {build}: ends with {done.code}, {len(good)} tests noted; see {log}")
+        return good
 
     def cases(self):
         for threads in (1, 2, 4):

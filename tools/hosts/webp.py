@@ -4,7 +4,7 @@ import os
 import subprocess
 
 from common import ADAPTERS, INCLUDE, LIBRARY, STOCK, WEFT, Broken, Case, Unavailable, run
-from source import unpack
+from source import made_of, unpack
 
 # Only what these programs need; no picture libraries: they read and write PPM and PAM by themselves.
 OFF = ("ANIM_UTILS", "GIF2WEBP", "IMG2WEBP", "VWEBP", "WEBPINFO", "WEBPMUX", "EXTRAS")
@@ -21,6 +21,7 @@ class Host:
         self.source = source or unpack(work, self.package)
         if not os.path.exists(os.path.join(self.source, "src", "utils", "thread_utils.h")):
             raise Unavailable(f"{self.source} has no src/utils/thread_utils.h")
+        made_of(self.source, work, "objects")
         self.build()
         for program in PROGRAMS:
             self.link(program)

@@ -5,7 +5,7 @@ import os
 import shutil
 
 from common import ADAPTERS, BUILDS, INCLUDE, LIBRARY, WEFT, Broken, Case, Unavailable, passes, run
-from source import unpack
+from source import copy_once, made_of, unpack
 
 POOL = os.path.join("lib", "common", "pool.c")
 MEGABYTES = 96
@@ -20,6 +20,7 @@ class Host:
         source = source or unpack(work, self.package)
         if not os.path.exists(os.path.join(source, POOL)):
             raise Unavailable(f"{source} has no {POOL}")
+        made_of(source, work, *BUILDS)
         for build in BUILDS:
             self.build(source, build)
         self.files()
@@ -31,8 +32,7 @@ class Host:
     def build(self, source, build):
         """One form of zstd; its only change is the file of the pool. What is made of that is made anew."""
         tree, fault, environment = self.tree(build), Broken if build == WEFT else Unavailable, dict(os.environ)
-        if not os.path.exists(tree):
-            shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns(".git", ".pc"))
+        copy_once(source, tree, ".git", ".pc")
         program, test = self.tree(build, "programs", "zstd"), self.tree(build, "tests", "poolTests")
         if build == WEFT:
             pool = os.path.join(ADAPTERS, "zstd", "pool.c")
@@ -74,7 +74,7 @@ class Host:
         # Links to the program, which an earlier run has left and the script would make.
         shutil.rmtree(self.tree(build, "tests", "cli-tests", "bin", "symlinks"), ignore_errors=True)
         log = os.path.join(self.work, f"{os.path.basename(command[0])}.{build}.log")
-        return passes(command, log, self.tree(build, "tests"))
+        return passes(command, log, self.tree(build, "tests")).naming(r"^PASS: (\S+)")
 
     def suite(self):
         programs = ["--zstd=../programs/zstd", "--zstdgrep=../programs/zstdgrep", "--zstdless=../programs/zstdless", "--datagen=./datagen"]

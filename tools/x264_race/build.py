@@ -4,12 +4,13 @@ The variants are copies of the stock build with one file exchanged, so all else,
 linked with frame_times.c, which notes when calls of the encoder begin and end.
 """
 
+import glob
 import os
 import re
 import shutil
 import subprocess
 
-from source import Broken, Unavailable, run
+from source import Broken, Unavailable, made_of, run
 
 # Only what encodes y4m, at 8 bits; everything else x264 would look for on the machine is left out.
 CONFIGURE = ["--bit-depth=8", "--disable-opencl"] + [
@@ -26,7 +27,8 @@ def make(tree, log, fault, *variables):
 
 
 def build_stock(source, work):
-    """The program as Debian's source makes it, built once."""
+    """The program as the source makes it, built once."""
+    made_of(source, work, "stock")
     program = os.path.join(work, "stock", "x264")
     if os.path.exists(program):
         return program
@@ -52,7 +54,8 @@ def build_variant(name, pool_file, work, link=(), flags=""):
     """The stock build with `pool_file` as its thread pool, linked with the files and options `link`. Made anew when a file is newer."""
     tree, log = os.path.join(work, name), os.path.join(work, f"{name}.log")
     program = os.path.join(tree, "x264")
-    inputs = [pool_file, os.path.join(work, "stock", "x264"), *(word for word in link if not word.startswith("-"))]
+    headers = [header for word in flags.split() if word.startswith("-I") for header in glob.glob(os.path.join(word[2:], "*.h"))]
+    inputs = [pool_file, os.path.join(work, "stock", "x264"), *headers, *(word for word in link if not word.startswith("-"))]
     if os.path.exists(program) and os.path.getmtime(program) > max(os.path.getmtime(path) for path in inputs):
         return program
     shutil.rmtree(tree, ignore_errors=True)

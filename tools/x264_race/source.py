@@ -32,6 +32,54 @@ def run(command, log, fault=Unavailable, **options):
         raise fault(f"{os.path.basename(command[0])} failed ({code}): {lines[-1] if lines else 'no output'}; see {log}")
 
 
+def identity(tree):
+    """What tells a source tree from another one, and from itself before it changed."""
+    newest, count = 0, 0
+    for folder, folders, names in os.walk(tree):
+        folders[:] = [name for name in folders if name not in (".git", ".pc")]
+        for name in names:
+            newest, count = max(newest, os.lstat(os.path.join(folder, name)).st_mtime_ns), count + 1
+    return f"{os.path.realpath(tree)}\n{count} files, newest {newest}\n"
+
+
+def made_of(source, work, *names):
+    """Removes these under `work` if they were made of another source tree, or of this one before it changed."""
+    now, stamp = identity(source), os.path.join(work, "made-of")
+    if os.path.exists(stamp):
+        with open(stamp, encoding="utf-8", errors="surrogateescape") as told:
+            if told.read() == now:
+                return
+    for path in (os.path.join(work, name) for name in names):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.remove(path)
+    with open(stamp + ".part", "w", encoding="utf-8", errors="surrogateescape") as out:
+        out.write(now)
+    os.rename(stamp + ".part", stamp)
+
+
+def copy_once(source, target, *left_out):
+    """A copy of a tree, unless it is there; one that was interrupted is not."""
+    if os.path.exists(target):
+        return
+    shutil.rmtree(target + ".part", ignore_errors=True)
+    shutil.copytree(source, target + ".part", symlinks=True, ignore=shutil.ignore_patterns(*left_out))
+    os.rename(target + ".part", target)
+
+
+def configure_once(source, tree, command, log):
+    """A configured copy of a tree, unless it is there, whole and configured by this."""
+    done = os.path.join(tree, ".configured-here")
+    if os.path.exists(done):
+        return
+    shutil.rmtree(tree, ignore_errors=True)
+    copy_once(source, tree, ".git", ".pc")
+    run(command, log, cwd=tree)
+    with open(done, "wb"):
+        pass
+
+
 def source_list(text):
     """A one-line-format apt list turned into its deb-src lines."""
     lines = [line.split("#")[0].strip() for line in text.splitlines()]
@@ -59,10 +107,10 @@ def write_sources(parts, etc="/etc/apt"):
         convert = {".list": source_list, ".sources": source_stanzas}.get(os.path.splitext(path)[1])
         if not convert or not os.path.isfile(path):
             continue
-        with open(path, encoding="utf-8") as source:
+        with open(path, encoding="utf-8", errors="surrogateescape") as source:
             text = convert(source.read())
         if text:
-            with open(os.path.join(parts, os.path.basename(path)), "w", encoding="utf-8") as out:
+            with open(os.path.join(parts, os.path.basename(path)), "w", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)
             count += 1
     return count
