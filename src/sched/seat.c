@@ -18,6 +18,7 @@
 
 #include "sched/hooks.h"
 #include "sched/priority.h"
+#include "sched/tokens.h"
 
 struct seating {
     struct seating *next;
@@ -367,6 +368,7 @@ int weft_block_begin(weft_worker *self) {
     self->offers = rest_offer(self);
     if (load_rlx(&self->in_background)) priority_pause(self);
     if (!self->is_worker) add_rlx(&pool->blocked_outside, 1);
+    self->counted = tokens_leave();
     self->has_spare = pool_stand_in(pool);
     return self->has_spare ? WEFT_OK : WEFT_EAGAIN;
 }
@@ -380,6 +382,7 @@ int weft_block_end(weft_worker *self) {
     if (load_rlx(&self->in_background)) priority_resume(self->pool);
     if (self->offers) rest_keep(self);
     self->offers = false;
+    tokens_return(self->counted);
     return WEFT_OK;
 }
 
@@ -387,8 +390,16 @@ void pool_wait(const weft_pool *pool, os_word *word, uint32_t value, uint64_t de
     const os_self *self = os_self_get();
     struct weft_worker *own = self->is_worker ? self->worker : NULL;
     bool blocks = own != NULL && own->pool != pool && weft_block_begin(own) != WEFT_EINVAL;
+    uint32_t *counted = tokens_leave();
     os_wait(word, value, deadline_ns);
+    tokens_return(counted);
     if (blocks) weft_block_end(own);
+}
+
+void pool_purge(weft_pool *pool) {
+    segments_purge(&pool->segments);
+    heap_rest();
+    store_rlx(&pool->purged, 1);
 }
 
 static void hold_up(const struct weft_worker *seat) {

@@ -32,6 +32,7 @@
 #include "sched/priority.h"
 #include "sched/realtime.h"
 #include "sched/task.h"
+#include "sched/tokens.h"
 
 struct wait {
     struct weft_worker *seat;
@@ -48,6 +49,7 @@ struct wait {
     bool blocks;      /* a section of weft_block_begin is open */
     bool ran;         /* it has run tasks */
     bool slept;       /* when it last looked once more before a sleep */
+    bool counts;      /* its thread counts for it among those that run (tokens.h) */
     bool has_ended;   /* it has ended the group */
 };
 
@@ -233,6 +235,13 @@ static bool wait_gives_up(struct wait *wait) {
     return gives_up;
 }
 
+/* It runs tasks: it counts, also in a section, until the wait ends (tokens.c). */
+static void wait_counts(struct wait *wait) {
+    if (LIKELY(!wait->seat->pool->has_tokens)) return;
+    if (wait->blocks && wait->seat->blocking == 1) tokens_return(wait->seat->counted); /* its task does, from now on */
+    if (tokens_enter(wait->seat->pool)) wait->counts = true;
+}
+
 /* It is without a spare, or nobody is left: it helps after all, and so do the waits inside. false: it gives up. One that
  * must not runs in an ordered pool, when nobody is left, whatever is next. */
 static bool wait_turns_to_help(struct wait *wait) {
@@ -243,6 +252,7 @@ static bool wait_turns_to_help(struct wait *wait) {
     if (pool->ordered && pool_has_runner(pool)) return true;
     wait->help = pool->ordered ? WEFT_HELP_ANY : WEFT_HELP_BELOW;
     wait->seat->has_spare = false;
+    wait_counts(wait);
     return true;
 }
 
@@ -447,7 +457,9 @@ static int wait_for(weft_pool *pool, struct wait *wait) {
     if (wait->record == NULL) return WEFT_EINVAL;
     if (!wait_may_help(wait->seat)) wait->help = WEFT_HELP_NONE;
     guest_enter(wait->seat);
+    if (wait->help != WEFT_HELP_NONE) wait_counts(wait);
     error = wait_seated(wait);
+    if (wait->counts) (void)tokens_leave();
     guest_leave(wait->seat);
     return error;
 }
