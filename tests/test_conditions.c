@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "fault_run.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -521,6 +522,9 @@ int main(int argc, char **argv) {
         skipped("all", "signals, stops and forks would be the emulator's");
         return 0;
     }
+    void *frames[4];
+    /* It loads libgcc_s now: a child forked while another thread loads something has a broken loader. */
+    (void)backtrace(frames, 4);
     run_begin();
     printf("seed %llu\n", (unsigned long long)draw_seed());
     REQUIRE(sched_getaffinity(0, sizeof cpus_at_first, &cpus_at_first) == 0);
