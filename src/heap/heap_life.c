@@ -314,7 +314,7 @@ void heap_decay_turn(struct heap *heap) {
     heap_abandon(heap);
 }
 
-/* Times lie at most two periods ahead, so one that lies further is of before a shorter time was asked for. */
+/* A time lies at most two periods ahead. One that lies further was set before a shorter decay_ms was asked for. */
 static bool is_due(uint64_t next_ns, uint64_t now_ns) {
     return now_ns >= next_ns || next_ns - now_ns > 2 * heap_decay_period_ns();
 }
