@@ -567,7 +567,8 @@ static void free_run(struct heap *heap, void *p, unsigned kind) {
     }
     heap_decay(heap);
     cache_grow(heap, kind);
-    while (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) / 2 + 1);
+    /* No more than must go: each run that goes is looked for again by a later allocation. */
+    if (cache_count(heap, kind) >= heap->room[kind]) runs_drop(heap, kind, cache_count(heap, kind) - heap->room[kind] + 1);
     push(heap, kind, p);
 }
 

@@ -267,6 +267,9 @@ static uint64_t bits_row(uint64_t *bits) {
     return row;
 }
 
+/* Without a count of bits, which is a call on processors of the lowest level. */
+static unsigned row_length(uint64_t row) { return 64 - (unsigned)(__builtin_clzll(row) + __builtin_ctzll(row)); }
+
 /* A run in one segment, how many of its slots are clean, and how many more are free beside it. */
 struct run {
     struct heap_segment *segment; /* NULL: none */
@@ -285,26 +288,25 @@ static struct want wanted_run(unsigned count, unsigned align) {
     return (struct want){count + 2 * guards, align, guards};
 }
 
+static uint64_t run_starts(uint64_t free, const struct want *want) {
+    return bits_starts(free, want->count, want->align, want->guards);
+}
+
 /* Those of the run that are no guards. */
 static uint64_t inside(uint64_t run, const struct want *want) { return want->guards == 0 ? run : run & run << 1 & run >> 1; }
 
-/* The lowest one. In secure mode any; of one that is dirty inside, if there is one, the guards are mostly clean: a slot that becomes a
- * guard loses its pages. */
-static uint64_t run_find(uint64_t free, uint64_t dirty, const struct want *want) {
-    uint64_t starts = bits_starts(free, want->count, want->align, want->guards);
-    if (starts == 0) return 0;
+/* That at the lowest of the starts. In secure mode at any; of one that is dirty inside, if there is one, the guards are mostly clean: a
+ * slot that becomes a guard loses its pages. */
+static uint64_t run_at(uint64_t starts, uint64_t dirty, const struct want *want) {
     if (want->guards == 0) return bits_of_run(want->count) << __builtin_ctzll(starts);
     static PROCESS_STATE ATOMIC(uint64_t) drawn;
     uint64_t row = add_rlx(&drawn, 1), kept = starts & dirty >> 1 & ~dirty;
     return bits_of_run(want->count) << mode_random_bit(&row, kept != 0 ? kept : starts);
 }
 
-/* All free slots that may form a run together; in secure mode those of the whole segment. Taken out of *free. */
-static uint64_t row_next(uint64_t *free, const struct want *want) {
-    uint64_t row = *free;
-    if (want->guards == 0) return bits_row(free);
-    *free = 0;
-    return row;
+/* The free slots side by side from the lowest start on; in secure mode those of the whole segment. */
+static uint64_t row_at(uint64_t starts, uint64_t free, const struct want *want) {
+    return want->guards != 0 ? free : free & ~(free + (starts & -starts));
 }
 
 static bool run_is_better(const struct run *run, const struct run *best) {
@@ -316,13 +318,14 @@ static bool run_is_better(const struct run *run, const struct run *best) {
 static bool run_look(struct run *best, struct heap_segment *segment, const struct want *want) {
     struct run run = {segment, load_rlx(&segment->free), 0, 0, 0};
     uint64_t free = run.found & ~LISTED, dirty = free & load_rlx(&segment->dirty);
-    while (free != 0) {
-        uint64_t row = row_next(&free, want);
-        run.bits = want->guards != 0 ? 0 : run_find(row & dirty, dirty, want);
-        if (run.bits == 0) run.bits = run_find(row, dirty, want);
-        run.clean = (unsigned)__builtin_popcountll(inside(run.bits, want) & ~dirty);
-        if (want->guards == 0) run.beside = (unsigned)__builtin_popcountll(row) - want->count;
-        if (run.bits != 0 && run_is_better(&run, best)) *best = run;
+    uint64_t starts = run_starts(free, want), soiled = want->guards != 0 ? 0 : run_starts(dirty, want);
+    while (starts != 0) {
+        uint64_t row = row_at(starts, free, want), here = starts & row, wholly = soiled & row;
+        starts &= ~row;
+        run.bits = run_at(wholly != 0 ? wholly : here, dirty, want);
+        run.clean = wholly != 0 ? 0 : (unsigned)__builtin_popcountll(inside(run.bits, want) & ~dirty);
+        if (want->guards == 0) run.beside = row_length(row) - want->count;
+        if (run_is_better(&run, best)) *best = run;
     }
     return best->segment == NULL || best->clean > 0 || best->beside > 0;
 }
@@ -399,12 +402,12 @@ static struct run run_best(const struct want *want) {
 
 static struct slots take_run(const struct want *want) {
     struct slots got = {NULL, 0, 0, 0};
-    uint64_t in_new = run_find(SLOTS_ALL, 0, want);
-    if (in_new == 0) return got; /* no segment has room for it beside its head */
+    uint64_t starts = run_starts(SLOTS_ALL, want);
+    if (starts == 0) return got; /* no segment has room for it beside its head */
     struct run run;
     while ((run = run_best(want)).segment != NULL)
         if (slots_claim(&got, run.segment, &run.found, run.bits)) return press(got);
-    got = take_new(in_new);
+    got = take_new(run_at(starts, 0, want));
     if (got.segment != NULL) return got;
     do {
         run = (struct run){NULL, 0, 0, 0, 0};
